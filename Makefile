@@ -1,0 +1,67 @@
+# The two commands of a newcomer are `make demo` and `make test`; `make help` lists the rest.
+# Nothing but Python >= 3.11 and make is needed: each target sets up what it uses in .venv.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
+  "$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { command -v "$$p"; break; }; done)
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+WORKERS ?= auto
+
+.PHONY: help install demo test test-long check format lint types layers proto lock bench clean
+
+help: ## say what each target does
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(INSTALLED) ## create .venv with everything pinned in requirements.lock, and this project in it
+
+$(INSTALLED): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "zonekeeper needs Python 3.11 or newer on the PATH (or: make PYTHON=/path/to/python3.11 ...)" >&2; exit 2; }
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@touch $@
+
+demo: $(INSTALLED) ## run the main job (today: says what is missing, and shows the part that exists)
+	@$(BIN)/python -m benchmarks.demo
+
+test: check ## all that a change must pass: `check`, then every slower lane
+	$(BIN)/pytest -n $(WORKERS) -m "not interop and not long and (contracts or fuzz or processes)" || test $$? -eq 5
+
+test-long: check ## `test` with the full sweeps; hours, not minutes
+	$(BIN)/pytest -n $(WORKERS) -m "not interop and (long or contracts or fuzz or processes)"
+
+check: lint types layers ## the fast part, under five minutes: format, ruff, mypy, layers, unit tests
+	$(BIN)/pytest -n $(WORKERS) -m "not (contracts or fuzz or processes or interop or long)"
+
+format: $(INSTALLED) ## rewrite the code in the house's format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix --exit-zero --quiet .
+
+lint: $(INSTALLED) ## is the code in the house's format, and free of what ruff refuses?
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(INSTALLED) ## mypy, strict, tests included
+	$(BIN)/mypy
+
+layers: $(INSTALLED) ## do imports still go one way?
+	$(BIN)/lint-imports
+
+proto: $(INSTALLED) ## generate the gRPC code again from the .proto
+	@echo "there is no .proto yet"
+
+lock: $(INSTALLED) ## resolve requirements.lock again from pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate --output-file requirements.lock pyproject.toml
+
+bench: $(INSTALLED) ## print the figures of every benchmark
+	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python "$$file"; done
+
+clean: ## remove .venv and every cache
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

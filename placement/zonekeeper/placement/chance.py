@@ -1,0 +1,15 @@
+"""Chance comes in through the door: what the rules need of a ``random.Random``.
+
+The rules never import ``random``. Whoever calls them passes a seeded generator, and the same seed
+gives the same choice.
+"""
+
+from typing import Protocol
+
+
+class Chance(Protocol):
+    """The part of ``random.Random`` that the rules use."""
+
+    def random(self) -> float:
+        """Give the next number in [0, 1)."""
+        ...
