@@ -1,0 +1,247 @@
+"""The house rules that no linter knows, each as a function from a checkout to its offences.
+
+A guard reads files only and returns one line an offence, ``path: what is wrong``; an empty list is
+a clean house. ``test_guards_bite.py`` plants an offence for each and expects it to be caught.
+"""
+
+import ast
+import re
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+#: From the top of the house to the bottom; a folder appears with its first code.
+COMPONENTS = (
+    "shell",
+    "operator",
+    "pipeline",
+    "replication",
+    "client",
+    "bookie",
+    "wire",
+    "metadata",
+    "placement",
+)
+CODE_FOLDERS = (*COMPONENTS, "tests", "benchmarks")
+GENERATED = ("wire/zonekeeper/wire/pb/",)
+
+MODULE_LINES_MAX = 500
+FUNCTION_LINES_MAX = 70
+VAGUE_NAMES = frozenset(
+    {"common", "helper", "helpers", "manager", "misc", "types", "util", "utils"}
+)
+
+Guard = Callable[[Path], list[str]]
+
+
+def components(root: Path) -> list[str]:
+    """Give the component folders that exist already."""
+    return [name for name in COMPONENTS if (root / name).is_dir()]
+
+
+def sources(root: Path, folders: tuple[str, ...] = CODE_FOLDERS) -> Iterator[tuple[str, Path]]:
+    """Give every Python file that people wrote, with its path in the checkout."""
+    for folder in folders:
+        for path in sorted((root / folder).rglob("*.py")):
+            name = path.relative_to(root).as_posix()
+            if not name.startswith(GENERATED):
+                yield name, path
+
+
+def tracked_text(root: Path) -> Iterator[tuple[str, str]]:
+    """Give the text of every file that belongs to the project (caches and environments do not)."""
+    for path in sorted(root.rglob("*")):
+        name = path.relative_to(root).as_posix()
+        if path.is_file() and not re.search(r"(^|/)(\.(?!ci/|gitignore)[^/]+|__pycache__)/", name):
+            try:
+                yield name, path.read_bytes().decode("utf-8")
+            except UnicodeDecodeError:
+                yield name, "\x00"
+
+
+def no_stray_init(root: Path) -> list[str]:
+    """PEP 420: an ``__init__.py`` above a component's package hides the others; see docs."""
+    offences = [
+        f"{folder}/{name}: a namespace has no __init__.py"
+        for folder in components(root)
+        for name in ("__init__.py", "zonekeeper/__init__.py")
+        if (root / folder / name).exists()
+    ]
+    for path in sorted((root / "tests").rglob("__init__.py")):
+        offences.append(f"{path.relative_to(root).as_posix()}: tests have no __init__.py")
+    return offences
+
+
+def component_shape(root: Path) -> list[str]:
+    """``<component>/zonekeeper/<component>/``, with ``__init__.py``, ``py.typed``, and no more."""
+    offences = []
+    for folder in components(root):
+        inner = root / folder / "zonekeeper" / folder
+        for needed in ("__init__.py", "py.typed"):
+            if not (inner / needed).is_file():
+                offences.append(f"{folder}/zonekeeper/{folder}/{needed}: missing")
+        for parent in (root / folder, root / folder / "zonekeeper"):
+            expected = "zonekeeper" if parent == root / folder else folder
+            for child in sorted(parent.iterdir()):
+                stray = child.is_dir() and child.name not in (expected, "__pycache__")
+                if stray or child.suffix == ".py":
+                    offences.append(f"{child.relative_to(root).as_posix()}: does not belong here")
+        for package in sorted({path.parent for path in inner.rglob("*.py")}):
+            if not (package / "__init__.py").is_file():
+                where = package.relative_to(root).as_posix()
+                offences.append(f"{where}: a package needs an __init__.py")
+    return offences
+
+
+def known_to_tools(root: Path) -> list[str]:
+    """A component that a tool's folder list forgets is silently unchecked or not shipped."""
+    config = tomllib.loads((root / "pyproject.toml").read_text())
+    hatch, tool = config["tool"]["hatch"]["build"], config["tool"]
+    lists = {
+        "hatch wheel packages": [
+            str(Path(path).parent) for path in hatch["targets"]["wheel"]["packages"]
+        ],
+        "hatch dev-mode-dirs": hatch["dev-mode-dirs"],
+        "hatch sdist include": [path.lstrip("/") for path in hatch["targets"]["sdist"]["include"]],
+        "mypy_path": tool["mypy"]["mypy_path"],
+        "mypy files": tool["mypy"]["files"],
+        "ruff src": tool["ruff"]["src"],
+    }
+    return [
+        f"pyproject.toml: {where} does not name {folder}"
+        for where, named in lists.items()
+        for folder in components(root)
+        if folder not in named
+    ]
+
+
+def sizes(root: Path) -> list[str]:
+    """A module is at most 500 lines, a function at most 70."""
+    offences = []
+    for name, path in sources(root):
+        text = path.read_text()
+        if (lines := text.count("\n")) > MODULE_LINES_MAX:
+            offences.append(f"{name}: {lines} lines, the end is {MODULE_LINES_MAX}")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                if length > FUNCTION_LINES_MAX:
+                    offences.append(
+                        f"{name}:{node.lineno}: {node.name} has {length} lines, "
+                        f"the end is {FUNCTION_LINES_MAX}"
+                    )
+    return offences
+
+
+def no_local_imports(root: Path) -> list[str]:
+    """An import inside a function hides a dependency, or escapes a cycle that should be untied."""
+    offences = []
+    for name, path in sources(root):
+        for function in ast.walk(ast.parse(path.read_text())):
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                offences += [
+                    f"{name}:{node.lineno}: an import inside a function"
+                    for node in ast.walk(function)
+                    if isinstance(node, ast.Import | ast.ImportFrom)
+                ]
+    return sorted(set(offences))
+
+
+def names_say_something(root: Path) -> list[str]:
+    """``utils`` names nothing; a module is named for what it is."""
+    return [
+        f"{name}: a module is named for what it is"
+        for name, path in sources(root)
+        if path.stem in VAGUE_NAMES or path.parent.name in VAGUE_NAMES
+    ]
+
+
+def no_mocks(root: Path) -> list[str]:
+    """Code that needs a mock to be tested is cut in the wrong place; interfaces have twins."""
+    pattern = re.compile(
+        r"^\s*(from|import)\s+(unittest\.mock|unittest import mock|mock\b|pytest_mock)", re.M
+    )
+    return [
+        f"{name}: mocks instead of a twin or the real thing"
+        for name, path in sources(root, ("tests",))
+        if pattern.search(path.read_text())
+    ]
+
+
+def silenced_with_reason(root: Path) -> list[str]:
+    """A silenced rule says which rule, and why, on the same line."""
+    bare = re.compile(r"#\s*(noqa(?!: [A-Z0-9, ]+\S* +\S)|type: ignore(?!\[[\w, -]+\]\s+#))")
+    return [
+        f"{name}:{number}: silences a rule without its code and a reason"
+        for name, path in sources(root)
+        if not name.startswith("tests/repo/")
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if bare.search(line)
+    ]
+
+
+def text_only(root: Path) -> list[str]:
+    """Nothing binary is kept: golden bytes are hex text with their provenance."""
+    return [f"{name}: not text" for name, text in tracked_text(root) if "\x00" in text]
+
+
+def lock_is_whole(root: Path) -> list[str]:
+    """Every dependency is pinned with a hash, and the lock names no place to fetch from."""
+    lock = (root / "requirements.lock").read_text()
+    offences = ["requirements.lock: holds an address"] if "://" in lock else []
+    pins: dict[str, str] = {}
+    for block in re.split(r"\n(?=\S)", lock):
+        if match := re.match(r"([A-Za-z0-9._-]+)==", block):
+            pins[match[1].lower().replace("_", "-")] = block
+    offences += [
+        f"requirements.lock: {name} without a hash"
+        for name, block in pins.items()
+        if "--hash=" not in block
+    ]
+    config = tomllib.loads((root / "pyproject.toml").read_text())
+    wanted = [
+        *config["build-system"]["requires"],
+        *config["dependency-groups"]["dev"],
+        *(line for lines in config["project"]["optional-dependencies"].values() for line in lines),
+    ]
+    for line in wanted:
+        name = re.split(r"[^A-Za-z0-9._-]", line)[0].lower().replace("_", "-")
+        if name != "zonekeeper" and name not in pins:
+            offences.append(f"requirements.lock: {name} is not pinned (run make lock)")
+    return offences
+
+
+def no_private_paths(root: Path) -> list[str]:
+    """What is written for everybody names nobody's machine."""
+    private = re.compile("/(?:home|root|wo" + r"rk|Users)/[a-z.]")
+    return [
+        f"{name}: names a path of somebody's machine: {match[0]}..."
+        for name, text in tracked_text(root)
+        if (match := private.search(text))
+    ]
+
+
+def architecture_names_every_component(root: Path) -> list[str]:
+    """The map shows every folder that exists."""
+    text = (root / "ARCHITECTURE.md").read_text()
+    return [
+        f"ARCHITECTURE.md: does not name {folder}/"
+        for folder in components(root)
+        if f"`{folder}/`" not in text
+    ]
+
+
+GUARDS: tuple[Guard, ...] = (
+    no_stray_init,
+    component_shape,
+    known_to_tools,
+    sizes,
+    no_local_imports,
+    names_say_something,
+    no_mocks,
+    silenced_with_reason,
+    text_only,
+    lock_is_whole,
+    no_private_paths,
+    architecture_names_every_component,
+)

@@ -1,0 +1,99 @@
+"""Each guard of the house catches the offence that it is there for."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.repo import checkout, guards
+
+LONG_FUNCTION = "def f() -> None:\n" + "    print()\n" * guards.FUNCTION_LINES_MAX
+LONG_MODULE = "\n" * (guards.MODULE_LINES_MAX + 1)
+# Spelled in two halves, or this file would be an offence itself.
+SOMEBODYS_PATH = "see /ho" + "me/somebody/notes\n"
+BARE_NOQA = "x = 1  # no" + "qa\n"
+NOQA_WITHOUT_REASON = "x = 1  # no" + "qa: E501\n"
+BARE_IGNORE = "x = 1  # type: ig" + "nore[misc]\n"
+
+OFFENCES: list[tuple[guards.Guard, str, str]] = [
+    (guards.no_stray_init, "placement/__init__.py", ""),
+    (guards.no_stray_init, "placement/zonekeeper/__init__.py", ""),
+    (guards.no_stray_init, "tests/placement/__init__.py", ""),
+    (guards.component_shape, "placement/setup.py", ""),
+    (guards.component_shape, "placement/zonekeeper/stray.py", ""),
+    (guards.component_shape, "placement/tests/conftest.txt", ""),
+    (guards.component_shape, "placement/zonekeeper/placement/inner/module.py", ""),
+    (guards.component_shape, "replication/zonekeeper/replication/__init__.py", ""),
+    (guards.known_to_tools, "replication/zonekeeper/replication/__init__.py", ""),
+    (guards.sizes, "placement/zonekeeper/placement/long.py", LONG_MODULE),
+    (guards.sizes, "tests/test_long.py", LONG_FUNCTION),
+    (
+        guards.no_local_imports,
+        "placement/zonekeeper/placement/late.py",
+        "def f() -> None:\n    if True:\n        import os\n",
+    ),
+    (
+        guards.no_local_imports,
+        "placement/zonekeeper/placement/late.py",
+        "async def f() -> None:\n    from zonekeeper.placement import ids\n",
+    ),
+    (guards.names_say_something, "placement/zonekeeper/placement/utils.py", ""),
+    (guards.names_say_something, "placement/zonekeeper/placement/common/__init__.py", ""),
+    (guards.no_mocks, "tests/test_mocked.py", "from unittest.mock import Mock\n"),
+    (guards.no_mocks, "tests/test_mocked.py", "from unittest import mock\n"),
+    (guards.silenced_with_reason, "placement/zonekeeper/placement/quiet.py", BARE_NOQA),
+    (guards.silenced_with_reason, "placement/zonekeeper/placement/quiet.py", NOQA_WITHOUT_REASON),
+    (guards.silenced_with_reason, "placement/zonekeeper/placement/quiet.py", BARE_IGNORE),
+    (guards.text_only, "docs/picture.txt", "\x00"),
+    (guards.no_private_paths, "docs/notes.md", SOMEBODYS_PATH),
+    (guards.architecture_names_every_component, "replication/README.md", ""),
+]
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Path:
+    return checkout.copy_to(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("guard", "name", "text"),
+    OFFENCES,
+    ids=[f"{guard.__name__}-{number}" for number, (guard, _, _) in enumerate(OFFENCES)],
+)
+def test_a_planted_offence_is_caught(
+    house: Path, guard: guards.Guard, name: str, text: str
+) -> None:
+    assert guard(house) == []
+
+    checkout.plant(house, name, text)
+
+    assert guard(house) != []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("--hash=sha256:", "--hashless:"),
+        ("click==", "clack=="),
+        ("click==", "click @ https://example.invalid/click#"),
+    ],
+)
+def test_a_spoiled_lock_is_caught(house: Path, before: str, after: str) -> None:
+    assert guards.lock_is_whole(house) == []
+
+    lock = house / "requirements.lock"
+    lock.write_text(lock.read_text().replace(before, after))
+
+    assert guards.lock_is_whole(house) != []
+
+
+def test_a_component_that_a_tool_forgets_is_caught(house: Path) -> None:
+    settings = house / "pyproject.toml"
+    settings.write_text(settings.read_text().replace('mypy_path = ["placement", ', "mypy_path = ["))
+
+    assert guards.known_to_tools(house) == ["pyproject.toml: mypy_path does not name placement"]
+
+
+def test_every_guard_has_an_offence() -> None:
+    planted = {guard for guard, _, _ in OFFENCES} | {guards.lock_is_whole}
+
+    assert planted == set(guards.GUARDS)

@@ -1,0 +1,126 @@
+"""The tools that `make check` runs catch what they are there for, in the house's settings."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.repo import checkout, guards
+
+PURE = "placement/zonekeeper/placement/planted.py"
+MODULE = '"""A planted offence."""\n\n'
+
+# The editable install would show import-linter the real folders beside the copied ones.
+LINT_IMPORTS = """
+import sys
+real, copies = sys.argv[1], sys.argv[2].split(":")
+sys.path[:] = copies + [p for p in sys.path if not p.startswith(real) or "site-packages" in p]
+from importlinter import cli
+sys.exit(cli.lint_imports())
+"""
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Path:
+    return checkout.copy_to(tmp_path)
+
+
+def lint_imports(house: Path) -> subprocess.CompletedProcess[str]:
+    copies = ":".join(str(house / folder) for folder in guards.components(house))
+    return run(house, "-c", LINT_IMPORTS, str(checkout.ROOT), copies)
+
+
+def run(house: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=house,
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "MYPY_CACHE_DIR": str(house / ".mypy_cache")},
+    )
+
+
+def test_the_copy_itself_is_clean(house: Path) -> None:
+    found = lint_imports(house)
+
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "contract"),
+    [
+        (PURE, "from zonekeeper import metadata\n", "Components import only downwards"),
+        (
+            "metadata/zonekeeper/metadata/planted.py",
+            "from zonekeeper import wire\n",
+            "Components import only downwards",
+        ),
+        ("sidecar/zonekeeper/sidecar/__init__.py", "", "Components import only downwards"),
+        (PURE, "import random\n", "The core is pure"),
+        (PURE, "import time\n", "The core is pure"),
+        (PURE, "import asyncio\n", "The core is pure"),
+        (PURE, "import click\n", "The core is pure"),
+    ],
+)
+def test_layers_catch(house: Path, name: str, text: str, contract: str) -> None:
+    checkout.plant(house, name, MODULE + text)
+    if name.startswith("sidecar"):
+        copies = [*guards.components(house), "sidecar"]
+        found = run(
+            house,
+            "-c",
+            LINT_IMPORTS,
+            str(checkout.ROOT),
+            ":".join(str(house / folder) for folder in copies),
+        )
+    else:
+        found = lint_imports(house)
+
+    assert found.returncode != 0
+    assert contract in found.stdout
+
+
+def test_layers_catch_a_cycle(house: Path) -> None:
+    for here, there in (("left", "right"), ("right", "left")):
+        text = f"from zonekeeper.placement import {there}\n"
+        checkout.plant(house, f"placement/zonekeeper/placement/{here}.py", MODULE + text)
+
+    found = lint_imports(house)
+
+    assert found.returncode != 0
+    assert "No cycles" in found.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("def f() -> int:\n    import os\n\n    return os.getpid()\n", "PLC0415"),
+        ("from .ids import LedgerId\n\nx: LedgerId\n", "TID252"),
+        ("import time\n\nnow = time.time()\n", "TID251"),
+        ("try:\n    x = 1\nexcept Exception:\n    x = 2\n", "BLE001"),
+        ("def f(a, b, c, d, e, g, h):\n    return a\n", "PLR0913"),
+        ("print('x')\n", "T201"),
+    ],
+)
+def test_ruff_catches(house: Path, text: str, rule: str) -> None:
+    checkout.plant(house, PURE, MODULE + text)
+
+    found = run(house, "-m", "ruff", "check", "--no-cache", PURE)
+
+    assert found.returncode != 0
+    assert rule in found.stdout
+
+
+def test_mypy_catches_an_untyped_function_in_code_and_in_tests(house: Path) -> None:
+    """One run for both, in strict mode: what is not annotated is not believed."""
+    checkout.plant(house, PURE, MODULE + "def f(a):\n    return a\n")
+    checkout.plant(house, "tests/test_planted.py", "def test_it():\n    assert True\n")
+
+    found = run(house, "-m", "mypy", PURE, "tests/test_planted.py")
+
+    assert found.returncode != 0
+    assert "planted.py:3" in found.stdout
+    assert "test_planted.py:1" in found.stdout
