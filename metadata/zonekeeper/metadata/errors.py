@@ -1,0 +1,82 @@
+"""What a metadata store can refuse, and what it cannot know.
+
+Every error answers two questions. ``retryable``: may the same call succeed later, once what the
+message says has been dealt with? ``maybe_applied``: may the write have happened all the same? An
+error with ``maybe_applied`` is the third answer, *unknown*: only reading again decides it, and
+``update`` does that. An error without it is a promise that nothing was written.
+"""
+
+from typing import ClassVar
+
+
+class StoreError(Exception):
+    """Base of all that a metadata store raises; the message names the path and the store."""
+
+    retryable: ClassVar[bool] = False
+
+    def __init__(
+        self, problem: str, *, store: str, path: str = "", maybe_applied: bool = False
+    ) -> None:
+        where = f"{path} in {store}" if path else store
+        unknown = "; the write may have been applied: read again to know" if maybe_applied else ""
+        super().__init__(f"{where}: {problem}{unknown}")
+        self.path = path
+        self.store = store
+        self.maybe_applied = maybe_applied
+
+
+class NoNodeError(StoreError):
+    """There is no such node, or no parent to create it under."""
+
+
+class NodeExistsError(StoreError):
+    """There is such a node already, whoever created it."""
+
+
+class VersionConflictError(StoreError):
+    """The node is not at the version that the caller read: read again, decide again."""
+
+    retryable = True
+
+
+class NotEmptyError(StoreError):
+    """The node has children, so it cannot be deleted."""
+
+
+class BadPathError(StoreError):
+    """No node can stand at this path: wrong syntax, or the parent is ephemeral."""
+
+
+class TooLargeError(StoreError):
+    """More bytes than a node, or a transaction, may hold."""
+
+
+class UnauthorizedError(StoreError):
+    """The store knows who we are and does not let us, or does not accept our credentials."""
+
+
+class StoreUnavailableError(StoreError):
+    """No answer in time: the store is not reached, has no quorum, or is locked for too long."""
+
+    retryable = True
+
+
+class SessionLostError(StoreError):
+    """The session that the call belongs to has ended, and its ephemeral nodes with it.
+
+    Retryable in a new session only: whoever held something by an ephemeral node holds it no more.
+    """
+
+    retryable = True
+
+
+class StoreClosedError(StoreError):
+    """The store was closed by its owner."""
+
+
+class BadStoreError(StoreError):
+    """What is there is not a store of ours, cannot be one, or is damaged."""
+
+
+class BadStoreUriError(ValueError):
+    """The text is not the address of a metadata store; the message says what is wrong with it."""
