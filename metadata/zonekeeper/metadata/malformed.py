@@ -1,0 +1,57 @@
+"""What is wrong with stored bytes: one error for damage, one for bytes of a later version.
+
+A reader never guesses. Bytes that break their format raise ``MalformedError`` and say which rule
+they break. Bytes that keep the rules of the container but say what this version does not know
+raise ``UnsupportedError``, so that nobody repairs what only needs a newer program. A reader raises
+nothing else, whatever the bytes are.
+"""
+
+import enum
+from typing import ClassVar, Final
+
+#: ZooKeeper's own limit of a node (``jute.maxbuffer``): nothing longer is ever parsed.
+VALUE_SIZE_BYTES_MAX: Final = 1 << 20
+
+
+class Flaw(enum.StrEnum):
+    """The rule that damaged bytes break."""
+
+    TOO_LARGE = "too large"
+    TRUNCATED = "truncated"
+    TRAILING = "trailing bytes"
+    BAD_HEADER = "bad header"
+    BAD_NUMBER = "bad number"
+    BAD_TEXT = "bad text"
+    WRONG_TYPE = "wrong type of field"
+    MISSING = "missing field"
+    DUPLICATE = "duplicate field"
+    OUT_OF_RANGE = "value out of range"
+    INCONSISTENT = "fields contradict each other"
+    BAD_CHECKSUM = "bad checksum"
+
+
+class UnreadableError(Exception):
+    """Stored bytes that this program cannot read; reading them again will not help."""
+
+    retryable: ClassVar[bool] = False
+    maybe_applied: ClassVar[bool] = False
+
+
+class MalformedError(UnreadableError):
+    """Stored bytes that break their format."""
+
+    def __init__(self, flaw: Flaw, detail: str) -> None:
+        super().__init__(f"{flaw}: {detail}")
+        self.flaw = flaw
+
+
+class UnsupportedError(UnreadableError):
+    """Stored bytes of a version, or with a field, that this program does not know."""
+
+
+def check_size(raw: bytes, what: str) -> None:
+    """Refuse what no node can hold, before anything is allocated for it."""
+    if len(raw) > VALUE_SIZE_BYTES_MAX:
+        raise MalformedError(
+            Flaw.TOO_LARGE, f"{what} of {len(raw)} bytes; a node holds {VALUE_SIZE_BYTES_MAX}"
+        )
