@@ -2,24 +2,16 @@
 
 There is one such record in a cluster, and every client, bookie, auditor, replicator and zone watch
 obeys it. Field names in the stored record are the ones in ``camelCase``; here durations are whole
-milliseconds and sizes bytes, and their names say so.
+milliseconds and sizes bytes, and their names say so. ``policy_data`` reads and writes the record.
 """
 
 import enum
 from dataclasses import dataclass, field
-from typing import Final
 
 from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import ZoneName
 from zonekeeper.placement.quorums import Quorums
-
-SECOND_MS: Final = 1_000
-MINUTE_MS: Final = 60 * SECOND_MS
-HOUR_MS: Final = 60 * MINUTE_MS
-DAY_MS: Final = 24 * HOUR_MS
-MIB: Final = 1 << 20
-
-FORMAT: Final = 1
+from zonekeeper.placement.units import DAY_MS, HOUR_MS, MIB, MINUTE_MS, SECOND_MS
 
 
 class RepairScope(enum.StrEnum):
@@ -137,3 +129,6 @@ class Policy:
     reads: ReadRules = field(default_factory=ReadRules)
     zone_watch: ZoneWatchRules = field(default_factory=ZoneWatchRules)
     repair: RepairRules = field(default_factory=RepairRules)
+    #: Fields of the stored record that this version does not know, each with its path and its JSON;
+    #: they are written back as they were.
+    unknown: tuple[tuple[tuple[str, ...], str], ...] = ()
