@@ -343,7 +343,8 @@ def test_fields_may_stand_at_their_limits(given_rules: object) -> None:
         ),
         (
             abc(**{"reads.pendingLimit": 1}),
-            "policy.reads.pendingLimit: 1: unknown field; did you mean policy.reads.pendingLimit?",
+            "policy.reads.pendingLimit: 1: unknown field; known here: placement, quorums, reads, "
+            "repair, zoneWatch",
         ),
     ],
 )
