@@ -142,30 +142,6 @@ class MetadataStore(abc.ABC):
         """The session as it is known now, without asking anybody."""
 
     @abc.abstractmethod
-    async def get(self, path: str, *, sync: bool = False) -> Versioned | None:
-        """Read a node; None: there is none."""
-
-    @abc.abstractmethod
-    async def children(self, path: str, *, sync: bool = False) -> tuple[str, ...] | None:
-        """Give the sorted names of a node's children; None: there is no such node."""
-
-    @abc.abstractmethod
-    async def commit(
-        self, writes: Sequence[Write], *, session: SessionId | None = None
-    ) -> tuple[Written, ...]:
-        """Apply all writes in order, or none: the error is that of the first that is refused."""
-
-    @abc.abstractmethod
-    def watch(self, path: str) -> AbstractAsyncContextManager[AsyncIterator[Versioned | None]]:
-        """Follow a node: its state now, then each newer one (None: absent)."""
-
-    @abc.abstractmethod
-    def watch_children(
-        self, path: str
-    ) -> AbstractAsyncContextManager[AsyncIterator[tuple[str, ...] | None]]:
-        """Follow the names of a node's children (None: there is no such node)."""
-
-    @abc.abstractmethod
     def watch_session(self) -> AbstractAsyncContextManager[AsyncIterator[Session]]:
         """Follow the session. An id that is not the last one: everything of the last one is gone.
 
@@ -175,6 +151,35 @@ class MetadataStore(abc.ABC):
     @abc.abstractmethod
     async def close(self) -> None:
         """End the session at once, and its ephemeral nodes with it. Closing twice is harmless."""
+
+    async def get(self, path: str, *, sync: bool = False) -> Versioned | None:
+        """Read a node; None: there is none."""
+        check_path(path, store=self.name)
+        return await self._get(path, sync=sync)
+
+    async def children(self, path: str, *, sync: bool = False) -> tuple[str, ...] | None:
+        """Give the sorted names of a node's children; None: there is no such node."""
+        check_path(path, store=self.name)
+        return await self._children(path, sync=sync)
+
+    async def commit(
+        self, writes: Sequence[Write], *, session: SessionId | None = None
+    ) -> tuple[Written, ...]:
+        """Apply all writes in order, or none: the error is that of the first that is refused."""
+        check_writes(writes, store=self.name)
+        return await self._commit(writes, session=session) if writes else ()
+
+    def watch(self, path: str) -> AbstractAsyncContextManager[AsyncIterator[Versioned | None]]:
+        """Follow a node: its state now, then each newer one (None: absent)."""
+        check_path(path, store=self.name)
+        return self._watch(path)
+
+    def watch_children(
+        self, path: str
+    ) -> AbstractAsyncContextManager[AsyncIterator[tuple[str, ...] | None]]:
+        """Follow the names of a node's children (None: there is no such node)."""
+        check_path(path, store=self.name)
+        return self._watch_children(path)
 
     async def exists(self, path: str, *, sync: bool = False) -> bool:
         """Is there such a node?"""
@@ -221,6 +226,27 @@ class MetadataStore(abc.ABC):
     ) -> None:
         """Delete a node without children, at ``version`` (None: at any)."""
         await self.commit([Delete(path=path, version=version)], session=session)
+
+    # What a store implements; paths and sizes are checked by then.
+
+    @abc.abstractmethod
+    async def _get(self, path: str, *, sync: bool) -> Versioned | None: ...
+
+    @abc.abstractmethod
+    async def _children(self, path: str, *, sync: bool) -> tuple[str, ...] | None: ...
+
+    @abc.abstractmethod
+    async def _commit(
+        self, writes: Sequence[Write], *, session: SessionId | None
+    ) -> tuple[Written, ...]: ...
+
+    @abc.abstractmethod
+    def _watch(self, path: str) -> AbstractAsyncContextManager[AsyncIterator[Versioned | None]]: ...
+
+    @abc.abstractmethod
+    def _watch_children(
+        self, path: str
+    ) -> AbstractAsyncContextManager[AsyncIterator[tuple[str, ...] | None]]: ...
 
     async def _make_parents(self, path: str) -> None:
         missing = []

@@ -1,0 +1,365 @@
+"""The store in memory: the model of the real ones, with their troubles to order.
+
+``MemoryStore`` is one client of a ``MemoryServer``, over a connection of its own. Everything runs
+on the loop's time and nothing is drawn by chance here, so a run under a simulated loop is the same
+every time. What a test or a simulator may do to a client:
+
+- ``weather`` decides for each request how long it travels and whether it, or its answer, is lost.
+  Whatever is lost costs the connection, so nothing of it arrives later. Requests of one client
+  arrive in order, and so do the answers, as on a real connection.
+- ``read_lag_ms`` puts the client on a follower that is behind: reads and watches show the past,
+  though never behind what this client has written or seen. ``sync`` catches up.
+- ``cut`` and ``mend`` take the network away and give it back; a session that is not mended within
+  its timeout ends on the server, with its ephemeral nodes. ``MemoryServer.expire`` ends one now.
+"""
+
+import asyncio
+import enum
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Final, TypeAlias, TypeVar
+
+from zonekeeper.metadata import errors
+from zonekeeper.metadata.store import (
+    MetadataStore,
+    Session,
+    SessionId,
+    Versioned,
+    Write,
+    Written,
+)
+from zonekeeper.metadata.stores.memory_server import Change, Key, MemoryServer, Watched
+from zonekeeper.metadata.stores.watching import Notice, Notices, SessionFeed, follow
+
+Answer = TypeVar("Answer")
+
+
+class Kind(enum.Enum):
+    """What weather may know of a request."""
+
+    READ = "read"
+    WRITE = "write"
+
+
+class Loss(enum.Enum):
+    """What of an exchange gets lost on its way, and the connection with it."""
+
+    NOTHING = "nothing"
+    #: It is not applied.
+    REQUEST = "request"
+    #: It is applied, and the client does not know.
+    ANSWER = "answer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """How one request travels."""
+
+    there_ms: int = 0
+    back_ms: int = 0
+    loss: Loss = Loss.NOTHING
+
+
+#: Asked once a request, in the order in which they are sent.
+Weather: TypeAlias = Callable[[Kind], Passage]
+
+_DIRECT: Final = Passage()
+
+
+def calm(_: Kind) -> Passage:
+    """Weather that loses and delays nothing."""
+    return _DIRECT
+
+
+class MemoryStore(MetadataStore):
+    """One client of a ``MemoryServer``; open it on the loop that it will live on."""
+
+    def __init__(
+        self,
+        server: MemoryServer,
+        *,
+        root: str = "/ledgers",
+        session_timeout_ms: int = 10_000,
+        request_timeout_ms: int = 10_000,
+    ) -> None:
+        self.name = server.name
+        self.root = root
+        #: What the network does to each request; replace it at will.
+        self.weather: Weather = calm
+        #: How far behind the follower is that this client reads from.
+        self.read_lag_ms = 0
+        self._server = server
+        self._session_timeout_ms = session_timeout_ms
+        self._request_timeout_ms = request_timeout_ms
+        #: The newest change that this client has seen or made: it never looks behind it.
+        self._view = server.last_change_id
+        self._closed = False
+        self._reached = asyncio.Event()
+        self._reached.set()
+        self._notices: Notices[Key] = Notices()
+        self._connection = _Connection(self._break)
+        self._session_id = server.begin_session(self, session_timeout_ms)
+        self._feed = SessionFeed(self.name, Session(id=self._session_id, connected=True))
+        server.join(self)
+
+    # ── what happens to the client ──
+
+    def cut(self) -> None:
+        """Take the network away."""
+        self._reached.clear()
+        self._server.unheard(self._session_id)
+        self._feed.publish(Session(id=self._session_id, connected=False))
+        self._break()
+
+    def mend(self) -> None:
+        """Give the network back; if the session ended meanwhile, a new one begins."""
+        self._reached.set()
+        if self._server.heard(self._session_id):
+            self._feed.publish(Session(id=self._session_id, connected=True))
+            self._notices.tell_all()
+        else:
+            self.session_ended()
+
+    def session_ended(self) -> None:
+        """Begin a new session in place of the one that the server ended."""
+        if self._closed or not self._reached.is_set():
+            return
+        self._replace_connection(
+            lambda exchange: errors.SessionLostError(
+                f"session {exchange.session} ended",
+                store=self.name,
+                path=exchange.path,
+                maybe_applied=exchange.kind is Kind.WRITE,
+            )
+        )
+        self._session_id = self._server.begin_session(self, self._session_timeout_ms)
+        self._feed.publish(Session(id=self._session_id, connected=True))
+
+    def changed(self, change: Change) -> None:
+        """Let watches know, as late as this client's follower does."""
+        loop = asyncio.get_running_loop()
+        if self.read_lag_ms:
+            loop.call_later(self.read_lag_ms / 1000, self._deliver, change)
+        elif self._notices:
+            loop.call_soon(self._deliver, change)
+
+    def _deliver(self, change: Change) -> None:
+        if self._reached.is_set():
+            self._view = max(self._view, change.id)
+            for key in change.keys:
+                self._notices.tell(key)
+
+    @property
+    def session(self) -> Session:
+        """The session; it is lost only when the server says so."""
+        return self._feed.current
+
+    def watch_session(self) -> AbstractAsyncContextManager[AsyncIterator[Session]]:
+        """Follow the session."""
+        return self._feed.watch()
+
+    async def close(self) -> None:
+        """End the session; one that is cut off ends at its timeout, as the server cannot know."""
+        if self._closed:
+            return
+        self._closed = True
+        self._server.leave(self)
+        if self._reached.is_set():
+            self._server.end_session(self._session_id)
+        self._reached.set()
+        self._replace_connection(
+            lambda exchange: self._closed_error(maybe_applied=exchange.kind is Kind.WRITE)
+        )
+        self._feed.close()
+
+    async def _get(self, path: str, *, sync: bool) -> Versioned | None:
+        return await self._ask(Kind.READ, path, lambda: self._node(path, sync=sync))
+
+    async def _children(self, path: str, *, sync: bool) -> tuple[str, ...] | None:
+        return await self._ask(Kind.READ, path, lambda: self._names(path, sync=sync))
+
+    async def _commit(
+        self, writes: Sequence[Write], *, session: SessionId | None
+    ) -> tuple[Written, ...]:
+        return await self._ask(Kind.WRITE, writes[0].path, lambda: self._apply(writes), session)
+
+    def _watch(self, path: str) -> AbstractAsyncContextManager[AsyncIterator[Versioned | None]]:
+        return self._follow((Watched.NODE, path), lambda: self._node(path))
+
+    def _watch_children(
+        self, path: str
+    ) -> AbstractAsyncContextManager[AsyncIterator[tuple[str, ...] | None]]:
+        return self._follow((Watched.CHILDREN, path), lambda: self._names(path))
+
+    # ── how it is done ──
+
+    def _node(self, path: str, *, sync: bool = False) -> Versioned | None:
+        node = self._server.node(path, self._look(sync=sync))
+        return None if node is None else node.seen()
+
+    def _names(self, path: str, *, sync: bool = False) -> tuple[str, ...] | None:
+        return self._server.names(path, self._look(sync=sync))
+
+    def _look(self, *, sync: bool) -> int:
+        """Give the change up to which this client sees the tree now."""
+        seen = self._server.last_change_id
+        if self.read_lag_ms and not sync:
+            now = asyncio.get_running_loop().time()
+            seen = self._server.seen_at(now - self.read_lag_ms / 1000)
+        self._view = max(self._view, seen)
+        return self._view
+
+    def _apply(self, writes: Sequence[Write]) -> tuple[Written, ...]:
+        written = self._server.apply(writes, self._session_id)
+        self._view = self._server.last_change_id
+        return written
+
+    def _follow(
+        self, key: Key, look: Callable[[], Answer]
+    ) -> AbstractAsyncContextManager[AsyncIterator[Answer]]:
+        async def read(notice: Notice) -> Answer:
+            def arm_and_look() -> Answer:
+                self._notices.arm(key, notice)
+                return look()
+
+            return await self._ask(Kind.READ, key[1], arm_and_look)
+
+        return follow(read, lambda notice: self._notices.disarm(key, notice))
+
+    async def _ask(
+        self,
+        kind: Kind,
+        path: str,
+        perform: Callable[[], Answer],
+        session: SessionId | None = None,
+    ) -> Answer:
+        """Send a request when the server can be reached, and wait for its answer."""
+        if self._closed:
+            raise self._closed_error()
+        answers: list[Answer] = []
+        sent = False
+        try:
+            async with asyncio.timeout(self._request_timeout_ms / 1000):
+                await self._reached.wait()
+                if self._closed:
+                    raise self._closed_error()
+                if session not in (None, self._session_id):
+                    raise errors.SessionLostError(
+                        f"session {session} ended", store=self.name, path=path
+                    )
+                exchange = _Exchange(
+                    kind=kind,
+                    path=path,
+                    session=self._session_id,
+                    perform=lambda: answers.append(perform()),
+                )
+                self._connection.send(exchange, self.weather(kind))
+                sent = True
+                await exchange.answered
+                return answers[0]
+        except TimeoutError as late:
+            raise errors.StoreUnavailableError(
+                f"no answer within {self._request_timeout_ms} ms",
+                store=self.name,
+                path=path,
+                maybe_applied=sent and kind is Kind.WRITE,
+            ) from late
+
+    def _break(self) -> None:
+        """Lose the connection with all that is on its way, and take a new one."""
+        self._replace_connection(
+            lambda exchange: errors.StoreUnavailableError(
+                "the connection broke",
+                store=self.name,
+                path=exchange.path,
+                maybe_applied=exchange.kind is Kind.WRITE,
+            )
+        )
+
+    def _replace_connection(self, why: "Callable[[_Exchange], errors.StoreError]") -> None:
+        broken = self._connection
+        self._connection = _Connection(self._break)
+        broken.fail(why)
+        self._notices.tell_all()
+
+    def _closed_error(self, *, maybe_applied: bool = False) -> errors.StoreClosedError:
+        return errors.StoreClosedError("is closed", store=self.name, maybe_applied=maybe_applied)
+
+
+class _Exchange:
+    """A request on its way, and whether its answer has come."""
+
+    def __init__(
+        self, *, kind: Kind, path: str, session: SessionId, perform: Callable[[], None]
+    ) -> None:
+        self.kind = kind
+        self.path = path
+        self.session = session
+        self.perform = perform
+        self.answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def fail(self, error: errors.StoreError) -> None:
+        """Give an error for an answer; nobody may be waiting any more."""
+        if not self.answered.done():
+            self.answered.set_exception(error)
+
+
+class _Connection:
+    """Carries requests there and answers back, each way in order, until something is lost."""
+
+    def __init__(self, lost: Callable[[], None]) -> None:
+        self._lost = lost
+        self._open: dict[_Exchange, None] = {}
+        self._there: deque[tuple[_Exchange, Passage]] = deque()
+        self._back: deque[tuple[_Exchange, errors.StoreError | None]] = deque()
+        self._arrives_at = 0.0
+        self._returns_at = 0.0
+
+    def send(self, exchange: _Exchange, passage: Passage) -> None:
+        """Let a request travel to the server, be performed there, and its answer travel back."""
+        loop = asyncio.get_running_loop()
+        self._open[exchange] = None
+        self._there.append((exchange, passage))
+        self._arrives_at = max(self._arrives_at, loop.time() + passage.there_ms / 1000)
+        # Timers of one moment fire in any order, so a timer takes whichever request is next.
+        loop.call_at(self._arrives_at, self._arrive)
+
+    def fail(self, why: Callable[[_Exchange], errors.StoreError]) -> None:
+        """Fail all that is on its way; nothing of it arrives any more."""
+        self._there.clear()
+        self._back.clear()
+        for exchange in self._open:
+            exchange.fail(why(exchange))
+        self._open.clear()
+
+    def _arrive(self) -> None:
+        if not self._there:
+            return
+        exchange, passage = self._there.popleft()
+        if passage.loss is Loss.REQUEST:
+            self._lost()
+            return
+        refused: errors.StoreError | None = None
+        try:
+            exchange.perform()
+        except errors.StoreError as error:
+            refused = error
+        if passage.loss is Loss.ANSWER:
+            self._lost()
+            return
+        loop = asyncio.get_running_loop()
+        self._back.append((exchange, refused))
+        self._returns_at = max(self._returns_at, loop.time() + passage.back_ms / 1000)
+        loop.call_at(self._returns_at, self._return)
+
+    def _return(self) -> None:
+        if not self._back:
+            return
+        exchange, refused = self._back.popleft()
+        self._open.pop(exchange, None)
+        if refused is not None:
+            exchange.fail(refused)
+        elif not exchange.answered.done():
+            exchange.answered.set_result(None)

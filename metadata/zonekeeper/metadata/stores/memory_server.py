@@ -1,0 +1,210 @@
+"""The service behind the store in memory: one tree, its recent past, and the sessions.
+
+It applies transactions one after the other, tells its clients what each one changed, and can be
+looked at as it was a while ago, which is what a follower that is behind shows. All times are the
+loop's. Clients are ``memory.MemoryStore``; this module knows of them only what ``Client`` says.
+"""
+
+import asyncio
+import enum
+import itertools
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+from zonekeeper.metadata.store import Delete, SessionId, Write, Written, name_of, parent_of
+from zonekeeper.metadata.stores import tree
+
+
+class Watched(enum.Enum):
+    """What of a node is watched."""
+
+    NODE = "node"
+    CHILDREN = "children"
+
+
+Key: TypeAlias = tuple[Watched, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One applied transaction, with what it replaced: enough to look behind it."""
+
+    id: int
+    at: float
+    before: Mapping[str, tree.Node | None]
+    keys: tuple[Key, ...]
+
+
+class Client(Protocol):
+    """What the server knows of a client."""
+
+    read_lag_ms: int
+
+    def changed(self, change: Change) -> None:
+        """Hear of every change, at the time that it is made."""
+        ...
+
+    def session_ended(self) -> None:
+        """Hear that the client's session is over, if it can be reached."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class _Session:
+    timeout_ms: int
+    client: Client
+    expiry: asyncio.TimerHandle | None = None
+    owned: set[str] = field(default_factory=set)
+
+
+class MemoryServer:
+    """The service. To be used on one loop."""
+
+    def __init__(self, name: str = "memory:") -> None:
+        self.name = name
+        self.last_change_id = 0
+        self._nodes: dict[str, tree.Node] = {"/": tree.TOP}
+        self._children: dict[str, set[str]] = {"/": set()}
+        self._history: deque[Change] = deque()
+        self._sessions: dict[SessionId, _Session] = {}
+        self._session_ids = itertools.count(1)
+        self._clients: list[Client] = []
+
+    # ── clients and sessions ──
+
+    def join(self, client: Client) -> None:
+        """Tell a client of changes from now on."""
+        self._clients.append(client)
+
+    def leave(self, client: Client) -> None:
+        """Tell a client nothing more."""
+        self._clients.remove(client)
+
+    def begin_session(self, client: Client, timeout_ms: int) -> SessionId:
+        """Open a session for a client."""
+        session = SessionId(next(self._session_ids))
+        self._sessions[session] = _Session(timeout_ms=timeout_ms, client=client)
+        return session
+
+    def lives(self, session: SessionId | None) -> bool:
+        """Is it open?"""
+        return session in self._sessions
+
+    def unheard(self, session: SessionId) -> None:
+        """Count down to a session's end, until it is heard of again."""
+        known = self._sessions.get(session)
+        if known is not None and known.expiry is None:
+            loop = asyncio.get_running_loop()
+            known.expiry = loop.call_later(known.timeout_ms / 1000, self.expire, session)
+
+    def heard(self, session: SessionId) -> bool:
+        """Stop counting down; False: the session is over."""
+        known = self._sessions.get(session)
+        if known is not None and known.expiry is not None:
+            known.expiry.cancel()
+            known.expiry = None
+        return known is not None
+
+    def expire(self, session: SessionId) -> None:
+        """End a session as its timeout would; its client learns it as soon as it is reached."""
+        known = self._sessions.get(session)
+        if known is not None:
+            self.end_session(session)
+            known.client.session_ended()
+
+    def end_session(self, session: SessionId) -> None:
+        """End a session because its client asks for it; an unknown one is ended already."""
+        ended = self._sessions.get(session)
+        if ended is None:
+            return
+        if ended.expiry is not None:
+            ended.expiry.cancel()
+        if ended.owned:
+            self.apply([Delete(path=p, version=None) for p in sorted(ended.owned)], session)
+        del self._sessions[session]
+
+    # ── the tree ──
+
+    def apply(self, writes: Sequence[Write], session: SessionId) -> tuple[Written, ...]:
+        """Apply a transaction, or raise what it meets."""
+        request = tree.Request(change_id=self.last_change_id + 1, session=session, store=self.name)
+        plan = tree.plan(writes, self._nodes.get, request)
+        self.last_change_id = request.change_id
+        before = {path: self._nodes.get(path) for path in plan.changes}
+        change = Change(
+            id=request.change_id,
+            at=asyncio.get_running_loop().time(),
+            before=before,
+            keys=tuple(_changed_keys(before, plan.changes)),
+        )
+        for path, node in plan.changes.items():
+            self._replace(path, before[path], node)
+        self._remember(change)
+        for client in tuple(self._clients):
+            client.changed(change)
+        return plan.written
+
+    def seen_at(self, time: float) -> int:
+        """Give the last change that a follower knew who is as far behind as ``time``."""
+        for change in reversed(self._history):
+            if change.at <= time:
+                return change.id
+        return self._history[0].id - 1 if self._history else self.last_change_id
+
+    def node(self, path: str, view: int) -> tree.Node | None:
+        """Give a node as it was right after the change ``view``."""
+        node = self._nodes.get(path)
+        for change in self._since(view):
+            if path in change.before:
+                node = change.before[path]
+        return node
+
+    def names(self, path: str, view: int) -> tuple[str, ...] | None:
+        """Give the names of a node's children as they were right after the change ``view``."""
+        if self.node(path, view) is None:
+            return None
+        names = set(self._children.get(path, ()))
+        for change in self._since(view):
+            for changed, before in change.before.items():
+                if changed != "/" and parent_of(changed) == path:
+                    (names.discard if before is None else names.add)(name_of(changed))
+        return tuple(sorted(names))
+
+    def _since(self, view: int) -> Iterator[Change]:
+        """Go back from the present to ``view``, newest change first."""
+        return itertools.takewhile(lambda change: change.id > view, reversed(self._history))
+
+    def _remember(self, change: Change) -> None:
+        """Keep as much of the past as the slowest follower shows."""
+        self._history.append(change)
+        lag_ms = max((client.read_lag_ms for client in self._clients), default=0)
+        while self._history and self._history[0].at < change.at - lag_ms / 1000:
+            self._history.popleft()
+
+    def _replace(self, path: str, before: tree.Node | None, after: tree.Node | None) -> None:
+        if before is not None and before.owner is not None:
+            self._sessions[before.owner].owned.discard(path)
+        if after is not None and after.owner is not None:
+            self._sessions[after.owner].owned.add(path)
+        if after is not None:
+            self._nodes[path] = after
+            if before is None:
+                self._children[path] = set()
+                self._children[parent_of(path)].add(name_of(path))
+        elif before is not None:
+            del self._nodes[path]
+            del self._children[path]
+            self._children[parent_of(path)].discard(name_of(path))
+
+
+def _changed_keys(
+    before: Mapping[str, tree.Node | None], after: Mapping[str, tree.Node | None]
+) -> Iterator[Key]:
+    for path, old in before.items():
+        new = after[path]
+        if (old and old.seen()) != (new and new.seen()):
+            yield Watched.NODE, path
+        if (old and old.children_id) != (new and new.children_id):
+            yield Watched.CHILDREN, path

@@ -1,0 +1,121 @@
+"""Watches as streams of state, out of reads and one-shot notices.
+
+A store offers a read that arms a notice. The notice is called, at least once and on the loop, after
+the state is no longer what the read gave; it may be called for nothing. ``follow`` reads, gives
+what is new, waits for the notice, and reads again. So nothing is queued, states in between are
+skipped, and the last state cannot be missed. That it never goes back is the read's promise.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, aclosing
+from typing import Final, Generic, TypeAlias, TypeVar
+
+from zonekeeper.metadata import errors
+from zonekeeper.metadata.store import Session
+
+State = TypeVar("State")
+Key = TypeVar("Key")
+
+Notice: TypeAlias = Callable[[], None]
+
+#: How long a stream waits before it asks a store again that gave no answer.
+_RETRY_DELAY_MS: Final = 200
+
+_NOTHING: Final = object()
+
+
+class Notices(Generic[Key]):
+    """Who wants to be told about what. One-shot: telling forgets."""
+
+    def __init__(self) -> None:
+        # Dictionaries as ordered sets: who is told first is the same in every run.
+        self._armed: dict[Key, dict[Notice, None]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._armed)
+
+    def keys(self) -> tuple[Key, ...]:
+        """Give what somebody waits for."""
+        return tuple(self._armed)
+
+    def arm(self, key: Key, notice: Notice) -> None:
+        """Have ``notice`` called at the next change of ``key``."""
+        self._armed.setdefault(key, {})[notice] = None
+
+    def disarm(self, key: Key, notice: Notice) -> None:
+        """Forget a notice, if it is armed."""
+        waiting = self._armed.get(key, {})
+        waiting.pop(notice, None)
+        if not waiting:
+            self._armed.pop(key, None)
+
+    def tell(self, key: Key) -> None:
+        """Call, and forget, the notices of one key."""
+        for notice in self._armed.pop(key, ()):
+            notice()
+
+    def tell_all(self) -> None:
+        """Call, and forget, every notice: something changed, and nobody knows what."""
+        for key in self.keys():
+            self.tell(key)
+
+
+class SessionFeed:
+    """The session as it is known, and the streams that follow it."""
+
+    def __init__(self, store: str, session: Session) -> None:
+        self.current = session
+        self._store = store
+        self._closed = False
+        self._notices: Notices[None] = Notices()
+
+    def publish(self, session: Session) -> None:
+        """Set what is known now."""
+        if session != self.current:
+            self.current = session
+            self._notices.tell_all()
+
+    def close(self) -> None:
+        """End every stream: the store is closed."""
+        self._closed = True
+        self._notices.tell_all()
+
+    def watch(self) -> AbstractAsyncContextManager[AsyncIterator[Session]]:
+        """Follow the session."""
+
+        async def read(notice: Notice) -> Session:
+            if self._closed:
+                raise errors.StoreClosedError("is closed", store=self._store)
+            self._notices.arm(None, notice)
+            return self.current
+
+        return follow(read, lambda notice: self._notices.disarm(None, notice))
+
+
+def follow(
+    read: Callable[[Notice], Awaitable[State]], disarm: Callable[[Notice], None]
+) -> AbstractAsyncContextManager[AsyncIterator[State]]:
+    """Give the stream of ``read``'s states; leaving the context disarms its notice."""
+    return aclosing(_states(read, disarm))
+
+
+async def _states(
+    read: Callable[[Notice], Awaitable[State]], disarm: Callable[[Notice], None]
+) -> AsyncGenerator[State, None]:
+    changed = asyncio.Event()
+    last: object = _NOTHING
+    try:
+        while True:
+            changed.clear()
+            try:
+                state = await read(changed.set)
+            except (errors.StoreUnavailableError, errors.SessionLostError):
+                await asyncio.sleep(_RETRY_DELAY_MS / 1000)
+                continue
+            if state != last:
+                last = state
+                yield state
+            await changed.wait()
+    finally:
+        disarm(changed.set)
