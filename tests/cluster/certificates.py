@@ -1,0 +1,105 @@
+"""Certificates for one run of the lab: an authority, and what it signs."""
+
+import datetime
+import ipaddress
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+#: Wide bounds, so that no clock of a test machine can fall outside them.
+NOT_BEFORE = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+NOT_AFTER = datetime.datetime(2120, 1, 1, tzinfo=datetime.UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyPair:
+    """Paths of a private key and of its certificate (or public key), in PEM."""
+
+    key: Path
+    certificate: Path
+
+
+class Authority:
+    """Signs certificates, one after another, into one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "lab authority")])
+        certificate = (
+            self._builder(self._name, self._key.public_key())
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .sign(self._key, hashes.SHA256())
+        )
+        self.pair = KeyPair(key=folder / "ca.key", certificate=folder / "ca.crt")
+        self.pair.key.write_bytes(_private_pem(self._key))
+        self.pair.certificate.write_bytes(_certificate_pem(certificate))
+
+    def sign(
+        self, file: str, *, name: str, organisation: str | None = None, hosts: tuple[str, ...] = ()
+    ) -> KeyPair:
+        """Sign a new key: for servers (``hosts``: names and addresses) and clients alike."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        attributes = [x509.NameAttribute(NameOID.COMMON_NAME, name)]
+        if organisation:
+            attributes.insert(0, x509.NameAttribute(NameOID.ORGANIZATION_NAME, organisation))
+        usage = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
+        builder = self._builder(x509.Name(attributes), key.public_key()).add_extension(
+            x509.ExtendedKeyUsage(usage), critical=False
+        )
+        if hosts:
+            names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
+            builder = builder.add_extension(names, critical=False)
+        pair = KeyPair(key=self.folder / f"{file}.key", certificate=self.folder / f"{file}.crt")
+        pair.key.write_bytes(_private_pem(key))
+        pair.certificate.write_bytes(_certificate_pem(builder.sign(self._key, hashes.SHA256())))
+        return pair
+
+    def _builder(
+        self, subject: x509.Name, public_key: ec.EllipticCurvePublicKey
+    ) -> x509.CertificateBuilder:
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(public_key)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(NOT_BEFORE)
+            .not_valid_after(NOT_AFTER)
+        )
+
+
+def signing_pair(folder: Path, file: str) -> KeyPair:
+    """Make a bare key pair: service-account tokens are signed with it."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    public = key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    pair = KeyPair(key=folder / f"{file}.key", certificate=folder / f"{file}.pub")
+    pair.key.write_bytes(_private_pem(key))
+    pair.certificate.write_bytes(public)
+    return pair
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _private_pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+
+
+def _certificate_pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)

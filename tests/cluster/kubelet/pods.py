@@ -1,0 +1,277 @@
+"""One pod, from bound to gone: sandbox, containers, probes, restarts and status."""
+
+import asyncio
+import base64
+import datetime
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.cluster import namespaces
+from tests.cluster.kubelet import containers, probes
+from tests.cluster.kubelet.api import Api, ApiError, Json
+from tests.cluster.kubelet.sandbox import CHECKOUT, Sandbox
+from tests.cluster.kubelet.status import ContainerState, PodState
+from tests.cluster.kubelet.volumes import Volumes
+
+RESTART_SECONDS_MIN = 0.25
+RESTART_SECONDS_MAX = 8.0
+GRACE_SECONDS = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """The node that a pod runs on."""
+
+    name: str
+    address: str
+    folder: Path
+    hosts_file: Path
+    api_address: str
+    api_port: int
+
+
+def now() -> str:
+    """Give the time as the API writes it."""
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")  # noqa: TID251 a shell
+
+
+class Pod:
+    """Runs one pod until it is deleted; ``update`` tells it what the API says of it."""
+
+    def __init__(self, api: Api, node: Node, pod: Json, address: str) -> None:
+        self._api = api
+        self._node = node
+        self.pod = pod
+        self.uid: str = pod["metadata"]["uid"]
+        self._path = (
+            f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+        )
+        self._folder = node.folder / "pods" / self.uid
+        self._deleted = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._published: Json = {}
+        before = {s["name"]: s for s in pod.get("status", {}).get("containerStatuses", ())}
+        self.state = PodState(address=address, node_address=node.address, started_at=now())
+        spec = pod["spec"]
+        self.state.init = [_fresh(c, before) for c in spec.get("initContainers", ())]
+        self.state.main = [_fresh(c, before) for c in spec["containers"]]
+        self._sandbox: Sandbox | None = None
+
+    def update(self, pod: Json) -> None:
+        """Take a newer object of the same pod."""
+        self.pod = pod
+        if pod["metadata"].get("deletionTimestamp"):
+            self._deleted.set()
+
+    async def set_link(self, *, up: bool) -> None:
+        """Cut the pod's network, or mend it."""
+        if self._sandbox is not None:
+            await self._sandbox.set_link(up=up)
+
+    async def run(self) -> None:
+        """Run it; returns when it is gone from the API (or, forced, from under us)."""
+        gateway = namespaces.HOST_ADDRESS
+        self._sandbox = await Sandbox.open(self._folder, self.state.address, gateway)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                publisher = tasks.create_task(self._publish())
+                work = tasks.create_task(self._work())
+                await self._deleted.wait()
+                work.cancel()
+                await self._stop_all()
+                publisher.cancel()
+            await self._api.delete(self._path, uid=self.uid)
+        finally:
+            await self._sandbox.close()
+
+    async def _work(self) -> None:
+        policy = self.pod["spec"].get("restartPolicy", "Always")
+        for container, state in zip(
+            self.pod["spec"].get("initContainers", ()), self.state.init, strict=True
+        ):
+            await self._keep(container, state, "OnFailure" if policy == "Always" else policy)
+            if state.exit_code != 0:
+                return
+        async with asyncio.TaskGroup() as tasks:
+            for container, state in zip(
+                self.pod["spec"]["containers"], self.state.main, strict=True
+            ):
+                tasks.create_task(self._keep(container, state, policy))
+
+    async def _keep(self, container: Json, state: ContainerState, policy: str) -> None:
+        """Run one container again and again, as its restart policy says."""
+        pause = RESTART_SECONDS_MIN
+        while True:
+            try:
+                code = await self._run_once(container, state)
+            except (containers.NotReadyError, ApiError, OSError) as error:
+                self._set(state, waiting="ContainerCreating", message=str(error))
+                await asyncio.sleep(RESTART_SECONDS_MIN)
+                continue
+            if policy == "Never" or (policy == "OnFailure" and code == 0):
+                self._set(state, waiting=None)
+                return
+            state.restarts += 1
+            self._set(state, waiting="CrashLoopBackOff", message=f"ended with {code}")
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, RESTART_SECONDS_MAX)
+
+    async def _run_once(self, container: Json, state: ContainerState) -> int:
+        assert self._sandbox is not None
+        sources = await self._sources()
+        env = containers.environment(self._with_address(), container, sources, self._base_env())
+        command = containers.command(container, env)
+        volumes = Volumes(self._api, self.pod, self._folder, sources)
+        mounts = await volumes.mounts(container)
+        mounts.append((str(self._node.hosts_file), "/etc/hosts", True))
+        cwd = container.get("workingDir", "/")
+        process = await self._sandbox.start(container["name"], command, env, mounts, cwd=cwd)
+        state.pid, state.since, state.waiting = process.pid, now(), None
+        state.started = "startupProbe" not in container
+        state.ready = state.started and "readinessProbe" not in container
+        self._changed.set()
+        watching = asyncio.ensure_future(self._probe(container, state, process.pid))
+        try:
+            code = await process.wait()
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+        state.pid, state.ready, state.started = None, False, False
+        state.exit_code = state.last_exit_code = code if code >= 0 else 128 - code
+        return state.exit_code
+
+    async def _probe(self, container: Json, state: ContainerState, pid: int) -> None:
+        if "startupProbe" in container:
+            await self._ask(container, "startupProbe", state, pid)
+        async with asyncio.TaskGroup() as tasks:
+            for kind in ("readinessProbe", "livenessProbe"):
+                if kind in container:
+                    tasks.create_task(self._ask(container, kind, state, pid))
+
+    async def _ask(self, container: Json, kind: str, state: ContainerState, pid: int) -> None:
+        assert self._sandbox is not None
+        probe = container[kind]
+        count = probes.threshold(probe)
+        await asyncio.sleep(probe.get("initialDelaySeconds", 0))
+        while True:
+            args = (probe, container, self.state.address, self._sandbox, pid)
+            count.count(await probes.ask(*args))
+            if kind == "readinessProbe" and state.ready != count.passed:
+                state.ready = count.passed
+                self._changed.set()
+            elif kind == "startupProbe" and count.passed:
+                state.started = True
+                state.ready = "readinessProbe" not in container
+                self._changed.set()
+                return
+            elif kind != "readinessProbe" and count.failed:
+                await self._end(pid, self._grace(), lambda: state.pid == pid)
+                return
+            await asyncio.sleep(probe.get("periodSeconds", 10))
+
+    async def _stop_all(self) -> None:
+        specs = {c["name"]: c for c in self.pod["spec"]["containers"]}
+        running = [s for s in (*self.state.init, *self.state.main) if s.pid is not None]
+        await asyncio.gather(*(self._stop(specs.get(s.name, {}), s) for s in running))
+
+    async def _stop(self, container: Json, state: ContainerState) -> None:
+        assert self._sandbox is not None
+        assert state.pid is not None
+        pid, grace = state.pid, self._grace()
+        hook = container.get("lifecycle", {}).get("preStop", {})
+        if "exec" in hook:
+            await self._sandbox.run_in(pid, hook["exec"]["command"], grace)
+        elif "sleep" in hook:
+            await asyncio.sleep(min(hook["sleep"]["seconds"], grace))
+        await self._end(pid, grace, lambda: _alive(pid))
+
+    async def _end(self, pid: int, grace: float, lives: Callable[[], bool]) -> None:
+        _signal(pid, signal.SIGTERM)
+        waited = 0.0
+        while lives() and waited < grace:
+            await asyncio.sleep(0.05)
+            waited += 0.05
+        _signal(pid, signal.SIGKILL)
+
+    def _grace(self) -> float:
+        given = self.pod["metadata"].get("deletionGracePeriodSeconds")
+        own = self.pod["spec"].get("terminationGracePeriodSeconds", GRACE_SECONDS)
+        return float(own if given is None else given)
+
+    def _set(self, state: ContainerState, *, waiting: str | None, message: str = "") -> None:
+        if (state.waiting, state.message) != (waiting, message):
+            state.waiting, state.message = waiting, message
+            self._changed.set()
+
+    async def _publish(self) -> None:
+        while True:
+            status = self.state.as_status(self.pod.get("status", {}), now())
+            if status != self._published:
+                try:
+                    await self._api.patch(f"{self._path}/status", {"status": status})
+                    self._published = status
+                except (ApiError, OSError):
+                    await asyncio.sleep(RESTART_SECONDS_MIN)
+                    continue
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _with_address(self) -> Json:
+        status = {**self.pod.get("status", {}), "podIP": self.state.address}
+        return {**self.pod, "status": {**status, "hostIP": self._node.address}}
+
+    def _base_env(self) -> dict[str, str]:
+        """Give what a container sees unasked; the PATH stands in for an image."""
+        return {
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "HOME": "/tmp",
+            "HOSTNAME": self.pod["metadata"]["name"],
+            "KUBERNETES_SERVICE_HOST": self._node.api_address,
+            "KUBERNETES_SERVICE_PORT": str(self._node.api_port),
+            "PYTHONUNBUFFERED": "1",
+            "ZONEKEEPER_LAB_CHECKOUT": str(CHECKOUT),
+        }
+
+    async def _sources(self) -> containers.Sources:
+        config_maps, secrets = containers.referenced(self.pod)
+        base = f"/api/v1/namespaces/{self.pod['metadata']['namespace']}"
+        found: dict[str, dict[str, Json]] = {}
+        for kind, names in (("configmaps", config_maps), ("secrets", secrets)):
+            found[kind] = {}
+            for name in sorted(names):
+                if (item := await self._api.get(f"{base}/{kind}/{name}")) is not None:
+                    found[kind][name] = _text_of(item)
+        return containers.Sources(config_maps=found["configmaps"], secrets=found["secrets"])
+
+
+def _text_of(item: Json) -> Json:
+    if item["kind"] == "Secret":
+        data = item.get("data", {})
+        return {key: base64.b64decode(text).decode() for key, text in data.items()}
+    return dict(item.get("data", {}))
+
+
+def _fresh(container: Json, before: dict[str, Json]) -> ContainerState:
+    """A restarted kubelet goes on counting restarts where the last one stopped."""
+    old = before.get(container["name"])
+    restarts = 0 if old is None else old["restartCount"] + 1
+    return ContainerState(container["name"], container.get("image", ""), restarts=restarts)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
