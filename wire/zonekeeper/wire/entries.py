@@ -1,0 +1,197 @@
+"""An entry as it is stored and sent: Apache BookKeeper's packet, byte for byte.
+
+::
+
+    0              8              16             24             32        32+d
+    | ledger       | entry        | last add     | length       | digest  | payload ...
+    | id           | id           | confirmed    | (cumulative) | d bytes |
+
+All numbers are signed 64-bit, big-endian. *Last add confirmed* (LAC) is what the writer knew when
+it sent the packet; -1: nothing yet. *Length* is the ledger's payload bytes up to and including
+this entry. The digest covers the header and the payload, so it travels from the writer to the
+reader through any number of bookies: whoever reads, checks.
+
+**The same entry** means: the same ledger, id, length and payload. LAC and digest may differ,
+because recovery and repair build the packet again with what they know. ``same`` is the one place
+that says so; bookies (a resent entry) and audits (two replicas) both ask it.
+
+A *LAC packet* is how a quiet writer tells its LAC: ledger, LAC, and the digest of those 16 bytes.
+"""
+
+import enum
+import hmac
+import struct
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from zonekeeper.placement.digests import Digest
+from zonekeeper.placement.ids import NO_ENTRY, EntryId, LedgerId
+from zonekeeper.wire import digests
+from zonekeeper.wire.errors import WireError
+
+HEADER_BYTES: Final = 32
+PAYLOAD_BYTES_MAX: Final = 4 << 20
+PACKET_BYTES_MAX: Final = HEADER_BYTES + digests.DIGEST_BYTES_MAX + PAYLOAD_BYTES_MAX
+
+#: Ledger and entry ids are below this.
+ID_END: Final = 1 << 63
+
+_HEADER: Final = struct.Struct(">qqqq")
+_LAC_HEADER: Final = struct.Struct(">qq")
+
+LAC_PACKET_BYTES_MIN: Final = _LAC_HEADER.size
+LAC_PACKET_BYTES_MAX: Final = _LAC_HEADER.size + digests.DIGEST_BYTES_MAX
+
+
+class Header(NamedTuple):
+    """The numbers of a packet. Not checked: the digest is, and only ``Sealer.open`` does it.
+
+    A tuple, like ``Entry``: there is one for each entry, and a frozen dataclass costs three times
+    as much to make.
+    """
+
+    ledger_id: LedgerId
+    entry_id: EntryId
+    last_add_confirmed: EntryId
+    length: int
+
+
+class Entry(NamedTuple):
+    """A packet that was checked."""
+
+    ledger_id: LedgerId
+    entry_id: EntryId
+    last_add_confirmed: EntryId
+    length: int
+    payload: bytes
+
+
+class EntryFault(enum.Enum):
+    """Which field of a packet is wrong."""
+
+    TRUNCATED = "is shorter than its header and digest"
+    OVERSIZED = "is larger than the limit"
+    DIGEST = "has a digest that does not match: it was damaged, or has another password"
+    LEDGER = "is of another ledger"
+    ENTRY = "is another entry"
+    LAC = "has an impossible last add confirmed"
+    LENGTH = "has a length that cannot be"
+
+
+class EntryError(WireError):
+    """A copy of an entry that must not reach anybody: ask another bookie, and repair this copy."""
+
+    def __init__(self, fault: EntryFault, where: str, detail: str) -> None:
+        super().__init__(f"{where} {fault.value}: {detail}")
+        self.fault = fault
+
+
+def header(packet: bytes | memoryview) -> Header:
+    """Read the numbers of a packet of at least ``HEADER_BYTES``, unchecked."""
+    ledger_id, entry_id, confirmed, length = _HEADER.unpack_from(packet)
+    return Header(LedgerId(ledger_id), EntryId(entry_id), EntryId(confirmed), length)
+
+
+def same(one: bytes | memoryview, other: bytes | memoryview, digest: Digest) -> bool:
+    """Are these packets the same entry, whatever their LAC and digest?"""
+    start = HEADER_BYTES + digests.digest_bytes(digest)
+    return len(one) == len(other) and all(
+        bytes(one[part]) == bytes(other[part])  # a memoryview compares byte by byte
+        for part in (slice(0, 16), slice(24, 32), slice(start, None))
+    )
+
+
+class Sealer:
+    """Builds and checks the packets of one ledger; knows its digest and its password."""
+
+    __slots__ = ("_digester", "ledger_id", "overhead_bytes")
+
+    def __init__(self, ledger_id: LedgerId, digest: Digest, password: bytes) -> None:
+        assert 0 <= ledger_id < ID_END
+        self.ledger_id = ledger_id
+        self._digester = digests.digester(digest, password)
+        #: What stands before the payload.
+        self.overhead_bytes: Final = HEADER_BYTES + self._digester.size_bytes
+
+    def prefixes(
+        self, first: EntryId, confirmed: EntryId, length_before: int, payloads: Sequence[bytes]
+    ) -> list[bytes]:
+        """Give what stands before the payload, header and digest, of consecutive entries.
+
+        ``length_before``: the ledger's length before the first of them. Payloads are ``bytes``,
+        because what was digested must not change before it is sent.
+        """
+        assert 0 <= first <= ID_END - len(payloads)
+        assert NO_ENTRY <= confirmed < first
+        ledger_id, pack, digest = self.ledger_id, _HEADER.pack, self._digester.digest
+        entry_id, length, result = int(first), length_before, []
+        for payload in payloads:
+            length += len(payload)
+            head = pack(ledger_id, entry_id, confirmed, length)
+            result.append(head + digest(head, payload))
+            entry_id += 1
+        return result
+
+    def seal(self, entry_id: EntryId, confirmed: EntryId, length: int, payload: bytes) -> bytes:
+        """Build one packet; ``length`` includes this entry.
+
+        Unlike a writer, who repairs a replica may know a LAC beyond the entry.
+        """
+        assert 0 <= entry_id < ID_END
+        assert confirmed >= NO_ENTRY
+        assert length >= len(payload)
+        head = _HEADER.pack(self.ledger_id, entry_id, confirmed, length)
+        return head + self._digester.digest(head, payload) + payload
+
+    def open(self, packet: bytes | memoryview, entry_id: EntryId) -> Entry:
+        """Check a packet that should be this entry, and take it apart.
+
+        Raises ``EntryError``. The digest is checked first: the numbers of a damaged packet say
+        nothing. With DUMMY there is none, and damage to the payload goes unseen.
+        """
+        size, overhead = len(packet), self.overhead_bytes
+        if size < overhead:
+            raise self._wrong(EntryFault.TRUNCATED, entry_id, f"{size} of {overhead} bytes")
+        if size > overhead + PAYLOAD_BYTES_MAX:
+            raise self._wrong(EntryFault.OVERSIZED, entry_id, f"{size} bytes")
+        head, payload = bytes(packet[:HEADER_BYTES]), bytes(packet[overhead:])
+        expected, found = self._digester.digest(head, payload), bytes(packet[HEADER_BYTES:overhead])
+        if not hmac.compare_digest(expected, found):
+            raise self._wrong(EntryFault.DIGEST, entry_id, f"it says {header(head)}")
+        ledger, entry, confirmed, length = _HEADER.unpack(head)
+        if ledger != self.ledger_id:
+            raise self._wrong(EntryFault.LEDGER, entry_id, f"it says ledger {ledger}")
+        if entry != entry_id:
+            raise self._wrong(EntryFault.ENTRY, entry_id, f"it says entry {entry}")
+        if confirmed < NO_ENTRY:
+            raise self._wrong(EntryFault.LAC, entry_id, str(confirmed))
+        if length < len(payload):
+            raise self._wrong(EntryFault.LENGTH, entry_id, f"{length}, with {len(payload)} here")
+        return Entry(self.ledger_id, entry_id, EntryId(confirmed), length, payload)
+
+    def seal_lac(self, confirmed: EntryId) -> bytes:
+        """Build a LAC packet."""
+        assert confirmed >= NO_ENTRY
+        head = _LAC_HEADER.pack(self.ledger_id, confirmed)
+        return head + self._digester.digest(head, b"")
+
+    def open_lac(self, packet: bytes | memoryview) -> EntryId:
+        """Check a LAC packet and give the LAC; raises ``EntryError``."""
+        whole, where = bytes(packet), f"the LAC of ledger {self.ledger_id}"
+        size = _LAC_HEADER.size + self._digester.size_bytes
+        if len(whole) != size:
+            fault = EntryFault.TRUNCATED if len(whole) < size else EntryFault.OVERSIZED
+            raise EntryError(fault, where, f"{len(whole)} of {size} bytes")
+        head, found = whole[: _LAC_HEADER.size], whole[_LAC_HEADER.size :]
+        expected = self._digester.digest(head, b"")
+        if not hmac.compare_digest(expected, found):
+            raise EntryError(EntryFault.DIGEST, where, f"it is {whole.hex()}")
+        ledger, confirmed = _LAC_HEADER.unpack(head)
+        if ledger != self.ledger_id:
+            raise EntryError(EntryFault.LEDGER, where, f"it says ledger {ledger}")
+        if confirmed < NO_ENTRY:
+            raise EntryError(EntryFault.LAC, where, str(confirmed))
+        return EntryId(confirmed)
+
+    def _wrong(self, fault: EntryFault, entry_id: EntryId, detail: str) -> EntryError:
+        return EntryError(fault, f"entry {entry_id} of ledger {self.ledger_id}", detail)

@@ -1,0 +1,255 @@
+"""What can go wrong between a client and a bookie: a closed set, each with its number.
+
+Every error answers two questions, and the answers are what callers act on:
+
+``retryable``
+    the same request may go to the same bookie again, later or after what ``detail`` asks for, and
+    may then succeed. Where it is false, the answer will not change by asking again.
+``maybe_applied``
+    the thing may have happened all the same. Where it is true, silence about it is the only
+    honest answer: an append that timed out is *maybe*, never *failed*. Appends can be sent again
+    safely, because a bookie accepts an entry that it already has.
+
+Only ``NoSuchEntry`` and ``NoSuchLedger`` are *negative*: the bookie knows that it never had, and
+never acknowledged, what was asked for. Recovery counts those and nothing else; every other error,
+also one that this version does not know, is *unknown*.
+
+The numbers cross the wire and never change their meaning; a retired one is not used again. They
+are our own, because BookKeeper's client codes and its bookies' status codes are two sets, and
+neither has all that is needed here. BookKeeper's client code stands beside each name::
+
+     1 NotOpened              -        9 TooManyRequests    -105
+     2 Fenced                 -101    10 EntryMismatch      -
+     3 UnauthorizedAccess     -102    11 UnsupportedVersion -16
+     4 NoSuchLedger           -7      12 BadRequest         -14
+     5 NoSuchEntry            -13     13 InsufficientSpace  -
+     6 LimboLedger            -108    14 Timeout            -23
+     7 IoFailed               -1, -12 15 ConnectionLost     -8
+     8 ReadOnly               -104    16 NotConnected       -8
+                                      17 ShuttingDown       -
+
+A number from a newer peer becomes ``UnknownError``, which assumes the worst of both answers.
+"""
+
+# ruff: noqa: N818 (the names are the protocol's, most of them BookKeeper's)
+
+import enum
+from typing import ClassVar, Final
+
+
+class WireError(Exception):
+    """Something between a client and a bookie went wrong."""
+
+    retryable: ClassVar[bool] = False
+    maybe_applied: ClassVar[bool] = False
+
+
+class ProtocolError(WireError):
+    """An error that has a number on the wire. ``detail``: what was wrong, where, what to do."""
+
+    number: ClassVar[int]
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+    @property
+    def code(self) -> int:
+        """The number that crosses the wire."""
+        return self.number
+
+
+class NotOpened(ProtocolError):
+    """The ledger was not opened on this stream: open its fragment, then send again."""
+
+    number = 1
+    retryable = True
+
+
+class Fenced(ProtocolError):
+    """Somebody recovers, or has closed, the ledger: this writer must stop."""
+
+    number = 2
+
+
+class UnauthorizedAccess(ProtocolError):
+    """The master key is not the ledger's, or the peer's role does not allow the request."""
+
+    number = 3
+
+
+class Negative(ProtocolError):
+    """The bookie is certain that it does not hold this, and that it never acknowledged it."""
+
+
+class NoSuchLedger(Negative):
+    """The bookie never had an entry of the ledger."""
+
+    number = 4
+
+
+class NoSuchEntry(Negative):
+    """The bookie has the ledger, and never had the entry."""
+
+    number = 5
+
+
+class LimboLedger(ProtocolError):
+    """The bookie lost data of this ledger and cannot tell whether it had the entry: unknown."""
+
+    number = 6
+
+
+class IoFailed(ProtocolError):
+    """The bookie's disk failed; bytes may have reached it all the same."""
+
+    number = 7
+    maybe_applied = True
+
+
+class ReadOnly(ProtocolError):
+    """The bookie takes no new data: choose another one."""
+
+    number = 8
+
+
+class TooManyRequests(ProtocolError):
+    """The bookie's or the link's byte budget is spent: wait for acks, or go elsewhere."""
+
+    number = 9
+    retryable = True
+
+
+class EntryMismatch(ProtocolError):
+    """The bookie holds another entry under this id: two writers, or a writer that forgot."""
+
+    number = 10
+
+
+class UnsupportedVersion(ProtocolError):
+    """The peer speaks a version that this side does not: upgrade the older one."""
+
+    number = 11
+
+
+class BadRequest(ProtocolError):
+    """The request breaks the protocol: a bug of the sender, or damage that a checksum found."""
+
+    number = 12
+
+
+class InsufficientSpace(ProtocolError):
+    """The bookie's disks have no room for this, though it may still take smaller things."""
+
+    number = 13
+
+
+class Timeout(ProtocolError):
+    """No answer came within the deadline; the request may still be carried out."""
+
+    number = 14
+    retryable = True
+    maybe_applied = True
+
+
+class ConnectionLost(ProtocolError):
+    """The connection ended between the request and its answer."""
+
+    number = 15
+    retryable = True
+    maybe_applied = True
+
+
+class NotConnected(ProtocolError):
+    """The request was never sent: there is no connection to the bookie."""
+
+    number = 16
+    retryable = True
+
+
+class ShuttingDown(ProtocolError):
+    """The bookie is going away and began nothing of this."""
+
+    number = 17
+    retryable = True
+
+
+class UnknownError(ProtocolError):
+    """A number that this version does not know; it may mean anything, also that it was applied."""
+
+    maybe_applied = True
+
+    def __init__(self, code: int, detail: str) -> None:
+        super().__init__(detail)
+        self._code = code
+
+    @property
+    def code(self) -> int:
+        """The number that the peer sent."""
+        return self._code
+
+
+#: The table: every number and what it means.
+BY_NUMBER: Final[dict[int, type[ProtocolError]]] = {
+    error.number: error
+    for error in (
+        NotOpened,
+        Fenced,
+        UnauthorizedAccess,
+        NoSuchLedger,
+        NoSuchEntry,
+        LimboLedger,
+        IoFailed,
+        ReadOnly,
+        TooManyRequests,
+        EntryMismatch,
+        UnsupportedVersion,
+        BadRequest,
+        InsufficientSpace,
+        Timeout,
+        ConnectionLost,
+        NotConnected,
+        ShuttingDown,
+    )
+}
+
+
+def from_number(code: int, detail: str) -> ProtocolError:
+    """Give the error that a peer named; ``UnknownError`` for a number that is not in the table."""
+    kind = BY_NUMBER.get(code)
+    return UnknownError(code, detail) if kind is None else kind(detail)
+
+
+class Fault(enum.Enum):
+    """What is wrong with a frame or a carrier; each its own answer of the strict parsers."""
+
+    TRUNCATED = "ends too early"
+    TRAILING = "has bytes after its end"
+    OVERSIZED = "is larger than the limit"
+    MAGIC = "does not begin with the magic"
+    VERSION = "has a version that is not supported"
+    RESERVED = "has a reserved bit or byte that is not zero"
+    CHECKSUM = "has a checksum that does not match"
+    COUNT = "has a count outside the limits"
+    LENGTH = "has lengths outside the limits, or that do not add up"
+    RANGE = "has a number outside its range"
+    DUPLICATE = "lists an entry twice"
+    DESCENDING = "lists entries out of order"
+    NOT_CANONICAL = "spells what has a shorter spelling"
+    PACKET = "holds an entry whose own header disagrees"
+    KIND = "has an item of an unknown kind"
+    TEXT = "has text that is not UTF-8"
+
+
+class FormatError(WireError):
+    """Bytes that are not a frame, or not a carrier, and why. Nothing of them was used."""
+
+    def __init__(self, what: str, fault: Fault, detail: str) -> None:
+        super().__init__(f"{what} {fault.value}: {detail}")
+        self.fault = fault
+
+    def as_protocol_error(self) -> ProtocolError:
+        """Give what the sender of such bytes is told."""
+        if self.fault is Fault.VERSION:
+            return UnsupportedVersion(str(self))
+        return BadRequest(str(self))
