@@ -1,0 +1,190 @@
+"""The selector: which bookies hold a ledger's entries.
+
+``choose`` builds a new ensemble; ``replace`` gives new members to positions of one that exists, all
+of them at once. What is required stands in the policy, and what was chosen passes the checker
+before it is returned; this module only searches.
+
+Under strict placement the result is never worse than SOFT. It is found whenever one exists (the
+search is exact; ``search`` says how its work is bounded), and it is, in this order:
+
+1. with as few newcomers in avoided zones as can be, then with as few quarantined ones. An avoided
+   zone is one that is down: it serves where no legal ensemble can be built without it, and for
+   nothing else. So SOFT without it goes before STRICT with it: what is written to a zone that is
+   down is not spread, it is lost or slow;
+2. of the best adherence level: STRICT, then SOFT;
+3. with as few members of a write set as possible in an upgrade domain it uses already, as far as
+   a smaller bound on the search shows;
+4. spread evenly, by free space: chance decides among what is equally good.
+
+A member that stays counts as it stands, dead or alive. So whoever loses a zone names *all* its
+positions in one call: else the dead neighbours of the first would still count as its diversity.
+
+Without strict placement the same is tried first. Where it cannot be had, the rules are dropped one
+by one (upgrade domains, then zones one at a time, then the need for a known location), and the
+judgement says what is lost: as long as there are enough bookies there is an ensemble.
+
+What this does not promise: that newcomers are alive (a topology is a view), or that a SOFT ensemble
+becomes STRICT when zones return (``adhere`` plans that).
+"""
+
+import enum
+import functools
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from zonekeeper.placement import adherence, legality
+from zonekeeper.placement.candidates import Candidates, Request
+from zonekeeper.placement.chance import Chance
+from zonekeeper.placement.failures import IllegalPlacement
+from zonekeeper.placement.ids import BookieId
+from zonekeeper.placement.policy import PlacementRules
+from zonekeeper.placement.quorums import Quorums
+from zonekeeper.placement.search import Filling, Goal, Search
+from zonekeeper.placement.shortage import explain
+
+#: Steps to look for an arrangement with fewer clashes of upgrade domains.
+POLISH_STEPS_MAX: Final = 500
+
+
+class Concession(enum.Enum):
+    """What had to be given up, or could not be made sure of."""
+
+    QUARANTINED_MEMBER = "a quarantined bookie is a member"
+    AVOIDED_ZONE = "a new member stands in a zone that was to be avoided"
+    LEVEL_NOT_PROVEN = "the search ended at its bound: a better level may exist"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """An ensemble, and what is to be known of it."""
+
+    ensemble: tuple[BookieId, ...]
+    judgement: adherence.Judgement
+    concessions: frozenset[Concession]
+    #: Units and bookies that were looked at to find it.
+    touched: int
+
+
+def choose(request: Request, chance: Chance) -> Choice:
+    """Build a new ensemble; raises ``IllegalPlacement`` and ``NotEnoughBookies``."""
+    return _complete(request, Candidates(request, [None] * request.quorums.ensemble), chance)
+
+
+def replace(
+    request: Request, ensemble: Sequence[BookieId], positions: Collection[int], chance: Chance
+) -> Choice:
+    """Give new members to all of these positions at once; all others stay.
+
+    No present member becomes a newcomer, not even one that leaves. Under strict placement the
+    members that stay must be able to belong to a legal ensemble. Where they cannot, as in an
+    ensemble that was built without strict placement, ``NotEnoughBookies`` says so, and whoever has
+    to restore copies all the same asks again with ``strict=False``.
+    """
+    assert len(ensemble) == request.quorums.ensemble, "the ensemble is of other quorums"
+    assert len(set(ensemble)) == len(ensemble), "an ensemble names a bookie once"
+    assert positions, "nothing to replace"
+    assert all(0 <= position < len(ensemble) for position in positions), "no such position"
+    kept = [None if at in positions else bookie for at, bookie in enumerate(ensemble)]
+    leaving = frozenset(ensemble[position] for position in positions)
+    return _complete(request, Candidates(request, kept, leaving), chance)
+
+
+def _complete(request: Request, candidates: Candidates, chance: Chance) -> Choice:
+    refusals = _refusals(request.quorums, request.rules)
+    if refusals:
+        raise IllegalPlacement(refusals)
+    search = Search(candidates.board, chance)
+    filling = _legal(request, candidates, search, chance)
+    if filling is None and not request.rules.strict:
+        filling = _relaxed(request, candidates, search)
+    if filling is None:
+        raise explain(request, candidates, search, chance)
+    drawn = candidates.draw(filling, chance)
+    judgement = adherence.judge(drawn.ensemble, request.quorums, request.rules, request.topology)
+    if request.rules.strict:
+        assert judgement.level is not adherence.Level.FAIL, f"the checker refuses: {judgement}"
+    concessions = {
+        Concession.QUARANTINED_MEMBER: drawn.quarantined > 0,
+        Concession.AVOIDED_ZONE: drawn.in_avoided_zones > 0,
+        Concession.LEVEL_NOT_PROVEN: search.cut and judgement.level != adherence.Level.STRICT,
+    }
+    return Choice(
+        ensemble=drawn.ensemble,
+        judgement=judgement,
+        concessions=frozenset(made for made, holds in concessions.items() if holds),
+        touched=drawn.touched,
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _refusals(quorums: Quorums, rules: PlacementRules) -> tuple[legality.Finding, ...]:
+    return legality.judge(quorums, rules).refusals
+
+
+def _legal(
+    request: Request, candidates: Candidates, search: Search, chance: Chance
+) -> Filling | None:
+    """Find the best filling that keeps the rules; None if there is none."""
+    least, desired = zones_required(request), zones_desired(request)
+    cost = 0
+    soft = None
+    filling = search.find(Goal(zones=desired, cost_max=0))
+    if filling is None:
+        soft = search.find(Goal(zones=least, cost_max=0))
+        if soft is None and any(unit.price or unit.reserve for unit in candidates.board.units):
+            soft = _cheapest(search, Goal(zones=least, cost_max=candidates.placed_cost_max))
+            if soft is not None and soft.cost:
+                cost = soft.cost
+                filling = search.find(Goal(zones=desired, cost_max=cost))
+    best, zones = (soft, least) if filling is None else (filling, desired)
+    if best is None:
+        return None
+    return _polished(best, Goal(zones=zones, cost_max=cost), candidates, chance)
+
+
+def _cheapest(search: Search, goal: Goal) -> Filling | None:
+    """Find a filling of the least cost."""
+    best = None
+    while (found := search.find(goal)) is not None:
+        best = found
+        goal = Goal(zones=goal.zones, cost_max=found.cost - 1)
+    return best
+
+
+def _polished(filling: Filling, goal: Goal, candidates: Candidates, chance: Chance) -> Filling:
+    """Reduce clashes of upgrade domains, within a bound, at the same cost and level."""
+    board = candidates.board
+    in_use = {number for number, unit in enumerate(board.units) if unit.fresh or unit.reserve}
+    in_use.update(number for number in board.taken if number is not None)
+    unavoidable = max(0, board.write - len(in_use))
+    write_sets = 1 if len(board.taken) == board.write else len(board.taken)
+    search = Search(board, chance, POLISH_STEPS_MAX)
+    while filling.clashes > unavoidable * write_sets:
+        better = search.find(
+            Goal(zones=goal.zones, cost_max=goal.cost_max, clashes_max=filling.clashes - 1)
+        )
+        if better is None:
+            break
+        filling = better
+    return filling
+
+
+def _relaxed(request: Request, candidates: Candidates, search: Search) -> Filling | None:
+    """Drop one rule after the other until there is a filling; None if bookies are too few."""
+    goals = [
+        Goal(zones=zones, two_domains=False, cost_max=candidates.placed_cost_max)
+        for zones in range(max(zones_desired(request), zones_required(request)), -1, -1)
+    ]
+    goals.append(Goal(zones=0, two_domains=False))
+    return next((found for goal in goals if (found := search.find(goal)) is not None), None)
+
+
+def zones_required(request: Request) -> int:
+    """Give the zones that a write set has to span."""
+    return min(request.quorums.write, request.rules.min_zones)
+
+
+def zones_desired(request: Request) -> int:
+    """Give the zones that a write set had better span."""
+    return min(request.quorums.write, request.rules.desired_zones)
