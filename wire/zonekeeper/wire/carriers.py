@@ -53,6 +53,7 @@ CARRIER_BYTES_AIM: Final = 1 << 20
 #: ... and a receiver refuses what is larger than this.
 CARRIER_BYTES_MAX: Final = 8 << 20
 ITEMS_MAX: Final = 1 << 14
+ACKED_MAX: Final = 1 << 14
 #: Of a ``Refused``, in UTF-8; what is longer is cut.
 DETAIL_BYTES_MAX: Final = 1 << 10
 
@@ -96,7 +97,7 @@ class Hello:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acked:
-    """From the bookie: every append from ``number`` to ``last`` is durable."""
+    """From the bookie: appends ``number`` to ``last``, ``ACKED_MAX`` at most, are durable."""
 
     number: int
     last: int
@@ -289,7 +290,7 @@ def _encode(item: Item) -> bytes:
         case Hello():
             raw = _Raw(_Kind.HELLO, item.stream, fixed=_ONE.pack(item.boot_epoch))
         case Acked():
-            assert item.number <= item.last
+            assert 0 <= item.last - item.number < ACKED_MAX
             raw = _Raw(_Kind.ACKED, item.number, fixed=_ONE.pack(item.last))
         case Refused():
             raw = _Raw(_Kind.REFUSED, item.number, word=item.code, tail=_cut(item.detail))
@@ -362,7 +363,7 @@ def _parse_hello(raw: _Raw, _: _Frames) -> Item:
 def _parse_acked(raw: _Raw, _: _Frames) -> Item:
     raw.check()
     (last,) = _ONE.unpack(raw.fixed)
-    if last < raw.number:
+    if not 0 <= last - raw.number < ACKED_MAX:
         raise _bad(Fault.RANGE, f"acknowledged from {raw.number} to {last}")
     return Acked(number=raw.number, last=last)
 

@@ -30,6 +30,9 @@ MASTER_KEY_BYTES: Final = 20
 #: The longest digest there is.
 DIGEST_BYTES_MAX: Final = 20
 
+# On the path of every entry: bound once.
+_value: Final = checksums.value
+_extend: Final = checksums.extend
 _U32: Final = struct.Struct(">I")
 _U64: Final = struct.Struct(">Q")
 
@@ -54,7 +57,7 @@ class _Crc32c(Digester):
     size_bytes = 4
 
     def digest(self, head: bytes, payload: bytes) -> bytes:
-        return _U32.pack(checksums.extend(checksums.value(head), payload))
+        return _U32.pack(_extend(_value(head), payload))
 
 
 class _Crc32(Digester):

@@ -21,7 +21,7 @@ A *LAC packet* is how a quiet writer tells its LAC: ledger, LAC, and the digest 
 import enum
 import hmac
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from zonekeeper.placement.digests import Digest
@@ -81,9 +81,15 @@ class EntryFault(enum.Enum):
 class EntryError(WireError):
     """A copy of an entry that must not reach anybody: ask another bookie, and repair this copy."""
 
-    def __init__(self, fault: EntryFault, where: str, detail: str) -> None:
-        super().__init__(f"{where} {fault.value}: {detail}")
+    def __init__(
+        self, fault: EntryFault, ledger_id: LedgerId, entry_id: EntryId | None, detail: str
+    ) -> None:
+        what = "a LAC packet" if entry_id is None else f"entry {entry_id}"
+        super().__init__(f"{what} of ledger {ledger_id} {fault.value}: {detail}")
         self.fault = fault
+        self.ledger_id = ledger_id
+        #: The entry that was asked for; None for a LAC packet.
+        self.entry_id = entry_id
 
 
 def header(packet: bytes | memoryview) -> Header:
@@ -144,30 +150,60 @@ class Sealer:
         return head + self._digester.digest(head, payload) + payload
 
     def open(self, packet: bytes | memoryview, entry_id: EntryId) -> Entry:
-        """Check a packet that should be this entry, and take it apart.
+        """Check a packet that should be this entry, and take it apart; raises ``EntryError``."""
+        return self.open_all(bytes(packet), (entry_id,), (len(packet),))[0]
 
-        Raises ``EntryError``. The digest is checked first: the numbers of a damaged packet say
-        nothing. With DUMMY there is none, and damage to the payload goes unseen.
+    def open_all(
+        self, packets: bytes, entry_ids: Iterable[EntryId], ends: Iterable[int]
+    ) -> list[Entry]:
+        """Check packets that stand back to back, and take them apart.
+
+        Raises ``EntryError`` for the first that is not the entry it should be. With DUMMY there is
+        no digest, and damage to a payload goes unseen.
         """
-        size, overhead = len(packet), self.overhead_bytes
-        if size < overhead:
-            raise self._wrong(EntryFault.TRUNCATED, entry_id, f"{size} of {overhead} bytes")
-        if size > overhead + PAYLOAD_BYTES_MAX:
-            raise self._wrong(EntryFault.OVERSIZED, entry_id, f"{size} bytes")
-        head, payload = bytes(packet[:HEADER_BYTES]), bytes(packet[overhead:])
-        expected, found = self._digester.digest(head, payload), bytes(packet[HEADER_BYTES:overhead])
-        if not hmac.compare_digest(expected, found):
-            raise self._wrong(EntryFault.DIGEST, entry_id, f"it says {header(head)}")
-        ledger, entry, confirmed, length = _HEADER.unpack(head)
-        if ledger != self.ledger_id:
-            raise self._wrong(EntryFault.LEDGER, entry_id, f"it says ledger {ledger}")
-        if entry != entry_id:
-            raise self._wrong(EntryFault.ENTRY, entry_id, f"it says entry {entry}")
-        if confirmed < NO_ENTRY:
-            raise self._wrong(EntryFault.LAC, entry_id, str(confirmed))
-        if length < len(payload):
-            raise self._wrong(EntryFault.LENGTH, entry_id, f"{length}, with {len(payload)} here")
-        return Entry(self.ledger_id, entry_id, EntryId(confirmed), length, payload)
+        ledger_id, overhead, result = self.ledger_id, self.overhead_bytes, list[Entry]()
+        digest, equal, unpack = self._digester.digest, hmac.compare_digest, _HEADER.unpack
+        start = 0
+        for entry_id, end in zip(entry_ids, ends, strict=True):
+            covered, body = start + HEADER_BYTES, start + overhead
+            head, payload = packets[start:covered], packets[body:end]
+            if not 0 <= end - body <= PAYLOAD_BYTES_MAX:
+                raise self._diagnose(packets[start:end], entry_id)
+            ledger, entry, confirmed, length = unpack(head)
+            if (
+                not equal(packets[covered:body], digest(head, payload))
+                or ledger != ledger_id
+                or entry != entry_id
+                or confirmed < NO_ENTRY
+                or length < len(payload)
+            ):
+                raise self._diagnose(packets[start:end], entry_id)
+            result.append(Entry(ledger_id, entry_id, confirmed, length, payload))
+            start = end
+        return result
+
+    def _diagnose(self, packet: bytes, entry_id: EntryId) -> EntryError:
+        """Say which field of a bad packet is wrong; the digest before the numbers it covers."""
+        body = self.overhead_bytes
+        payload_bytes = len(packet) - body
+        if payload_bytes < 0:
+            detail = f"{len(packet)} bytes, header and digest have {body}"
+            return EntryError(EntryFault.TRUNCATED, self.ledger_id, entry_id, detail)
+        found = header(packet)
+        expected = self._digester.digest(packet[:HEADER_BYTES], packet[body:])
+        if payload_bytes > PAYLOAD_BYTES_MAX:
+            fault = EntryFault.OVERSIZED
+        elif packet[HEADER_BYTES:body] != expected:
+            fault = EntryFault.DIGEST
+        elif found.ledger_id != self.ledger_id:
+            fault = EntryFault.LEDGER
+        elif found.entry_id != entry_id:
+            fault = EntryFault.ENTRY
+        elif found.last_add_confirmed < NO_ENTRY:
+            fault = EntryFault.LAC
+        else:
+            fault = EntryFault.LENGTH
+        return EntryError(fault, self.ledger_id, entry_id, f"{payload_bytes} bytes, {found}")
 
     def seal_lac(self, confirmed: EntryId) -> bytes:
         """Build a LAC packet."""
@@ -175,23 +211,21 @@ class Sealer:
         head = _LAC_HEADER.pack(self.ledger_id, confirmed)
         return head + self._digester.digest(head, b"")
 
-    def open_lac(self, packet: bytes | memoryview) -> EntryId:
+    def open_lac(self, packet: bytes) -> EntryId:
         """Check a LAC packet and give the LAC; raises ``EntryError``."""
-        whole, where = bytes(packet), f"the LAC of ledger {self.ledger_id}"
         size = _LAC_HEADER.size + self._digester.size_bytes
-        if len(whole) != size:
-            fault = EntryFault.TRUNCATED if len(whole) < size else EntryFault.OVERSIZED
-            raise EntryError(fault, where, f"{len(whole)} of {size} bytes")
-        head, found = whole[: _LAC_HEADER.size], whole[_LAC_HEADER.size :]
-        expected = self._digester.digest(head, b"")
-        if not hmac.compare_digest(expected, found):
-            raise EntryError(EntryFault.DIGEST, where, f"it is {whole.hex()}")
+        if len(packet) != size:
+            fault = EntryFault.TRUNCATED if len(packet) < size else EntryFault.OVERSIZED
+            raise EntryError(fault, self.ledger_id, None, f"{len(packet)} of {size} bytes")
+        head = packet[: _LAC_HEADER.size]
         ledger, confirmed = _LAC_HEADER.unpack(head)
-        if ledger != self.ledger_id:
-            raise EntryError(EntryFault.LEDGER, where, f"it says ledger {ledger}")
-        if confirmed < NO_ENTRY:
-            raise EntryError(EntryFault.LAC, where, str(confirmed))
-        return EntryId(confirmed)
-
-    def _wrong(self, fault: EntryFault, entry_id: EntryId, detail: str) -> EntryError:
-        return EntryError(fault, f"entry {entry_id} of ledger {self.ledger_id}", detail)
+        if not hmac.compare_digest(packet[len(head) :], self._digester.digest(head, b"")):
+            fault = EntryFault.DIGEST
+        elif ledger != self.ledger_id:
+            fault = EntryFault.LEDGER
+        elif confirmed < NO_ENTRY:
+            fault = EntryFault.LAC
+        else:
+            return EntryId(confirmed)
+        detail = f"it says ledger {ledger}, LAC {confirmed}"
+        raise EntryError(fault, self.ledger_id, None, detail)

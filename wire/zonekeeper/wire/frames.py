@@ -175,6 +175,11 @@ def seal(
     return _assemble(sealer.ledger_id, ids, ends, b"".join(parts), flags)
 
 
+def unseal(sealer: entries.Sealer, frame: Frame) -> list[entries.Entry]:
+    """Check every entry of a frame, and take it apart; raises ``EntryError`` for the first bad."""
+    return sealer.open_all(frame.packets, frame.entry_ids, frame.ends)
+
+
 def build(
     ledger_id: LedgerId,
     entry_ids: Sequence[EntryId],
