@@ -82,7 +82,7 @@ def judge(quorums: Quorums, rules: PlacementRules) -> Verdict:
 
     Where the numbers contradict themselves, only that is said: the other rules need sane numbers.
     """
-    nonsense = tuple(_nonsense(quorums, rules))
+    nonsense = tuple(_out_of_range(quorums, rules)) or tuple(_contradictions(quorums, rules))
     if nonsense:
         return Verdict(refusals=nonsense)
     broken = tuple(_broken_promises(quorums, rules))
@@ -104,18 +104,8 @@ def needed_upgrade_domains(quorums: Quorums) -> int:
     return 2 if quorums.ensemble == quorums.write else 3
 
 
-def _nonsense(quorums: Quorums, rules: PlacementRules) -> Iterator[Finding]:
-    out_of_range = tuple(_out_of_range(quorums, rules))
-    yield from out_of_range
+def _contradictions(quorums: Quorums, rules: PlacementRules) -> Iterator[Finding]:
     zones = len(set(rules.zones))
-    if not zones:
-        yield Finding(
-            code=Code.NO_ZONES,
-            reason="placement.zones: []: must name at least one zone",
-            example="no bookie has a place, so no ledger can be created",
-        )
-    if out_of_range:
-        return
     if quorums.write > quorums.ensemble:
         yield Finding(
             code=Code.WRITE_ABOVE_ENSEMBLE,
@@ -138,7 +128,7 @@ def _nonsense(quorums: Quorums, rules: PlacementRules) -> Iterator[Finding]:
             example=f"{quorums.ack} bookies stand in at most {quorums.ack} zones: every entry "
             f"would wait for {quorums.ack_zones} bookies while ack says {quorums.ack}",
         )
-    if zones and quorums.ack_zones > zones:
+    if quorums.ack_zones > zones:
         yield Finding(
             code=Code.ACK_ZONES_ABOVE_ZONES,
             reason=f"quorums.ackZones: {quorums.ack_zones}: must not exceed the number of "
@@ -165,6 +155,12 @@ def _out_of_range(quorums: Quorums, rules: PlacementRules) -> Iterator[Finding]:
                 reason=f"{path}: {value}: must be at least {least}",
                 example=example,
             )
+    if not rules.zones:
+        yield Finding(
+            code=Code.NO_ZONES,
+            reason="placement.zones: []: must name at least one zone",
+            example="no bookie has a place, so no ledger can be created",
+        )
 
 
 def _broken_promises(quorums: Quorums, rules: PlacementRules) -> Iterator[Finding]:
@@ -178,9 +174,9 @@ def _broken_promises(quorums: Quorums, rules: PlacementRules) -> Iterator[Findin
         yield Finding(
             code=Code.TOO_FEW_UPGRADE_DOMAINS,
             reason=f"placement.upgradeDomains: {rules.upgrade_domains}: must be at least {needed} "
-            f"{shape} ({quorums.ensemble}/{quorums.write}), or bookies of a lost zone cannot be "
-            f"replaced: copies that share a zone must differ in upgrade domain; "
-            f"use {COMFORTABLE_UPGRADE_DOMAINS}",
+            f"{shape} ({quorums.ensemble}/{quorums.write}), or a bookie of a lost zone may find no "
+            "replacement, because copies that share a zone must differ in upgrade domain; use "
+            f"{COMFORTABLE_UPGRADE_DOMAINS}",
             example=counterexamples.too_few_upgrade_domains(quorums, rules),
         )
 
