@@ -15,6 +15,8 @@ What holds in every store (one contract suite shows it):
   this session's own writes, nor behind what this store object has shown before. ``sync=True`` asks
   for a state no older than the call. In ZooKeeper that is as good as ``sync`` is: a leader that was
   deposed and does not know it yet can still answer. What must not be wrong is decided by a write.
+- A read that got no answer is repeated by the store until its time is up; a write never is, and its
+  caller gets "unknown" (``update`` resolves it). Nothing hangs: each call has a time limit.
 - A watch gives the present state and then newer ones. It may skip states in between, it never goes
   back, and it never misses the last one. While the store is out of reach it is silent: the last
   state given is then of unknown age, and ``session`` says so.

@@ -65,6 +65,8 @@ class Passage:
 #: Asked once a request, in the order in which they are sent.
 Weather: TypeAlias = Callable[[Kind], Passage]
 
+_READ_RETRY_MS: Final = 10
+
 _DIRECT: Final = Passage()
 
 
@@ -235,30 +237,27 @@ class MemoryStore(MetadataStore):
         perform: Callable[[], Answer],
         session: SessionId | None = None,
     ) -> Answer:
-        """Send a request when the server can be reached, and wait for its answer."""
-        if self._closed:
-            raise self._closed_error()
+        """Send a request when the server can be reached, and wait for its answer.
+
+        A read that got none is sent again until its time is up; a write never is.
+        """
         answers: list[Answer] = []
         sent = False
         try:
             async with asyncio.timeout(self._request_timeout_ms / 1000):
-                await self._reached.wait()
-                if self._closed:
-                    raise self._closed_error()
-                if session not in (None, self._session_id):
-                    raise errors.SessionLostError(
-                        f"session {session} ended", store=self.name, path=path
+                while True:
+                    exchange = await self._send(
+                        kind, path, lambda: answers.append(perform()), session
                     )
-                exchange = _Exchange(
-                    kind=kind,
-                    path=path,
-                    session=self._session_id,
-                    perform=lambda: answers.append(perform()),
-                )
-                self._connection.send(exchange, self.weather(kind))
-                sent = True
-                await exchange.answered
-                return answers[0]
+                    sent = True
+                    try:
+                        await exchange.answered
+                    except (errors.StoreUnavailableError, errors.SessionLostError):
+                        if kind is Kind.WRITE:
+                            raise
+                        await asyncio.sleep(_READ_RETRY_MS / 1000)
+                    else:
+                        return answers[-1]
         except TimeoutError as late:
             raise errors.StoreUnavailableError(
                 f"no answer within {self._request_timeout_ms} ms",
@@ -266,6 +265,19 @@ class MemoryStore(MetadataStore):
                 path=path,
                 maybe_applied=sent and kind is Kind.WRITE,
             ) from late
+
+    async def _send(
+        self, kind: Kind, path: str, perform: Callable[[], None], session: SessionId | None
+    ) -> "_Exchange":
+        if not self._closed:
+            await self._reached.wait()
+        if self._closed:
+            raise self._closed_error()
+        if session not in (None, self._session_id):
+            raise errors.SessionLostError(f"session {session} ended", store=self.name, path=path)
+        exchange = _Exchange(kind=kind, path=path, session=self._session_id, perform=perform)
+        self._connection.send(exchange, self.weather(kind))
+        return exchange
 
     def _break(self) -> None:
         """Lose the connection with all that is on its way, and take a new one."""
