@@ -1,0 +1,102 @@
+"""What both ends of a gRPC connection agree on: names, limits, and how errors cross.
+
+An error of ours travels as its number in a trailer and its words as the status message; gRPC's own
+failures become the error that assumes no more than is known. ``_BY_STATUS`` is the one place where
+that is decided.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import grpc
+
+from zonekeeper.wire import carriers, errors
+
+SERVICE: Final = "zonekeeper.wire.v1.Bookie"
+
+#: The trailer that carries an error's number.
+ERROR_TRAILER: Final = "zonekeeper-error"
+
+#: A carrier at its limit, or a protobuf message around as many bytes.
+MESSAGE_BYTES_MAX: Final = carriers.CARRIER_BYTES_MAX + (64 << 10)
+
+#: The status of whatever has a number of ours: gRPC's vocabulary has nothing to add.
+STATUS: Final = grpc.StatusCode.ABORTED
+
+_BY_STATUS: Final[dict[grpc.StatusCode, type[errors.ProtocolError]]] = {
+    # The peer, or a limit on the way, said no before anything was done.
+    grpc.StatusCode.UNIMPLEMENTED: errors.UnsupportedVersion,
+    grpc.StatusCode.UNAUTHENTICATED: errors.UnauthorizedAccess,
+    grpc.StatusCode.PERMISSION_DENIED: errors.UnauthorizedAccess,
+    grpc.StatusCode.INVALID_ARGUMENT: errors.BadRequest,
+    # It may have been done.
+    grpc.StatusCode.DEADLINE_EXCEEDED: errors.Timeout,
+}
+
+Option = tuple[str, int | str]
+
+_COMMON_OPTIONS: Final[tuple[Option, ...]] = (
+    ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+)
+
+
+def method_path(name: str) -> str:
+    """Give a method's path on the wire."""
+    return f"/{SERVICE}/{name}"
+
+
+def client_options(expected_name: str) -> list[Option]:
+    """Set up a channel to one bookie, whose certificate (if there is TLS) has this name."""
+    return [
+        *_COMMON_OPTIONS,
+        ("grpc.ssl_target_name_override", expected_name),
+        # Notice a silent death within 15 s while anything is outstanding.
+        ("grpc.keepalive_time_ms", 10_000),
+        ("grpc.keepalive_timeout_ms", 5_000),
+        # The link backs off; gRPC's own delays only have to stay out of its way.
+        ("grpc.initial_reconnect_backoff_ms", 100),
+        ("grpc.min_reconnect_backoff_ms", 100),
+        ("grpc.max_reconnect_backoff_ms", 200),
+        ("grpc.enable_retries", 0),
+        # Two links of one process are two connections, each with its own fate.
+        ("grpc.use_local_subchannel_pool", 1),
+    ]
+
+
+def server_options() -> list[Option]:
+    """Set up a server: bounds on what one connection can make it do."""
+    return [
+        *_COMMON_OPTIONS,
+        # Each tail is a stream.
+        ("grpc.max_concurrent_streams", 1_024),
+        ("grpc.server_handshake_timeout_ms", 5_000),
+        # A client that fell silent is gone within 30 s.
+        ("grpc.keepalive_time_ms", 20_000),
+        ("grpc.keepalive_timeout_ms", 10_000),
+        # The clients' own pings, twice as often as they send them.
+        ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+        # A second bookie on the same port is an error, not half of the traffic.
+        ("grpc.so_reuseport", 0),
+    ]
+
+
+def trailers(error: errors.ProtocolError) -> tuple[tuple[str, str]]:
+    """Give the trailer of an error."""
+    return ((ERROR_TRAILER, str(error.code)),)
+
+
+def message(error: errors.ProtocolError) -> str:
+    """Give an error's words, cut to what a trailer may hold."""
+    return error.detail[: carriers.DETAIL_BYTES_MAX]
+
+
+def translated(
+    status: grpc.StatusCode, words: str | None, found: Iterable[tuple[str, str | bytes]]
+) -> errors.ProtocolError:
+    """Give the error that a call ended with."""
+    for key, number in found:
+        if key == ERROR_TRAILER and str(number).isdecimal():
+            return errors.from_number(int(number), words or "")
+    kind = _BY_STATUS.get(status, errors.ConnectionLost)
+    return kind(f"{status.name}: {words or 'no details'}")

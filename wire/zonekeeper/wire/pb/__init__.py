@@ -1,0 +1,1 @@
+"""Code that protoc makes of ``bookie.proto``, never edited by hand; no other type goes further."""

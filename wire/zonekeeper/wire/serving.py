@@ -1,0 +1,337 @@
+"""Between a transport and a bookie: the host's half of the streams.
+
+A ``Host`` stands before one ``BookieService``. It reads carriers, holds streams to the rules that
+are the same for every bookie, and packs answers:
+
+* the first message of a stream is a Hello, with the stream's number and the bookie's boot;
+* what comes on an Append stream is numbered upwards, and each gets one answer;
+* a ledger is opened on a stream before it is written there, or it is refused with NotOpened. At
+  most ``open_ledgers_max`` are open on a stream; the one that was not written for the longest time
+  is forgotten, and its writer opens it again;
+* bytes without an answer are bounded for each stream: beyond the bound, the stream is not read from
+  until answers leave, and the network's own flow control stops the sender.
+
+A peer that breaks a rule loses its stream, with the reason; other streams do not notice.
+
+Acknowledgements are coalesced like everything else: while one message of them is being sent, the
+others gather for the next.
+"""
+
+import asyncio
+import dataclasses
+from collections import OrderedDict, deque
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from itertools import count, islice
+from typing import Final
+
+from zonekeeper.placement.ids import LedgerId
+from zonekeeper.wire import carriers, errors, service
+from zonekeeper.wire.pipes import Pipe, until_one_ends
+
+#: No answer brings more bytes than about this, whatever is asked for.
+REPLY_BYTES_MAX: Final = 4 << 20
+RANGES_MAX: Final = 100_000
+
+#: A peer that does not take its answers is not heard any further.
+ANSWERS_MAX: Final = 65_536
+
+_CARRIER_ROOM: Final = carriers.CARRIER_BYTES_MAX - carriers.HEADER_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostLimits:
+    """Limits of each stream."""
+
+    #: Frames that were taken in and have no answer; a carrier more may be there.
+    append_bytes_max: int = 64 << 20
+    #: What the reads under way may bring.
+    read_bytes_max: int = 64 << 20
+    reads_max: int = 64
+    open_ledgers_max: int = 65_536
+
+
+class Host:
+    """One bookie, ready for transports."""
+
+    def __init__(self, bookie: service.BookieService, limits: HostLimits | None = None) -> None:
+        self.bookie = bookie
+        self._limits = limits or HostLimits()
+        self._stream_numbers = count(1)
+        self._append_streams: dict[int, _AppendStream] = {}
+
+    async def serve_appends(self, pipe: Pipe) -> None:
+        """Serve an Append stream to its end; raises what ended it."""
+        number = next(self._stream_numbers)
+        stream = _AppendStream(self.bookie, self._limits)
+        self._append_streams[number] = stream
+        try:
+            await pipe.send(self._hello(number))
+            await until_one_ends(stream.take_in(pipe), stream.answer(pipe))
+        finally:
+            del self._append_streams[number]
+            stream.end()
+
+    async def serve_reads(self, pipe: Pipe) -> None:
+        """Serve a Read stream to its end; raises what ended it."""
+        await pipe.send(self._hello(next(self._stream_numbers)))
+        stream = _ReadStream(self.bookie, self._limits)
+        await until_one_ends(stream.take_in(pipe), stream.answer(pipe))
+
+    async def open_fragment(self, stream_number: int, opening: service.FragmentOpening) -> None:
+        """Open a fragment on an Append stream."""
+        if stream_number in self._append_streams:
+            await self.bookie.open_fragment(opening)
+        stream = self._append_streams.get(stream_number)
+        if stream is None:
+            raise errors.NotOpened(
+                f"ledger {opening.ledger_id}: the Append stream {stream_number} has ended; "
+                "open the fragment on the next one"
+            )
+        stream.open(opening.ledger_id)
+
+    async def list_entries(self, request: service.ListEntriesRequest) -> service.EntryRanges:
+        """List a page, not too long for a message."""
+        bounded = min(request.ranges_max, RANGES_MAX)
+        return await self.bookie.list_entries(dataclasses.replace(request, ranges_max=bounded))
+
+    def tail(self, request: service.TailRequest) -> AsyncGenerator[service.TailUpdate, None]:
+        """Follow a ledger, in updates not too large for a message."""
+        bounded = min(request.bytes_max, REPLY_BYTES_MAX)
+        return self.bookie.tail(dataclasses.replace(request, bytes_max=bounded))
+
+    def _hello(self, number: int) -> bytes:
+        return carriers.build([carriers.Hello(stream=number, boot_epoch=self.bookie.boot_epoch)])
+
+
+def _items(message: bytes) -> tuple[carriers.Item, ...]:
+    try:
+        return carriers.parse(message)
+    except errors.FormatError as fault:
+        raise fault.as_protocol_error() from fault
+
+
+class _AppendStream:
+    """One Append stream; the ``service.Replies`` of what came on it."""
+
+    def __init__(self, bookie: service.BookieService, limits: HostLimits) -> None:
+        self._bookie = bookie
+        self._limits = limits
+        #: Least recently written first.
+        self._opened: OrderedDict[LedgerId, None] = OrderedDict()
+        self._last_number = -1
+        #: Handed to the bookie and not answered: number to bytes.
+        self._waiting: dict[int, int] = {}
+        self._waiting_bytes = 0
+        #: Answers that have not left.
+        self._acked: list[int] = []
+        self._refused: deque[carriers.Refused] = deque()
+        self._ended = False
+        self._answered = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+
+    def open(self, ledger_id: LedgerId) -> None:
+        self._opened[ledger_id] = None
+        self._opened.move_to_end(ledger_id)
+        if len(self._opened) > self._limits.open_ledgers_max:
+            self._opened.popitem(last=False)
+
+    def end(self) -> None:
+        self._ended = True
+
+    def acked(self, numbers: Sequence[int]) -> None:
+        if self._ended:
+            return
+        for number in numbers:
+            self._release(number)
+        self._acked.extend(numbers)
+        self._answered.set()
+
+    def refused(self, number: int, error: errors.ProtocolError) -> None:
+        if self._ended:
+            return
+        self._release(number)
+        self._refuse(number, error)
+
+    async def take_in(self, pipe: Pipe) -> None:
+        while (message := await pipe.receive()) is not None:
+            admitted = [self._admit(item) for item in _items(message)]
+            if accepted := [item for item in admitted if item is not None]:
+                self._bookie.append(accepted, self)
+            await self._has_room.wait()
+
+    async def answer(self, pipe: Pipe) -> None:
+        while True:
+            await self._answered.wait()
+            self._answered.clear()
+            while items := self._take_answers():
+                self._look_for_room()
+                await pipe.send(carriers.build(items))
+
+    def _admit(self, item: carriers.Item) -> carriers.Append | carriers.WriteLac | None:
+        """Hold an item to the rules; None: it is refused already."""
+        match item:
+            case carriers.Append(frame=frame):
+                ledger_id, size_bytes = frame.ledger_id, frame.size_bytes
+            case carriers.WriteLac(ledger_id=ledger_id, packet=packet):
+                size_bytes = len(packet)
+            case _:
+                raise errors.BadRequest(f"{item} does not belong on an Append stream")
+        if item.number <= self._last_number:
+            raise errors.BadRequest(f"append {item.number} came after {self._last_number}")
+        self._last_number = item.number
+        if ledger_id not in self._opened:
+            self._refuse(
+                item.number,
+                errors.NotOpened(
+                    f"ledger {ledger_id} is not open on this stream; open a fragment first"
+                ),
+            )
+            return None
+        self._opened.move_to_end(ledger_id)
+        self._waiting[item.number] = size_bytes
+        self._waiting_bytes += size_bytes
+        self._look_for_room()
+        return item
+
+    def _release(self, number: int) -> None:
+        assert number in self._waiting, "a bookie answers each append once"
+        self._waiting_bytes -= self._waiting.pop(number)
+        self._look_for_room()
+
+    def _look_for_room(self) -> None:
+        answers = len(self._acked) + len(self._refused)
+        if self._waiting_bytes <= self._limits.append_bytes_max and answers < ANSWERS_MAX:
+            self._has_room.set()
+        else:
+            self._has_room.clear()
+
+    def _refuse(self, number: int, error: errors.ProtocolError) -> None:
+        refused = carriers.Refused(number=number, code=error.code, detail=error.detail)
+        self._refused.append(refused)
+        self._answered.set()
+        self._look_for_room()
+
+    def _take_answers(self) -> list[carriers.Item]:
+        """Give what fits into one message: acks first, as runs; they free the sender's budget."""
+        items: list[carriers.Item] = []
+        acked, self._acked = self._acked, []
+        for first, last in _runs(sorted(acked)):
+            if len(items) < carriers.ITEMS_MAX:
+                items.append(carriers.Acked(number=first, last=last))
+            else:
+                self._acked.extend(range(first, last + 1))
+        room = min(carriers.ITEMS_MAX - len(items), _REFUSED_MAX)
+        refused = list(islice(self._refused, room))
+        for _ in refused:
+            self._refused.popleft()
+        return [*items, *refused]
+
+
+#: Refusals in one message: with their texts they stay under the aim.
+_REFUSED_MAX: Final = carriers.CARRIER_BYTES_AIM // (2 * carriers.DETAIL_BYTES_MAX)
+
+
+def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """Give the maximal runs of consecutive numbers in an ascending sequence."""
+    runs: list[tuple[int, int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] + 1 == number:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return runs
+
+
+class _ReadStream:
+    """One Read stream."""
+
+    def __init__(self, bookie: service.BookieService, limits: HostLimits) -> None:
+        self._bookie = bookie
+        self._limits = limits
+        #: Reads whose answer has not left, and what those answers are, or may become, in bytes.
+        self._reads = 0
+        self._bytes = 0
+        self._answers: deque[tuple[int, carriers.ReadReply | carriers.Refused]] = deque()
+        self._answered = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+
+    async def take_in(self, pipe: Pipe) -> None:
+        async with asyncio.TaskGroup() as reads:
+            while (message := await pipe.receive()) is not None:
+                for item in _items(message):
+                    if not isinstance(item, carriers.Read):
+                        raise errors.BadRequest(f"{item} does not belong on a Read stream")
+                    await self._has_room.wait()
+                    bytes_max = max(1, min(item.max_bytes, REPLY_BYTES_MAX))
+                    self._count(1, bytes_max)
+                    reads.create_task(self._read(item, bytes_max))
+
+    async def answer(self, pipe: Pipe) -> None:
+        while True:
+            await self._answered.wait()
+            self._answered.clear()
+            while self._answers:
+                items, size_bytes = self._take_answers()
+                await pipe.send(carriers.build(items))
+                self._count(-len(items), -size_bytes)
+
+    def _count(self, reads: int, size_bytes: int) -> None:
+        self._reads += reads
+        self._bytes += size_bytes
+        limits = self._limits
+        if self._reads < limits.reads_max and self._bytes < limits.read_bytes_max:
+            self._has_room.set()
+        else:
+            self._has_room.clear()
+
+    async def _read(self, read: carriers.Read, bytes_max: int) -> None:
+        answer: carriers.ReadReply | carriers.Refused
+        try:
+            reply = await self._bookie.read(
+                service.ReadRequest(
+                    ledger_id=read.ledger_id,
+                    first_entry_id=read.first,
+                    last_entry_id=read.last,
+                    step=read.step,
+                    bytes_max=bytes_max,
+                    fence_key=read.fence_key,
+                )
+            )
+            answer = _fitting(read.number, reply)
+        except errors.ProtocolError as error:
+            answer = carriers.Refused(number=read.number, code=error.code, detail=error.detail)
+        size_bytes = carriers.size_of(answer)
+        self._count(0, size_bytes - bytes_max)
+        self._answers.append((size_bytes, answer))
+        self._answered.set()
+
+    def _take_answers(self) -> tuple[list[carriers.Item], int]:
+        """Give what fits into one message, at least one, and its bytes."""
+        items: list[carriers.Item] = []
+        total = 0
+        room = carriers.CARRIER_BYTES_AIM - carriers.HEADER_BYTES
+        while self._answers and len(items) < carriers.ITEMS_MAX:
+            size_bytes, answer = self._answers[0]
+            if items and total + size_bytes > room:
+                break
+            self._answers.popleft()
+            items.append(answer)
+            total += size_bytes
+        return items, total
+
+
+def _fitting(number: int, reply: service.ReadReply) -> carriers.ReadReply:
+    """Give as much of a reply as a carrier holds; the reader asks again for the rest."""
+    item = carriers.ReadReply(
+        number=number,
+        next_entry=reply.next_entry_id,
+        last_add_confirmed=reply.last_add_confirmed,
+        frames=reply.frames,
+    )
+    while carriers.size_of(item) > _CARRIER_ROOM:
+        *kept, left_out = item.frames
+        item = dataclasses.replace(item, next_entry=left_out.first, frames=tuple(kept))
+    return item
