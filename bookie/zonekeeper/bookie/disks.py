@@ -1,0 +1,91 @@
+"""How an event loop uses a disk: work is given to the disk's own thread, one piece after another.
+
+One thread a device, because a device does one sync at a time, and because work that is done in the
+order in which it was given needs no lock. Reads that should not wait behind a sync go to a disk
+object of their own.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Disk(Protocol):
+    """Runs blocking work, in the order in which it was given."""
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Do the work and give its result; cancelling the wait does not undo the work."""
+        ...
+
+    async def close(self) -> None:
+        """Return when all work that was given is done."""
+        ...
+
+
+class ThreadDisk:
+    """A thread of the operating system; ``threads`` of them where order does not matter."""
+
+    def __init__(self, name: str, *, threads: int = 1) -> None:
+        self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix=name)
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Do the work in the thread."""
+        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._pool, work))
+
+    async def close(self) -> None:
+        """Return when all work that was given is done."""
+        await asyncio.to_thread(self._pool.shutdown)
+
+
+class InlineDisk:
+    """The twin: the loop does the work itself, each piece after what it calls the disk's time."""
+
+    def __init__(self, delay_ms: Callable[[], int] = lambda: 0) -> None:
+        self._delay_ms = delay_ms
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._busy = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Do the work when the pieces before it are done."""
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        def piece() -> None:
+            try:
+                result = work()
+            except Exception as error:  # noqa: BLE001 goes to whoever gave the work
+                done.set_exception(error)
+            else:
+                done.set_result(result)
+
+        self._waiting.append(piece)
+        self._idle.clear()
+        if not self._busy:
+            self._schedule()
+        return await asyncio.shield(done)
+
+    async def close(self) -> None:
+        """Return when all work that was given is done."""
+        await self._idle.wait()
+
+    def stop(self) -> None:
+        """Drop what has not begun, as a crash does; whoever waits for it waits for ever."""
+        self._waiting.clear()
+
+    def _schedule(self) -> None:
+        self._busy = True
+        asyncio.get_running_loop().call_later(self._delay_ms() / 1000, self._step)
+
+    def _step(self) -> None:
+        self._busy = False
+        if self._waiting:
+            self._waiting.popleft()()
+        if self._waiting:
+            self._schedule()
+        else:
+            self._idle.set()

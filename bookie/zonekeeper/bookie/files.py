@@ -1,0 +1,226 @@
+"""The file system as a bookie uses it: the interface, and the real one.
+
+One ``FileSystem`` is one folder on one device. Names are plain: no folders inside, so there is one
+directory to sync. Nothing is durable until it is asked for: a file's bytes after ``File.sync``, a
+name (created, renamed, removed) after ``sync_names``. A crash before that may keep any part of what
+was written, in any order, torn at any sector.
+
+All calls block, and fail with ``OSError``; who runs on an event loop calls them through a
+``disks.Disk``. After ``sync`` has failed, nothing is known of the bytes written since the last one
+that succeeded: the kernel forgets them and reports the error once. Whoever gets the error must
+stop, and never ask again in the hope of a better answer.
+"""
+
+import errno
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+#: Linux takes no more buffers than this in one vectored write.
+_BUFFERS_MAX = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Space:
+    """Room on the device, for everybody who uses it."""
+
+    total_bytes: int
+    free_bytes: int
+
+
+class File(Protocol):
+    """An open file. Reads and writes are at explicit offsets; there is no position."""
+
+    @property
+    def name(self) -> str:
+        """Its name when it was opened."""
+        ...
+
+    def size(self) -> int:
+        """Give its length in bytes."""
+        ...
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Read up to ``size`` bytes; less only at the end of the file."""
+        ...
+
+    def write(self, offset: int, buffers: Sequence[Buffer]) -> None:
+        """Write all buffers, one behind the other, from ``offset`` on; all or an error."""
+        ...
+
+    def allocate(self, size: int) -> None:
+        """Make the file at least this long, its new part zeros that have room on the device."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to this length."""
+        ...
+
+    def sync(self) -> None:
+        """Make its bytes and its length durable."""
+        ...
+
+    def close(self) -> None:
+        """Give it back; makes nothing durable. Closing twice is harmless."""
+        ...
+
+
+class FileSystem(Protocol):
+    """One folder of one device."""
+
+    def create(self, name: str) -> File:
+        """Create a file and open it; ``FileExistsError`` if the name is taken."""
+        ...
+
+    def open(self, name: str) -> File:
+        """Open a file to read and write; ``FileNotFoundError`` if there is none."""
+        ...
+
+    def names(self) -> list[str]:
+        """Give the names of all files, sorted."""
+        ...
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name, in one step, in place of what had it."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove a name; the bytes go with the last open file."""
+        ...
+
+    def sync_names(self) -> None:
+        """Make all names, as they are now, durable."""
+        ...
+
+    def space(self) -> Space:
+        """Give the room on the device."""
+        ...
+
+
+class RealFile:
+    """A file of the operating system."""
+
+    def __init__(self, name: str, descriptor: int) -> None:
+        self._name = name
+        self._descriptor = descriptor
+
+    @property
+    def name(self) -> str:
+        """Its name when it was opened."""
+        return self._name
+
+    def size(self) -> int:
+        """Give its length in bytes."""
+        return os.fstat(self._descriptor).st_size
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Read up to ``size`` bytes; less only at the end of the file."""
+        data = os.pread(self._descriptor, size, offset)
+        if len(data) == size or not data:
+            return data
+        parts = [data]
+        got = len(data)
+        while got < size and (data := os.pread(self._descriptor, size - got, offset + got)):
+            parts.append(data)
+            got += len(data)
+        return b"".join(parts)
+
+    def write(self, offset: int, buffers: Sequence[Buffer]) -> None:
+        """Write all buffers, one behind the other, from ``offset`` on; all or an error."""
+        for first in range(0, len(buffers), _BUFFERS_MAX):
+            some = buffers[first : first + _BUFFERS_MAX]
+            wanted = sum(memoryview(buffer).nbytes for buffer in some)
+            done = os.pwritev(self._descriptor, some, offset)
+            if done < wanted:
+                self._write_rest(offset + done, b"".join(some)[done:])
+            offset += wanted
+
+    def _write_rest(self, offset: int, rest: bytes) -> None:
+        """A short write says nothing of why: the next one makes progress or fails."""
+        while rest:
+            done = os.pwrite(self._descriptor, rest, offset)
+            if done == 0:
+                raise OSError(errno.EIO, "the device takes no more bytes", self._name)
+            offset, rest = offset + done, rest[done:]
+
+    def allocate(self, size: int) -> None:
+        """Make the file at least this long, its new part zeros that have room on the device."""
+        if size > 0:
+            os.posix_fallocate(self._descriptor, 0, size)
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to this length."""
+        os.ftruncate(self._descriptor, size)
+
+    def sync(self) -> None:
+        """Make its bytes and its length durable."""
+        os.fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        """Give it back; makes nothing durable."""
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
+
+
+class RealFileSystem:
+    """A folder of the operating system, which must be there."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+    def close(self) -> None:
+        """Give the folder back."""
+        if self._directory >= 0:
+            directory, self._directory = self._directory, -1
+            os.close(directory)
+
+    def create(self, name: str) -> RealFile:
+        """Create a file and open it."""
+        return self._open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+
+    def open(self, name: str) -> RealFile:
+        """Open a file to read and write."""
+        return self._open(name, os.O_RDWR)
+
+    def _open(self, name: str, flags: int) -> RealFile:
+        check_name(name)
+        return RealFile(
+            name, os.open(name, flags | os.O_CLOEXEC, mode=0o640, dir_fd=self._directory)
+        )
+
+    def names(self) -> list[str]:
+        """Give the names of all files, sorted; folders that somebody else made are not ours."""
+        with os.scandir(self._directory) as entries:
+            return sorted(entry.name for entry in entries if entry.is_file(follow_symlinks=False))
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name, in one step, in place of what had it."""
+        check_name(new)
+        os.rename(old, new, src_dir_fd=self._directory, dst_dir_fd=self._directory)
+
+    def remove(self, name: str) -> None:
+        """Remove a name."""
+        os.unlink(name, dir_fd=self._directory)
+
+    def sync_names(self) -> None:
+        """Make all names, as they are now, durable."""
+        os.fsync(self._directory)
+
+    def space(self) -> Space:
+        """Give the room on the device; what is kept for root does not count as free."""
+        found = os.fstatvfs(self._directory)
+        return Space(
+            total_bytes=found.f_blocks * found.f_frsize, free_bytes=found.f_bavail * found.f_frsize
+        )
+
+
+def check_name(name: str) -> None:
+    """Refuse what is not a plain name: a mistake of ours, not of the disk."""
+    assert name not in ("", ".", ".."), name
+    assert "/" not in name, name
