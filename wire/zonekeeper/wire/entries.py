@@ -30,7 +30,10 @@ from zonekeeper.wire import digests
 from zonekeeper.wire.errors import WireError
 
 HEADER_BYTES: Final = 32
+#: A writer refuses a larger payload.
 PAYLOAD_BYTES_MAX: Final = 4 << 20
+#: Bookies and readers refuse a larger packet; they must agree, or what was acknowledged could not
+#: be read, and a bookie does not look into packets.
 PACKET_BYTES_MAX: Final = HEADER_BYTES + digests.DIGEST_BYTES_MAX + PAYLOAD_BYTES_MAX
 
 #: Ledger and entry ids are below this.
@@ -129,6 +132,7 @@ class Sealer:
         """
         assert 0 <= first <= ID_END - len(payloads)
         assert NO_ENTRY <= confirmed < first
+        assert max(map(len, payloads), default=0) <= PAYLOAD_BYTES_MAX
         ledger_id, pack, digest = self.ledger_id, _HEADER.pack, self._digester.digest
         entry_id, length, result = int(first), length_before, []
         for payload in payloads:
@@ -145,7 +149,7 @@ class Sealer:
         """
         assert 0 <= entry_id < ID_END
         assert confirmed >= NO_ENTRY
-        assert length >= len(payload)
+        assert len(payload) <= min(length, PAYLOAD_BYTES_MAX)
         head = _HEADER.pack(self.ledger_id, entry_id, confirmed, length)
         return head + self._digester.digest(head, payload) + payload
 
@@ -167,7 +171,7 @@ class Sealer:
         for entry_id, end in zip(entry_ids, ends, strict=True):
             covered, body = start + HEADER_BYTES, start + overhead
             head, payload = packets[start:covered], packets[body:end]
-            if not 0 <= end - body <= PAYLOAD_BYTES_MAX:
+            if end < body or end - start > PACKET_BYTES_MAX:
                 raise self._diagnose(packets[start:end], entry_id)
             ledger, entry, confirmed, length = unpack(head)
             if (
@@ -185,13 +189,12 @@ class Sealer:
     def _diagnose(self, packet: bytes, entry_id: EntryId) -> EntryError:
         """Say which field of a bad packet is wrong; the digest before the numbers it covers."""
         body = self.overhead_bytes
-        payload_bytes = len(packet) - body
-        if payload_bytes < 0:
+        if len(packet) < body:
             detail = f"{len(packet)} bytes, header and digest have {body}"
             return EntryError(EntryFault.TRUNCATED, self.ledger_id, entry_id, detail)
         found = header(packet)
         expected = self._digester.digest(packet[:HEADER_BYTES], packet[body:])
-        if payload_bytes > PAYLOAD_BYTES_MAX:
+        if len(packet) > PACKET_BYTES_MAX:
             fault = EntryFault.OVERSIZED
         elif packet[HEADER_BYTES:body] != expected:
             fault = EntryFault.DIGEST
@@ -203,7 +206,7 @@ class Sealer:
             fault = EntryFault.LAC
         else:
             fault = EntryFault.LENGTH
-        return EntryError(fault, self.ledger_id, entry_id, f"{payload_bytes} bytes, {found}")
+        return EntryError(fault, self.ledger_id, entry_id, f"{len(packet)} bytes, {found}")
 
     def seal_lac(self, confirmed: EntryId) -> bytes:
         """Build a LAC packet."""

@@ -37,7 +37,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, pairwise, repeat
-from operator import sub
+from operator import eq, sub
 from typing import Final, cast
 
 from zonekeeper.placement.ids import EntryId, LedgerId
@@ -75,7 +75,8 @@ class Flags(enum.IntFlag):
 
 #: There is an id table. Not one of ``Flags``, because it follows from the ids.
 _LISTED: Final = 1
-_KNOWN_FLAGS: Final = _LISTED | Flags.RECOVERY | Flags.DEFERRED_SYNC
+#: A plain number: the complement of an ``IntFlag`` has no unknown bits.
+_KNOWN_FLAGS: Final = _LISTED | int(Flags.RECOVERY) | int(Flags.DEFERRED_SYNC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,7 +265,10 @@ def _assemble(
     assert 1 <= count <= ENTRIES_MAX
     assert 0 <= first <= entry_ids[-1] < entries.ID_END
     listed = entry_ids[-1] - first != count - 1
-    tables = struct.pack(f">{count}I", *map(sub, ends, chain((0,), ends)))
+    lengths = list(map(sub, ends, chain((0,), ends)))
+    assert min(lengths) >= entries.HEADER_BYTES
+    assert max(lengths) <= entries.PACKET_BYTES_MAX
+    tables = struct.pack(f">{count}I", *lengths)
     if listed:
         tables += struct.pack(f">{count}I", *[entry_id - first for entry_id in entry_ids])
     size = HEADER_BYTES + len(tables) + len(packets)
@@ -308,7 +312,7 @@ def _parse_ids(head: bytes, first: int, count: int) -> Sequence[EntryId]:
             raise _bad(Fault.DESCENDING, f"entry {first + after} after {first + before}")
     if steps[-1] == count - 1:
         raise _bad(Fault.NOT_CANONICAL, "consecutive entries are listed")
-    return tuple([EntryId(first + step) for step in steps])
+    return cast(Sequence[EntryId], tuple([first + step for step in steps]))
 
 
 def _check_packets(ledger: int, ids: Sequence[EntryId], ends: list[int], packets: bytes) -> None:
@@ -317,13 +321,20 @@ def _check_packets(ledger: int, ids: Sequence[EntryId], ends: list[int], packets
     A bookie files entries by what the frame says, a reader believes the packet: they must agree.
     """
     unpack = _PACKET_START.unpack_from
-    found = [unpack(packets, start) for start in chain((0,), ends[:-1])]
-    expected = list(zip(repeat(ledger), ids))
-    if found != expected:
-        wrong = next(pair for pair in zip(found, expected, strict=True) if pair[0] != pair[1])
-        raise _bad(
-            Fault.PACKET, "ledger {} entry {} in the place of {}".format(*wrong[0], wrong[1])
-        )
+    # Lazily, since both sides as lists would be ten times the frame; the pairs come first,
+    # because they end the comparison before the start after the last packet is looked at.
+    expected = zip(repeat(ledger), ids)
+    found = map(unpack, repeat(packets), chain((0,), ends))
+    if not all(map(eq, expected, found)):
+        raise _bad(Fault.PACKET, _first_stranger(ledger, ids, ends, packets))
+
+
+def _first_stranger(ledger: int, ids: Sequence[EntryId], ends: list[int], packets: bytes) -> str:
+    for entry_id, start in zip(ids, (0, *ends[:-1]), strict=True):
+        found = _PACKET_START.unpack_from(packets, start)
+        if found != (ledger, entry_id):
+            return "ledger {} entry {} in the place of {} {}".format(*found, ledger, entry_id)
+    raise AssertionError("every packet agrees")
 
 
 def _bad(fault: Fault, detail: str) -> FormatError:
