@@ -202,6 +202,14 @@ def test_it_says_when_a_minimum_lets_all_copies_stand_in_one_zone() -> None:
     assert codes(verdict.warnings) == {Code.MIN_ZONES_BELOW_TWO, Code.ACKS_IN_ONE_ZONE}
 
 
+def test_a_low_minimum_is_nothing_to_say_where_no_minimum_is_kept() -> None:
+    rules = PlacementRules(zones=zones(), min_zones=1, strict=False)
+
+    verdict = legality.judge(quorums("3/3/2", ack_zones=1), rules)
+
+    assert codes(verdict.warnings) == {Code.ACKS_IN_ONE_ZONE}
+
+
 @pytest.mark.parametrize(("shape", "consequence"), [("5/5/3", "SOFT"), ("3/3/2", "no use")])
 def test_it_says_what_desiring_more_zones_than_there_are_means(
     shape: str, consequence: str
@@ -262,12 +270,29 @@ def test_a_reason_names_field_value_rule_loss_and_way_out() -> None:
             "6/3/2",
             PlacementRules(zones=zones(), upgrade_domains=2),
             Code.TOO_FEW_UPGRADE_DOMAINS,
-            "6/3 as /a/ud-0 /b/ud-0 /c/ud-0 /a/ud-1 /b/ud-1 /c/ud-1: with zone c lost, every "
-            "upgrade domain that is left already serves a write set of position 2",
+            "6/3 as /a/ud-0 /b/ud-0 /c/ud-0 /a/ud-1 /b/ud-1 /c/ud-1: with zone c lost, each "
+            "upgrade domain that is left is its zone's only one in some write set of position 2, "
+            "so a newcomer would share it",
+        ),
+        (
+            "10/5/3",  # position 2 still finds a place, position 5 does not
+            PlacementRules(zones=zones(), upgrade_domains=2),
+            Code.TOO_FEW_UPGRADE_DOMAINS,
+            "10/5 as /a/ud-0 /b/ud-0 /c/ud-0 /a/ud-1 /b/ud-1 /c/ud-1 /a/ud-0 /b/ud-0 /c/ud-0 "
+            "/a/ud-1: with zone c lost, each upgrade domain that is left is its zone's only one in "
+            "some write set of position 5, so a newcomer would share it",
         ),
         (
             "6/3/2",  # with twelve zones a replacement is found; the smallest known case stands in
             PlacementRules(zones=zones("abcdefghijkl"), upgrade_domains=2),
+            Code.TOO_FEW_UPGRADE_DOMAINS,
+            "6/3 as /a/ud-0 /b/ud-0 /c/ud-0 /a/ud-1 /b/ud-1 /c/ud-1: with zone c lost, the "
+            "newcomer at position 2 shares write sets with ud-0 and ud-1 of both zones that are "
+            "left",
+        ),
+        (
+            "6/3/2",  # nothing is left of one zone; the smallest known case stands in
+            PlacementRules(zones=zones("a"), min_zones=0, upgrade_domains=2),
             Code.TOO_FEW_UPGRADE_DOMAINS,
             "6/3 as /a/ud-0 /b/ud-0 /c/ud-0 /a/ud-1 /b/ud-1 /c/ud-1: with zone c lost, the "
             "newcomer at position 2 shares write sets with ud-0 and ud-1 of both zones that are "
@@ -299,7 +324,9 @@ def test_a_reason_names_field_value_rule_loss_and_way_out() -> None:
 def test_an_example_is_worked_out_from_the_configuration(
     shape: str, rules: PlacementRules, code: Code, example: str
 ) -> None:
-    assert finding(legality.judge(quorums(shape), rules), code).example == example
+    ack_zones = min(2, len(rules.zones))
+
+    assert finding(legality.judge(quorums(shape, ack_zones), rules), code).example == example
 
 
 def test_every_small_configuration_is_judged_by_its_rules_and_no_others() -> None:

@@ -136,11 +136,16 @@ def test_read_only_bookies_are_full_readers_unless_the_policy_demotes_them() -> 
     assert ordered(replicas, rules=replace(TEN, demote_read_only=True)).positions == (0, 1)
 
 
-def test_a_demoted_read_only_bookie_that_fails_comes_after_one_that_does_not() -> None:
+def test_a_demoted_read_only_bookie_in_trouble_comes_after_one_that_is_well() -> None:
     rules = replace(TEN, demote_read_only=True)
-    replicas = [read_only(Z2).failed(rules, NOW_MS), read_only(Z2)]
+    replicas = [
+        read_only(Z2).failed(rules, NOW_MS),
+        read_only(Z2).with_pending(10, rules),
+        read_only(Z2).with_pending(9, rules),
+        read_only(Z2),
+    ]
 
-    assert ordered(replicas, rules=rules).positions == (1, 0)
+    assert ordered(replicas, rules=rules).positions == (2, 3, 1, 0)
 
 
 def test_an_unresolved_replica_is_of_another_zone_also_for_a_reader_without_one() -> None:

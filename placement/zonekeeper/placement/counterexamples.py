@@ -81,13 +81,13 @@ def too_few_upgrade_domains(quorums: Quorums, rules: PlacementRules) -> str:
         (names[position % len(names)], position // len(names) % rules.upgrade_domains)
         for position in range(quorums.ensemble)
     ]
-    lost = names[-1]
+    *left, lost = names
     for position, (zone, _) in enumerate(slots):
-        if zone == lost and not _newcomers(quorums, rules, slots, position):
+        if left and zone == lost and not _newcomers(quorums, rules, slots, position):
             return (
                 f"{quorums.ensemble}/{quorums.write} as {_join(_locations(slots))}: with zone "
-                f"{lost} lost, every upgrade domain that is left already serves a write set of "
-                f"position {position}"
+                f"{lost} lost, each upgrade domain that is left is its zone's only one in some "
+                f"write set of position {position}, so a newcomer would share it"
             )
     return _NO_DOMAIN_LEFT
 
