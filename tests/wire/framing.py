@@ -9,7 +9,13 @@ from zonekeeper.placement.ids import EntryId, LedgerId
 from zonekeeper.wire import entries, frames
 
 LEDGER = LedgerId(7)
-SEALER = entries.Sealer(LEDGER, Digest.CRC32C, b"passwd")
+DIGEST = Digest.CRC32C
+SEALER = entries.Sealer(LEDGER, DIGEST, b"passwd")
+
+
+def ledgers(count: int) -> list[LedgerId]:
+    """The ids of the first so many ledgers."""
+    return [LedgerId(number) for number in range(count)]
 
 
 def run(first: int, *payloads: bytes, flags: frames.Flags = frames.Flags.PLAIN) -> frames.Frame:

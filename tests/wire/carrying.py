@@ -1,0 +1,114 @@
+"""Items of carriers to test with."""
+
+from hypothesis import strategies as st
+
+from tests.wire import framing
+from zonekeeper.placement.ids import EntryId, LedgerId
+from zonekeeper.wire import carriers, digests, entries, frames
+
+RUN = framing.run(5, b"a", b"bb")
+LISTED = framing.listed([7, 9])
+
+#: One item of each kind, and of each spelling of a kind. Their carrier is a golden file: append
+#: here, change nothing.
+ONE_OF_EACH: dict[str, carriers.Item] = {
+    "Append": carriers.Append(number=1, frame=RUN),
+    "WriteLac": carriers.WriteLac(
+        number=2, ledger_id=framing.LEDGER, packet=framing.SEALER.seal_lac(EntryId(6))
+    ),
+    "Hello": carriers.Hello(stream=3, boot_epoch=4),
+    "Acked": carriers.Acked(number=5, last=6),
+    "Refused": carriers.Refused(number=7, code=2, detail="fenced by a récovery"),
+    "Read": carriers.Read(
+        number=8,
+        ledger_id=framing.LEDGER,
+        first=EntryId(5),
+        last=EntryId(17),
+        step=3,
+        max_bytes=1 << 20,
+    ),
+    "Read that fences": carriers.Read(
+        number=9,
+        ledger_id=framing.LEDGER,
+        first=EntryId(5),
+        last=EntryId(5),
+        max_bytes=0,
+        fence_key=digests.master_key(b"passwd"),
+    ),
+    "ReadReply": carriers.ReadReply(
+        number=10,
+        next_entry=EntryId(12),
+        last_add_confirmed=EntryId(-1),
+        frames=(RUN, LISTED),
+    ),
+    "ReadReply without a LAC": carriers.ReadReply(
+        number=11, next_entry=EntryId(1 << 63), last_add_confirmed=None
+    ),
+}
+
+_u64 = st.integers(0, (1 << 64) - 1)
+_u32 = st.integers(0, (1 << 32) - 1)
+_ids = st.integers(0, entries.ID_END - 1)
+
+
+def _reply(parts: list[tuple[int, int]], number: int, more: int, lac: int | None) -> carriers.Item:
+    """A reply with frames of ``count`` entries after gaps of ``gap``."""
+    at, found = 0, list[frames.Frame]()
+    for gap, count in parts:
+        found.append(framing.listed(range(at + gap, at + gap + count)))
+        at += gap + count
+    return carriers.ReadReply(
+        number=number,
+        next_entry=EntryId(at + more),
+        last_add_confirmed=None if lac is None else EntryId(lac),
+        frames=tuple(found),
+    )
+
+
+items: st.SearchStrategy[carriers.Item] = st.one_of(
+    st.builds(carriers.Append, number=_u64, frame=framing.some_frames),
+    st.builds(
+        lambda number, ledger, rest: carriers.WriteLac(
+            number=number, ledger_id=LedgerId(ledger), packet=ledger.to_bytes(8, "big") + rest
+        ),
+        _u64,
+        _ids,
+        st.binary(min_size=8, max_size=28),
+    ),
+    st.builds(carriers.Hello, stream=_u64, boot_epoch=_u64),
+    st.builds(
+        lambda number, more: carriers.Acked(number=number, last=number + more),
+        st.integers(0, 1 << 50),
+        st.integers(0, carriers.ACKED_MAX - 1),
+    ),
+    st.builds(
+        carriers.Refused,
+        number=_u64,
+        code=st.integers(1, (1 << 32) - 1),
+        detail=st.text(max_size=60),
+    ),
+    st.builds(
+        lambda number, ledger, ends, step, most, key: carriers.Read(
+            number=number,
+            ledger_id=LedgerId(ledger),
+            first=EntryId(min(ends)),
+            last=EntryId(max(ends)),
+            step=step,
+            max_bytes=most,
+            fence_key=key,
+        ),
+        _u64,
+        _ids,
+        st.tuples(_ids, _ids),
+        st.integers(1, entries.ID_END),
+        _u32,
+        st.none() | st.binary(max_size=9).map(digests.master_key),
+    ),
+    st.builds(
+        _reply,
+        st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3)), max_size=3),
+        _u64,
+        st.integers(0, 5),
+        st.none() | st.integers(-1, entries.ID_END - 1),
+    ),
+)
