@@ -286,6 +286,7 @@ def _encode(item: Item) -> bytes:
             raw = _Raw(_Kind.APPEND, item.number)
         case WriteLac():
             ledger = _ONE.pack(item.ledger_id)
+            assert item.packet.startswith(ledger)
             raw = _Raw(_Kind.WRITE_LAC, item.number, fixed=ledger, tail=item.packet)
         case Hello():
             raw = _Raw(_Kind.HELLO, item.stream, fixed=_ONE.pack(item.boot_epoch))
@@ -352,6 +353,8 @@ def _parse_append(raw: _Raw, source: _Frames) -> Item:
 def _parse_write_lac(raw: _Raw, _: _Frames) -> Item:
     raw.check(tail=range(entries.LAC_PACKET_BYTES_MIN, entries.LAC_PACKET_BYTES_MAX + 1))
     (ledger,) = _ONE.unpack(raw.fixed)
+    if not raw.tail.startswith(raw.fixed):
+        raise _bad(Fault.PACKET, f"the LAC of ledger {ledger} is {raw.tail.hex()}")
     return WriteLac(number=raw.number, ledger_id=LedgerId(_id(ledger)), packet=raw.tail)
 
 

@@ -236,7 +236,7 @@ class Fault(enum.Enum):
     DUPLICATE = "lists an entry twice"
     DESCENDING = "lists entries out of order"
     NOT_CANONICAL = "spells what has a shorter spelling"
-    PACKET = "holds an entry whose own header disagrees"
+    PACKET = "holds a packet whose own header disagrees"
     KIND = "has an item of an unknown kind"
     TEXT = "has text that is not UTF-8"
 
