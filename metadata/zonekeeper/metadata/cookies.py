@@ -17,7 +17,7 @@ that name is read too. A cookie without one is a bookie whose location is not kn
 import dataclasses
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from zonekeeper.metadata import protobuf_text
 from zonekeeper.metadata.malformed import Flaw, MalformedError, UnsupportedError, check_size
@@ -75,6 +75,62 @@ class Cookie:
     def at(self, location: Location | None) -> "Cookie":
         """Give the same cookie with another location."""
         return dataclasses.replace(self, location=location)
+
+
+class ZoneChangedError(Exception):
+    """The bookie stands in another zone than its cookie says: a wrong label, or a wrong disk."""
+
+    retryable: ClassVar[bool] = False
+    maybe_applied: ClassVar[bool] = False
+
+
+class LocationUnknownError(Exception):
+    """Neither the bookie nor its cookie knows where it stands."""
+
+    retryable: ClassVar[bool] = True
+    maybe_applied: ClassVar[bool] = False
+
+
+class OtherBookieError(Exception):
+    """The cookie is not this bookie's: other directories, another name, or another cluster."""
+
+    retryable: ClassVar[bool] = False
+    maybe_applied: ClassVar[bool] = False
+
+
+def located(cookie: Cookie, location: Location | None, *, required: bool = True) -> Cookie:
+    """Give the cookie of a bookie that starts at a location (None: it does not know).
+
+    What is missing is filled in, another upgrade domain replaces the old one, and another zone is
+    refused: data does not move by itself from one zone to another.
+    """
+    known = cookie.location
+    if location is None:
+        if known is None and required:
+            raise LocationUnknownError(
+                f"{cookie.bookie} does not know its zone and upgrade domain, and its cookie does "
+                "not say: set ZONEKEEPER_ZONE and ZONEKEEPER_UPGRADE_DOMAINS"
+            )
+        return cookie
+    if known is not None and known.zone != location.zone:
+        raise ZoneChangedError(
+            f"{cookie.bookie} starts in zone {location.zone}, and its cookie says zone "
+            f"{known.zone}: correct the label or the volume, or move the bookie with "
+            "`zonekeeper bookie move`"
+        )
+    return cookie.at(location)
+
+
+def check_same_bookie(stored: Cookie, mine: Cookie) -> None:
+    """Refuse a cookie that differs in anything but the location; both are of one bookie's start."""
+    for name in ("bookie", "instance", "journal_dirs", "ledger_dirs", "index_dirs"):
+        theirs, ours = getattr(stored, name), getattr(mine, name)
+        if theirs != ours:
+            raise OtherBookieError(
+                f"the cookie of {stored.bookie} has {name} {theirs!r}, and this bookie has "
+                f"{ours!r}: a disk was swapped, wiped or moved; put back what was, or remove the "
+                "bookie and start a new one"
+            )
 
 
 def render(cookie: Cookie) -> bytes:

@@ -10,11 +10,10 @@ again, so that an older program does not undo what a newer one has said.
 
 import json
 from collections.abc import Mapping
-from typing import ClassVar, Final, TypeAlias
+from typing import ClassVar, Final
 
 from zonekeeper.metadata.malformed import Flaw, MalformedError, UnsupportedError, check_size
-
-Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+from zonekeeper.placement.fields import Plain
 
 FORMAT: Final = 1
 _FORMAT: Final = "format"
@@ -28,7 +27,7 @@ class ForeignRecordError(Exception):
     maybe_applied: ClassVar[bool] = False
 
 
-def render(data: Mapping[str, Json], instance: str) -> bytes:
+def render(data: Mapping[str, Plain], instance: str) -> bytes:
     """Write a record of this cluster; what ``data`` says of format and instance is replaced."""
     whole = {**data, _FORMAT: FORMAT, _INSTANCE: instance}
     text = json.dumps(
@@ -37,7 +36,7 @@ def render(data: Mapping[str, Json], instance: str) -> bytes:
     return text.encode()
 
 
-def parse(raw: bytes, instance: str) -> dict[str, Json]:
+def parse(raw: bytes, instance: str) -> dict[str, Plain]:
     """Read a record of this cluster; raises ``UnreadableError`` or ``ForeignRecordError``."""
     check_size(raw, "a record")
     try:
@@ -62,21 +61,21 @@ def parse(raw: bytes, instance: str) -> dict[str, Json]:
     return data
 
 
-def _distinct(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+def _distinct(pairs: list[tuple[str, Plain]]) -> dict[str, Plain]:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise MalformedError(Flaw.DUPLICATE, "a key stands twice in a JSON object")
     return found
 
 
-def _no_constant(text: str) -> Json:
+def _no_constant(text: str) -> Plain:
     raise MalformedError(Flaw.BAD_NUMBER, f"{text} is no JSON")
 
 
 # ── typed access to what was read ──
 
 
-def text(data: Mapping[str, Json], key: str) -> str:
+def text(data: Mapping[str, Plain], key: str) -> str:
     """Give a text that must be there."""
     value = data.get(key)
     if not isinstance(value, str):
@@ -84,7 +83,7 @@ def text(data: Mapping[str, Json], key: str) -> str:
     return value
 
 
-def number(data: Mapping[str, Json], key: str) -> int:
+def number(data: Mapping[str, Plain], key: str) -> int:
     """Give a whole number that must be there and not be negative."""
     value = data.get(key)
     if type(value) is not int or value < 0:

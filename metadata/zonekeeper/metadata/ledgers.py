@@ -1,0 +1,177 @@
+"""Ledgers in the store: create, read, change, delete.
+
+A change is a function from what a ledger is to what it should be (``ledger_metadata`` has them). It
+is decided anew whenever somebody else was faster or an answer was lost, so it is never applied on
+top of what it was not decided for. Creating talks to no bookie.
+
+Absence is proof of a deletion only where the root is whole and is still the cluster that was
+opened, and where nothing was restored from an older export: ``proven_deleted``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Final, TypeAlias
+
+from zonekeeper.metadata import (
+    ledger_format,
+    ledger_ids,
+    ledger_metadata,
+    ledger_paths,
+    pruning,
+    restored,
+    update,
+)
+from zonekeeper.metadata.cluster import Cluster
+from zonekeeper.metadata.errors import (
+    NodeExistsError,
+    NoNodeError,
+    StoreError,
+    VersionConflictError,
+)
+from zonekeeper.metadata.ledger_metadata import LedgerMetadata
+from zonekeeper.metadata.store import Versioned
+from zonekeeper.placement.ids import LedgerId
+
+#: So many times in a row another ledger had the id that was drawn: the counters are wrong.
+_ID_ATTEMPTS_MAX: Final = 10
+_WRITE_ATTEMPTS_MAX: Final = 5
+
+#: What a ledger should become; None: it is as it should be, write nothing.
+Change: TypeAlias = Callable[[LedgerMetadata], LedgerMetadata | None]
+
+
+class LedgerExistsError(Exception):
+    """Another ledger has this id."""
+
+    retryable: ClassVar[bool] = False
+    maybe_applied: ClassVar[bool] = False
+
+
+class NoLedgerError(Exception):
+    """There is no such ledger: it was deleted, or never created."""
+
+    retryable: ClassVar[bool] = False
+    maybe_applied: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredLedger:
+    """A ledger as it was read."""
+
+    id: LedgerId
+    metadata: LedgerMetadata
+    version: int
+
+
+def path(cluster: Cluster, ledger_id: LedgerId) -> str:
+    """Give the node of a ledger."""
+    return cluster.root.path + ledger_paths.path(ledger_id)
+
+
+async def create(
+    cluster: Cluster, metadata: LedgerMetadata, *, ledger_id: LedgerId | None = None
+) -> StoredLedger:
+    """Create a ledger, under an id of its own unless one is given.
+
+    ``metadata`` carries a random create token: by it the ledger is known as this caller's when the
+    answer to its creation was lost. The same call may be repeated with the same token and id.
+    """
+    assert metadata.create_token > 0, "a ledger is created with a token"
+    if ledger_id is not None:
+        if await _created(cluster, ledger_id, metadata):
+            return StoredLedger(id=ledger_id, metadata=metadata, version=0)
+        raise LedgerExistsError(f"ledger {ledger_id} exists in {cluster}")
+    for _ in range(_ID_ATTEMPTS_MAX):
+        drawn = await ledger_ids.allocate(cluster)
+        if await _created(cluster, drawn, metadata):
+            return StoredLedger(id=drawn, metadata=metadata, version=0)
+    raise LedgerExistsError(
+        f"{_ID_ATTEMPTS_MAX} new ids in a row were taken in {cluster}: its id counters are behind "
+        "its ledgers; restore it with `zonekeeper metadata import`, which moves them on"
+    )
+
+
+async def read(cluster: Cluster, ledger_id: LedgerId, *, sync: bool = False) -> StoredLedger | None:
+    """Read a ledger; None: the store shows none. Raises ``UnreadableError`` for damage."""
+    node = await cluster.store.get(path(cluster, ledger_id), sync=sync)
+    if node is None:
+        return None
+    return StoredLedger(
+        id=ledger_id, metadata=ledger_format.parse(node.value), version=node.version
+    )
+
+
+async def change(cluster: Cluster, ledger_id: LedgerId, decide: Change) -> StoredLedger:
+    """Change a ledger; give it as it then is. Raises ``NoLedgerError`` if there is none.
+
+    Whatever ``decide`` gives must be a legal step from what it was given.
+    """
+
+    def decide_bytes(node: Versioned | None) -> update.Decision:
+        if node is None:
+            raise NoLedgerError(f"there is no ledger {ledger_id} in {cluster}")
+        before = ledger_format.parse(node.value)
+        after = decide(before)
+        if after is None or after == before:
+            return update.Keep()
+        ledger_metadata.check_update(before, after)
+        return update.Store(ledger_format.render(after))
+
+    standing = await update.update(
+        cluster.store, path(cluster, ledger_id), decide_bytes, applied=update.redo
+    )
+    assert standing is not None, "an absent ledger raises"
+    return StoredLedger(
+        id=ledger_id, metadata=ledger_format.parse(standing.value), version=standing.version
+    )
+
+
+async def delete(cluster: Cluster, ledger_id: LedgerId, *, version: int | None = None) -> None:
+    """Delete a ledger, at a version or at any; that it is gone already counts as done."""
+    where = path(cluster, ledger_id)
+    for attempts_left in reversed(range(_WRITE_ATTEMPTS_MAX)):
+        try:
+            await cluster.store.delete(where, version=version)
+        except NoNodeError:
+            break
+        except StoreError as error:
+            if not error.maybe_applied or attempts_left == 0:
+                raise
+            if not await cluster.store.exists(where, sync=True):
+                break
+        else:
+            break
+    await pruning.prune(cluster.store, where, below=cluster.root.path)
+
+
+async def proven_deleted(cluster: Cluster, ledger_id: LedgerId) -> bool:
+    """Is it proven that this ledger is gone for good? False: it is there, or there is no proof.
+
+    An answer that cannot be had raises; nothing may be deleted on an error.
+    """
+    if await cluster.store.get(path(cluster, ledger_id), sync=True) is not None:
+        return False
+    instance = await cluster.store.get(cluster.root.below("INSTANCEID"), sync=True)
+    if instance is None or instance.value != cluster.instance.encode("ascii"):
+        return False
+    return await restored.read(cluster) is None
+
+
+async def _created(cluster: Cluster, ledger_id: LedgerId, metadata: LedgerMetadata) -> bool:
+    """Create a ledger under an id; False: another ledger has it."""
+    where, value = path(cluster, ledger_id), ledger_format.render(metadata)
+    for attempts_left in reversed(range(_WRITE_ATTEMPTS_MAX)):
+        try:
+            await cluster.store.create(where, value, make_parents=True)
+        except NodeExistsError:
+            there = await read(cluster, ledger_id, sync=True)
+            if there is not None:
+                return there.metadata.create_token == metadata.create_token
+        except StoreError as error:
+            if not error.maybe_applied or attempts_left == 0:
+                raise
+        else:
+            return True
+    raise VersionConflictError(
+        "comes and goes while it is created", store=cluster.store.name, path=where
+    )
