@@ -30,18 +30,20 @@ $(INSTALLED): requirements.lock pyproject.toml
 demo: $(INSTALLED) ## run the main job (today: says what is missing, and shows the part that exists)
 	@$(BIN)/python -m benchmarks.demo
 
-FAST := not (contracts or fuzz or processes or cluster or interop or long)
+SLOW := contracts or fuzz or processes or crash or simulation or spark or demo or cluster or interop or long
 
 test: check ## all that a change must pass: `check`, then every slower lane
-	$(BIN)/pytest -n $(WORKERS) -m "(contracts or fuzz or processes) and not (interop or long)"
+	$(BIN)/pytest -n $(WORKERS) -m "(contracts or fuzz or processes or crash or simulation) and not long"
+	$(BIN)/pytest -m "(spark or demo) and not long"
 	$(BIN)/pytest -m "cluster and not long"
 
 test-long: check ## `test` with the full sweeps; hours, not minutes
-	$(BIN)/pytest -n $(WORKERS) -m "(contracts or fuzz or processes or long) and not (interop or cluster)"
+	$(BIN)/pytest -n $(WORKERS) -m "(contracts or fuzz or processes or crash or simulation or long) and not (cluster or spark or demo)"
+	$(BIN)/pytest -m "spark or demo"
 	$(BIN)/pytest -m cluster
 
 check: lint types layers ## the fast part, under five minutes: format, ruff, mypy, layers, unit tests
-	$(BIN)/pytest -n $(WORKERS) -m "$(FAST)"
+	$(BIN)/pytest -n $(WORKERS) -m "not ($(SLOW))"
 
 format: $(INSTALLED) ## rewrite the code in the house's format
 	$(BIN)/ruff format .

@@ -1,0 +1,1 @@
+"""The Kubernetes operator: custom resources in, StatefulSets and safe change out."""
