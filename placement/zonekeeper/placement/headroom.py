@@ -83,7 +83,7 @@ def _answer(
     full = [name for name in others if free[name] < share]
     if full:
         return Room.TIGHT, f"an even share is too much for {_listed(full)}"
-    return Room.FITS, f"an even share fits into each of {_listed(others)}"
+    return Room.FITS, f"evenly into {_listed(others)}"
 
 
 def _free_bytes(usage: Usage, min_free: Fraction) -> int | None:

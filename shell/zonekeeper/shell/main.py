@@ -1,8 +1,16 @@
-"""The entry point of the ``zonekeeper`` command."""
+"""The entry point of the ``zonekeeper`` command.
 
-import click
+The command line needs libraries that a program which only imports zonekeeper does not; where they
+are missing, it says which extra brings them.
+"""
 
+try:
+    from zonekeeper.shell import hosting, placement_commands
+except ModuleNotFoundError as missing:
+    if (missing.name or "").startswith("zonekeeper"):
+        raise
+    raise SystemExit(
+        f"zonekeeper: the command line needs {missing.name}: pip install 'zonekeeper[shell]'"
+    ) from missing
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-def main() -> None:
-    """Run and watch zone-aware bookie clusters."""
+main = hosting.Host(own=[placement_commands.placement])

@@ -1,0 +1,60 @@
+"""``zonekeeper placement``: what the rules of placement say, without a cluster."""
+
+import json
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from zonekeeper.placement.fields import InvalidFieldsError
+from zonekeeper.shell import cluster_file, explanation, explanation_text, yaml_files
+
+
+class BadInputError(click.ClickException):
+    """The input cannot be read, or says what cannot be; nothing was judged."""
+
+    exit_code = 2
+
+
+@click.group()
+def placement() -> None:
+    """Where data goes, and what that survives."""
+
+
+@placement.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="The form of the report.",
+)
+@click.option("--show-policy", is_flag=True, help="Show the policy in effect, defaults included.")
+def explain(file: Path, output: str, show_policy: bool) -> None:
+    """Say what a cluster survives, what crosses its zones, and whether it is legal.
+
+    FILE is YAML: the policy as in a BookieCluster, and how many bookies stand in each zone; - reads
+    standard input. docs/placement.md describes it. Nothing is contacted.
+
+    The exit code is 0 if ledgers can be created, 1 if not (the report says why), and 2 if FILE
+    cannot be read or a value in it is wrong.
+    """
+    try:
+        cluster = cluster_file.read(yaml_files.load(file))
+    except yaml_files.UnreadableFileError as error:
+        raise BadInputError(str(error)) from None
+    except InvalidFieldsError as error:
+        lines = "".join(f"\n  {problem}" for problem in error.problems)
+        raise BadInputError(f"{file} is not a cluster that could be:{lines}") from None
+    found = explanation.explain(cluster)
+    if output == "json":
+        data = explanation.plain(found, show_policy=show_policy)
+        click.echo(json.dumps(data, indent=2, sort_keys=True))
+    else:
+        console = Console(highlight=False, soft_wrap=False)
+        explanation_text.write(console, found, show_policy=show_policy)
+    if not found.usable:
+        sys.exit(1)
