@@ -52,15 +52,17 @@ HEADER_BYTES: Final = 24
 CARRIER_BYTES_AIM: Final = 1 << 20
 #: ... and a receiver refuses what is larger than this.
 CARRIER_BYTES_MAX: Final = 8 << 20
-ITEMS_MAX: Final = 1 << 14
-ACKED_MAX: Final = 1 << 14
+#: The smallest items that fill a carrier up to the aim.
+ITEMS_MAX: Final = CARRIER_BYTES_AIM // 16
+#: Of an ``Acked``, so that what is acknowledged can be counted through.
+ACKED_MAX: Final = ITEMS_MAX
 #: Of a ``Refused``, in UTF-8; what is longer is cut.
 DETAIL_BYTES_MAX: Final = 1 << 10
 
 _BEFORE_CRC: Final = struct.Struct(">4sBBH")
-_CRC: Final = struct.Struct(">I")
+_U32: Final = struct.Struct(">I")
 _AFTER_CRC: Final = struct.Struct(">III")
-_SUMMED_FROM: Final = _BEFORE_CRC.size + _CRC.size
+_SUMMED_FROM: Final = _BEFORE_CRC.size + _U32.size
 
 _ITEM: Final = struct.Struct(">BBHIQ")
 _ONE: Final = struct.Struct(">Q")
@@ -172,7 +174,7 @@ def build(items: Iterable[Item]) -> bytes:
     size = frames_at + sum(map(len, parts))
     assert size <= CARRIER_BYTES_MAX
     summed = _AFTER_CRC.pack(size, len(encoded), frames_at) + control
-    before = _BEFORE_CRC.pack(MAGIC, VERSION, 0, 0) + _CRC.pack(checksums.value(summed))
+    before = _BEFORE_CRC.pack(MAGIC, VERSION, 0, 0) + _U32.pack(checksums.value(summed))
     return b"".join((before, summed, *parts))
 
 
@@ -213,7 +215,7 @@ def _parse_header(data: bytes) -> tuple[int, int]:
         raise _bad(Fault.TRAILING, f"{len(data) - size} bytes")
     if not HEADER_BYTES <= frames_at <= size:
         raise _bad(Fault.LENGTH, f"frames begin at {frames_at} of {size}")
-    (expected,) = _CRC.unpack_from(data, _BEFORE_CRC.size)
+    (expected,) = _U32.unpack_from(data, _BEFORE_CRC.size)
     if (found := checksums.value(data[_SUMMED_FROM:frames_at])) != expected:
         raise _bad(Fault.CHECKSUM, f"{found:08x}, the header says {expected:08x}")
     if not 1 <= count <= ITEMS_MAX:

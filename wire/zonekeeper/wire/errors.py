@@ -31,8 +31,6 @@ neither has all that is needed here. BookKeeper's client code stands beside each
 A number from a newer peer becomes ``UnknownError``, which assumes the worst of both answers.
 """
 
-# ruff: noqa: N818 (the names are the protocol's, most of them BookKeeper's)
-
 import enum
 from typing import ClassVar, Final
 
@@ -47,35 +45,31 @@ class WireError(Exception):
 class ProtocolError(WireError):
     """An error that has a number on the wire. ``detail``: what was wrong, where, what to do."""
 
-    number: ClassVar[int]
+    #: The number: the class's own, but for ``UnknownError``.
+    code: int
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
         self.detail = detail
 
-    @property
-    def code(self) -> int:
-        """The number that crosses the wire."""
-        return self.number
-
 
 class NotOpened(ProtocolError):
     """The ledger was not opened on this stream: open its fragment, then send again."""
 
-    number = 1
+    code = 1
     retryable = True
 
 
 class Fenced(ProtocolError):
     """Somebody recovers, or has closed, the ledger: this writer must stop."""
 
-    number = 2
+    code = 2
 
 
 class UnauthorizedAccess(ProtocolError):
     """The master key is not the ledger's, or the peer's role does not allow the request."""
 
-    number = 3
+    code = 3
 
 
 class Negative(ProtocolError):
@@ -85,69 +79,69 @@ class Negative(ProtocolError):
 class NoSuchLedger(Negative):
     """The bookie never had an entry of the ledger."""
 
-    number = 4
+    code = 4
 
 
 class NoSuchEntry(Negative):
     """The bookie has the ledger, and never had the entry."""
 
-    number = 5
+    code = 5
 
 
 class LimboLedger(ProtocolError):
     """The bookie lost data of this ledger and cannot tell whether it had the entry: unknown."""
 
-    number = 6
+    code = 6
 
 
 class IoFailed(ProtocolError):
     """The bookie's disk failed; bytes may have reached it all the same."""
 
-    number = 7
+    code = 7
     maybe_applied = True
 
 
 class ReadOnly(ProtocolError):
     """The bookie takes no new data: choose another one."""
 
-    number = 8
+    code = 8
 
 
 class TooManyRequests(ProtocolError):
     """The bookie's or the link's byte budget is spent: wait for acks, or go elsewhere."""
 
-    number = 9
+    code = 9
     retryable = True
 
 
 class EntryMismatch(ProtocolError):
     """The bookie holds another entry under this id: two writers, or a writer that forgot."""
 
-    number = 10
+    code = 10
 
 
 class UnsupportedVersion(ProtocolError):
     """The peer speaks a version that this side does not: upgrade the older one."""
 
-    number = 11
+    code = 11
 
 
 class BadRequest(ProtocolError):
     """The request breaks the protocol: a bug of the sender, or damage that a checksum found."""
 
-    number = 12
+    code = 12
 
 
 class InsufficientSpace(ProtocolError):
     """The bookie's disks have no room for this, though it may still take smaller things."""
 
-    number = 13
+    code = 13
 
 
 class Timeout(ProtocolError):
     """No answer came within the deadline; the request may still be carried out."""
 
-    number = 14
+    code = 14
     retryable = True
     maybe_applied = True
 
@@ -155,7 +149,7 @@ class Timeout(ProtocolError):
 class ConnectionLost(ProtocolError):
     """The connection ended between the request and its answer."""
 
-    number = 15
+    code = 15
     retryable = True
     maybe_applied = True
 
@@ -163,14 +157,14 @@ class ConnectionLost(ProtocolError):
 class NotConnected(ProtocolError):
     """The request was never sent: there is no connection to the bookie."""
 
-    number = 16
+    code = 16
     retryable = True
 
 
 class ShuttingDown(ProtocolError):
     """The bookie is going away and began nothing of this."""
 
-    number = 17
+    code = 17
     retryable = True
 
 
@@ -181,17 +175,12 @@ class UnknownError(ProtocolError):
 
     def __init__(self, code: int, detail: str) -> None:
         super().__init__(detail)
-        self._code = code
-
-    @property
-    def code(self) -> int:
-        """The number that the peer sent."""
-        return self._code
+        self.code = code
 
 
 #: The table: every number and what it means.
 BY_NUMBER: Final[dict[int, type[ProtocolError]]] = {
-    error.number: error
+    error.code: error
     for error in (
         NotOpened,
         Fenced,

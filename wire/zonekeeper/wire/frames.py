@@ -53,13 +53,15 @@ LENGTH_BYTES: Final = 4
 LISTED_ID_BYTES: Final = 4
 
 ENTRIES_MAX: Final = 1 << 16
+#: The ids of one frame lie within this of each other.
+LISTED_SPAN_MAX: Final = (1 << 32) - 1
 #: 64 bytes under the limit of a carrier, so that every frame fits into one.
 FRAME_BYTES_MAX: Final = (8 << 20) - 64
 
 _BEFORE_CRC: Final = struct.Struct(">4sBBH")
-_CRC: Final = struct.Struct(">I")
+_U32: Final = struct.Struct(">I")
 _AFTER_CRC: Final = struct.Struct(">IqqII")
-_SUMMED_FROM: Final = _BEFORE_CRC.size + _CRC.size
+_SUMMED_FROM: Final = _BEFORE_CRC.size + _U32.size
 _PACKET_START: Final = struct.Struct(">qq")
 
 
@@ -187,7 +189,10 @@ def build(
     packets: Sequence[bytes | memoryview],
     flags: Flags = Flags.PLAIN,
 ) -> Frame:
-    """Build a frame of packets that exist; they are those of these ids, which ascend."""
+    """Build a frame of packets that exist; they are those of these ids, which ascend.
+
+    The caller keeps within ``ENTRIES_MAX``, ``LISTED_SPAN_MAX`` and ``FRAME_BYTES_MAX``.
+    """
     assert len(entry_ids) == len(packets)
     assert all(before < after for before, after in pairwise(entry_ids))
     ends = list(accumulate(map(len, packets)))
@@ -208,7 +213,7 @@ def measure(data: bytes | memoryview) -> int:
         raise _bad(Fault.VERSION, f"{version}, this side speaks {VERSION}")
     if zero or more_zero:
         raise _bad(Fault.RESERVED, "bytes 5 to 7")
-    (size,) = _CRC.unpack_from(data, _SUMMED_FROM)
+    (size,) = _U32.unpack_from(data, _SUMMED_FROM)
     if size > FRAME_BYTES_MAX:
         raise _bad(Fault.OVERSIZED, f"{size} bytes, the limit is {FRAME_BYTES_MAX}")
     if size < HEADER_BYTES:
@@ -225,11 +230,11 @@ def parse(data: bytes | memoryview) -> Frame:
         raise _bad(Fault.TRAILING, f"{len(data) - size} bytes")
     _, ledger, first, count, flags = _AFTER_CRC.unpack_from(data, _SUMMED_FROM)
     tables = (LENGTH_BYTES + (LISTED_ID_BYTES if flags & _LISTED else 0)) * count
-    # Where the tables would end tells where the pieces part; a wrong count is found by the
-    # checksum, and only then by the checks, since both pieces are summed in any case.
+    # The pieces part where the tables end, or would end: the count is not checked before the
+    # checksum says that it is what was sent, and the checksum is the same wherever they part.
     cut = min(HEADER_BYTES + tables, size)
     head, packets = bytes(data[:cut]), bytes(data[cut:])
-    (expected,) = _CRC.unpack_from(head, _BEFORE_CRC.size)
+    (expected,) = _U32.unpack_from(head, _BEFORE_CRC.size)
     if (found := checksums.extend(checksums.value(head[_SUMMED_FROM:]), packets)) != expected:
         raise _bad(Fault.CHECKSUM, f"{found:08x}, the header says {expected:08x}")
     if flags & ~_KNOWN_FLAGS:
@@ -265,6 +270,7 @@ def _assemble(
     assert 1 <= count <= ENTRIES_MAX
     assert 0 <= first <= entry_ids[-1] < entries.ID_END
     listed = entry_ids[-1] - first != count - 1
+    assert entry_ids[-1] - first <= LISTED_SPAN_MAX
     lengths = list(map(sub, ends, chain((0,), ends)))
     assert min(lengths) >= entries.HEADER_BYTES
     assert max(lengths) <= entries.PACKET_BYTES_MAX
@@ -273,14 +279,14 @@ def _assemble(
         tables += struct.pack(f">{count}I", *[entry_id - first for entry_id in entry_ids])
     size = HEADER_BYTES + len(tables) + len(packets)
     assert size <= FRAME_BYTES_MAX
-    summed = _AFTER_CRC.pack(size, ledger_id, first, count, flags | listed) + tables
+    summed = _AFTER_CRC.pack(size, ledger_id, first, count, int(flags) | listed) + tables
     crc = checksums.extend(checksums.value(summed), packets)
     return Frame(
         ledger_id=ledger_id,
         entry_ids=tuple(entry_ids) if listed else _consecutive(first, count),
         flags=flags,
         ends=array("I", ends),
-        head=_BEFORE_CRC.pack(MAGIC, VERSION, 0, 0) + _CRC.pack(crc) + summed,
+        head=_BEFORE_CRC.pack(MAGIC, VERSION, 0, 0) + _U32.pack(crc) + summed,
         packets=packets,
     )
 
