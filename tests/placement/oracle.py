@@ -113,3 +113,36 @@ def reachable(world: World, positions: int, write: int) -> dict[int, int]:
             for zones, fewest in reached.items():
                 found[zones] = min(found.get(zones, 1 << 30), fewest)
     return found
+
+
+def completions(
+    world: Sequence[Sequence[int]], kept: Sequence[tuple[int, int] | None], write: int
+) -> dict[int, int]:
+    """Give the spreads that ensembles reach whose open positions are filled from a world.
+
+    Every filling is built; ``world`` has the bookies that may join, by zone and upgrade domain.
+    """
+    left = [list(zone) for zone in world]
+    members = list(kept)
+    found: dict[int, int] = {}
+
+    def fill(position: int) -> None:
+        if position == len(members):
+            pattern = tuple(member for member in members if member is not None)
+            reached = spread(pattern, write)
+            if reached >= 0:
+                found[reached] = min(found.get(reached, 1 << 30), clashes(pattern, write))
+        elif kept[position] is not None:
+            fill(position + 1)
+        else:
+            for zone, domains in enumerate(left):
+                for domain, count in enumerate(domains):
+                    if count:
+                        domains[domain] -= 1
+                        members[position] = (zone, domain)
+                        fill(position + 1)
+                        domains[domain] += 1
+            members[position] = None
+
+    fill(0)
+    return found

@@ -70,7 +70,10 @@ class Candidates:
     ) -> None:
         """Count who may join; ``kept`` names who stays, and None where a position is open."""
         self._topology, self._avoid, self._rules = request.topology, request.avoid, request.rules
-        self._kept = tuple(kept)
+        #: More than any number of quarantined newcomers cost together.
+        self._price_avoided = len(kept) + 1
+        #: More than any number of newcomers in avoided zones and in quarantine.
+        self._price_outside = (len(kept) + 1) ** 2
         self._weighting = request.topology.weighting(request.rules.weight_cap)
         stays = {bookie for bookie in kept if bookie is not None}
         self._barred = request.avoid.bookies | leaving | stays
@@ -82,7 +85,7 @@ class Candidates:
         #: By unit number; None for those that stand nowhere.
         self.locations: tuple[Location | None, ...] = (*located, None)
         self.zones = tuple(dict.fromkeys(home.zone for home in located))
-        self.board = self._board(request.quorums.write)
+        self.board = self._board(request.quorums.write, kept)
 
     def _quarantined_by_unit(self) -> dict[Location | None, list[BookieId]]:
         reserve: dict[Location | None, list[BookieId]] = defaultdict(list)
@@ -97,17 +100,7 @@ class Candidates:
         """The most that newcomers cost when all of them stand in zones that the policy names."""
         return self._price_outside - 1
 
-    @property
-    def _price_avoided(self) -> int:
-        """More than any number of quarantined newcomers."""
-        return len(self._kept) + 1
-
-    @property
-    def _price_outside(self) -> int:
-        """More than any number of newcomers in avoided zones and in quarantine."""
-        return (len(self._kept) + 1) ** 2
-
-    def _board(self, write: int) -> Board:
+    def _board(self, write: int, kept: Sequence[BookieId | None]) -> Board:
         barred_weight, barred_count = self._barred_by_unit()
         zone_numbers = {zone: number for number, zone in enumerate(self.zones)}
         units = []
@@ -130,8 +123,7 @@ class Candidates:
             )
         numbers = {location: number for number, location in enumerate(self.locations)}
         taken = tuple(
-            None if bookie is None else numbers[self._topology.location(bookie)]
-            for bookie in self._kept
+            None if bookie is None else numbers[self._topology.location(bookie)] for bookie in kept
         )
         return Board(write=write, units=tuple(units), taken=taken)
 
@@ -163,14 +155,17 @@ class Candidates:
             return self._price_outside
         return self._price_avoided if location.zone in self._avoid.zones else 0
 
-    def draw(self, filling: Filling, chance: Chance) -> Drawn:
-        """Draw a bookie for each open position from the unit that the filling names."""
+    def draw(self, filling: Filling, kept: Sequence[BookieId | None], chance: Chance) -> Drawn:
+        """Draw a bookie for each position that nobody keeps, from the unit that the filling names.
+
+        Nobody is kept who was not when the candidates were counted.
+        """
         barred = set(self._barred_from_fresh)
         fresh_left = [unit.fresh for unit in self.board.units]
         ensemble: list[BookieId] = []
         quarantined = avoided = 0
         touched = len(self.board.units)
-        for bookie, number in zip(self._kept, filling.units, strict=True):
+        for bookie, number in zip(kept, filling.units, strict=True):
             location = self.locations[number]
             if bookie is not None:
                 ensemble.append(bookie)

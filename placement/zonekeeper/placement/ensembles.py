@@ -68,7 +68,7 @@ class Choice:
 
 def choose(request: Request, chance: Chance) -> Choice:
     """Build a new ensemble; raises ``IllegalPlacement`` and ``NotEnoughBookies``."""
-    return _complete(request, Candidates(request, [None] * request.quorums.ensemble), chance)
+    return _complete(request, [None] * request.quorums.ensemble, frozenset(), chance)
 
 
 def replace(
@@ -87,20 +87,26 @@ def replace(
     assert all(0 <= position < len(ensemble) for position in positions), "no such position"
     kept = [None if at in positions else bookie for at, bookie in enumerate(ensemble)]
     leaving = frozenset(ensemble[position] for position in positions)
-    return _complete(request, Candidates(request, kept, leaving), chance)
+    return _complete(request, kept, leaving, chance)
 
 
-def _complete(request: Request, candidates: Candidates, chance: Chance) -> Choice:
+def _complete(
+    request: Request,
+    kept: Sequence[BookieId | None],
+    leaving: frozenset[BookieId],
+    chance: Chance,
+) -> Choice:
     refusals = _refusals(request.quorums, request.rules)
     if refusals:
         raise IllegalPlacement(refusals)
+    candidates = Candidates(request, kept, leaving)
     search = Search(candidates.board, chance)
     filling = _legal(request, candidates, search, chance)
     if filling is None and not request.rules.strict:
         filling = _relaxed(request, candidates, search)
     if filling is None:
         raise explain(request, candidates, search, chance)
-    drawn = candidates.draw(filling, chance)
+    drawn = candidates.draw(filling, kept, chance)
     judgement = adherence.judge(drawn.ensemble, request.quorums, request.rules, request.topology)
     if request.rules.strict:
         assert judgement.level is not adherence.Level.FAIL, f"the checker refuses: {judgement}"

@@ -1,0 +1,134 @@
+"""Repair to adhere: the fewest new members that bring an ensemble back to the best level.
+
+A ledger that was written while a zone was down is SOFT, and stays SOFT when the zone is back,
+unless somebody moves copies. Each move copies data, so the plan has as few as can be: sets of
+positions are tried by size, and within a size in order, until one can be filled so that the level
+is reached. The level aimed at is STRICT. Where nothing reaches STRICT and the ensemble is FAIL, it
+is SOFT. An ensemble that is there already, or that nothing can better today, gets an empty plan.
+
+Nothing is given up for a plan: it is no emergency, so newcomers are neither quarantined nor in an
+avoided zone. A member that is down counts as it stands; replacing it is another job. The work is
+bounded, and a plan whose search was cut short says so: fewer moves, or any at all, may be possible.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from zonekeeper.placement import adherence
+from zonekeeper.placement.candidates import Candidates, Request
+from zonekeeper.placement.chance import Chance
+from zonekeeper.placement.ids import BookieId
+from zonekeeper.placement.search import NOWHERE, STEPS_MAX, Board, Goal, Search
+
+#: Sets of positions that one plan may try: all of them up to twelve positions.
+SETS_MAX: Final = 4095
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replacement:
+    """One move: what ``leaving`` holds of the ledger is copied to ``joining``."""
+
+    position: int
+    leaving: BookieId
+    joining: BookieId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The moves, and the ensemble that they lead to."""
+
+    replacements: tuple[Replacement, ...]
+    ensemble: tuple[BookieId, ...]
+    judgement: adherence.Judgement
+    #: True if the search ended at its bound, so that a better plan may exist.
+    cut: bool
+
+
+def plan(request: Request, ensemble: Sequence[BookieId], chance: Chance) -> Plan:
+    """Plan the fewest replacements that reach the best level."""
+    planner = _Planner(request, tuple(ensemble), chance)
+    before = adherence.judge(ensemble, request.quorums, request.rules, request.topology)
+    for level, zones in _levels_above(before.level, request):
+        after = planner.fewest(Goal(zones=zones, cost_max=0))
+        if after is None:
+            continue
+        judgement = adherence.judge(after, request.quorums, request.rules, request.topology)
+        assert judgement.level >= level, f"the checker refuses: {judgement}"
+        return Plan(
+            replacements=tuple(
+                Replacement(position=at, leaving=old, joining=new)
+                for at, (old, new) in enumerate(zip(ensemble, after, strict=True))
+                if old != new
+            ),
+            ensemble=after,
+            judgement=judgement,
+            cut=planner.cut,
+        )
+    return Plan(replacements=(), ensemble=tuple(ensemble), judgement=before, cut=planner.cut)
+
+
+def _levels_above(
+    level: adherence.Level, request: Request
+) -> Iterator[tuple[adherence.Level, int]]:
+    """Give the levels worth trying, the best first, with the zones a write set needs for each."""
+    quorums, rules = request.quorums, request.rules
+    if quorums.ensemble % quorums.write or quorums.write <= rules.min_zones:
+        return  # No choice of bookies mends this.
+    desired = max(rules.min_zones, min(quorums.write, rules.desired_zones))
+    if level < adherence.Level.STRICT:
+        yield adherence.Level.STRICT, desired
+    if level < adherence.Level.SOFT and rules.min_zones < desired:
+        yield adherence.Level.SOFT, rules.min_zones
+
+
+class _Planner:
+    """Tries sets of positions; the candidates are the same for all of them."""
+
+    def __init__(self, request: Request, ensemble: tuple[BookieId, ...], chance: Chance) -> None:
+        self._ensemble, self._chance = ensemble, chance
+        self._candidates = Candidates(request, ensemble)
+        self._steps_left = STEPS_MAX
+        self.cut = False
+
+    def fewest(self, goal: Goal) -> tuple[BookieId, ...] | None:
+        """Give an ensemble that meets the goal and keeps as many members as can be."""
+        board = self._candidates.board
+        if not self._conceivable(goal):
+            return None
+        sets = (
+            positions
+            for size in range(1, len(self._ensemble) + 1)
+            for positions in itertools.combinations(range(len(self._ensemble)), size)
+        )
+        for tried, positions in enumerate(sets):
+            if tried == SETS_MAX or not self._steps_left:
+                self.cut = True
+                break
+            opened = replace(
+                board,
+                taken=tuple(None if at in positions else u for at, u in enumerate(board.taken)),
+            )
+            if any(unit is not None and board.units[unit].zone == NOWHERE for unit in opened.taken):
+                continue  # A member without a known location never adheres.
+            search = Search(opened, self._chance, self._steps_left)
+            filling = search.find(goal)
+            self._steps_left = search.steps_left
+            self.cut = self.cut or search.cut
+            if filling is not None:
+                kept = [None if at in positions else b for at, b in enumerate(self._ensemble)]
+                return self._candidates.draw(filling, kept, self._chance).ensemble
+        return None
+
+    def _conceivable(self, goal: Goal) -> bool:
+        """Could any set do? Asked more freely: if members and candidates were dealt out anew?"""
+        board = self._candidates.board
+        units = []
+        for number, unit in enumerate(board.units):
+            held = board.taken.count(number) if unit.zone != NOWHERE else 0
+            fresh = 0 if unit.price else unit.fresh
+            units.append(replace(unit, fresh=fresh + held, reserve=0, price=0))
+        anew = Board(write=board.write, units=tuple(units), taken=(None,) * len(board.taken))
+        search = Search(anew, self._chance)
+        return search.find(goal) is not None or search.cut

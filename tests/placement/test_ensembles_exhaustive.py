@@ -1,0 +1,168 @@
+"""New ensembles and replacements against brute force, in all small worlds.
+
+The worlds are all topologies of up to four zones, three upgrade domains a zone and two bookies an
+upgrade domain, isomorphic ones once.
+"""
+
+import functools
+import itertools
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from tests.placement import clusters, oracle
+from zonekeeper.placement import ensembles
+from zonekeeper.placement.adherence import Level
+from zonekeeper.placement.candidates import Request
+from zonekeeper.placement.failures import Constraint, NotEnoughBookies
+from zonekeeper.placement.ids import BookieId
+from zonekeeper.placement.topology import Topology
+
+SHAPES = [(size, write) for size in range(1, 7) for write in range(1, size + 1)]
+STRICT_SHAPES = [(size, write) for size, write in SHAPES if size % write == 0]
+
+
+@functools.cache
+def built(world: oracle.World) -> Topology:
+    spec = {
+        zone: {str(domain): size for domain, size in enumerate(sizes)}
+        for zone, sizes in zip("abcd", world, strict=False)
+    }
+    return clusters.with_noise(clusters.cluster(spec))
+
+
+def unit_of(topology: Topology, member: BookieId) -> tuple[int, int]:
+    location = topology.location(member)
+    assert location is not None, f"{member} is unresolved"
+    return "abcd".index(location.zone), int(location.upgrade_domain)
+
+
+def pattern_of(topology: Topology, members: Sequence[BookieId]) -> oracle.Pattern:
+    return tuple(unit_of(topology, member) for member in members)
+
+
+def choice_or_shortage(
+    asked: Request, chance: random.Random
+) -> ensembles.Choice | NotEnoughBookies:
+    try:
+        return ensembles.choose(asked, chance)
+    except NotEnoughBookies as shortage:
+        return shortage
+
+
+def best(reached: dict[int, int], minimum: int, desired: int) -> tuple[Level, int] | None:
+    """Give the best level that brute force reaches, with its fewest clashes."""
+    for level, zones in ((Level.STRICT, desired), (Level.SOFT, minimum)):
+        costs = [fewest for spread, fewest in reached.items() if spread >= zones]
+        if costs:
+            return level, min(costs)
+    return None
+
+
+def zone_rules(write: int) -> list[tuple[int, int]]:
+    """List minimum and desired zones that go with a write quorum and differ in effect."""
+    return [
+        (minimum, desired)
+        for minimum in range(min(write, 4))
+        for desired in range(max(1, minimum), min(write, 4) + 1)
+    ]
+
+
+@pytest.mark.parametrize("shape", STRICT_SHAPES, ids=str)
+def test_a_new_ensemble_is_found_if_and_only_if_one_exists_and_is_the_best(
+    shape: tuple[int, int],
+) -> None:
+    size, write = shape
+    for world in oracle.worlds():
+        reached, topology = oracle.reachable(world, size, write), built(world)
+        for minimum, desired in zone_rules(write):
+            asked = clusters.request(topology, shape, clusters.rules(minimum, desired))
+            expected = best(reached, minimum, desired)
+            choice = choice_or_shortage(asked, random.Random(size))
+            if isinstance(choice, NotEnoughBookies):
+                assert expected is None, (world, minimum, desired)
+                assert choice.constraint is not Constraint.SEARCH_BOUND
+                continue
+            clashes = oracle.clashes(pattern_of(topology, choice.ensemble), write)
+            assert (choice.judgement.level, clashes) == expected, (world, minimum, desired)
+            assert len(set(choice.ensemble)) == size
+            assert not choice.concessions
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_without_strict_placement_there_is_an_ensemble_as_long_as_there_are_bookies(
+    shape: tuple[int, int],
+) -> None:
+    size, write = shape
+    relaxed = clusters.rules(strict=False)
+    for world in oracle.worlds()[::3]:
+        topology = built(world)
+        asked = clusters.request(topology, shape, relaxed)
+        writable = sum(itertools.chain(*world)) + 2  # Two are unresolved.
+        if writable < size:
+            with pytest.raises(NotEnoughBookies):
+                ensembles.choose(asked, random.Random(size))
+            continue
+        choice = ensembles.choose(asked, random.Random(size))
+        assert len(set(choice.ensemble)) == size
+        reached = oracle.reachable(world, size, write)
+        if any(spread >= min(2, write) for spread in reached):
+            zones = min(write, 3)
+            wanted = max(spread for spread in reached)
+            found = oracle.spread(pattern_of(topology, choice.ensemble), write)
+            assert found >= min(zones, wanted), world
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (4, 4), (4, 2), (6, 3), (6, 6)], ids=str)
+def test_replacements_are_found_if_and_only_if_they_exist_and_are_the_best(
+    shape: tuple[int, int],
+) -> None:
+    size, write = shape
+    minimum = min(2, write - 1)
+    chance = random.Random(size)
+    placement = clusters.rules(minimum)
+    for world in oracle.worlds():
+        topology = built(world)
+        asked = clusters.request(topology, shape, placement)
+        first = choice_or_shortage(asked, chance)
+        if isinstance(first, NotEnoughBookies):
+            continue
+        before = first.ensemble
+        for count in (1, 2, 3):
+            leaving = sorted(chance.sample(range(size), count))
+            free = [list(zone) for zone in world]
+            for zone, domain in pattern_of(topology, before):
+                free[zone][domain] -= 1
+            kept = [
+                None if at in leaving else unit_of(topology, member)
+                for at, member in enumerate(before)
+            ]
+            expected = best(oracle.completions(free, kept, write), minimum, min(write, 3))
+            if expected is None:
+                with pytest.raises(NotEnoughBookies):
+                    ensembles.replace(asked, before, leaving, chance)
+                continue
+            choice = ensembles.replace(asked, before, leaving, chance)
+            clashes = oracle.clashes(pattern_of(topology, choice.ensemble), write)
+            assert (choice.judgement.level, clashes) == expected, (world, before, leaving)
+
+
+def test_the_oracle_agrees_with_trying_every_bookie_at_every_position() -> None:
+    sizes = ((2, 1), (1, 1), (2,), (1,), ())
+    for world in oracle.worlds(3, sizes):
+        units = [
+            (zone, domain)
+            for zone, domains in enumerate(world)
+            for domain, size in enumerate(domains)
+            for _ in range(size)
+        ]
+        for size, write in ((3, 3), (4, 2), (4, 4)):
+            tried: dict[int, int] = {}
+            for pattern in itertools.permutations(units, size):
+                reached = oracle.spread(pattern, write)
+                if reached >= 0:
+                    fewest = oracle.clashes(pattern, write)
+                    tried[reached] = min(tried.get(reached, fewest), fewest)
+            assert oracle.reachable(world, size, write) == tried, world
+            assert oracle.completions(world, [None] * size, write) == tried, world
