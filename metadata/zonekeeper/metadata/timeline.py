@@ -7,7 +7,7 @@ whoever writes decides what an error means. An event whose answer was lost is lo
 token before it is written again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,6 +21,8 @@ EVENT_SIZE_BYTES_MAX: Final = 4 * 1024
 EVENTS_MAX: Final = 1_000
 _PREFIX: Final = "e-"
 _ATTEMPTS_MAX: Final = 5
+#: An event whose answer was lost is among so many newest ones, or was not written.
+_LOOKED_AT_MAX: Final = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,20 +83,20 @@ def parse(raw: bytes, instance: str) -> Event:
 
 async def append(cluster: Cluster, event: Event) -> None:
     """Add an event, and let the oldest go."""
-    raw = render(event, cluster.instance)
-    for attempts_left in reversed(range(_ATTEMPTS_MAX)):
-        try:
-            await cluster.store.create(
-                f"{_directory(cluster)}/{_PREFIX}", raw, sequential=True, make_parents=True
-            )
-        except StoreError as error:
-            if not error.maybe_applied or attempts_left == 0:
-                raise
-            if any(known.token == event.token for known in await newest(cluster, limit=50)):
-                break
-        else:
-            break
+    await _write(cluster, render(event, cluster.instance), event.token)
     await _forget_oldest(cluster)
+
+
+async def put_back(cluster: Cluster, raw: bytes, *, known: Container[str]) -> bool:
+    """Add an event from an export as it was written; False: it is there, or is none of ours."""
+    try:
+        token = parse(raw, cluster.instance).token
+    except (UnreadableError, ForeignRecordError):
+        return False
+    if token in known:
+        return False
+    await _write(cluster, raw, token)
+    return True
 
 
 async def newest(cluster: Cluster, *, limit: int = EVENTS_MAX) -> list[Event]:
@@ -111,6 +113,22 @@ async def newest(cluster: Cluster, *, limit: int = EVENTS_MAX) -> list[Event]:
         except (UnreadableError, ForeignRecordError):
             continue
     return events
+
+
+async def _write(cluster: Cluster, raw: bytes, token: str) -> None:
+    for attempts_left in reversed(range(_ATTEMPTS_MAX)):
+        try:
+            await cluster.store.create(
+                f"{_directory(cluster)}/{_PREFIX}", raw, sequential=True, make_parents=True
+            )
+        except StoreError as error:
+            if not error.maybe_applied or attempts_left == 0:
+                raise
+            looked_at = await newest(cluster, limit=_LOOKED_AT_MAX)
+            if any(known.token == token for known in looked_at):
+                return
+        else:
+            return
 
 
 async def _forget_oldest(cluster: Cluster) -> None:

@@ -1,0 +1,172 @@
+"""``zonekeeper metadata``: a cluster's metadata as a file, and back."""
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from pathlib import Path
+from typing import Final, TextIO
+
+import click
+
+from zonekeeper.metadata import cluster as clusters
+from zonekeeper.metadata import errors, export_diff, export_format, exporting, importing
+from zonekeeper.metadata.export_format import Node
+from zonekeeper.metadata.importing import Imported
+from zonekeeper.metadata.malformed import UnreadableError
+from zonekeeper.metadata.store import MetadataStore
+from zonekeeper.metadata.stores.opening import open_store
+
+_STORE: Final = click.option(
+    "--store",
+    "address",
+    required=True,
+    envvar="ZONEKEEPER_METADATA",
+    help="Where the cluster is: zk://host:2181/ledgers or sqlite:///path/meta.db.",
+)
+_FAILURES: Final = (
+    errors.StoreError,
+    errors.BadStoreUriError,
+    clusters.NotAClusterError,
+    clusters.ForeignRootError,
+    importing.RootInUseError,
+    UnreadableError,
+    OSError,
+)
+
+
+@click.group(name="metadata")
+def commands() -> None:
+    """Write a cluster's metadata to a file, read it back, compare."""
+
+
+@commands.command(name="export")
+@_STORE
+@click.argument("file", type=click.Path(dir_okay=False, writable=True, allow_dash=True))
+def export_command(address: str, file: str) -> None:
+    """Write everything that lasts to FILE (-: standard output).
+
+    A file appears under its name only when it is whole.
+    """
+    with _reported():
+        if file == "-":
+            asyncio.run(_export(address, sys.stdout))
+            return
+        target = Path(file)
+        part = target.with_name(f"{target.name}.part")
+        try:
+            with part.open("w", encoding="utf-8", newline="\n") as out:
+                count = asyncio.run(_export(address, out))
+                out.flush()
+                os.fsync(out.fileno())
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+    click.echo(f"{count} nodes written to {file}")
+
+
+@commands.command(name="import")
+@_STORE
+@click.argument("file", type=click.Path(dir_okay=False, exists=True))
+def import_command(address: str, file: str) -> None:
+    """Write FILE back into an empty root, marked as restored.
+
+    While the mark stands bookies collect nothing. An import that was interrupted is run again.
+    """
+    with _reported():
+        done = asyncio.run(_import(address, Path(file)))
+    click.echo(
+        f"{done.written} nodes written and {done.kept} kept in {done.cluster}; "
+        f"new ledger ids have the high part {done.high}.\n"
+        "The root is marked as restored: bookies collect nothing until `metadata rebuild` has run "
+        "and the mark is cleared."
+    )
+
+
+@commands.command(name="diff")
+@click.argument("first")
+@click.argument("second")
+def diff_command(first: str, second: str) -> None:
+    """Compare two exports, or an export and a store: each is a file or an address.
+
+    Exit code 0: the same, 1: they differ, 2: one of them cannot be read.
+    """
+    with _reported(), contextlib.ExitStack() as opened:
+        found = asyncio.run(_diff(_source(first, opened), _source(second, opened)))
+    click.echo("the same" if not found else f"{found} nodes differ", err=True)
+    sys.exit(1 if found else 0)
+
+
+@contextlib.contextmanager
+def _reported() -> Iterator[None]:
+    """Make a message, and exit code 2, of what can go wrong."""
+    try:
+        yield
+    except _FAILURES as error:
+        click.echo(f"zonekeeper metadata: {error}", err=True)
+        sys.exit(2)
+
+
+def _source(name: str, opened: contextlib.ExitStack) -> str | TextIO:
+    """Open what is a file, and check that it is whole; anything else is a store's address."""
+    path = Path(name)
+    if not path.is_file():
+        return name
+    text = opened.enter_context(path.open(encoding="utf-8", newline="\n"))
+    importing.check(export_format.lines_of(text))
+    text.seek(0)
+    return text
+
+
+@contextlib.asynccontextmanager
+async def _opened(address: str) -> AsyncIterator[MetadataStore]:
+    store = await open_store(address)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def _export(address: str, out: TextIO) -> int:
+    lines = 0
+    async with _opened(address) as store:
+        cluster = await clusters.open_cluster(store)
+        async for line in exporting.lines(cluster):
+            out.write(line)
+            lines += 1
+    return lines - 2  # the first and the last
+
+
+async def _import(address: str, file: Path) -> Imported:
+    def lines() -> Iterator[str]:
+        with file.open(encoding="utf-8", newline="\n") as text:
+            yield from export_format.lines_of(text)
+
+    async with _opened(address) as store:
+        return await importing.run(store, lines, now_ms=time.time_ns() // 1_000_000)
+
+
+async def _diff(first: str | TextIO, second: str | TextIO) -> int:
+    count = 0
+    async with _nodes(first) as one, _nodes(second) as other:
+        async for difference in export_diff.differences(one, other):
+            click.echo(f"{difference.side.value} {difference.suffix or '/'}")
+            count += 1
+    return count
+
+
+@contextlib.asynccontextmanager
+async def _nodes(source: str | TextIO) -> AsyncIterator[AsyncIterator[Node]]:
+    if isinstance(source, str):
+        async with _opened(source) as store:
+            yield exporting.nodes(await clusters.open_cluster(store))
+    else:
+        yield _nodes_of(source)
+
+
+async def _nodes_of(text: TextIO) -> AsyncGenerator[Node, None]:
+    for part in export_format.read(export_format.lines_of(text)):
+        if isinstance(part, Node):
+            yield part
