@@ -30,8 +30,17 @@ from zonekeeper.metadata.store import (
     Write,
     Written,
 )
-from zonekeeper.metadata.stores.memory_server import Change, Key, MemoryServer, Watched
-from zonekeeper.metadata.stores.watching import Notice, Notices, SessionFeed, follow
+from zonekeeper.metadata.stores.memory_server import Change, MemoryServer
+from zonekeeper.metadata.stores.timeouts import Timeouts
+from zonekeeper.metadata.stores.uri import DEFAULT_ROOT
+from zonekeeper.metadata.stores.watching import (
+    Key,
+    Notice,
+    Notices,
+    SessionFeed,
+    Watched,
+    follow,
+)
 
 Answer = TypeVar("Answer")
 
@@ -69,6 +78,8 @@ _READ_RETRY_MS: Final = 10
 
 _DIRECT: Final = Passage()
 
+_DEFAULT_TIMEOUTS: Final = Timeouts()
+
 
 def calm(_: Kind) -> Passage:
     """Weather that loses and delays nothing."""
@@ -82,9 +93,8 @@ class MemoryStore(MetadataStore):
         self,
         server: MemoryServer,
         *,
-        root: str = "/ledgers",
-        session_timeout_ms: int = 10_000,
-        request_timeout_ms: int = 10_000,
+        root: str = DEFAULT_ROOT,
+        timeouts: Timeouts = _DEFAULT_TIMEOUTS,
     ) -> None:
         self.name = server.name
         self.root = root
@@ -93,16 +103,15 @@ class MemoryStore(MetadataStore):
         #: How far behind the follower is that this client reads from.
         self.read_lag_ms = 0
         self._server = server
-        self._session_timeout_ms = session_timeout_ms
-        self._request_timeout_ms = request_timeout_ms
+        self._timeouts = timeouts
         #: The newest change that this client has seen or made: it never looks behind it.
         self._view = server.last_change_id
         self._closed = False
         self._reached = asyncio.Event()
         self._reached.set()
-        self._notices: Notices[Key] = Notices()
+        self._notices = Notices()
         self._connection = _Connection(self._break)
-        self._session_id = server.begin_session(self, session_timeout_ms)
+        self._session_id = server.begin_session(self, timeouts.session_ms)
         self._feed = SessionFeed(self.name, Session(id=self._session_id, connected=True))
         server.join(self)
 
@@ -136,7 +145,7 @@ class MemoryStore(MetadataStore):
                 maybe_applied=exchange.kind is Kind.WRITE,
             )
         )
-        self._session_id = self._server.begin_session(self, self._session_timeout_ms)
+        self._session_id = self._server.begin_session(self, self._timeouts.session_ms)
         self._feed.publish(Session(id=self._session_id, connected=True))
 
     def changed(self, change: Change) -> None:
@@ -244,7 +253,7 @@ class MemoryStore(MetadataStore):
         answers: list[Answer] = []
         sent = False
         try:
-            async with asyncio.timeout(self._request_timeout_ms / 1000):
+            async with asyncio.timeout(self._timeouts.request_ms / 1000):
                 while True:
                     exchange = await self._send(
                         kind, path, lambda: answers.append(perform()), session
@@ -260,7 +269,7 @@ class MemoryStore(MetadataStore):
                         return answers[-1]
         except TimeoutError as late:
             raise errors.StoreUnavailableError(
-                f"no answer within {self._request_timeout_ms} ms",
+                f"no answer within {self._timeouts.request_ms} ms",
                 store=self.name,
                 path=path,
                 maybe_applied=sent and kind is Kind.WRITE,

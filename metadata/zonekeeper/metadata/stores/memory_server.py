@@ -6,25 +6,15 @@ loop's. Clients are ``memory.MemoryStore``; this module knows of them only what 
 """
 
 import asyncio
-import enum
 import itertools
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from zonekeeper.metadata.store import Delete, SessionId, Write, Written, name_of, parent_of
 from zonekeeper.metadata.stores import tree
-
-
-class Watched(enum.Enum):
-    """What of a node is watched."""
-
-    NODE = "node"
-    CHILDREN = "children"
-
-
-Key: TypeAlias = tuple[Watched, str]
+from zonekeeper.metadata.stores.watching import Key, Watched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,17 +7,27 @@ skipped, and the last state cannot be missed. That it never goes back is the rea
 """
 
 import asyncio
+import enum
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, aclosing
-from typing import Final, Generic, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from zonekeeper.metadata import errors
 from zonekeeper.metadata.store import Session
 
 State = TypeVar("State")
-Key = TypeVar("Key")
 
 Notice: TypeAlias = Callable[[], None]
+
+
+class Watched(enum.Enum):
+    """What of a node is watched."""
+
+    NODE = "node"
+    CHILDREN = "children"
+
+
+Key: TypeAlias = tuple[Watched, str]
 
 #: How long a stream waits before it asks a store again that gave no answer.
 _RETRY_DELAY_MS: Final = 200
@@ -25,7 +35,7 @@ _RETRY_DELAY_MS: Final = 200
 _NOTHING: Final = object()
 
 
-class Notices(Generic[Key]):
+class Notices:
     """Who wants to be told about what. One-shot: telling forgets."""
 
     def __init__(self) -> None:
@@ -35,9 +45,8 @@ class Notices(Generic[Key]):
     def __bool__(self) -> bool:
         return bool(self._armed)
 
-    def keys(self) -> tuple[Key, ...]:
-        """Give what somebody waits for."""
-        return tuple(self._armed)
+    def __contains__(self, key: Key) -> bool:
+        return key in self._armed
 
     def arm(self, key: Key, notice: Notice) -> None:
         """Have ``notice`` called at the next change of ``key``."""
@@ -57,7 +66,7 @@ class Notices(Generic[Key]):
 
     def tell_all(self) -> None:
         """Call, and forget, every notice: something changed, and nobody knows what."""
-        for key in self.keys():
+        for key in tuple(self._armed):
             self.tell(key)
 
 
@@ -68,18 +77,19 @@ class SessionFeed:
         self.current = session
         self._store = store
         self._closed = False
-        self._notices: Notices[None] = Notices()
+        self._waiting: dict[Notice, None] = {}
 
     def publish(self, session: Session) -> None:
         """Set what is known now."""
         if session != self.current:
             self.current = session
-            self._notices.tell_all()
+            self._tell()
 
     def close(self) -> None:
-        """End every stream: the store is closed."""
+        """End every stream: the store is closed, and its session with it."""
         self._closed = True
-        self._notices.tell_all()
+        self.current = Session(id=None, connected=False)
+        self._tell()
 
     def watch(self) -> AbstractAsyncContextManager[AsyncIterator[Session]]:
         """Follow the session."""
@@ -87,21 +97,26 @@ class SessionFeed:
         async def read(notice: Notice) -> Session:
             if self._closed:
                 raise errors.StoreClosedError("is closed", store=self._store)
-            self._notices.arm(None, notice)
+            self._waiting[notice] = None
             return self.current
 
-        return follow(read, lambda notice: self._notices.disarm(None, notice))
+        return follow(read, lambda notice: self._waiting.pop(notice, None))
+
+    def _tell(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for notice in waiting:
+            notice()
 
 
 def follow(
-    read: Callable[[Notice], Awaitable[State]], disarm: Callable[[Notice], None]
+    read: Callable[[Notice], Awaitable[State]], disarm: Callable[[Notice], object]
 ) -> AbstractAsyncContextManager[AsyncIterator[State]]:
     """Give the stream of ``read``'s states; leaving the context disarms its notice."""
     return aclosing(_states(read, disarm))
 
 
 async def _states(
-    read: Callable[[Notice], Awaitable[State]], disarm: Callable[[Notice], None]
+    read: Callable[[Notice], Awaitable[State]], disarm: Callable[[Notice], object]
 ) -> AsyncGenerator[State, None]:
     changed = asyncio.Event()
     last: object = _NOTHING

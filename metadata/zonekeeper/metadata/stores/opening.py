@@ -1,0 +1,32 @@
+"""Opening the store that an address names."""
+
+from typing import assert_never
+
+from zonekeeper.metadata.store import MetadataStore
+from zonekeeper.metadata.stores import uri
+from zonekeeper.metadata.stores.memory import MemoryStore
+from zonekeeper.metadata.stores.memory_server import MemoryServer
+from zonekeeper.metadata.stores.sqlite import open_sqlite
+from zonekeeper.metadata.stores.timeouts import Timeouts
+from zonekeeper.metadata.stores.zookeeper import open_zookeeper
+
+_DEFAULT = Timeouts()
+
+
+async def open_store(address: str, timeouts: Timeouts = _DEFAULT) -> MetadataStore:
+    """Open a store on the running loop; its opener closes it.
+
+    The answer is a store that was reached just now, or an error: ``BadStoreUriError`` (the text is
+    no address), ``StoreUnavailableError`` (nobody answers in time), ``UnauthorizedError``,
+    ``BadStoreError`` (what is there is no store of ours).
+    """
+    parsed = uri.parse(address)
+    match parsed:
+        case uri.ZooKeeperAddress():
+            return await open_zookeeper(parsed, timeouts)
+        case uri.SqliteAddress():
+            return await open_sqlite(parsed.path, root=parsed.root, timeouts=timeouts)
+        case uri.MemoryAddress():
+            return MemoryStore(MemoryServer(), root=parsed.root, timeouts=timeouts)
+        case _:
+            assert_never(parsed)

@@ -1,0 +1,445 @@
+"""The store for one machine: many processes share a SQLite file, and nothing has to be installed.
+
+Two threads serve a store object, each with a connection of its own: one writes, one reads, so that
+reads and watches do not wait behind a write that waits for the lock. ``sqlite_file`` says what they
+do there, and how leases work; this module brings it to the event loop.
+
+- A store's session is a lease that is renewed three times within its timeout. Everything that was
+  handed in under a session whose lease has run out is refused with ``SessionLostError``, even when
+  the process did not know yet; then a new session begins.
+- Reads see the last commit, always: ``sync`` has nothing to do here.
+- Changes of other processes are noticed by asking SQLite every ``POLL_EVERY_MS`` whether anybody
+  committed, while there are watches: that is the bound of a watch's delay. What this object wrote
+  itself it looks at once.
+
+A store object does not survive a fork: open it in the process that uses it.
+"""
+
+import asyncio
+import contextlib
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Final, TypeAlias, TypeVar
+
+from zonekeeper.metadata import errors
+from zonekeeper.metadata.store import (
+    MetadataStore,
+    Session,
+    SessionId,
+    Versioned,
+    Write,
+    Written,
+)
+from zonekeeper.metadata.stores import local_disk
+from zonekeeper.metadata.stores.sqlite_file import File, Lease, Stamp
+from zonekeeper.metadata.stores.timeouts import Timeouts
+from zonekeeper.metadata.stores.watching import (
+    Key,
+    Notice,
+    Notices,
+    SessionFeed,
+    Watched,
+    follow,
+)
+
+Answer = TypeVar("Answer")
+
+POLL_EVERY_MS: Final = 50
+
+#: A lease is renewed this often within its timeout.
+_BEATS_PER_TIMEOUT: Final = 3
+
+#: A call's own limit ends the wait for SQLite's lock; past this much more, the disk itself hangs.
+_HANGS_AFTER_MS: Final = 1_000
+
+_RETRY_DELAY_MS: Final = 200
+
+_SESSION_BITS: Final = 62
+
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+_MOUNTINFO: Final = Path("/proc/self/mountinfo")
+
+Clock: TypeAlias = Callable[[], int]
+
+
+def monotonic_ms() -> int:
+    """Read the clock that all processes of a machine share, and that no person can set."""
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1_000_000
+
+
+async def open_sqlite(
+    path: Path, *, root: str, timeouts: Timeouts, clock_ms: Clock = monotonic_ms
+) -> "SqliteStore":
+    """Open the store in a file, which is created if it is missing; its folder must be there."""
+    store = SqliteStore(path, root=root, timeouts=timeouts, clock_ms=clock_ms)
+    try:
+        await store.start()
+    except BaseException:
+        await store.close()
+        raise
+    return store
+
+
+class SqliteStore(MetadataStore):
+    """One user of the file, with one session at a time. ``open_sqlite`` gives a started one."""
+
+    def __init__(self, path: Path, *, root: str, timeouts: Timeouts, clock_ms: Clock) -> None:
+        self.name = f"sqlite://{path}"
+        self.root = root
+        self._path = path
+        self._timeouts = timeouts
+        self._clock_ms = clock_ms
+        self._loop = asyncio.get_running_loop()
+        self._closed = False
+        boot = _boot()
+        # The files are used by their threads alone; this object only says what to do there.
+        self._written = File(path, name=self.name, boot=boot, clock_ms=clock_ms)
+        self._read = File(path, name=self.name, boot=boot, clock_ms=clock_ms)
+        self._writer = ThreadPoolExecutor(1, "zonekeeper-sqlite-writer")
+        self._reader = ThreadPoolExecutor(1, "zonekeeper-sqlite-reader")
+        #: The session; None while a new one begins.
+        self._lease: Lease | None = None
+        self._leased = asyncio.Event()
+        self._feed = SessionFeed(self.name, Session(id=None, connected=False))
+        self._timer: asyncio.TimerHandle | None = None
+        self._poller = _Poller(self._loop, self._look)
+
+    async def start(self) -> None:
+        """Open the file and begin a session."""
+        deadline_ms = self._deadline_ms()
+        await self._in(self._writer, partial(_refuse_network, self._path, self.name))
+        await self._in(self._writer, partial(self._written.open, deadline_ms))
+        await self._in(self._reader, partial(self._read.open, deadline_ms))
+        lease = self._new_lease()
+        await self._in(self._writer, partial(self._written.begin_session, lease, deadline_ms))
+        self._begun(lease)
+
+    # ── the interface ──
+
+    @property
+    def session(self) -> Session:
+        """The session as of the last renewal of its lease, or of the last write."""
+        return self._feed.current
+
+    def watch_session(self) -> AbstractAsyncContextManager[AsyncIterator[Session]]:
+        """Follow the session."""
+        return self._feed.watch()
+
+    async def close(self) -> None:
+        """End the session and let go of the file; what is under way there is waited for."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._leased.set()
+        self._feed.close()
+        self._poller.close()
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            # If it does not work, the lease runs out by itself.
+            with contextlib.suppress(errors.StoreError):
+                end = partial(self._written.end_session, lease.session, self._deadline_ms())
+                await self._in(self._writer, end)
+        for thread, file in ((self._writer, self._written), (self._reader, self._read)):
+            thread.submit(file.close)
+            thread.shutdown(wait=False)
+
+    async def _get(self, path: str, *, sync: bool) -> Versioned | None:
+        del sync  # a read always sees the last commit
+        self._require_open()
+        state, _ = await self._in(self._reader, partial(self._read.get, path), path)
+        return state
+
+    async def _children(self, path: str, *, sync: bool) -> tuple[str, ...] | None:
+        del sync
+        self._require_open()
+        names, _ = await self._in(self._reader, partial(self._read.children, path), path)
+        return names
+
+    async def _commit(
+        self, writes: Sequence[Write], *, session: SessionId | None
+    ) -> tuple[Written, ...]:
+        deadline_ms = self._deadline_ms()
+        path = writes[0].path
+        lease = await self._lease_for(session, path)
+        job = partial(self._written.commit, tuple(writes), lease.session, deadline_ms)
+        try:
+            written = await self._in(self._writer, job, path, writes=True)
+        except errors.SessionLostError:
+            self._lost(lease)
+            raise
+        self._poller.hurry()
+        return written
+
+    def _watch(self, path: str) -> AbstractAsyncContextManager[AsyncIterator[Versioned | None]]:
+        return self._follow((Watched.NODE, path), partial(self._read.get, path))
+
+    def _watch_children(
+        self, path: str
+    ) -> AbstractAsyncContextManager[AsyncIterator[tuple[str, ...] | None]]:
+        return self._follow((Watched.CHILDREN, path), partial(self._read.children, path))
+
+    # ── reading and following ──
+
+    def _follow(
+        self, key: Key, look: Callable[[], tuple[Answer, Stamp | None]]
+    ) -> AbstractAsyncContextManager[AsyncIterator[Answer]]:
+        async def read(notice: Notice) -> Answer:
+            self._require_open()
+            state, stamp = await self._in(self._reader, look, key[1])
+            self._require_open()
+            self._poller.arm(key, notice, stamp)
+            return state
+
+        return follow(read, lambda notice: self._poller.disarm(key, notice))
+
+    def _look(self, known_version: int | None, paths: Sequence[str]) -> "asyncio.Future[_Sight]":
+        """See, in the reading thread, what stands at these paths, if anybody committed since."""
+
+        def look() -> _Sight:
+            version = self._read.data_version()
+            if version == known_version:
+                return _Sight(version=version, stamps={})
+            return _Sight(version=version, stamps=self._read.stamps(paths))
+
+        return self._loop.run_in_executor(self._reader, look)
+
+    # ── the session ──
+
+    def _new_lease(self) -> Lease:
+        session = SessionId(secrets.randbits(_SESSION_BITS) + 1)
+        return Lease(session=session, timeout_ms=self._timeouts.session_ms)
+
+    async def _lease_for(self, session: SessionId | None, path: str) -> Lease:
+        self._require_open()
+        if session is None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._timeouts.request_ms / 1000):
+                    await self._leased.wait()
+            self._require_open()
+            if self._lease is None:
+                raise errors.StoreUnavailableError(
+                    "no session can be begun", store=self.name, path=path
+                )
+        if self._lease is None or session not in (None, self._lease.session):
+            raise errors.SessionLostError(f"session {session} is over", store=self.name, path=path)
+        return self._lease
+
+    def _begun(self, lease: Lease) -> None:
+        self._lease = lease
+        self._leased.set()
+        self._feed.publish(Session(id=lease.session, connected=True))
+        self._in_a_while(self._beat, self._timeouts.session_ms // _BEATS_PER_TIMEOUT)
+
+    def _lost(self, lease: Lease) -> None:
+        """Put a new session in place of one that is over; whoever notices first."""
+        if lease is not self._lease or self._closed:
+            return
+        self._lease = None
+        self._leased.clear()
+        self._feed.publish(Session(id=None, connected=True))
+        self._begin_again()
+
+    def _begin_again(self) -> None:
+        lease = self._new_lease()
+        begin = partial(self._written.begin_session, lease, self._deadline_ms())
+
+        def begun(done: "asyncio.Future[None]") -> None:
+            if _failed(done, self._closed):
+                self._feed.publish(Session(id=None, connected=False))
+                self._in_a_while(self._begin_again, _RETRY_DELAY_MS)
+            elif not self._closed:
+                self._begun(lease)
+
+        self._loop.run_in_executor(self._writer, begin).add_done_callback(begun)
+
+    def _beat(self) -> None:
+        """Renew the lease, and so on for ever."""
+        lease = self._lease
+        if lease is None:
+            return
+        renew = partial(self._written.renew, lease, self._deadline_ms())
+
+        def renewed(done: "asyncio.Future[None]") -> None:
+            if lease is not self._lease or self._closed:
+                return
+            error = _failed(done, self._closed)
+            if isinstance(error, errors.SessionLostError):
+                self._lost(lease)
+                return
+            self._feed.publish(Session(id=lease.session, connected=error is None))
+            delay_ms = self._timeouts.session_ms // _BEATS_PER_TIMEOUT
+            self._in_a_while(self._beat, delay_ms if error is None else _RETRY_DELAY_MS)
+
+        self._loop.run_in_executor(self._writer, renew).add_done_callback(renewed)
+
+    def _in_a_while(self, then: Callable[[], None], delay_ms: int) -> None:
+        if not self._closed:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._loop.call_later(delay_ms / 1000, then)
+
+    # ── the threads ──
+
+    def _deadline_ms(self) -> int:
+        return self._clock_ms() + self._timeouts.request_ms
+
+    async def _in(
+        self,
+        thread: ThreadPoolExecutor,
+        job: Callable[[], Answer],
+        path: str = "",
+        *,
+        writes: bool = False,
+    ) -> Answer:
+        try:
+            async with asyncio.timeout((self._timeouts.request_ms + _HANGS_AFTER_MS) / 1000):
+                return await self._loop.run_in_executor(thread, job)
+        except TimeoutError as late:
+            raise errors.StoreUnavailableError(
+                "the disk does not answer", store=self.name, path=path, maybe_applied=writes
+            ) from late
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise errors.StoreClosedError("is closed", store=self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sight:
+    """What the reading thread saw; no stamps: nobody committed since."""
+
+    version: int
+    stamps: Mapping[str, Stamp | None]
+
+
+class _Poller:
+    """Tells watches what other processes changed, by looking again and again while there are any.
+
+    A key's stamp is that of the oldest read that armed it: a change after it is never missed, and
+    who armed later may be told for nothing.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        look: Callable[[int | None, Sequence[str]], "asyncio.Future[_Sight]"],
+    ) -> None:
+        self._loop = loop
+        self._look = look
+        self._notices = Notices()
+        self._stamps: dict[Key, Stamp | None] = {}
+        self._version: int | None = None
+        #: Whatever was armed since the last look began must be compared by the next one.
+        self._armed_since = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._looking = False
+        self._hurried = False
+        self._closed = False
+
+    def arm(self, key: Key, notice: Notice, stamp: Stamp | None) -> None:
+        self._notices.arm(key, notice)
+        self._stamps.setdefault(key, stamp)
+        self._armed_since = True
+        if self._timer is None and not self._looking:
+            self._timer = self._loop.call_later(POLL_EVERY_MS / 1000, self._poll)
+
+    def disarm(self, key: Key, notice: Notice) -> None:
+        self._notices.disarm(key, notice)
+        if key not in self._notices:
+            self._stamps.pop(key, None)
+
+    def hurry(self) -> None:
+        """Look now: something was committed."""
+        if self._looking:
+            self._hurried = True
+        elif self._timer is not None:
+            self._timer.cancel()
+            self._poll()
+
+    def close(self) -> None:
+        """Tell everybody, and look no more."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._stamps.clear()
+        self._notices.tell_all()
+
+    def _poll(self) -> None:
+        self._timer = None
+        if not self._stamps or self._closed:
+            return
+        self._looking = True
+        self._hurried = False
+        paths = tuple({path: None for _, path in self._stamps})
+        known_version = None if self._armed_since else self._version
+        self._armed_since = False
+        self._look(known_version, paths).add_done_callback(self._seen)
+
+    def _seen(self, done: "asyncio.Future[_Sight]") -> None:
+        self._looking = False
+        if self._closed:
+            _failed(done, self._closed)
+            return
+        if _failed(done, self._closed) is None:
+            sight = done.result()
+            self._version = sight.version
+            for key, stamp in tuple(self._stamps.items()):
+                seen = sight.stamps.get(key[1], stamp)
+                if _part(key, seen) != _part(key, stamp):
+                    del self._stamps[key]
+                    self._notices.tell(key)
+        if self._hurried:
+            self._poll()
+        elif self._stamps:
+            self._timer = self._loop.call_later(POLL_EVERY_MS / 1000, self._poll)
+
+
+def _part(key: Key, stamp: Stamp | None) -> tuple[int, int] | None:
+    """Give the part of a stamp that changes with what is watched."""
+    if stamp is None:
+        return None
+    which = stamp.modified_id if key[0] is Watched.NODE else stamp.children_id
+    return stamp.created_id, which
+
+
+def _failed(done: "asyncio.Future[Answer]", closed: bool) -> BaseException | None:
+    """Take a finished job's error; what is no error of the store is a bug, and goes on."""
+    if done.cancelled():
+        return asyncio.CancelledError()
+    error = done.exception()
+    if error is not None and not closed and not isinstance(error, errors.StoreError):
+        raise error
+    return error
+
+
+def _boot() -> str:
+    """Give what is different after each boot of this machine."""
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError as error:
+        raise errors.BadStoreError(
+            f"leases need {_BOOT_ID}, which this system lacks ({error}): use ZooKeeper",
+            store="sqlite:",
+        ) from error
+
+
+def _refuse_network(path: Path, name: str) -> None:
+    try:
+        mountinfo = _MOUNTINFO.read_text()
+    except OSError:
+        return  # not to be told; SQLite's own check of its journal remains
+    found = local_disk.network_file_system(PurePosixPath(path.parent.resolve()), mountinfo)
+    if found is not None:
+        raise errors.BadStoreError(
+            f"is on a network file system ({found}), where SQLite's lock and log do not hold:"
+            " use a local disk, or ZooKeeper",
+            store=name,
+        )

@@ -1,0 +1,400 @@
+"""The file behind the SQLite store: what one thread does with one connection, blocking.
+
+The tree stands in one table, sessions in another. A transaction takes the write lock first, then
+ends the sessions whose lease has run out, then checks its own, then plans and writes: so what is
+decided is decided on what is committed, and a dead session's ephemeral nodes are gone before
+anybody writes beside them. Just before the commit the lease is checked once more.
+
+**Leases.** A session is a row with a deadline on CLOCK_MONOTONIC, the number of the machine's boot,
+and an id that is drawn at random and never comes again, so it is the token too. A process that was
+stopped past its deadline finds its row gone or overdue, and its write is refused before anything of
+it is written. Clocks of processes on one machine are one clock: there is no skew to allow for. A
+process that is stopped *inside* a transaction holds SQLite's lock, and others get "unavailable"
+until it goes on or dies; nobody can see its lease run out meanwhile, so nothing is broken by it.
+
+**Journal.** Write-ahead log, because then readers wait for nobody and a commit costs one fsync;
+``synchronous=FULL``, because an acknowledged write must survive the machine. It needs memory that
+processes share, which no network file system gives: those are refused at opening.
+"""
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from zonekeeper.metadata import errors
+from zonekeeper.metadata.store import (
+    Delete,
+    SessionId,
+    Versioned,
+    Write,
+    Written,
+    name_of,
+    parent_of,
+)
+from zonekeeper.metadata.stores import tree
+
+#: "zkpr" in ASCII: SQLite's own header says whose file this is.
+_APPLICATION_ID: Final = 0x7A6B7072
+_FORMAT: Final = 1
+
+#: Between attempts to switch a new file to its journal, which SQLite does not wait for by itself.
+_SWITCH_RETRY_SECONDS: Final = 0.02
+
+#: A reader waits only while the log is being recovered after a crash, or begun anew.
+_READ_WAIT_MS: Final = 5_000
+
+_SCHEMA: Final = (
+    """
+    CREATE TABLE node (
+        path TEXT NOT NULL PRIMARY KEY,
+        parent TEXT NOT NULL,
+        value BLOB NOT NULL,
+        version INTEGER NOT NULL,
+        created_id INTEGER NOT NULL,
+        modified_id INTEGER NOT NULL,
+        owner INTEGER,
+        child_count INTEGER NOT NULL,
+        children_made INTEGER NOT NULL,
+        children_id INTEGER NOT NULL
+    )
+    """,
+    "CREATE INDEX node_by_parent ON node (parent, path)",
+    "CREATE INDEX node_by_owner ON node (owner) WHERE owner IS NOT NULL",
+    """
+    CREATE TABLE session (
+        id INTEGER NOT NULL PRIMARY KEY,
+        boot TEXT NOT NULL,
+        deadline_ms INTEGER NOT NULL
+    )
+    """,
+    "CREATE TABLE counter (last_change_id INTEGER NOT NULL)",
+    "INSERT INTO counter VALUES (0)",
+    "INSERT INTO node VALUES ('/', '', x'', 0, 0, 0, NULL, 0, 0, 0)",
+    f"PRAGMA application_id = {_APPLICATION_ID}",
+    f"PRAGMA user_version = {_FORMAT}",
+)
+
+_NODE_COLUMNS: Final = (
+    "value, version, created_id, modified_id, owner, child_count, children_made, children_id"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stamp:
+    """What changes when a node does, or when its children do: cheap to compare."""
+
+    created_id: int
+    modified_id: int
+    children_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """A session as the file knows it."""
+
+    session: SessionId
+    timeout_ms: int
+
+
+class File:
+    """One connection to the file. To be opened, used and closed by one and the same thread."""
+
+    def __init__(self, path: Path, *, name: str, boot: str, clock_ms: Callable[[], int]) -> None:
+        self._path = path
+        self._name = name
+        self._boot = boot
+        self._clock_ms = clock_ms
+        self._connection: sqlite3.Connection | None = None
+
+    # ── the file itself ──
+
+    def open(self, deadline_ms: int) -> None:
+        """Connect; create what is missing; refuse a file that is not ours."""
+        with self._translated():
+            self._connection = sqlite3.connect(self._path, isolation_level=None)
+            self._own_or_new()
+            self._switch_journal(deadline_ms)
+            self._run("PRAGMA synchronous = FULL")
+            with self._writing(deadline_ms):
+                if self._own_or_new():
+                    for statement in _SCHEMA:
+                        self._run(statement)
+            self._run(f"PRAGMA busy_timeout = {_READ_WAIT_MS}")
+
+    def close(self) -> None:
+        """Disconnect."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _own_or_new(self) -> bool:
+        """Say whether the file is still empty; raise if it is somebody else's."""
+        application = self._number("PRAGMA application_id")
+        version = self._number("PRAGMA user_version")
+        tables = self._number("SELECT count(*) FROM sqlite_master")
+        if (application, version) == (_APPLICATION_ID, _FORMAT):
+            return False
+        if application == _APPLICATION_ID:
+            raise errors.BadStoreError(
+                f"has format {version}, and this program knows {_FORMAT}: use the newer program",
+                store=self._name,
+            )
+        if tables or application:
+            raise errors.BadStoreError(
+                "is a SQLite file of something else: give the path of a file of its own",
+                store=self._name,
+            )
+        return True
+
+    def _switch_journal(self, deadline_ms: int) -> None:
+        while True:
+            try:
+                mode = self._run("PRAGMA journal_mode = WAL").fetchone()[0]
+            except sqlite3.OperationalError as error:
+                if not _is_busy(error) or self._clock_ms() >= deadline_ms:
+                    raise
+                time.sleep(_SWITCH_RETRY_SECONDS)
+            else:
+                if mode != "wal":
+                    raise errors.BadStoreError(
+                        f"its file system allows only journal mode {mode}: use a local disk",
+                        store=self._name,
+                    )
+                return
+
+    # ── reading ──
+
+    def get(self, path: str) -> tuple[Versioned | None, Stamp | None]:
+        """Read a node, and what to compare its next state with."""
+        with self._translated():
+            node = self._node(path)
+        return (None, None) if node is None else (node.seen(), _stamp(node))
+
+    def children(self, path: str) -> tuple[tuple[str, ...] | None, Stamp | None]:
+        """Read a node's children, both in one look."""
+        with self._translated(), self._reading():
+            node = self._node(path)
+            if node is None:
+                return None, None
+            rows = self._run("SELECT path FROM node WHERE parent = ? ORDER BY path", path)
+            return tuple(name_of(path) for (path,) in rows), _stamp(node)
+
+    def stamps(self, paths: Sequence[str]) -> dict[str, Stamp | None]:
+        """Give what ``get`` would give for comparing, without the values."""
+        found: dict[str, Stamp | None] = {}
+        with self._translated(), self._reading():
+            for path in paths:
+                row = self._run(
+                    "SELECT created_id, modified_id, children_id FROM node WHERE path = ?", path
+                ).fetchone()
+                found[path] = row and Stamp(
+                    created_id=row[0], modified_id=row[1], children_id=row[2]
+                )
+        return found
+
+    def data_version(self) -> int:
+        """Give a number that moves whenever another connection, of any process, has committed."""
+        with self._translated():
+            return self._number("PRAGMA data_version")
+
+    # ── writing ──
+
+    def begin_session(self, lease: Lease, deadline_ms: int) -> None:
+        """Register a session; its lease runs from now."""
+        with self._translated(), self._writing(deadline_ms):
+            self._end_overdue()
+            self._run(
+                "INSERT INTO session VALUES (?, ?, ?)",
+                lease.session,
+                self._boot,
+                self._clock_ms() + lease.timeout_ms,
+            )
+
+    def renew(self, lease: Lease, deadline_ms: int) -> None:
+        """Let the lease run from now again, and end those of others that have run out."""
+        with self._translated(), self._writing(deadline_ms):
+            self._end_overdue()
+            self._require(lease.session)
+            self._run(
+                "UPDATE session SET deadline_ms = ? WHERE id = ?",
+                self._clock_ms() + lease.timeout_ms,
+                lease.session,
+            )
+
+    def end_session(self, session: SessionId, deadline_ms: int) -> None:
+        """End a session that its owner gives up; it may be gone already."""
+        with self._translated(), self._writing(deadline_ms):
+            self._end(session)
+
+    def commit(
+        self, writes: Sequence[Write], session: SessionId, deadline_ms: int
+    ) -> tuple[Written, ...]:
+        """Apply a transaction of a session, or raise what it meets."""
+        with self._translated(), self._writing(deadline_ms):
+            self._end_overdue()
+            self._require(session)
+            written = self._apply(writes, session)
+            self._require(session)
+            return written
+
+    def _apply(self, writes: Sequence[Write], session: SessionId) -> tuple[Written, ...]:
+        change_id = self._number("SELECT last_change_id FROM counter") + 1
+        request = tree.Request(change_id=change_id, session=session, store=self._name)
+        plan = tree.plan(writes, self._node, request)
+        for path, node in plan.changes.items():
+            if node is None:
+                self._run("DELETE FROM node WHERE path = ?", path)
+            else:
+                self._save(path, node)
+        self._run("UPDATE counter SET last_change_id = ?", change_id)
+        return plan.written
+
+    def _save(self, path: str, node: tree.Node) -> None:
+        self._run(
+            f"INSERT OR REPLACE INTO node (path, parent, {_NODE_COLUMNS})"  # noqa: S608 - constant
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            path,
+            "" if path == "/" else parent_of(path),
+            node.value,
+            node.version,
+            node.created_id,
+            node.modified_id,
+            node.owner,
+            node.child_count,
+            node.children_made,
+            node.children_id,
+        )
+
+    def _node(self, path: str) -> tree.Node | None:
+        query = f"SELECT {_NODE_COLUMNS} FROM node WHERE path = ?"  # noqa: S608 - constant
+        row = self._run(query, path).fetchone()
+        if row is None:
+            return None
+        value, version, created_id, modified_id, owner, *counts = row
+        child_count, children_made, children_id = counts
+        return tree.Node(
+            value=value,
+            version=version,
+            created_id=created_id,
+            modified_id=modified_id,
+            owner=None if owner is None else SessionId(owner),
+            child_count=child_count,
+            children_made=children_made,
+            children_id=children_id,
+        )
+
+    # ── sessions ──
+
+    def _end_overdue(self) -> None:
+        """End every session whose lease ran out or whose machine was booted since."""
+        overdue = self._run(
+            "SELECT id FROM session WHERE boot != ? OR deadline_ms <= ? ORDER BY id",
+            self._boot,
+            self._clock_ms(),
+        ).fetchall()
+        for (session,) in overdue:
+            self._end(session)
+
+    def _end(self, session: SessionId) -> None:
+        owned = self._run("SELECT path FROM node WHERE owner = ? ORDER BY path", session).fetchall()
+        if owned:
+            self._apply([Delete(path=path, version=None) for (path,) in owned], session)
+        self._run("DELETE FROM session WHERE id = ?", session)
+
+    def _require(self, session: SessionId) -> None:
+        lives = self._run(
+            "SELECT 1 FROM session WHERE id = ? AND boot = ? AND deadline_ms > ?",
+            session,
+            self._boot,
+            self._clock_ms(),
+        ).fetchone()
+        if lives is None:
+            raise errors.SessionLostError(
+                f"the lease of session {session} ran out", store=self._name
+            )
+
+    # ── statements and transactions ──
+
+    def _run(self, statement: str, *values: str | bytes | int | None) -> sqlite3.Cursor:
+        assert self._connection is not None, "the file is not open"
+        return self._connection.execute(statement, values)
+
+    def _number(self, query: str) -> int:
+        return int(self._run(query).fetchone()[0])
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Let several statements see one state."""
+        self._run("BEGIN")
+        try:
+            yield
+        finally:
+            self._run("COMMIT")
+
+    @contextlib.contextmanager
+    def _writing(self, deadline_ms: int) -> Iterator[None]:
+        """Hold the write lock: all of it is committed, or nothing."""
+        self._run(f"PRAGMA busy_timeout = {max(0, deadline_ms - self._clock_ms())}")
+        self._run("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._run("ROLLBACK")
+            raise
+        try:
+            self._run("COMMIT")
+        except sqlite3.Error as error:
+            with contextlib.suppress(sqlite3.Error):
+                self._run("ROLLBACK")
+            # What reached the disk before it failed, nobody knows.
+            raise errors.StoreUnavailableError(
+                f"the commit failed: {error}", store=self._name, maybe_applied=True
+            ) from error
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Turn what SQLite raises, before any commit, into our errors."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._translate(error) from error
+
+    def _translate(self, error: sqlite3.Error) -> errors.StoreError:
+        code = _primary_code(error)
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            return errors.StoreUnavailableError(
+                "another process holds its lock for too long", store=self._name
+            )
+        if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+            return errors.BadStoreError(
+                f"is no SQLite file, or a damaged one ({error}): restore it", store=self._name
+            )
+        if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
+            return errors.UnauthorizedError(
+                f"this user may not write it ({error})", store=self._name
+            )
+        if code == sqlite3.SQLITE_CANTOPEN:
+            return errors.BadStoreError(
+                "cannot be opened: does its folder exist, and may this user write there?",
+                store=self._name,
+            )
+        return errors.StoreUnavailableError(f"SQLite failed: {error}", store=self._name)
+
+
+def _stamp(node: tree.Node) -> Stamp:
+    return Stamp(
+        created_id=node.created_id, modified_id=node.modified_id, children_id=node.children_id
+    )
+
+
+def _primary_code(error: sqlite3.Error) -> int:
+    """Give SQLite's basic result code; 0 if the error is of Python's binding."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    return _primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)

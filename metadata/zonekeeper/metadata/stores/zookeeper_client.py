@@ -1,0 +1,400 @@
+"""kazoo, brought to the event loop: the one module that knows it.
+
+kazoo runs threads of its own; nothing here blocks the loop, and all that they report comes to it by
+``call_soon_threadsafe``. What kazoo does that must be known:
+
+- It opens a new session by itself after an expiry. A request that is bound to a session is handed
+  to kazoo under a lock that the notice of the loss takes too; what was handed in before is failed
+  by kazoo when the session ends, so it can never be sent under the next one.
+- When the connection drops it forgets all watches and calls each with an event of type NONE. So a
+  notice comes for every watch at every break, and whoever follows reads again.
+- "Closed" and "connection lost" are said of requests that may have been sent, or may still be: a
+  write that meets them is unknown.
+- Its logger prints credentials at DEBUG: it is given one that stays above.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeAlias, TypeVar, assert_never
+
+from kazoo import exceptions as kazoo_errors
+from kazoo import security
+from kazoo.client import KazooClient, TransactionRequest
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.interfaces import IAsyncResult
+from kazoo.protocol.states import KazooState, KeeperState, WatchedEvent
+from kazoo.retry import KazooRetry
+
+from zonekeeper.metadata import errors
+from zonekeeper.metadata.store import (
+    Check,
+    Create,
+    Delete,
+    Put,
+    Session,
+    SessionId,
+    Versioned,
+    Write,
+    Written,
+)
+from zonekeeper.metadata.stores.uri import Acl, ZooKeeperAddress
+from zonekeeper.metadata.stores.watching import Key, Watched
+
+Answer = TypeVar("Answer")
+
+#: Between attempts to reach a server; without it kazoo doubles the wait up to an hour.
+_RECONNECT_DELAY_SECONDS: Final = 0.05
+_RECONNECT_DELAY_SECONDS_MAX: Final = 1.0
+
+#: ZooKeeper's way to say "whatever the version".
+_ANY_VERSION: Final = -1
+
+_LOG: Final = logging.getLogger("zonekeeper.metadata.kazoo")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reports:
+    """What the client tells its store, on the loop."""
+
+    session: Callable[[Session], None]
+    #: The credentials were refused: there will be no session.
+    refused: Callable[[], None]
+    changed: Callable[[Key], None]
+
+
+class ZooKeeperClient:
+    """One connection to an ensemble, with one session after the other."""
+
+    def __init__(
+        self, address: ZooKeeperAddress, secret: str | None, session_ms: int, reports: Reports
+    ) -> None:
+        self._name = str(address)
+        self._reports = reports
+        self._loop = asyncio.get_running_loop()
+        self._acl = (
+            security.CREATOR_ALL_ACL if address.acl is Acl.CREATOR else security.OPEN_ACL_UNSAFE
+        )
+        #: Guards the session's number between kazoo's thread and the loop's.
+        self._gate = threading.Lock()
+        self._session: SessionId | None = None
+        #: How to give up what is under way: kazoo forgets it when it stops.
+        self._open: set[Callable[[], None]] = set()
+        self._kazoo = _client(address, secret, session_ms)
+        self._kazoo.add_listener(self._listen)
+
+    async def start(self) -> None:
+        """Begin to connect; ``Reports.session`` tells when it has worked."""
+        await asyncio.to_thread(self._kazoo.start_async)
+
+    async def stop(self) -> None:
+        """End the session, if a server is reached, and the threads."""
+        for give_up in tuple(self._open):
+            give_up()
+        # What kazoo complains of while it stops cannot be helped: its threads are daemons, and
+        # the session that it did not end runs out.
+        with suppress(kazoo_errors.KazooException):
+            await asyncio.to_thread(self._kazoo.stop)
+            await asyncio.to_thread(self._kazoo.close)
+
+    # ── reading ──
+
+    async def node(self, path: str, *, sync: bool, watch: bool) -> Versioned | None:
+        """Read a node; ``watch``: have its next change reported, also its creation."""
+        alarm = _Alarm(self, (Watched.NODE, path)) if watch else None
+        while True:
+            try:
+                return await self._read(
+                    path, lambda: self._kazoo.get_async(path, watch=alarm), _versioned, sync=sync
+                )
+            except errors.NoNodeError:
+                if not await self._created_since(path, alarm):
+                    return None
+
+    async def children(self, path: str, *, sync: bool, watch: bool) -> tuple[str, ...] | None:
+        """Read the names of a node's children; ``watch`` as with ``node``."""
+        alarm = _Alarm(self, (Watched.CHILDREN, path)) if watch else None
+        while True:
+            try:
+                return await self._read(
+                    path,
+                    lambda: self._kazoo.get_children_async(path, watch=alarm),
+                    _names,
+                    sync=sync,
+                )
+            except errors.NoNodeError:
+                if not await self._created_since(path, alarm):
+                    return None
+
+    async def _created_since(self, path: str, alarm: "_Alarm | None") -> bool:
+        """Arm an alarm at an absent node; True: it is there after all."""
+        if alarm is None:
+            return False
+        return await self._read(
+            path, lambda: self._kazoo.exists_async(path, watch=alarm), _is_there, sync=False
+        )
+
+    async def _read(
+        self,
+        path: str,
+        start: Callable[[], IAsyncResult],
+        take: Callable[[IAsyncResult], Answer],
+        *,
+        sync: bool,
+    ) -> Answer:
+        if not sync:
+            return await self._submit(path, start, take)
+        # One connection keeps the order: the read sees what the sync caught up with.
+        caught_up = self._submit(path, lambda: self._kazoo.sync_async(path), _is_there)
+        answer = self._submit(path, start, take)
+        return (await asyncio.gather(caught_up, answer))[1]
+
+    # ── writing ──
+
+    async def commit(
+        self, writes: Sequence[Write], session: SessionId | None
+    ) -> tuple[Written, ...]:
+        """Send a transaction, bound to a session if one is named."""
+        path = writes[0].path
+        with self._gate:
+            if session not in (None, self._session):
+                raise errors.SessionLostError(
+                    f"session {session} is over", store=self._name, path=path
+                )
+            written = self._submit(
+                path,
+                lambda: self._transaction(writes).commit_async(),
+                partial(self._written, writes),
+                writes=True,
+            )
+        return await written
+
+    def _transaction(self, writes: Sequence[Write]) -> TransactionRequest:
+        transaction = self._kazoo.transaction()
+        for write in writes:
+            match write:
+                case Create():
+                    transaction.create(
+                        write.path,
+                        write.value,
+                        acl=self._acl,
+                        ephemeral=write.ephemeral,
+                        sequence=write.sequential,
+                    )
+                case Put():
+                    transaction.set_data(write.path, write.value, write.version)
+                case Delete():
+                    transaction.delete(write.path, _version(write.version))
+                case Check():
+                    transaction.check(write.path, _version(write.version))
+                case _:
+                    assert_never(write)
+        return transaction
+
+    def _written(self, writes: Sequence[Write], done: IAsyncResult) -> tuple[Written, ...]:
+        results = done.get()
+        for write, result in zip(writes, results, strict=True):
+            # The others of a refused transaction say only that they were not done either.
+            if isinstance(result, Exception) and not isinstance(result, _BYSTANDERS):
+                raise self._translate(result, write.path, maybe_applied=False) from result
+        return tuple(map(_outcome, writes, results))
+
+    # ── between the threads ──
+
+    def _submit(
+        self,
+        path: str,
+        start: Callable[[], IAsyncResult],
+        take: Callable[[IAsyncResult], Answer],
+        *,
+        writes: bool = False,
+    ) -> "asyncio.Future[Answer]":
+        future: asyncio.Future[Answer] = self._loop.create_future()
+        closed = errors.StoreClosedError(
+            "was closed meanwhile", store=self._name, path=path, maybe_applied=writes
+        )
+        give_up = partial(_fail, future, closed)
+        self._open.add(give_up)
+        future.add_done_callback(lambda _: self._open.discard(give_up))
+
+        def finish(done: IAsyncResult) -> None:
+            # In a thread of kazoo's.
+            try:
+                answer = take(done)
+            except errors.StoreError as error:
+                self._post(partial(_fail, future, error))
+            except kazoo_errors.KazooException as error:
+                translated = self._translate(error, path, maybe_applied=writes)
+                translated.__cause__ = error
+                self._post(partial(_fail, future, translated))
+            else:
+                self._post(partial(_succeed, future, answer))
+
+        start().rawlink(finish)
+        return future
+
+    def _post(self, what: Callable[[], None]) -> None:
+        # The loop may be gone if the store was never closed; then nobody waits any more.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(what)
+
+    def alarm(self, key: Key) -> None:
+        """Report a change. Called in a thread of kazoo's."""
+        self._post(partial(self._reports.changed, key))
+
+    def _listen(self, state: KazooState) -> None:
+        # In kazoo's connection thread, before it goes on: see the module's first point.
+        with self._gate:
+            if state == KazooState.CONNECTED:
+                number, _ = self._kazoo.client_id
+                self._session = SessionId(number)
+            elif state == KazooState.LOST:
+                self._session = None
+            session = Session(id=self._session, connected=state == KazooState.CONNECTED)
+        if self._kazoo.client_state == KeeperState.AUTH_FAILED:
+            self._post(self._reports.refused)
+        self._post(partial(self._reports.session, session))
+
+    def _translate(self, error: Exception, path: str, *, maybe_applied: bool) -> errors.StoreError:
+        """Give our error for kazoo's; ``maybe_applied``: if it tells nothing of the outcome."""
+        for theirs, ours, problem in _REFUSALS:
+            if isinstance(error, theirs):
+                return ours(problem, store=self._name, path=path)
+        for theirs, ours, problem in _UNKNOWNS:
+            if isinstance(error, theirs):
+                return ours(problem, store=self._name, path=path, maybe_applied=maybe_applied)
+        return errors.StoreUnavailableError(
+            f"ZooKeeper answered {type(error).__name__} {error}",
+            store=self._name,
+            path=path,
+            maybe_applied=maybe_applied,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Alarm:
+    """What kazoo calls at a change. Equal for one thing watched, so that kazoo keeps only one."""
+
+    client: ZooKeeperClient
+    key: Key
+
+    def __call__(self, _: WatchedEvent) -> None:
+        self.client.alarm(self.key)
+
+
+_Table: TypeAlias = tuple[
+    tuple[tuple[type[Exception], ...], type[errors.StoreError], str],
+    ...,
+]
+
+#: Answers of the server that say for certain that nothing was done.
+_REFUSALS: Final[_Table] = (
+    ((kazoo_errors.NoNodeError,), errors.NoNodeError, "it, or its parent, is absent"),
+    ((kazoo_errors.NodeExistsError,), errors.NodeExistsError, "is there already"),
+    ((kazoo_errors.BadVersionError,), errors.VersionConflictError, "is at another version"),
+    ((kazoo_errors.NotEmptyError,), errors.NotEmptyError, "it has children"),
+    (
+        (kazoo_errors.NoChildrenForEphemeralsError,),
+        errors.BadPathError,
+        "its parent is ephemeral",
+    ),
+    ((kazoo_errors.BadArgumentsError,), errors.BadPathError, "ZooKeeper does not allow that"),
+    (
+        (kazoo_errors.NoAuthError, kazoo_errors.InvalidACLError, kazoo_errors.AuthFailedError),
+        errors.UnauthorizedError,
+        "ZooKeeper does not allow it to this identity: see the node's ACL and 'auth-file'",
+    ),
+)
+
+#: Ends of a conversation: what was asked last may have been done.
+_UNKNOWNS: Final[_Table] = (
+    ((kazoo_errors.SessionExpiredError,), errors.SessionLostError, "the session expired"),
+    (
+        (
+            kazoo_errors.ConnectionLoss,
+            kazoo_errors.ConnectionClosedError,
+            kazoo_errors.OperationTimeoutError,
+            kazoo_errors.SessionMovedError,
+        ),
+        errors.StoreUnavailableError,
+        "the connection broke",
+    ),
+)
+
+_BYSTANDERS: Final = (kazoo_errors.RolledBackError, kazoo_errors.RuntimeInconsistency)
+
+
+def _client(address: ZooKeeperAddress, secret: str | None, session_ms: int) -> KazooClient:
+    handler = SequentialThreadingHandler()
+    tls = address.tls
+    _LOG.setLevel(logging.INFO)
+    return KazooClient(
+        hosts=",".join(address.servers),
+        timeout=session_ms / 1000,
+        handler=handler,
+        auth_data=[] if secret is None else [("digest", secret)],
+        connection_retry=KazooRetry(
+            max_tries=-1,
+            delay=_RECONNECT_DELAY_SECONDS,
+            max_delay=_RECONNECT_DELAY_SECONDS_MAX,
+            sleep_func=handler.sleep_func,
+        ),
+        logger=_LOG,
+        use_ssl=tls is not None,
+        verify_certs=True,
+        check_hostname=tls is not None,
+        ca=tls and tls.ca and str(tls.ca),
+        certfile=tls and tls.certificate and str(tls.certificate),
+        keyfile=tls and tls.key and str(tls.key),
+    )
+
+
+def _version(version: int | None) -> int:
+    return _ANY_VERSION if version is None else version
+
+
+def _versioned(done: IAsyncResult) -> Versioned:
+    value, stat = done.get()
+    return Versioned(
+        value=value or b"",  # Apache's tools create nodes without a value
+        version=stat.version,
+        created_id=stat.czxid,
+        modified_id=stat.mzxid,
+        owner=SessionId(stat.ephemeralOwner) if stat.ephemeralOwner else None,
+    )
+
+
+def _names(done: IAsyncResult) -> tuple[str, ...]:
+    return tuple(sorted(done.get()))
+
+
+def _is_there(done: IAsyncResult) -> bool:
+    return done.get() is not None
+
+
+def _outcome(write: Write, result: object) -> Written:
+    match write:
+        case Create():
+            return Written(path=str(result), version=0)
+        case Put():
+            return Written(path=write.path, version=write.version + 1)
+        case Delete():
+            return Written(path=write.path, version=None)
+        case Check():
+            return Written(path=write.path, version=write.version)
+        case _:
+            assert_never(write)
+
+
+def _fail(future: "asyncio.Future[Answer]", error: errors.StoreError) -> None:
+    if not future.done():
+        future.set_exception(error)
+
+
+def _succeed(future: "asyncio.Future[Answer]", answer: Answer) -> None:
+    if not future.done():
+        future.set_result(answer)

