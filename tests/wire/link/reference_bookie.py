@@ -1,0 +1,219 @@
+"""A small honest bookie in memory: what a disk would keep is kept in dictionaries.
+
+It does all that ``BookieService`` asks, answers appends when its group commit comes round, and lets
+a test hold that commit back. ``Disk`` outlives a bookie, so that a restart can be played.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, field
+
+from zonekeeper.placement.digests import Digest
+from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from zonekeeper.wire import carriers, entries, errors, frames, service
+from zonekeeper.wire.digests import MasterKey
+from zonekeeper.wire.frames import Flags, Frame
+
+
+@dataclass
+class Ledger:
+    key: MasterKey
+    digest: Digest = Digest.CRC32C
+    fenced: bool = False
+    packets: dict[EntryId, bytes] = field(default_factory=dict)
+    explicit_lac: bytes | None = None
+    fragments: list[service.FragmentOpening] = field(default_factory=list)
+
+    @property
+    def confirmed(self) -> EntryId:
+        known = [entries.header(packet).last_add_confirmed for packet in self.packets.values()]
+        if self.explicit_lac is not None:
+            known.append(EntryId(int.from_bytes(self.explicit_lac[8:16], "big")))
+        return max(known, default=NO_ENTRY)
+
+
+@dataclass
+class Disk:
+    ledgers: dict[LedgerId, Ledger] = field(default_factory=dict)
+    boots: int = 0
+
+
+class ReferenceBookie:
+    def __init__(self, bookie_id: BookieId, disk: Disk, *, commit_s: float = 0.0) -> None:
+        disk.boots += 1
+        self.bookie_id = bookie_id
+        self.disk = disk
+        self.boot_epoch = disk.boots
+        self.commit_s = commit_s
+        self.read_only = False
+        self.compactions: list[bool] = []
+        self.batches = 0
+        self.forced: list[LedgerId] = []
+        #: While set, nothing is committed and nothing is answered.
+        self.held = False
+        self._queue: list[tuple[carriers.Append | carriers.WriteLac, service.Replies]] = []
+        self._scheduled = False
+        self._news = asyncio.Event()
+        self._taken_in = asyncio.Event()
+
+    @property
+    def waiting(self) -> int:
+        """How many appends are here without an answer."""
+        return len(self._queue)
+
+    async def has_taken_in(self) -> None:
+        """Wait for an append to come."""
+        await self._taken_in.wait()
+
+    async def open_fragment(self, opening: service.FragmentOpening) -> None:
+        ledger = self._with_key(opening.ledger_id, opening.master_key)
+        ledger.digest = opening.digest
+        ledger.fragments.append(opening)
+
+    def append(
+        self, items: Sequence[carriers.Append | carriers.WriteLac], replies: service.Replies
+    ) -> None:
+        self.batches += 1
+        self._queue += [(item, replies) for item in items]
+        self._taken_in.set()
+        self._schedule()
+
+    def release(self) -> None:
+        """Commit what was held back."""
+        self.held = False
+        self._schedule()
+
+    async def read(self, request: service.ReadRequest) -> service.ReadReply:
+        if request.fence_key is not None:
+            await self.fence(request.ledger_id, request.fence_key)
+        ledger = self._known(request.ledger_id)
+        found: list[EntryId] = []
+        size_bytes = 0
+        following = request.last_entry_id + 1
+        for number in range(request.first_entry_id, request.last_entry_id + 1, request.step):
+            packet = ledger.packets.get(EntryId(number))
+            if packet is None:
+                continue
+            if found and size_bytes + len(packet) > request.bytes_max:
+                following = number
+                break
+            found.append(EntryId(number))
+            size_bytes += len(packet)
+        return service.ReadReply(
+            frames=self._frames(request.ledger_id, found),
+            next_entry_id=EntryId(following),
+            last_add_confirmed=ledger.confirmed if request.fence_key is None else None,
+        )
+
+    async def fence(self, ledger_id: LedgerId, master_key: MasterKey) -> service.LacEvidence:
+        self._with_key(ledger_id, master_key).fenced = True
+        return await self.read_lac(ledger_id)
+
+    async def read_lac(self, ledger_id: LedgerId) -> service.LacEvidence:
+        ledger = self._known(ledger_id)
+        last = max(ledger.packets, default=None)
+        return service.LacEvidence(
+            explicit_lac=ledger.explicit_lac,
+            last_entry=None if last is None else ledger.packets[last],
+        )
+
+    async def force(self, ledger_id: LedgerId) -> None:
+        self.forced.append(ledger_id)
+
+    async def tail(self, request: service.TailRequest) -> AsyncGenerator[service.TailUpdate, None]:
+        following = request.first_entry_id
+        while True:
+            ledger = self._known(request.ledger_id)
+            new = [number for number in ledger.packets if following <= number <= ledger.confirmed]
+            yield service.TailUpdate(
+                last_add_confirmed=ledger.confirmed,
+                frames=self._frames(request.ledger_id, sorted(new)),
+            )
+            following = EntryId(max([following, *(number + 1 for number in new)]))
+            self._news.clear()
+            try:
+                async with asyncio.timeout(request.quiet_ms / 1_000):
+                    await self._news.wait()
+            except TimeoutError:
+                continue
+
+    async def list_entries(self, request: service.ListEntriesRequest) -> service.EntryRanges:
+        ranges: list[tuple[EntryId, EntryId]] = []
+        for number in sorted(self._known(request.ledger_id).packets):
+            if number < request.first_entry_id:
+                continue
+            if ranges and ranges[-1][1] + 1 == number:
+                ranges[-1] = (ranges[-1][0], number)
+            else:
+                ranges.append((number, number))
+        page = tuple(ranges[: request.ranges_max])
+        return service.EntryRanges(ranges=page, complete=len(page) == len(ranges))
+
+    async def info(self) -> service.BookieInfo:
+        return service.BookieInfo(
+            bookie_id=self.bookie_id,
+            state=service.BookieState.READ_ONLY if self.read_only else service.BookieState.WRITABLE,
+            boot_epoch=self.boot_epoch,
+            version="reference",
+            total_bytes=1 << 40,
+            free_bytes=1 << 39,
+        )
+
+    async def set_read_only(self, *, read_only: bool) -> None:
+        self.read_only = read_only
+
+    async def compact(self, *, major: bool) -> None:
+        self.compactions.append(major)
+
+    def _schedule(self) -> None:
+        if self._queue and not self._scheduled and not self.held:
+            self._scheduled = True
+            asyncio.get_running_loop().call_later(self.commit_s, self._commit)
+
+    def _commit(self) -> None:
+        self._scheduled = False
+        if self.held:
+            return
+        queue, self._queue = self._queue, []
+        for item, replies in queue:
+            try:
+                self._write(item)
+            except errors.ProtocolError as error:
+                replies.refused(item.number, error)
+            else:
+                replies.acked([item.number])
+        self._news.set()
+
+    def _write(self, item: carriers.Append | carriers.WriteLac) -> None:
+        if isinstance(item, carriers.WriteLac):
+            self._known(item.ledger_id).explicit_lac = item.packet
+            return
+        ledger = self._known(item.frame.ledger_id)
+        if self.read_only:
+            raise errors.ReadOnly(f"{self.bookie_id} takes no new data")
+        if ledger.fenced and Flags.RECOVERY not in item.frame.flags:
+            raise errors.Fenced(f"ledger {item.frame.ledger_id} is fenced")
+        for number, packet in item.frame:
+            there = ledger.packets.get(number)
+            if there is not None and not entries.same(there, packet, ledger.digest):
+                raise errors.EntryMismatch(f"entry {number} is here, and another one")
+        for number, packet in item.frame:
+            ledger.packets[number] = bytes(packet)
+
+    def _known(self, ledger_id: LedgerId) -> Ledger:
+        ledger = self.disk.ledgers.get(ledger_id)
+        if ledger is None:
+            raise errors.NoSuchLedger(f"ledger {ledger_id} was never here")
+        return ledger
+
+    def _with_key(self, ledger_id: LedgerId, key: MasterKey) -> Ledger:
+        ledger = self.disk.ledgers.setdefault(ledger_id, Ledger(key))
+        if ledger.key != key:
+            raise errors.UnauthorizedAccess(f"ledger {ledger_id} has another master key")
+        return ledger
+
+    def _frames(self, ledger_id: LedgerId, numbers: Sequence[EntryId]) -> tuple[Frame, ...]:
+        if not numbers:
+            return ()
+        packets = self._known(ledger_id).packets
+        return (frames.build(ledger_id, numbers, [packets[number] for number in numbers]),)

@@ -1,0 +1,228 @@
+"""One bookie, and links to it: over gRPC on the loopback, or over the network in memory.
+
+A scenario is a coroutine function of a ``World``; it says what must hold for every transport, so it
+knows neither of the two.
+"""
+
+import asyncio
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from tests.wire.link import virtual_time
+from tests.wire.link.reference_bookie import Disk, ReferenceBookie
+from zonekeeper.placement.digests import Digest
+from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.quorums import Quorums
+from zonekeeper.wire import digests, entries, errors, frames, grpc_link, grpc_server, service, twin
+from zonekeeper.wire.frames import Flags, Frame
+from zonekeeper.wire.links import AppendLane, BookieLink, LinkSettings
+from zonekeeper.wire.serving import Host, HostLimits
+from zonekeeper.wire.stream_link import StreamLink
+
+BOOKIE: Final = BookieId("rack-a-0")
+PASSWORD: Final = b"passwd"
+KEY: Final = digests.master_key(PASSWORD)
+
+
+class World(ABC):
+    """What a scenario can do to both ends."""
+
+    def __init__(self, tasks: asyncio.TaskGroup) -> None:
+        self.tasks = tasks
+        self.disk = Disk()
+        self.limits = HostLimits()
+        self.bookie = ReferenceBookie(BOOKIE, self.disk)
+        self.links: list[StreamLink] = []
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Let the bookie serve."""
+
+    @abstractmethod
+    async def crash(self) -> None:
+        """End the bookie without a word; the disk remains."""
+
+    @abstractmethod
+    def connect(self, client: str, settings: LinkSettings) -> StreamLink:
+        """Make a link."""
+
+    def link(self, settings: LinkSettings | None = None) -> StreamLink:
+        link = self.connect(f"client-{len(self.links)}", settings or LinkSettings())
+        self.links.append(link)
+        return link
+
+    async def restart(self) -> None:
+        await self.crash()
+        self.bookie = ReferenceBookie(BOOKIE, self.disk)
+        await self.start()
+
+    async def close(self) -> None:
+        for link in self.links:
+            await link.close()
+
+
+class GrpcWorld(World):
+    """Real sockets on the loopback."""
+
+    def __init__(self, tasks: asyncio.TaskGroup) -> None:
+        super().__init__(tasks)
+        self._server: grpc_server.GrpcServer | None = None
+        self._port = 0
+
+    async def start(self) -> None:
+        host = Host(self.bookie, self.limits)
+        self._server = grpc_server.GrpcServer(host, f"127.0.0.1:{self._port}", credentials=None)
+        self._port = self._server.port
+        await self._server.start()
+
+    async def crash(self) -> None:
+        assert self._server is not None
+        await self._server.stop(0)
+        self._server = None
+
+    def connect(self, client: str, settings: LinkSettings) -> StreamLink:
+        return grpc_link.connect(
+            BOOKIE,
+            f"127.0.0.1:{self._port}",
+            credentials=None,
+            tasks=self.tasks,
+            chance=random.Random(client),
+            settings=settings,
+        )
+
+    async def close(self) -> None:
+        await super().close()
+        if self._server is not None:
+            await self._server.stop(0)
+
+    @staticmethod
+    def run(scenario: Callable[[World], Awaitable[None]]) -> None:
+        asyncio.run(_play(GrpcWorld, scenario))
+
+
+class TwinWorld(World):
+    """The network in memory, on virtual time."""
+
+    def __init__(self, tasks: asyncio.TaskGroup) -> None:
+        super().__init__(tasks)
+        self.network = twin.Network(
+            tasks=tasks,
+            chance=random.Random(1),
+            weather=twin.Weather(delay_min_ms=0.1, delay_max_ms=2),
+        )
+
+    async def start(self) -> None:
+        self.network.put_up(BOOKIE, Host(self.bookie, self.limits))
+
+    async def crash(self) -> None:
+        self.network.take_down(BOOKIE)
+
+    def connect(self, client: str, settings: LinkSettings) -> StreamLink:
+        return self.network.link(client, BOOKIE, settings)
+
+    @staticmethod
+    def run(scenario: Callable[[World], Awaitable[None]]) -> None:
+        virtual_time.run(_play(TwinWorld, scenario))
+
+
+async def _play(kind: type[World], scenario: Callable[[World], Awaitable[None]]) -> None:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+        world = kind(tasks)
+        await world.start()
+        try:
+            await scenario(world)
+        finally:
+            await world.close()
+
+
+class Outcomes:
+    """A sink that remembers; each number must be told about once."""
+
+    def __init__(self) -> None:
+        self.acked_order: list[int] = []
+        self.failures: dict[int, errors.ProtocolError] = {}
+        self.rooms = 0
+        self._changed = asyncio.Event()
+
+    def acked(self, number: int) -> None:
+        self._once(number)
+        self.acked_order.append(number)
+
+    def failed(self, number: int, error: errors.ProtocolError) -> None:
+        self._once(number)
+        self.failures[number] = error
+
+    def room(self) -> None:
+        self.rooms += 1
+        self._changed.set()
+
+    @property
+    def count(self) -> int:
+        return len(self.acked_order) + len(self.failures)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def all_of(self, count: int) -> None:
+        await self.until(lambda: self.count == count)
+
+    def _once(self, number: int) -> None:
+        assert number not in self.failures
+        assert number not in self.acked_order[-1:]
+        self._changed.set()
+
+
+class Writer:
+    """A ledger's frames, one after the other, into whatever lane it has."""
+
+    def __init__(self, ledger: int, first: int = 0) -> None:
+        self.ledger_id = LedgerId(ledger)
+        self.next = first
+        self._sealer = entries.Sealer(self.ledger_id, Digest.CRC32C, PASSWORD)
+
+    def opening(self, key: digests.MasterKey = KEY) -> service.FragmentOpening:
+        return service.FragmentOpening(
+            ledger_id=self.ledger_id,
+            master_key=key,
+            quorums=Quorums(ensemble=3, write=3, ack=2, ack_zones=2),
+            digest=Digest.CRC32C,
+            first_entry_id=EntryId(self.next),
+            ensemble=(BOOKIE, BookieId("rack-b-0"), BookieId("rack-c-0")),
+        )
+
+    def frame(
+        self,
+        *payloads: bytes,
+        confirmed: int | None = None,
+        flags: Flags = Flags.PLAIN,
+    ) -> Frame:
+        first = EntryId(self.next)
+        self.next += len(payloads)
+        known = first - 1 if confirmed is None else confirmed
+        return frames.seal(self._sealer, first, EntryId(known), 0, payloads, flags)
+
+    def lac(self, confirmed: int) -> bytes:
+        return self._sealer.seal_lac(EntryId(confirmed))
+
+
+async def opened(
+    link: BookieLink, ledger: int, first: int = 0
+) -> tuple[Writer, AppendLane, Outcomes]:
+    """Open a fragment, and give all that writing there needs."""
+    writer, outcomes = Writer(ledger, first), Outcomes()
+    return writer, await link.open_fragment(writer.opening(), outcomes), outcomes
+
+
+async def patiently(
+    link: BookieLink, ledger: int, first: int
+) -> tuple[Writer, AppendLane, Outcomes]:
+    """Open a fragment as a caller does that has no other bookie: try until it is there."""
+    while True:
+        try:
+            return await opened(link, ledger, first)
+        except errors.NotConnected:
+            await asyncio.sleep(0.01)
