@@ -252,6 +252,11 @@ class World:
         record = self.zone(zone)
         return record.observed.state, record.gate.permission
 
+    def permission(self, zone: ZoneName | None) -> Permission:
+        """The gate of a zone, or (None) of the cluster."""
+        record: Record = self.cluster if zone is None else self.zone(zone)
+        return record.gate.permission
+
     def freeze(self) -> ClusterObservation:
         """What is known of the cluster as a whole."""
         return self.cluster.observed.state

@@ -82,7 +82,8 @@ class Loss:
     location: Location | None
     #: Counted time since it was first seen missing.
     missing_ms: int = 0
-    #: The counters when it was first seen missing; None: there was no record.
+    #: The counters when it was first seen missing. None: there was no record, or it was in
+    #: maintenance; the next look sees it anew.
     evaluation: int | None
     delays_epoch: int | None
 
@@ -124,10 +125,11 @@ def follow(
     step_ms = counted_step_ms(before.last_ms, now_ms, rules) or 0
     losses = {}
     for bookie, where in missing.items():
-        evaluation = counters.get(where.zone if where else None)
+        covered = where in records.maintenance
+        evaluation = None if covered else counters.get(where.zone if where else None)
         loss = Loss(location=where, evaluation=evaluation, delays_epoch=epoch)
         known = before.missing.get(bookie)
-        if known and where not in records.maintenance and _goes_on(known, loss):
+        if known and _goes_on(known, loss):
             loss = replace(known, missing_ms=known.missing_ms + step_ms)
         losses[bookie] = loss
     return Followed(
