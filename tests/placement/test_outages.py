@@ -1,6 +1,8 @@
 """What can still be built during an outage, asked of the real selector."""
 
 import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +15,7 @@ from zonekeeper.placement.outages import Rebuilding
 from zonekeeper.placement.policy import PlacementRules
 from zonekeeper.placement.quorums import Quorums
 from zonekeeper.placement.survivability import Holds, Loss
-from zonekeeper.placement.topology import Bookie, Topology
+from zonekeeper.placement.topology import Bookie, Registration, Topology
 
 SIX_FOUR = Quorums(ensemble=6, write=6, ack=4, ack_zones=2)
 THREE_TWO = Quorums(ensemble=3, write=3, ack=2, ack_zones=2)
@@ -36,7 +38,12 @@ def request(quorums: Quorums, each: int, *, domains: int = 3, strict: bool = Tru
 def rebuilt(asked: Request) -> dict[Loss, Rebuilding]:
     chance = random.Random(7)
     ensemble = ensembles.choose(asked, chance).ensemble
-    return {found.loss: found for found in outages.of_ensemble(asked, ensemble, chance)}
+    return {found.loss: found for found in judged(asked, ensemble)}
+
+
+def judged(asked: Request, ensemble: Sequence[BookieId]) -> tuple[Rebuilding, ...]:
+    chance = random.Random(11)
+    return outages.of_ensemble(asked.quorums, asked.rules, asked.topology, ensemble, chance)
 
 
 def levels(asked: Request) -> dict[Loss, tuple[Level | None, Level | None]]:
@@ -90,4 +97,83 @@ def test_what_is_illegal_is_refused_as_by_the_selector() -> None:
     asked = request(Quorums(ensemble=5, write=3, ack=2, ack_zones=2), 4)
 
     with pytest.raises(failures.IllegalPlacement):
-        outages.of_ensemble(asked, [b.id for b in asked.topology][:5], random.Random(1))
+        judged(asked, [bookie.id for bookie in asked.topology][:5])
+
+
+# ── losses that are alike are tried once: against trying them all ──
+
+
+def every_loss(topology: Topology, loss: Loss) -> Iterator[set[BookieId]]:
+    everyone = list(topology)
+    places = [bookie.location for bookie in everyone if bookie.location]
+    nowhere = {bookie.id for bookie in everyone if bookie.location is None}
+    zones = [
+        nowhere | {b.id for b in everyone if b.location and b.location.zone == zone}
+        for zone in topology.zones
+    ]
+    if loss is Loss.BOOKIE:
+        yield from ({bookie.id} for bookie in everyone)
+    elif loss is Loss.UPGRADE_DOMAIN:
+        for unit in places:
+            yield nowhere | {bookie.id for bookie in everyone if bookie.location == unit}
+    elif loss is Loss.ZONE:
+        yield from zones
+    else:
+        yield from ({*zone, bookie.id} for zone in zones for bookie in everyone)
+
+
+def level_after(asked: Request, ensemble: Sequence[BookieId], lost: set[BookieId]) -> Level | None:
+    """Replace the lost members (or, without an ensemble, build anew) on what is left."""
+    gone = [replace(b, registration=Registration.ABSENT) for b in asked.topology if b.id in lost]
+    after = replace(asked, topology=asked.topology.updated(put=gone))
+    positions = [place for place, member in enumerate(ensemble) if member in lost]
+    try:
+        if positions:
+            choice = ensembles.replace(after, ensemble, positions, random.Random(3))
+        else:
+            choice = ensembles.choose(after, random.Random(3))
+    except failures.NotEnoughBookies:
+        return None
+    return choice.judgement.level
+
+
+def uneven(quorums: Quorums, sizes: str) -> Request:
+    """Zones of these units: ``21 3 111`` is a zone of two units, one of one, one of three."""
+    bookies = [
+        Bookie(
+            id=BookieId(f"{zone}-{unit}-{number}"),
+            location=Location(ZoneName(zone), UpgradeDomain(f"ud-{unit}")),
+            draining=number == 3,
+        )
+        for zone, units in zip("abcd", sizes.split(), strict=False)
+        for unit, size in enumerate(units)
+        for number in range(int(size))
+    ]
+    zones = tuple(ZoneName(zone) for zone in "abcd"[: len(sizes.split())])
+    rules = PlacementRules(zones=zones, min_zones=2)
+    return Request(topology=Topology(bookies), quorums=quorums, rules=rules)
+
+
+@pytest.mark.parametrize("sizes", ["222 222 222", "11 11 11", "31 22 4", "211 41 11 1", "4 4 4 4"])
+@pytest.mark.parametrize("quorums", [THREE_TWO, Quorums(ensemble=6, write=3, ack=2)], ids=str)
+def test_the_worst_of_the_losses_tried_is_the_worst_of_all(quorums: Quorums, sizes: str) -> None:
+    asked = uneven(quorums, sizes)
+    ensemble = ensembles.choose(asked, random.Random(5)).ensemble
+    for found in judged(asked, ensemble):
+        losses = list(every_loss(asked.topology, found.loss))
+        hitting = [lost for lost in losses if lost & set(ensemble)]
+        new = {level_after(asked, [], lost) for lost in losses}
+        changed = {level_after(asked, ensemble, lost) for lost in hitting}
+        assert found.new.level == min(new, key=lambda level: level or 0)
+        assert found.changed.level == min(changed, key=lambda level: level or 0)
+
+
+def test_an_unresolved_bookie_is_lost_with_every_zone() -> None:
+    asked = request(THREE_TWO, 1, domains=2, strict=False)
+    drifter = Bookie(id=BookieId("drifter"), location=None)
+    asked = replace(asked, topology=asked.topology.updated(put=[drifter]))
+
+    found = {one.loss: one for one in judged(asked, [BookieId(f"{zone}-0") for zone in "abc"])}
+
+    assert found[Loss.BOOKIE].changed.level is Level.FAIL
+    assert found[Loss.ZONE].changed.level is None

@@ -45,11 +45,16 @@ class InvalidFieldsError(ValueError):
 
 
 def shown(value: object) -> str:
-    """Give a value as a message shows it: on one line, and not too long."""
+    """Give a value as a message shows it: on one line, not too long, harmless to a terminal."""
     try:
         text = json.dumps(value, ensure_ascii=False)
+        text = text if text.isprintable() else json.dumps(value)
     except (TypeError, ValueError, RecursionError):
         text = f"a {type(value).__name__}"
+    return _clipped(text)
+
+
+def _clipped(text: str) -> str:
     return text if len(text) <= _SHOWN_MAX else text[: _SHOWN_MAX - 3] + "..."
 
 
@@ -59,7 +64,8 @@ def refuse(path: str, value: object, rule: str, fix: str) -> InvalidFieldsError:
 
 
 def below(path: str, name: str) -> str:
-    """Give the path of a field of what is at ``path``."""
+    """Give the path of a field of what is at ``path``, as a message shows it."""
+    name = _clipped(name) if name.isprintable() else shown(name)
     return f"{path}.{name}" if path else name
 
 
@@ -166,21 +172,21 @@ class Duration:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A number of bytes, in whole KiB; a bare ``0`` where zero is allowed."""
+    """A number of bytes, in whole KiB; zero needs no unit."""
 
-    zero: bool = True
-    most_bytes: int = 1 << 60
+    most_bytes: int
     suffix: str = ""
 
     def read(self, path: str, value: object) -> int:
         """Read it, or raise ``InvalidFieldsError``."""
         zero = (type(value) is int and value == 0) or value == "0"
         found = 0 if zero else units.size_bytes(value) if isinstance(value, str) else None
-        if found is None or found > self.most_bytes or (found == 0 and not self.zero):
+        if found is None:
+            rule = "must be a size: a whole number and KiB, MiB, GiB or TiB, or 0"
+            raise refuse(path, value, rule, "write for example 10MiB")
+        if found > self.most_bytes:
             most = units.size_text(self.most_bytes)
-            zero_too = " (or 0)" if self.zero else ", and not 0"
-            rule = f"must be a size of at most {most}: a whole number and KiB, MiB, GiB or TiB"
-            raise refuse(path, value, rule + zero_too, "write for example 10MiB")
+            raise refuse(path, value, f"must be at most {most}", f"write {most}")
         return found
 
     def plain(self, value: object) -> Plain:

@@ -3,11 +3,15 @@
 ``survivability`` says what holds with the copies that are left. This asks the next question: have
 the bookies that are left room for what is lost? A writer replaces the lost members of its ensemble;
 a new ledger needs an ensemble from nothing. Both are asked of the selector itself, for every loss
-that can hit, and the answer is the worst. Losses that leave equal bookies behind are tried once.
+that can hit, and the answer is the worst. A bookie whose location is unresolved is taken to be lost
+with every zone and every upgrade domain.
+
+Levels do not depend on names or weights: losses that leave as many bookies behind, in zones and
+upgrade domains that hold the same members, are alike and tried once.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from zonekeeper.placement import ensembles
@@ -15,9 +19,12 @@ from zonekeeper.placement.adherence import Level
 from zonekeeper.placement.candidates import Request
 from zonekeeper.placement.chance import Chance
 from zonekeeper.placement.failures import Constraint, NotEnoughBookies
-from zonekeeper.placement.ids import BookieId
+from zonekeeper.placement.ids import BookieId, ZoneName
+from zonekeeper.placement.locations import Location
+from zonekeeper.placement.policy import PlacementRules
+from zonekeeper.placement.quorums import Quorums
 from zonekeeper.placement.survivability import Holds, Loss
-from zonekeeper.placement.topology import Registration
+from zonekeeper.placement.topology import Bookie, Registration, Topology
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,71 +49,107 @@ class Rebuilding:
     new: Outcome
 
 
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """What one loss takes: whole places, and one bookie."""
+
+    places: frozenset[Location | None]
+    bookie: Bookie | None = None
+
+    def takes(self, bookie: Bookie) -> bool:
+        return bookie.location in self.places or bookie == self.bookie
+
+
 def of_ensemble(
-    request: Request, ensemble: Sequence[BookieId], chance: Chance
+    quorums: Quorums,
+    rules: PlacementRules,
+    topology: Topology,
+    ensemble: Sequence[BookieId],
+    chance: Chance,
 ) -> tuple[Rebuilding, ...]:
     """Judge one ensemble and the bookies it was chosen from; one entry a kind of loss.
 
     Raises ``IllegalPlacement`` as the selector does.
     """
-    return tuple(_rebuilding(request, ensemble, loss, chance) for loss in Loss)
+    request = Request(topology=topology, quorums=quorums, rules=rules)
+    members = []
+    for bookie_id in ensemble:
+        bookie = topology.get(bookie_id)
+        assert bookie is not None, f"{bookie_id} is not in the topology"
+        members.append(bookie)
+    return tuple(_rebuilding(request, members, loss, chance) for loss in Loss)
 
 
 def _rebuilding(
-    request: Request, ensemble: Sequence[BookieId], loss: Loss, chance: Chance
+    request: Request, members: Sequence[Bookie], loss: Loss, chance: Chance
 ) -> Rebuilding:
-    changed, new = [], {}
-    for lost in _losses(request, ensemble, loss):
+    at = [bookie.location for bookie in members]
+    ensemble = [bookie.id for bookie in members]
+    free = Counter(bookie.location for bookie in request.topology if bookie.accepts_ensembles)
+    changed: dict[object, Outcome] = {}
+    new: dict[object, Outcome] = {}
+    for lost in _losses(request.topology, members, loss):
+        positions = [place for place, bookie in enumerate(members) if lost.takes(bookie)]
+        left = _left(free, lost)
+        alike, alike_with_members = _shape(left, []), (tuple(positions), _shape(left, at))
+        if alike in new and (not positions or alike_with_members in changed):
+            continue
         after = _without(request, lost)
-        positions = [place for place, bookie in enumerate(ensemble) if bookie in lost]
-        if positions:
-            changed.append(_attempt(after, ensemble, positions, chance))
-        shape = _shape(after)
-        if shape not in new:
-            new[shape] = _attempt(after, ensemble, [], chance)
-    return Rebuilding(loss=loss, changed=_worst(changed), new=_worst(list(new.values())))
+        if positions and alike_with_members not in changed:
+            changed[alike_with_members] = _attempt(after, ensemble, positions, chance)
+        if alike not in new:
+            new[alike] = _attempt(after, ensemble, [], chance)
+    return Rebuilding(loss=loss, changed=_worst(changed), new=_worst(new))
 
 
-def _losses(
-    request: Request, ensemble: Sequence[BookieId], loss: Loss
-) -> Iterator[frozenset[BookieId]]:
-    """Give every loss of a kind. Of bookies in one place, members count one by one, others once."""
-    bookies = list(request.topology)
-    members = set(ensemble)
-    singles = {
-        (bookie.location, bookie.id if bookie.id in members else None): bookie.id
-        for bookie in bookies
-    }
+def _losses(topology: Topology, members: Sequence[Bookie], loss: Loss) -> Iterator[_Lost]:
+    """Give every loss of a kind; of the bookies in a place, each member and one that could join."""
+    places = {bookie.location for bookie in topology}
+    singles = {bookie.location: bookie for bookie in topology if bookie.accepts_ensembles}
+    ones = sorted({*members, *singles.values()}, key=lambda bookie: bookie.id)
     if loss is Loss.BOOKIE:
-        yield from (frozenset({one}) for one in singles.values())
+        yield from (_Lost(frozenset(), one) for one in ones)
     elif loss is Loss.UPGRADE_DOMAIN:
-        for unit in sorted({bookie.location for bookie in bookies if bookie.location}):
-            yield frozenset(bookie.id for bookie in bookies if bookie.location == unit)
+        yield from (_Lost(frozenset({place, None})) for place in sorted(places - {None}, key=str))
     else:
-        for zone in request.topology.zones:
-            lost = frozenset(b.id for b in bookies if b.location and b.location.zone == zone)
-            more = [lost | {one} for one in singles.values() if one not in lost]
-            yield from more if loss is Loss.ZONE_AND_BOOKIE and more else [lost]
+        for zone in topology.zones:
+            gone = frozenset(place for place in places if place is None or place.zone == zone)
+            more = [one for one in ones if one.location not in gone]
+            if loss is Loss.ZONE or not more:
+                yield _Lost(gone)
+            else:
+                yield from (_Lost(gone, one) for one in more)
 
 
-def _without(request: Request, lost: frozenset[BookieId]) -> Request:
+def _left(free: Mapping[Location | None, int], lost: _Lost) -> dict[Location | None, int]:
+    """Count the bookies that can join an ensemble after a loss, by place."""
+    left = {place: count for place, count in free.items() if place not in lost.places}
+    one = lost.bookie
+    if one is not None and one.accepts_ensembles:
+        left[one.location] -= 1
+    return left
+
+
+def _shape(left: Mapping[Location | None, int], members: Sequence[Location | None]) -> object:
+    """Give what makes two losses alike: each zone's units, by their sizes and their members."""
+    places = {*left, *members}
+    zones: dict[ZoneName | None, list[tuple[int, tuple[int, ...]]]] = {}
+    for place in places:
+        positions = tuple(index for index, other in enumerate(members) if other == place)
+        unit = (left.get(place, 0), positions)
+        if any(unit):
+            zones.setdefault(place.zone if place else None, []).append(unit)
+    nowhere = tuple(zones.pop(None, ()))
+    return (nowhere, tuple(sorted(tuple(sorted(units)) for units in zones.values())))
+
+
+def _without(request: Request, lost: _Lost) -> Request:
     absent = [
         replace(bookie, registration=Registration.ABSENT)
         for bookie in request.topology
-        if bookie.id in lost
+        if lost.takes(bookie)
     ]
     return replace(request, topology=request.topology.updated(put=absent))
-
-
-def _shape(request: Request) -> tuple[tuple[int, ...], ...]:
-    """Give what makes two sets of bookies equal to the selector: the sizes of units, by zone."""
-    free = [bookie for bookie in request.topology if bookie.accepts_ensembles]
-    units = Counter(bookie.location for bookie in free)
-    zones: dict[str, list[int]] = {}
-    for unit, count in units.items():
-        zones.setdefault(unit.zone if unit else "", []).append(count)
-    unresolved = tuple(zones.pop("", ()))
-    return (unresolved, *sorted(tuple(sorted(counts)) for counts in zones.values()))
 
 
 def _attempt(
@@ -126,5 +169,5 @@ def _attempt(
     return Outcome(holds=Holds.YES, level=judgement.level, why=why)
 
 
-def _worst(outcomes: Sequence[Outcome]) -> Outcome:
-    return min(outcomes, key=lambda outcome: (outcome.holds, outcome.level or 0))
+def _worst(outcomes: Mapping[object, Outcome]) -> Outcome:
+    return min(outcomes.values(), key=lambda outcome: (outcome.holds, outcome.level or 0))

@@ -26,7 +26,7 @@ _T_co = TypeVar("_T_co", covariant=True)
 ZONE_BOOKIES_MAX: Final = 10_000
 _COUNT: Final = fields.Whole(0, ZONE_BOOKIES_MAX)
 _SHARE: Final = fields.Number(0, 1)
-_SIZE: Final = fields.Size()
+_SIZE: Final = fields.Size(1 << 60)
 _SECTIONS: Final = ("policy", "bookies", "storage", "traffic", "prices")
 
 

@@ -105,7 +105,9 @@ def _example(cluster: Cluster) -> Example:
         choice=choice,
         places=places,
         rows=survivability.of_ensemble(policy.quorums, places),
-        rebuilding=outages.of_ensemble(request, choice.ensemble, chance),
+        rebuilding=outages.of_ensemble(
+            policy.quorums, policy.placement, topology, choice.ensemble, chance
+        ),
         crossings=crossings,
         bill=cost.bill(crossings, traffic, copies, cluster.prices) if traffic else (),
     )
