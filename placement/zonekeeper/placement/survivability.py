@@ -113,25 +113,22 @@ def least_spread(
 
     Under rules that are not strict anything goes, so these are the closest that the bookies allow.
     """
-    zones: dict[ZoneName, list[int]] = {}
-    for place, count in sorted(bookies.items()):
-        zones.setdefault(place.zone, []).append(count)
-    least = max(1, rules.min_zones if rules.strict else 1)
     units = _units(bookies)
+    room = {zone: _room(held, rules) for zone, held in units.items()}
+    least = max(1, rules.min_zones) if rules.strict else 1
     found = set()
-    for distinct in range(least, min(quorums.write, len(zones)) + 1):
-        for fullest in sorted(zones):
-            others = sorted(
-                (zone for zone in zones if zone != fullest), key=lambda z: -sum(zones[z])
-            )
-            counts = _concentrated(quorums.write, [fullest, *others][:distinct], zones, rules)
+    for distinct in range(least, min(quorums.write, len(room)) + 1):
+        for fullest in sorted(room):
+            others = sorted(room.keys() - {fullest}, key=lambda zone: (-room[zone], zone))
+            chosen = [fullest, *others][:distinct]
+            counts = _concentrated(quorums.write, {zone: room[zone] for zone in chosen})
             if counts:
                 found.add(_members(counts, units, rules))
     return frozenset(found)
 
 
 def _units(bookies: Mapping[Location, int]) -> dict[ZoneName, list[tuple[int, Location]]]:
-    """Give each zone's units, the fullest first."""
+    """Give the units of each zone that has bookies, the fullest first."""
     units: dict[ZoneName, list[tuple[int, Location]]] = {}
     for place, count in sorted(bookies.items()):
         if count:
@@ -141,29 +138,20 @@ def _units(bookies: Mapping[Location, int]) -> dict[ZoneName, list[tuple[int, Lo
     }
 
 
-def _concentrated(
-    write: int,
-    chosen: Sequence[ZoneName],
-    zones: Mapping[ZoneName, Sequence[int]],
-    rules: PlacementRules,
-) -> dict[ZoneName, int]:
-    """Spread members over just these zones, most of them in the first; {} if impossible."""
-    room = [_room(zones[zone], rules) for zone in chosen]
-    rest = write - len(chosen)
+def _concentrated(write: int, room: Mapping[ZoneName, int]) -> dict[ZoneName, int]:
+    """Spread members over just these zones, as many as can be in the first; {} if impossible."""
+    rest = write - len(room)
     counts = {}
-    for zone, most in zip(chosen, room, strict=True):
-        if most == 0:
-            return {}
+    for zone, most in room.items():
         more = min(rest, most - 1)
         counts[zone] = 1 + more
         rest -= more
     return {} if rest else counts
 
 
-def _room(units: Sequence[int], rules: PlacementRules) -> int:
+def _room(units: Sequence[tuple[int, Location]], rules: PlacementRules) -> int:
     """Give the most members that one zone may have in a write set."""
-    used = sum(1 for count in units if count)
-    return min(sum(units), 1) if rules.strict and used == 1 else sum(units)
+    return 1 if rules.strict and len(units) == 1 else sum(count for count, _ in units)
 
 
 def _members(
