@@ -20,7 +20,7 @@ from zonekeeper.placement import adherence
 from zonekeeper.placement.candidates import Candidates, Request
 from zonekeeper.placement.chance import Chance
 from zonekeeper.placement.ids import BookieId
-from zonekeeper.placement.search import NOWHERE, STEPS_MAX, Board, Goal, Search
+from zonekeeper.placement.search import STEPS_MAX, Board, Goal, Search
 
 #: Sets of positions that one plan may try: all of them up to twelve positions.
 SETS_MAX: Final = 4095
@@ -110,8 +110,6 @@ class _Planner:
                 board,
                 taken=tuple(None if at in positions else u for at, u in enumerate(board.taken)),
             )
-            if any(unit is not None and board.units[unit].zone == NOWHERE for unit in opened.taken):
-                continue  # A member without a known location never adheres.
             search = Search(opened, self._chance, self._steps_left)
             filling = search.find(goal)
             self._steps_left = search.steps_left
@@ -126,9 +124,8 @@ class _Planner:
         board = self._candidates.board
         units = []
         for number, unit in enumerate(board.units):
-            held = board.taken.count(number) if unit.zone != NOWHERE else 0
-            fresh = 0 if unit.price else unit.fresh
-            units.append(replace(unit, fresh=fresh + held, reserve=0, price=0))
+            fresh = board.taken.count(number) + (0 if unit.price else unit.fresh)
+            units.append(replace(unit, fresh=fresh, reserve=0, price=0))
         anew = Board(write=board.write, units=tuple(units), taken=(None,) * len(board.taken))
         search = Search(anew, self._chance)
         return search.find(goal) is not None or search.cut

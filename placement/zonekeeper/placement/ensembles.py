@@ -179,10 +179,10 @@ def _polished(filling: Filling, goal: Goal, candidates: Candidates, chance: Chan
 def _relaxed(request: Request, candidates: Candidates, search: Search) -> Filling | None:
     """Drop one rule after the other until there is a filling; None if bookies are too few."""
     goals = [
-        Goal(zones=zones, two_domains=False, cost_max=candidates.placed_cost_max)
+        Goal(zones=zones, legal=False, cost_max=candidates.placed_cost_max)
         for zones in range(max(zones_desired(request), zones_required(request)), -1, -1)
     ]
-    goals.append(Goal(zones=0, two_domains=False))
+    goals.append(Goal(zones=0, legal=False))
     return next((found for goal in goals if (found := search.find(goal)) is not None), None)
 
 

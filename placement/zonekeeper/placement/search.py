@@ -72,8 +72,9 @@ class Goal:
 
     #: Every write set spans so many zones.
     zones: int
-    #: Members of a write set that share a zone use at least two of its units.
-    two_domains: bool = True
+    #: Every member stands in a zone, and members of a write set that share one use at least two of
+    #: its units.
+    legal: bool = True
     cost_max: int = UNLIMITED
     clashes_max: int = UNLIMITED
 
@@ -236,7 +237,7 @@ class _Descent:
             used = self._used[number]
             left = unit.fresh + unit.reserve - used
             price = unit.price + (used >= unit.fresh)
-            if not left or price > cost_left:
+            if not left or price > cost_left or (unit.zone == NOWHERE and self._goal.legal):
                 continue
             clashes = self._clashes_at(at, number) if self._unit_mask[number] & near else 0
             if clashes > clashes_left:
@@ -267,7 +268,7 @@ class _Descent:
             missing = need - span.bit_count()
             if missing > 0 and min(gaps, (alive & ~span).bit_count()) < missing:
                 return False
-            if self._goal.two_domains and not self._domains_fit(window, gaps, number):
+            if self._goal.legal and not self._domains_fit(window, gaps, number):
                 return False
         return True
 
@@ -300,12 +301,14 @@ class _Descent:
 
     def _may_succeed(self) -> bool:
         """Look at what is taken, and count supply against need before the first step."""
+        if self._goal.legal and self._zone_mask.get(NOWHERE):
+            return False
         for window, mask in enumerate(self._windows):
             if self._gaps[window]:
                 continue
             if self._spans[window].bit_count() < self._goal.zones:
                 return False
-            if self._goal.two_domains and any(
+            if self._goal.legal and any(
                 self._alone_in_its_zone(self._at[at], mask) for at in _positions(mask)
             ):
                 return False
@@ -338,7 +341,7 @@ class _Descent:
                 or self._units[number].fresh + self._units[number].reserve > 0
             ]
             spread += 0 if zone == NOWHERE else min(left, fresh_tiles)
-            single = self._goal.two_domains and len(units) == 1 and zone != NOWHERE
+            single = self._goal.legal and len(units) == 1 and zone != NOWHERE
             members += min(left, fresh_tiles) if single else left
         return spread >= lacking and members >= len(self._open)
 

@@ -47,7 +47,7 @@ def explain(
             f"whoever joins, they cannot be part of a legal ensemble (positions {stay}); {asked}; "
             f"replace more of them, {_STRICT_OFF}",
         )
-    spread = Goal(zones=goal.zones, two_domains=False, cost_max=candidates.placed_cost_max)
+    spread = Goal(zones=goal.zones, legal=False, cost_max=candidates.placed_cost_max)
     if Search(board, chance).find(spread) is not None:
         return NotEnoughBookies(
             Constraint.UPGRADE_DOMAINS,
@@ -62,8 +62,6 @@ def explain(
 
 def _possible_with_more(board: Board, goal: Goal, chance: Chance) -> bool:
     """Could the members that stay be completed if bookies were no question?"""
-    if any(unit is not None and board.units[unit].zone == NOWHERE for unit in board.taken):
-        return False
     size = len(board.taken)
     zones = {unit.zone for unit in board.units if unit.zone != NOWHERE}
     added = range(len(zones), len(zones) + max(2, goal.zones))
