@@ -5,14 +5,22 @@ closes it, and the stores it opened with it.
 """
 
 import abc
+import asyncio
+import contextlib
+import sqlite3
 import uuid
 from pathlib import Path
 
-from zonekeeper.metadata.store import MetadataStore
+from kazoo.client import KazooClient
+
+from zonekeeper.metadata.store import MetadataStore, SessionId
 from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.metadata.stores.opening import open_store
+from zonekeeper.metadata.stores.sqlite import monotonic_ms
+from zonekeeper.metadata.stores.sqlite_file import File
 from zonekeeper.metadata.stores.timeouts import Timeouts
+from zonekeeper.metadata.stores.zookeeper import ZooKeeperStore
 
 #: Generous, for machines under load: no test waits for a time limit that it does not want to see.
 PATIENT = Timeouts(session_ms=20_000, request_ms=20_000)
@@ -39,6 +47,10 @@ class Place(abc.ABC):
             await store.close()
 
     @abc.abstractmethod
+    async def expire(self, store: MetadataStore) -> None:
+        """End a store's session behind its back."""
+
+    @abc.abstractmethod
     async def _open(self, timeouts: Timeouts) -> MetadataStore: ...
 
 
@@ -50,20 +62,48 @@ class MemoryPlace(Place):
     async def _open(self, timeouts: Timeouts) -> MemoryStore:
         return MemoryStore(self.server, root=self.root, timeouts=timeouts)
 
+    async def expire(self, store: MetadataStore) -> None:
+        assert store.session.id is not None
+        self.server.expire(store.session.id)
+
 
 class SqlitePlace(Place):
     def __init__(self, folder: Path) -> None:
         super().__init__()
-        self.uri = f"sqlite://{folder / 'meta.db'}?root={self.root}"
+        self.path = folder / "meta.db"
+        self.uri = f"sqlite://{self.path}?root={self.root}"
 
     async def _open(self, timeouts: Timeouts) -> MetadataStore:
         return await open_store(self.uri, timeouts)
+
+    async def expire(self, store: MetadataStore) -> None:
+        assert store.session.id is not None
+        await asyncio.to_thread(self._end, store.session.id)
+
+    def _end(self, session: SessionId) -> None:
+        # The boot that the store itself wrote: whoever differs would end every session.
+        with contextlib.closing(sqlite3.connect(self.path)) as connection:
+            (boot,) = connection.execute("SELECT DISTINCT boot FROM session").fetchone()
+        file = File(self.path, name=self.uri, boot=boot, clock_ms=monotonic_ms)
+        file.open(monotonic_ms() + PATIENT.request_ms)
+        file.end_session(session, monotonic_ms() + PATIENT.request_ms)
+        file.close()
 
 
 class ZooKeeperPlace(Place):
     def __init__(self, servers: str) -> None:
         super().__init__()
+        self.servers = servers
         self.uri = f"zk://{servers}{self.root}"
 
     async def _open(self, timeouts: Timeouts) -> MetadataStore:
         return await open_store(self.uri, timeouts)
+
+    async def expire(self, store: MetadataStore) -> None:
+        # Who shows a session's password may close it.
+        assert isinstance(store, ZooKeeperStore)
+        kazoo = store._client._kazoo
+        twin = KazooClient(self.servers, client_id=kazoo.client_id)
+        await asyncio.to_thread(twin.start)
+        await asyncio.to_thread(twin.stop)
+        await asyncio.to_thread(twin.close)

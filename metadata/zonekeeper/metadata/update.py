@@ -120,10 +120,10 @@ class _Loop:
     #: outcome is known, only writes that replace this very state are tried.
     doubted: Versioned | None = None
     doubts: list[bytes | None] = field(default_factory=list)
+    pause_ms: int = _PAUSE_MS
 
     async def run(self) -> Standing | None:
         """Go round until the node stands where it should."""
-        pause_ms = _PAUSE_MS
         sync = False
         for _ in range(ATTEMPTS_MAX):
             try:
@@ -140,8 +140,7 @@ class _Loop:
             except errors.StoreUnavailableError as error:
                 if error.maybe_applied:
                     raise  # an outcome that reading cannot tell
-                await asyncio.sleep(pause_ms / 1000)
-                pause_ms = min(2 * pause_ms, _PAUSE_MS_MAX)
+                await self._pause()
         raise self.unavailable(f"not done in {ATTEMPTS_MAX} attempts")
 
     def unavailable(self, problem: str) -> errors.StoreUnavailableError:
@@ -149,6 +148,11 @@ class _Loop:
         return errors.StoreUnavailableError(
             problem, store=self.store.name, path=self.path, maybe_applied=bool(self.doubts)
         )
+
+    async def _pause(self) -> None:
+        """Leave a store that gave no answer alone for a while, longer each time."""
+        await asyncio.sleep(self.pause_ms / 1000)
+        self.pause_ms = min(2 * self.pause_ms, _PAUSE_MS_MAX)
 
     def _write(
         self, state: Versioned | None, decision: Decision
@@ -178,6 +182,7 @@ class _Loop:
             if error.maybe_applied:
                 if not error.retryable:
                     raise
+                await self._pause()
                 return False
             self.doubts.pop()
             if isinstance(error, errors.VersionConflictError | errors.NodeExistsError):

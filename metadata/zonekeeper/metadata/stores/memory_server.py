@@ -52,7 +52,7 @@ class _Session:
 class MemoryServer:
     """The service. To be used on one loop."""
 
-    def __init__(self, name: str = "memory:") -> None:
+    def __init__(self, name: str = "memory") -> None:
         self.name = name
         self.last_change_id = 0
         self._nodes: dict[str, tree.Node] = {"/": tree.TOP}
