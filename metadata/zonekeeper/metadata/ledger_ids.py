@@ -4,8 +4,7 @@
     idgen-long/HOB-<high>/ID-<low>    id = high << 32 | low, as soon as ``idgen-long`` is there
 
 The store numbers the children of a node, and the number is the id; the child itself is ephemeral
-and removed again. An id is never given twice. An error with ``maybe_applied`` has used up an id
-that nobody got: it is safe to ask again.
+and removed again. An id is never given twice; one whose answer was lost is left out.
 
 The long form begins when the short one is used up, and after a restore: the import makes a high
 part (``HOB``: high-order bits) that no ledger has, so that ledgers younger than the export, which
@@ -25,6 +24,7 @@ from zonekeeper.placement.ids import LedgerId
 
 HIGH_MAX: Final = (1 << 31) - 1
 _FIRST_HIGH: Final = 1
+_ATTEMPTS_MAX: Final = 5
 
 _HIGH_DIRECTORY: Final = re.compile(r"HOB-([0-9]{10})")
 _NUMBERED: Final = re.compile(r"ID-(-?[0-9]{1,10})")
@@ -68,12 +68,22 @@ async def allocate(cluster: Cluster) -> LedgerId:
 
 async def _next(cluster: Cluster, directory: str) -> int | None:
     """Take the next number of a directory; None: it has no more."""
-    path = await cluster.store.create(
-        f"{directory}/ID-", ephemeral=True, sequential=True, make_parents=True
-    )
+    path = await _numbered(cluster, directory)
     found = _NUMBERED.fullmatch(name_of(path))
     assert found is not None, f"{path} is not what a sequential node is called"
     with contextlib.suppress(StoreError):  # it is ephemeral, and only its number counts
         await cluster.store.delete(path, version=None)
     number = int(found[1])
     return number if 0 <= number < SHORT_ID_END else None
+
+
+async def _numbered(cluster: Cluster, directory: str) -> str:
+    for attempts_left in reversed(range(_ATTEMPTS_MAX)):
+        try:
+            return await cluster.store.create(
+                f"{directory}/ID-", ephemeral=True, sequential=True, make_parents=True
+            )
+        except StoreError as error:
+            if not error.maybe_applied or attempts_left == 0:
+                raise
+    raise AssertionError("the last attempt returns or raises")

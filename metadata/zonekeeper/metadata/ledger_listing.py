@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from zonekeeper.metadata import ledger_paths, ledgers
 from zonekeeper.metadata.cluster import Cluster
-from zonekeeper.metadata.ledger_paths import LEDGER_ID_MAX, LONG_LEVELS, SHORT_LEVELS
+from zonekeeper.metadata.ledger_paths import LEDGER_ID_MAX, LONG_LEVELS, SHORT_ID_END, SHORT_LEVELS
 from zonekeeper.metadata.ledgers import StoredLedger
 from zonekeeper.metadata.malformed import UnreadableError
 from zonekeeper.placement.ids import LedgerId
@@ -23,6 +23,10 @@ READS_IN_FLIGHT_MAX: Final = 64
 
 _FIRST: Final = LedgerId(0)
 _LAST: Final = LedgerId(LEDGER_ID_MAX)
+_TREES: Final = (
+    (SHORT_LEVELS, _FIRST, LedgerId(SHORT_ID_END - 1)),
+    (LONG_LEVELS, LedgerId(SHORT_ID_END), _LAST),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +47,10 @@ async def ids(
 
     The two trees follow each other: every id of the long form is above every short one.
     """
-    for levels in (SHORT_LEVELS, LONG_LEVELS):
-        async for path in _walk(cluster, levels, first, last):
+    for levels, low, high in _TREES:
+        if first > high or last < low:
+            continue
+        async for path in _walk(cluster, levels, max(first, low), min(last, high)):
             ledger_id = ledger_paths.parse(path)
             if ledger_id is not None and first <= ledger_id <= last:
                 yield ledger_id
@@ -71,9 +77,6 @@ async def _walk(
     """Walk one tree, passing by the directories that hold nothing of the range."""
     digits = sum(levels)
     low, high = f"{first:0{digits}d}", f"{last:0{digits}d}"
-    if len(low) > digits:
-        return
-    high = high if len(high) == digits else "9" * digits
     todo = [("", "")]  # directories still to be read, the first one last: digits so far, path
     while todo:
         prefix, directory = todo.pop()

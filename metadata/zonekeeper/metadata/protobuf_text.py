@@ -22,7 +22,7 @@ from zonekeeper.metadata.protobuf import INT64_MAX, Schema, Spec, bytes_field, n
 _TOKEN: Final = re.compile(
     r"""(?:[ \t\r\n]++|\#[^\n]*+)*+
     (?:(?P<name>[A-Za-z_][A-Za-z0-9_]*+)
-      |(?P<number>-?[0-9]{1,19}+(?![0-9A-Za-z_.]))
+      |(?P<number>-?(?:0|[1-9][0-9]{0,18}+)(?![0-9A-Za-z_.]))
       |(?P<string>"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+')
       |(?P<mark>[:{}])
       |(?P<end>\Z))""",
