@@ -66,7 +66,7 @@ class Network:
         #: Each with the number of its boot: what was sent to one boot never reaches another.
         self._hosts: dict[BookieId, tuple[int, Host]] = {}
         self._boots = count(1)
-        #: Who is cut off from whom, and since when; what waits for the cut to heal.
+        #: Who is cut off from whom, each cut a thing of its own; and what waits for it to heal.
         self._cuts: dict[tuple[str, str], object] = {}
         self._held: dict[tuple[str, str], list[Callable[[], None]]] = {}
         #: What is under way, by client and bookie. Dicts: sets have no order of their own.
@@ -100,9 +100,7 @@ class Network:
     def cut(self, source: str, target: str) -> None:
         """Let nothing more arrive in one direction."""
         cut = self._cuts[source, target] = object()
-        self._loop.call_later(
-            self.weather.keep_alive_ms / 1_000, self._give_up, source, target, cut
-        )
+        self._keep_alive(source, target, cut)
 
     def heal(self, source: str, target: str) -> None:
         """Let everything arrive again; what was held back comes now, in order."""
@@ -151,6 +149,10 @@ class Network:
         else:
             arrive()
 
+    def _keep_alive(self, source: str, target: str, cut: object) -> None:
+        delay_s = self.weather.keep_alive_ms / 1_000
+        self._loop.call_later(delay_s, self._give_up, source, target, cut)
+
     def _give_up(self, source: str, target: str, cut: object) -> None:
         if self._cuts.get((source, target)) is not cut:
             return
@@ -158,6 +160,7 @@ class Network:
             if (client, bookie) in ((source, target), (target, source)):
                 self._snap(client, bookie, errors.ConnectionLost("keep-alive had no answer"))
         self._held.pop((source, target), None)
+        self._keep_alive(source, target, cut)  # for what is tried while it lasts
 
     def _snap(self, client: str, bookie_id: BookieId, error: errors.ProtocolError) -> None:
         for live in list(self._live.get((client, bookie_id), ())):
@@ -183,6 +186,8 @@ class _Way(Generic[ItemT]):
         self._source = source
         self._target = target
         self._last_arrival = 0.0
+        #: What is on its way. Each arrival takes the oldest: timers of one moment have no order.
+        self._on_its_way: deque[Callable[[], None]] = deque()
         self._under_way = 0
         self._arrived: deque[ItemT] = deque()
         self._ended = False
@@ -195,7 +200,7 @@ class _Way(Generic[ItemT]):
         if self._ended:
             raise self._error or errors.ConnectionLost("the stream has ended")
         if self._network.chances(self._network.weather.disconnect):
-            self._line.snap(errors.ConnectionLost("the connection was reset"))
+            self._network.disconnect(self._line.client, self._line.bookie_id)
             return
         self._under_way += 1
         self._pass_on(lambda: self._arrive(item))
@@ -221,8 +226,12 @@ class _Way(Generic[ItemT]):
         self._end(error)
 
     def _pass_on(self, arrive: Callable[[], None]) -> None:
+        self._on_its_way.append(arrive)
         self._last_arrival = max(self._last_arrival, self._network.arrival())
-        self._network.pass_on(self._source, self._target, self._last_arrival, arrive)
+        self._network.pass_on(self._source, self._target, self._last_arrival, self._next_arrives)
+
+    def _next_arrives(self) -> None:
+        self._on_its_way.popleft()()
 
     def _arrive(self, item: ItemT) -> None:
         if not self._ended:
