@@ -131,6 +131,13 @@ def test_what_spills_and_what_is_hedged_crosses_too() -> None:
     assert lines[Flow.READ].money is None
 
 
+def test_what_had_no_near_copy_does_not_cross_twice_when_it_spills() -> None:
+    traffic = Traffic(read_bytes=300, spilled=Fraction(1, 2))
+    lines = {line.flow: line for line in cost.bill(of(2, ensemble=6), traffic, Fraction(1), None)}
+
+    assert lines[Flow.READ].crossing_bytes == 150 + 50
+
+
 def test_an_unresolved_member_counts_as_elsewhere() -> None:
     quorums = Quorums(ensemble=3, write=3, ack=2)
 

@@ -168,6 +168,19 @@ def test_the_worst_of_the_losses_tried_is_the_worst_of_all(quorums: Quorums, siz
         assert found.changed.level == min(changed, key=lambda level: level or 0)
 
 
+def test_of_the_bookies_in_a_place_one_that_could_join_is_lost() -> None:
+    asked = request(THREE_TWO, 2)
+    topology = asked.topology.updated(remove=[BookieId("c-1")])
+    draining = Bookie(
+        id=BookieId("c-9"), location=topology.location(BookieId("c-0")), draining=True
+    )
+    asked = replace(asked, topology=topology.updated(put=[draining]))
+
+    found = {one.loss: one for one in judged(asked, list(map(BookieId, ("a-0", "b-0", "a-1"))))}
+
+    assert found[Loss.BOOKIE].new.level is Level.SOFT
+
+
 def test_an_unresolved_bookie_is_lost_with_every_zone() -> None:
     asked = request(THREE_TWO, 1, domains=2, strict=False)
     drifter = Bookie(id=BookieId("drifter"), location=None)

@@ -128,6 +128,13 @@ def test_manual_resume_is_the_default_where_the_scope_is_the_cluster() -> None:
         ),
         (
             "zoneWatch",
+            "lowMark",
+            0,
+            "policy.zoneWatch.lowMark: 0: must be a number, above 0 and at most 1; "
+            "write for example 1",
+        ),
+        (
+            "zoneWatch",
             "minLost",
             2.0,
             "policy.zoneWatch.minLost: 2.0: must be a whole number from 1 to 1000000; "

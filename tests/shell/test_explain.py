@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from zonekeeper.placement import policy_data
+from zonekeeper.shell import cluster_file, yaml_files
 from zonekeeper.shell.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -57,6 +59,15 @@ def test_the_example_survives_a_zone_and_a_bookie_more() -> None:
         "- acks, a zone and a bookie: with zone a and a bookie of zone c lost, 3 of 6 are left, "
         "4 are needed" in words(found.stdout)
     )
+
+
+def test_shares_and_prices_are_taken_as_they_are_written() -> None:
+    cluster = cluster_file.read(yaml_files.load(EXAMPLE))
+
+    assert cluster.prices
+    assert cluster.prices.per_gb == Fraction(1, 50)
+    assert cluster.storage
+    assert cluster.storage.min_free == Fraction(1, 10)
 
 
 def test_the_bill_names_its_price_its_day_and_its_source() -> None:
