@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 
-class Outcome(enum.Enum):
+class Outcome(enum.StrEnum):
     """What the caller was told."""
 
     YES = "yes"

@@ -29,6 +29,9 @@ PATIENT = Timeouts(session_ms=20_000, request_ms=20_000)
 class Place(abc.ABC):
     """Where any number of clients find the same tree."""
 
+    #: What other processes open; a place in memory has no such thing.
+    uri: str
+
     def __init__(self) -> None:
         self.root = f"/{uuid.uuid4().hex}"
         self._opened: list[MetadataStore] = []

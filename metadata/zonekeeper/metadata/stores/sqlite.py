@@ -10,7 +10,8 @@ do there, and how leases work; this module brings it to the event loop.
 - Reads see the last commit, always: ``sync`` has nothing to do here.
 - Changes of other processes are noticed by asking SQLite every ``POLL_EVERY_MS`` whether anybody
   committed, while there are watches: that is the bound of a watch's delay. What this object wrote
-  itself it looks at once.
+  itself it looks at once. It looks for leases that ran out as well, so that a dead session's nodes
+  go while anybody watches, and not only when somebody writes.
 
 A store object does not survive a fork: open it in the process that uses it.
 """
@@ -108,7 +109,8 @@ class SqliteStore(MetadataStore):
         self._leased = asyncio.Event()
         self._feed = SessionFeed(self.name, Session(id=None, connected=False))
         self._timer: asyncio.TimerHandle | None = None
-        self._poller = _Poller(self._loop, self._look)
+        self._renewing = False
+        self._poller = _Poller(self._loop, self._look, self._beat)
 
     async def start(self) -> None:
         """Open the file and begin a session."""
@@ -205,9 +207,8 @@ class SqliteStore(MetadataStore):
 
         def look() -> _Sight:
             version = self._read.data_version()
-            if version == known_version:
-                return _Sight(version=version, stamps={})
-            return _Sight(version=version, stamps=self._read.stamps(paths))
+            stamps = {} if version == known_version else self._read.stamps(paths)
+            return _Sight(version=version, stamps=stamps, overdue=self._read.anybody_overdue())
 
         return self._loop.run_in_executor(self._reader, look)
 
@@ -261,13 +262,15 @@ class SqliteStore(MetadataStore):
         self._loop.run_in_executor(self._writer, begin).add_done_callback(begun)
 
     def _beat(self) -> None:
-        """Renew the lease, and so on for ever."""
+        """Renew the lease, and end those that ran out; and so on for ever."""
         lease = self._lease
-        if lease is None:
+        if lease is None or self._renewing:
             return
+        self._renewing = True
         renew = partial(self._written.renew, lease, self._deadline_ms())
 
         def renewed(done: "asyncio.Future[None]") -> None:
+            self._renewing = False
             if lease is not self._lease or self._closed:
                 return
             error = _failed(done, self._closed)
@@ -318,6 +321,7 @@ class _Sight:
 
     version: int
     stamps: Mapping[str, Stamp | None]
+    overdue: bool
 
 
 class _Poller:
@@ -331,9 +335,11 @@ class _Poller:
         self,
         loop: asyncio.AbstractEventLoop,
         look: Callable[[int | None, Sequence[str]], "asyncio.Future[_Sight]"],
+        end_overdue: Callable[[], None],
     ) -> None:
         self._loop = loop
         self._look = look
+        self._end_overdue = end_overdue
         self._notices = Notices()
         self._stamps: dict[Key, Stamp | None] = {}
         self._version: int | None = None
@@ -391,6 +397,8 @@ class _Poller:
         if _failed(done, self._closed) is None:
             sight = done.result()
             self._version = sight.version
+            if sight.overdue:
+                self._end_overdue()
             for key, stamp in tuple(self._stamps.items()):
                 seen = sight.stamps.get(key[1], stamp)
                 if _part(key, seen) != _part(key, stamp):

@@ -78,9 +78,20 @@ _SCHEMA: Final = (
     f"PRAGMA user_version = {_FORMAT}",
 )
 
-_NODE_COLUMNS: Final = (
-    "value, version, created_id, modified_id, owner, child_count, children_made, children_id"
-)
+_READ_NODE: Final = """
+    SELECT value, version, created_id, modified_id, owner, child_count, children_made, children_id
+    FROM node WHERE path = ?
+"""
+
+_WRITE_NODE: Final = """
+    INSERT OR REPLACE INTO node (
+        path, parent,
+        value, version, created_id, modified_id, owner, child_count, children_made, children_id
+    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+#: Sessions whose lease ran out, or whose machine was booted since.
+_OVERDUE: Final = "SELECT id FROM session WHERE boot != ? OR deadline_ms <= ? ORDER BY id"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,6 +212,11 @@ class File:
         with self._translated():
             return self._number("PRAGMA data_version")
 
+    def anybody_overdue(self) -> bool:
+        """Is there a session that the next writer will end?"""
+        with self._translated():
+            return bool(self._overdue())
+
     # ── writing ──
 
     def begin_session(self, lease: Lease, deadline_ms: int) -> None:
@@ -255,8 +271,7 @@ class File:
 
     def _save(self, path: str, node: tree.Node) -> None:
         self._run(
-            f"INSERT OR REPLACE INTO node (path, parent, {_NODE_COLUMNS})"  # noqa: S608 - constant
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            _WRITE_NODE,
             path,
             "" if path == "/" else parent_of(path),
             node.value,
@@ -270,8 +285,7 @@ class File:
         )
 
     def _node(self, path: str) -> tree.Node | None:
-        query = f"SELECT {_NODE_COLUMNS} FROM node WHERE path = ?"  # noqa: S608 - constant
-        row = self._run(query, path).fetchone()
+        row = self._run(_READ_NODE, path).fetchone()
         if row is None:
             return None
         value, version, created_id, modified_id, owner, *counts = row
@@ -291,13 +305,12 @@ class File:
 
     def _end_overdue(self) -> None:
         """End every session whose lease ran out or whose machine was booted since."""
-        overdue = self._run(
-            "SELECT id FROM session WHERE boot != ? OR deadline_ms <= ? ORDER BY id",
-            self._boot,
-            self._clock_ms(),
-        ).fetchall()
-        for (session,) in overdue:
+        for session in self._overdue():
             self._end(session)
+
+    def _overdue(self) -> list[SessionId]:
+        rows = self._run(_OVERDUE, self._boot, self._clock_ms()).fetchall()
+        return [SessionId(number) for (number,) in rows]
 
     def _end(self, session: SessionId) -> None:
         owned = self._run("SELECT path FROM node WHERE owner = ? ORDER BY path", session).fetchall()
