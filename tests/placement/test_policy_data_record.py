@@ -90,6 +90,16 @@ flags = st.booleans()
 label = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,8}[a-z0-9])?", fullmatch=True)
 
 
+reads = st.builds(
+    ReadRules,
+    pending_limit=st.integers(0, 10**6),
+    failure_memory_ms=ms,
+    hedge_after_ms=minutes,
+    hedge_remote_at=st.integers(0, 32),
+    demote_read_only=flags,
+)
+
+
 @st.composite
 def policies(draw: st.DrawFn) -> Policy:
     zones = draw(st.lists(label, min_size=1, max_size=16, unique=True))
@@ -119,16 +129,7 @@ def policies(draw: st.DrawFn) -> Policy:
             weight_cap=draw(st.floats(0, 1_000)),
             quarantine_ms=draw(ms),
         ),
-        reads=draw(
-            st.builds(
-                ReadRules,
-                pending_limit=st.integers(0, 10**6),
-                failure_memory_ms=ms,
-                hedge_after_ms=minutes,
-                hedge_remote_at=st.integers(0, 32),
-                demote_read_only=flags,
-            )
-        ),
+        reads=draw(reads),
         zone_watch=ZoneWatchRules(
             low_mark=low,
             high_mark=high,
