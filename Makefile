@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 WORKERS ?= auto
 
-.PHONY: help install demo test test-long check format lint types layers proto lock bench clean
+.PHONY: help install demo test test-long interop check format lint types layers proto lock bench clean
 
 help: ## say what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ test-long: check ## `test` with the full sweeps; hours, not minutes
 	$(BIN)/pytest -n $(WORKERS) -m "(contracts or fuzz or processes or crash or simulation or long) and not (cluster or spark or demo)"
 	$(BIN)/pytest -m "spark or demo"
 	$(BIN)/pytest -m cluster
+
+interop: $(INSTALLED) ## Apache BookKeeper reads what we write, and the other way round (needs Maven and Java)
+	$(BIN)/pytest -m interop tests/interop
 
 check: lint types layers ## the fast part, under five minutes: format, ruff, mypy, layers, unit tests
 	$(BIN)/pytest -n $(WORKERS) -m "not ($(SLOW))"
