@@ -574,6 +574,25 @@ def test_closing_a_link_fails_everything_outstanding(run: Run) -> None:
     run(scenario)
 
 
+def test_a_bookie_forgets_a_stream_whose_client_has_gone(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        world.bookie.held = True
+        link = world.link()
+        writer, lane, _ = await opened(link, 7)
+        lane.append(writer.frame(b"x"))
+        await world.bookie.has_taken_in()
+        await link.close()
+        await world.host.stream_ended.wait()
+        assert world.host._append_streams == {}
+        world.bookie.release()  # answers to nobody are harmless
+        _, _, outcomes = again = await opened(world.link(), 7)
+        again[1].append(Writer(7).frame(b"x"))
+        await outcomes.all_of(1)
+        assert outcomes.acked_order == [0]
+
+    run(scenario)
+
+
 @pytest.mark.parametrize(
     ("message", "kind"),
     [

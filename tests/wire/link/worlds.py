@@ -18,12 +18,27 @@ from zonekeeper.placement.quorums import Quorums
 from zonekeeper.wire import digests, entries, errors, frames, grpc_link, grpc_server, service, twin
 from zonekeeper.wire.frames import Flags, Frame
 from zonekeeper.wire.links import AppendLane, BookieLink, LinkSettings
+from zonekeeper.wire.pipes import Pipe
 from zonekeeper.wire.serving import Host, HostLimits
 from zonekeeper.wire.stream_link import StreamLink
 
 BOOKIE: Final = BookieId("rack-a-0")
 PASSWORD: Final = b"passwd"
 KEY: Final = digests.master_key(PASSWORD)
+
+
+class WatchedHost(Host):
+    """A host that says when an Append stream has ended."""
+
+    def __init__(self, bookie: ReferenceBookie, limits: HostLimits) -> None:
+        super().__init__(bookie, limits)
+        self.stream_ended = asyncio.Event()
+
+    async def serve_appends(self, pipe: Pipe) -> None:
+        try:
+            await super().serve_appends(pipe)
+        finally:
+            self.stream_ended.set()
 
 
 class World(ABC):
@@ -34,6 +49,7 @@ class World(ABC):
         self.disk = Disk()
         self.limits = HostLimits()
         self.bookie = ReferenceBookie(BOOKIE, self.disk)
+        self.host = WatchedHost(self.bookie, self.limits)
         self.links: list[StreamLink] = []
 
     @abstractmethod
@@ -72,8 +88,10 @@ class GrpcWorld(World):
         self._port = 0
 
     async def start(self) -> None:
-        host = Host(self.bookie, self.limits)
-        self._server = grpc_server.GrpcServer(host, f"127.0.0.1:{self._port}", credentials=None)
+        self.host = WatchedHost(self.bookie, self.limits)
+        self._server = grpc_server.GrpcServer(
+            self.host, f"127.0.0.1:{self._port}", credentials=None
+        )
         self._port = self._server.port
         await self._server.start()
 
@@ -114,7 +132,8 @@ class TwinWorld(World):
         )
 
     async def start(self) -> None:
-        self.network.put_up(BOOKIE, Host(self.bookie, self.limits))
+        self.host = WatchedHost(self.bookie, self.limits)
+        self.network.put_up(BOOKIE, self.host)
 
     async def crash(self) -> None:
         self.network.take_down(BOOKIE)

@@ -16,7 +16,6 @@ is bookkeeping alone: limits on what is pending are the caller's, who can say no
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 #: Fewer leave the network idle between messages, more make them smaller.
@@ -24,12 +23,6 @@ IN_FLIGHT_MAX: Final = 3
 
 FlowT = TypeVar("FlowT", bound=Hashable)
 ItemT = TypeVar("ItemT")
-
-
-@dataclass(frozen=True, slots=True)
-class _Pending(Generic[ItemT]):
-    item: ItemT
-    size_bytes: int
 
 
 class Coalescer(Generic[FlowT, ItemT]):
@@ -47,9 +40,9 @@ class Coalescer(Generic[FlowT, ItemT]):
         self._items_max = items_max
         self._in_flight_max = in_flight_max
         self._in_flight = 0
-        #: Only flows with something pending; the first one has the next turn. Ordered by links:
-        #: finding the first key of a plain dict slows down with each that was removed before it.
-        self._flows: OrderedDict[FlowT, deque[_Pending[ItemT]]] = OrderedDict()
+        #: Items with their sizes, of the flows that have any; the first flow has the next turn.
+        #: Ordered by links: finding a plain dict's first key slows down with each one removed.
+        self._flows: OrderedDict[FlowT, deque[tuple[ItemT, int]]] = OrderedDict()
 
     @property
     def in_flight(self) -> int:
@@ -58,12 +51,10 @@ class Coalescer(Generic[FlowT, ItemT]):
 
     def put(self, flow: FlowT, item: ItemT, size_bytes: int) -> None:
         """Add an item at the end of its flow."""
-        pending = _Pending(item, size_bytes)
         queue = self._flows.get(flow)
         if queue is None:
-            self._flows[flow] = deque((pending,))
-        else:
-            queue.append(pending)
+            queue = self._flows[flow] = deque()
+        queue.append((item, size_bytes))
 
     def take(self) -> list[ItemT]:
         """Give the next message's items; empty if it may not leave yet, or nothing is pending.
@@ -77,11 +68,12 @@ class Coalescer(Generic[FlowT, ItemT]):
         while self._flows and len(batch) < self._items_max:
             flow = next(iter(self._flows))
             queue = self._flows[flow]
-            if batch and queue[0].size_bytes > room:
+            item, size_bytes = queue[0]
+            if batch and size_bytes > room:
                 break  # its turn stays: it opens the next message
-            pending = queue.popleft()
-            room -= pending.size_bytes
-            batch.append(pending.item)
+            queue.popleft()
+            room -= size_bytes
+            batch.append(item)
             if queue:
                 self._flows.move_to_end(flow)
             else:
@@ -96,14 +88,14 @@ class Coalescer(Generic[FlowT, ItemT]):
 
     def drop(self, flow: FlowT) -> list[ItemT]:
         """Take everything that is pending in a flow out, in order: it will not be sent."""
-        return [pending.item for pending in self._flows.pop(flow, ())]
+        return [item for item, _ in self._flows.pop(flow, ())]
 
     def drop_while(self, doomed: Callable[[ItemT], bool]) -> list[ItemT]:
         """Take the oldest pending items of each flow out, up to its first that is not doomed."""
         dropped: list[ItemT] = []
         for flow, queue in list(self._flows.items()):
-            while queue and doomed(queue[0].item):
-                dropped.append(queue.popleft().item)
+            while queue and doomed(queue[0][0]):
+                dropped.append(queue.popleft()[0])
             if not queue:
                 del self._flows[flow]
         return dropped

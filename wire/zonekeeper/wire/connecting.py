@@ -59,6 +59,9 @@ class Connecting(Generic[StreamT]):
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
+        if self._attempt is not None:  # cancelled before it ran at all
+            self._attempt.set_result(errors.ConnectionLost("the link was closed"))
+            self._attempt = None
 
     def _start(self) -> None:
         if (wait_s := self._back_off.remaining_s(self._loop.time())) > 0:

@@ -5,6 +5,7 @@ failures become the error that assumes no more than is known. ``_BY_STATUS`` is 
 that is decided.
 """
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -96,7 +97,7 @@ def translated(
 ) -> errors.ProtocolError:
     """Give the error that a call ended with."""
     for key, number in found:
-        if key == ERROR_TRAILER and str(number).isdecimal():
+        if key == ERROR_TRAILER and re.fullmatch("[0-9]{1,10}", str(number)):
             return errors.from_number(int(number), words or "")
     kind = _BY_STATUS.get(status, errors.ConnectionLost)
     return kind(f"{status.name}: {words or 'no details'}")

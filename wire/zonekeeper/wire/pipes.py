@@ -5,7 +5,7 @@ Every failure is an error of ``wire.errors``; no foreign exception passes.
 
 import asyncio
 import enum
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Protocol
 
 from zonekeeper.wire import errors
@@ -42,14 +42,14 @@ class _OneEndedError(Exception):
     """Cancels the siblings in a task group."""
 
 
-async def until_one_ends(*ways: Coroutine[None, None, None]) -> None:
+async def until_one_ends(*ways: Callable[[], Coroutine[None, None, None]]) -> None:
     """Run all until one returns or fails, and cancel the others; raise what a wire error was.
 
     Anything else that is raised is a bug, and goes on as the task group's.
     """
 
-    async def run(way: Coroutine[None, None, None]) -> None:
-        await way
+    async def run(way: Callable[[], Coroutine[None, None, None]]) -> None:
+        await way()
         raise _OneEndedError
 
     failures: list[errors.WireError] = []

@@ -22,6 +22,7 @@ import dataclasses
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count, islice
 from typing import Final
 
@@ -32,6 +33,7 @@ from zonekeeper.wire.pipes import Pipe, until_one_ends
 #: No answer brings more bytes than about this, whatever is asked for.
 REPLY_BYTES_MAX: Final = 4 << 20
 RANGES_MAX: Final = 100_000
+QUIET_MS_MIN: Final = 50
 
 #: A peer that does not take its answers is not heard any further.
 ANSWERS_MAX: Final = 65_536
@@ -67,7 +69,7 @@ class Host:
         self._append_streams[number] = stream
         try:
             await pipe.send(self._hello(number))
-            await until_one_ends(stream.take_in(pipe), stream.answer(pipe))
+            await until_one_ends(partial(stream.take_in, pipe), partial(stream.answer, pipe))
         finally:
             del self._append_streams[number]
             stream.end()
@@ -76,7 +78,7 @@ class Host:
         """Serve a Read stream to its end; raises what ended it."""
         await pipe.send(self._hello(next(self._stream_numbers)))
         stream = _ReadStream(self.bookie, self._limits)
-        await until_one_ends(stream.take_in(pipe), stream.answer(pipe))
+        await until_one_ends(partial(stream.take_in, pipe), partial(stream.answer, pipe))
 
     async def open_fragment(self, stream_number: int, opening: service.FragmentOpening) -> None:
         """Open a fragment on an Append stream."""
@@ -96,9 +98,14 @@ class Host:
         return await self.bookie.list_entries(dataclasses.replace(request, ranges_max=bounded))
 
     def tail(self, request: service.TailRequest) -> AsyncGenerator[service.TailUpdate, None]:
-        """Follow a ledger, in updates not too large for a message."""
-        bounded = min(request.bytes_max, REPLY_BYTES_MAX)
-        return self.bookie.tail(dataclasses.replace(request, bytes_max=bounded))
+        """Follow a ledger, in updates that are not too large, and not too many."""
+        return self.bookie.tail(
+            dataclasses.replace(
+                request,
+                bytes_max=min(request.bytes_max, REPLY_BYTES_MAX),
+                quiet_ms=max(request.quiet_ms, QUIET_MS_MIN),
+            )
+        )
 
     def _hello(self, number: int) -> bytes:
         return carriers.build([carriers.Hello(stream=number, boot_epoch=self.bookie.boot_epoch)])

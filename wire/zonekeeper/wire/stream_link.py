@@ -11,6 +11,7 @@ ends, the link must be closed.
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from contextlib import aclosing
+from functools import partial
 from typing import Protocol
 
 from zonekeeper.placement.chance import Chance
@@ -176,7 +177,7 @@ class StreamLink:
                 on_pending=pending.set,
             )
             ready(lanes)
-            await _serve(pipe, lanes, pending, self._expire(lanes))
+            await _serve(pipe, lanes, pending, partial(self._expire, lanes))
         finally:
             pipe.cancel()
 
@@ -212,12 +213,17 @@ class StreamLink:
 
 
 async def _serve(
-    pipe: Pipe, half: _Half, pending: asyncio.Event, *others: Coroutine[None, None, None]
+    pipe: Pipe,
+    half: _Half,
+    pending: asyncio.Event,
+    *others: Callable[[], Coroutine[None, None, None]],
 ) -> None:
     """Send and receive until either fails; then everything in this half has its outcome."""
     error: errors.ProtocolError = errors.ConnectionLost("the link was closed")
     try:
-        await until_one_ends(_send(pipe, half, pending), _hear(pipe, half), *others)
+        await until_one_ends(
+            partial(_send, pipe, half, pending), partial(_hear, pipe, half), *others
+        )
     except errors.ProtocolError as failure:
         error = failure
         raise
