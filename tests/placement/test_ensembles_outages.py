@@ -108,6 +108,16 @@ def test_with_three_upgrade_domains_a_lost_zone_is_always_replaced_softly(
         assert zone not in clusters.zones_of(lost, choice.ensemble)
 
 
+@pytest.mark.parametrize(("zones", "each"), [("abc", 2), ("ab", 3)])
+def test_copies_of_an_entry_are_shared_out_evenly_among_the_zones(zones: str, each: int) -> None:
+    # So that a lost zone takes as few copies of an entry as can be.
+    topology = clusters.even(zones, domains=3, each=4)
+    for seed in SEEDS:
+        choice = ensembles.choose(clusters.request(topology, (6, 6)), random.Random(seed))
+        members = clusters.zones_of(topology, choice.ensemble)
+        assert {members.count(zone) for zone in zones} == {each}
+
+
 def test_requiring_as_many_zones_as_there_are_stops_at_the_first_loss() -> None:
     lost = clusters.without_zone(clusters.even("abc", 3, 4), "c")
     asked = clusters.request(lost, (4, 4), clusters.rules(minimum=3, desired=3))

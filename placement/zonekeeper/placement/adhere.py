@@ -76,11 +76,10 @@ def _levels_above(
     quorums, rules = request.quorums, request.rules
     if quorums.ensemble % quorums.write or quorums.write <= rules.min_zones:
         return  # No choice of bookies mends this.
-    desired = max(rules.min_zones, min(quorums.write, rules.desired_zones))
     if level < adherence.Level.STRICT:
-        yield adherence.Level.STRICT, desired
-    if level < adherence.Level.SOFT and rules.min_zones < desired:
-        yield adherence.Level.SOFT, rules.min_zones
+        yield adherence.Level.STRICT, request.zones_desired
+    if level < adherence.Level.SOFT and request.zones_required < request.zones_desired:
+        yield adherence.Level.SOFT, request.zones_required
 
 
 class _Planner:
@@ -112,7 +111,7 @@ class _Planner:
             )
             search = Search(opened, self._chance, self._steps_left)
             filling = search.find(goal)
-            self._steps_left = search.steps_left
+            self._steps_left -= search.steps
             self.cut = self.cut or search.cut
             if filling is not None:
                 kept = [None if at in positions else b for at, b in enumerate(self._ensemble)]

@@ -46,6 +46,16 @@ class Request:
     rules: PlacementRules
     avoid: Avoid = field(default_factory=Avoid)
 
+    @property
+    def zones_required(self) -> int:
+        """The zones that every write set spans, or the ensemble fails."""
+        return min(self.quorums.write, self.rules.min_zones)
+
+    @property
+    def zones_desired(self) -> int:
+        """The zones that every write set spans in a strict ensemble."""
+        return max(self.zones_required, min(self.quorums.write, self.rules.desired_zones))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
@@ -81,7 +91,12 @@ class Candidates:
         self._barred_from_fresh = self._barred.union(*self._reserve.values())
 
         homes = {request.topology.location(bookie) for bookie in stays}
-        located = sorted({*request.topology.pools, *(home for home in homes if home is not None)})
+        located = list(request.topology.pools)
+        strangers = [
+            home for home in homes if home is not None and home not in request.topology.pools
+        ]
+        if strangers:
+            located = sorted([*located, *strangers])
         #: By unit number; None for those that stand nowhere.
         self.locations: tuple[Location | None, ...] = (*located, None)
         self.zones = tuple(dict.fromkeys(home.zone for home in located))
@@ -99,6 +114,11 @@ class Candidates:
     def placed_cost_max(self) -> int:
         """The most that newcomers cost when all of them stand in zones that the policy names."""
         return self._price_outside - 1
+
+    @property
+    def priced(self) -> bool:
+        """Is there anybody whom only a price brings in?"""
+        return any(unit.reserve or (unit.fresh and unit.price) for unit in self.board.units)
 
     def _board(self, write: int, kept: Sequence[BookieId | None]) -> Board:
         barred_weight, barred_count = self._barred_by_unit()

@@ -27,10 +27,10 @@ What this does not promise: that newcomers are alive (a topology is a view), or 
 becomes STRICT when zones return (``adhere`` plans that).
 """
 
+import dataclasses
 import enum
 import functools
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from zonekeeper.placement import adherence, legality
@@ -43,8 +43,8 @@ from zonekeeper.placement.quorums import Quorums
 from zonekeeper.placement.search import Filling, Goal, Search
 from zonekeeper.placement.shortage import explain
 
-#: Steps to look for an arrangement with fewer clashes of upgrade domains.
-POLISH_STEPS_MAX: Final = 500
+#: Steps to make an ensemble that exists cheaper, and again to rid it of clashes.
+REFINE_STEPS_MAX: Final = 1_000
 
 
 class Concession(enum.Enum):
@@ -55,7 +55,7 @@ class Concession(enum.Enum):
     LEVEL_NOT_PROVEN = "the search ended at its bound: a better level may exist"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """An ensemble, and what is to be known of it."""
 
@@ -77,9 +77,10 @@ def replace(
     """Give new members to all of these positions at once; all others stay.
 
     No present member becomes a newcomer, not even one that leaves. Under strict placement the
-    members that stay must be able to belong to a legal ensemble. Where they cannot, as in an
-    ensemble that was built without strict placement, ``NotEnoughBookies`` says so, and whoever has
-    to restore copies all the same asks again with ``strict=False``.
+    quorums must be legal and the members that stay able to belong to a legal ensemble. Where they
+    are not, as in a ledger that was created without strict placement, ``IllegalPlacement`` or
+    ``NotEnoughBookies`` says so, and whoever has to restore copies all the same asks again with
+    ``strict=False``.
     """
     assert len(ensemble) == request.quorums.ensemble, "the ensemble is of other quorums"
     assert len(set(ensemble)) == len(ensemble), "an ensemble names a bookie once"
@@ -132,30 +133,33 @@ def _legal(
     request: Request, candidates: Candidates, search: Search, chance: Chance
 ) -> Filling | None:
     """Find the best filling that keeps the rules; None if there is none."""
-    least, desired = zones_required(request), zones_desired(request)
-    cost = 0
-    soft = None
-    filling = search.find(Goal(zones=desired, cost_max=0))
+    least, desired = request.zones_required, request.zones_desired
+    for zones in dict.fromkeys((desired, least)):
+        goal = Goal(zones=zones, cost_max=0)
+        filling = search.find(goal)
+        if filling is not None:
+            return _polished(filling, goal, candidates, chance)
+    goal = Goal(zones=least, cost_max=candidates.placed_cost_max)
+    filling = search.find(goal) if candidates.priced else None
     if filling is None:
-        soft = search.find(Goal(zones=least, cost_max=0))
-        if soft is None and any(unit.price or unit.reserve for unit in candidates.board.units):
-            soft = _cheapest(search, Goal(zones=least, cost_max=candidates.placed_cost_max))
-            if soft is not None and soft.cost:
-                cost = soft.cost
-                filling = search.find(Goal(zones=desired, cost_max=cost))
-    best, zones = (soft, least) if filling is None else (filling, desired)
-    if best is None:
         return None
-    return _polished(best, Goal(zones=zones, cost_max=cost), candidates, chance)
+    filling = _cheaper(filling, goal, candidates, chance)
+    goal = Goal(zones=desired, cost_max=filling.cost)
+    better = search.find(goal)
+    if better is not None:
+        return _polished(better, goal, candidates, chance)
+    return _polished(filling, dataclasses.replace(goal, zones=least), candidates, chance)
 
 
-def _cheapest(search: Search, goal: Goal) -> Filling | None:
-    """Find a filling of the least cost."""
-    best = None
-    while (found := search.find(goal)) is not None:
-        best = found
-        goal = Goal(zones=goal.zones, cost_max=found.cost - 1)
-    return best
+def _cheaper(filling: Filling, goal: Goal, candidates: Candidates, chance: Chance) -> Filling:
+    """Reduce what newcomers cost, within a bound."""
+    search = Search(candidates.board, chance, REFINE_STEPS_MAX)
+    while filling.cost:
+        found = search.find(dataclasses.replace(goal, cost_max=filling.cost - 1))
+        if found is None:
+            break
+        filling = found
+    return filling
 
 
 def _polished(filling: Filling, goal: Goal, candidates: Candidates, chance: Chance) -> Filling:
@@ -165,11 +169,9 @@ def _polished(filling: Filling, goal: Goal, candidates: Candidates, chance: Chan
     in_use.update(number for number in board.taken if number is not None)
     unavoidable = max(0, board.write - len(in_use))
     write_sets = 1 if len(board.taken) == board.write else len(board.taken)
-    search = Search(board, chance, POLISH_STEPS_MAX)
+    search = Search(board, chance, REFINE_STEPS_MAX)
     while filling.clashes > unavoidable * write_sets:
-        better = search.find(
-            Goal(zones=goal.zones, cost_max=goal.cost_max, clashes_max=filling.clashes - 1)
-        )
+        better = search.find(dataclasses.replace(goal, clashes_max=filling.clashes - 1))
         if better is None:
             break
         filling = better
@@ -180,17 +182,7 @@ def _relaxed(request: Request, candidates: Candidates, search: Search) -> Fillin
     """Drop one rule after the other until there is a filling; None if bookies are too few."""
     goals = [
         Goal(zones=zones, legal=False, cost_max=candidates.placed_cost_max)
-        for zones in range(max(zones_desired(request), zones_required(request)), -1, -1)
+        for zones in range(request.zones_desired, -1, -1)
     ]
     goals.append(Goal(zones=0, legal=False))
     return next((found for goal in goals if (found := search.find(goal)) is not None), None)
-
-
-def zones_required(request: Request) -> int:
-    """Give the zones that a write set has to span."""
-    return min(request.quorums.write, request.rules.min_zones)
-
-
-def zones_desired(request: Request) -> int:
-    """Give the zones that a write set had better span."""
-    return min(request.quorums.write, request.rules.desired_zones)

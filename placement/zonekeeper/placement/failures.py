@@ -14,7 +14,7 @@ class PlacementError(Exception):
     maybe_applied = False
 
 
-class IllegalPlacement(PlacementError):  # noqa: N818 (it names what was asked for)
+class IllegalPlacement(PlacementError):
     """The quorums and the placement rules contradict each other, or promise what they cannot."""
 
     def __init__(self, refusals: Sequence[Finding]) -> None:
@@ -34,7 +34,7 @@ class Constraint(enum.Enum):
     SEARCH_BOUND = "the search ended at its bound"
 
 
-class NotEnoughBookies(PlacementError):  # noqa: N818 (it is BookKeeper's word)
+class NotEnoughBookies(PlacementError):
     """No ensemble can be built of the bookies that are there now; they may come back."""
 
     retryable = True

@@ -91,20 +91,20 @@ class Filling:
 
 
 class Search:
-    """Answers questions about one board, with a bound on the work for all of them."""
+    """Answers questions about one board, each with the same bound on its work."""
 
     def __init__(self, board: Board, chance: Chance, steps_max: int = STEPS_MAX) -> None:
-        self._board = board
-        self._chance = chance
-        self.steps_left = steps_max
+        self._board, self._chance, self._steps_max = board, chance, steps_max
+        #: Placements tried so far.
+        self.steps = 0
         #: True once the bound ended a search before it was done.
         self.cut = False
 
     def find(self, goal: Goal) -> Filling | None:
         """Find a filling that meets the goal; None if there is none, or the bound was reached."""
-        descent = _Descent(self._board, goal, self._chance, self.steps_left)
+        descent = _Descent(self._board, goal, self._chance, self._steps_max)
         filling = descent.run()
-        self.steps_left -= descent.steps
+        self.steps += descent.steps
         self.cut = self.cut or descent.cut
         return filling
 
@@ -141,13 +141,25 @@ class _Descent:
         for number, unit in enumerate(self._units):
             self._zone_units[unit.zone].append(number)
 
+        #: What each unit can give at a price that the goal allows at all.
+        self._stock = [_stock(unit, goal.cost_max) for unit in self._units]
+        #: Where the cost matters: the units that can give something, the cheapest first.
+        self._by_price = [
+            number
+            for number, unit in sorted(enumerate(self._units), key=lambda pair: pair[1].price)
+            if self._stock[number] and not (goal.legal and unit.zone == NOWHERE)
+        ]
+        self._priced = goal.cost_max < UNLIMITED and any(
+            self._units[number].price or self._units[number].fresh < self._stock[number]
+            for number in self._by_price
+        )
         self._at = [_OPEN] * self._size
         self._used = [0] * len(self._units)
         self._unit_mask = [0] * len(self._units)
         self._zone_mask: dict[int, int] = dict.fromkeys(self._zone_units, 0)
         self._zone_left = {
-            zone: sum(self._units[u].fresh + self._units[u].reserve for u in units)
-            for zone, units in self._zone_units.items()
+            zone: sum(self._stock[number] for number in numbers)
+            for zone, numbers in self._zone_units.items()
         }
         #: By write set: the zones in it as a mask of zone numbers, and its open positions.
         self._spans = [0] * len(self._windows)
@@ -167,6 +179,8 @@ class _Descent:
         """Fill the open positions from the ``done``-th on."""
         if done == len(self._open):
             return Filling(units=tuple(self._at), cost=self._cost, clashes=self._clashes)
+        if self._priced and self._cost + self._least_cost(done) > self._goal.cost_max:
+            return None
         signs = self._signs(done) if self._failed else None
         if signs is not None and self._key(done, signs) in self._failed:
             return None
@@ -235,7 +249,7 @@ class _Descent:
         clashes_left = self._goal.clashes_max - self._clashes
         for number, unit in enumerate(self._units):
             used = self._used[number]
-            left = unit.fresh + unit.reserve - used
+            left = self._stock[number] - used
             price = unit.price + (used >= unit.fresh)
             if not left or price > cost_left or (unit.zone == NOWHERE and self._goal.legal):
                 continue
@@ -294,7 +308,7 @@ class _Descent:
     def _another_left(self, number: int) -> bool:
         """Has another unit of the same zone a bookie left?"""
         return any(
-            self._units[other].fresh + self._units[other].reserve > self._used[other]
+            self._stock[other] > self._used[other]
             for other in self._zone_units[self._units[number].zone]
             if other != number
         )
@@ -337,13 +351,26 @@ class _Descent:
             units = [
                 number
                 for number in self._zone_units[zone]
-                if self._unit_mask[number]
-                or self._units[number].fresh + self._units[number].reserve > 0
+                if self._unit_mask[number] or self._stock[number]
             ]
             spread += 0 if zone == NOWHERE else min(left, fresh_tiles)
             single = self._goal.legal and len(units) == 1 and zone != NOWHERE
             members += min(left, fresh_tiles) if single else left
         return spread >= lacking and members >= len(self._open)
+
+    def _least_cost(self, done: int) -> int:
+        """Price what is still open with the cheapest bookies there are, wherever they stand."""
+        to_fill, cost, reserve = len(self._open) - done, 0, []
+        for number in self._by_price:
+            unit, used = self._units[number], self._used[number]
+            fresh = max(0, unit.fresh - used)
+            reserve.append((unit.price + 1, self._stock[number] - used - fresh))
+            reserve.append((unit.price, fresh))
+        for price, left in sorted(reserve):
+            taken = min(left, to_fill)
+            to_fill -= taken
+            cost += taken * price
+        return cost
 
     # ── what is alike ──
 
@@ -356,7 +383,7 @@ class _Descent:
             # Where E = Qw there is one write set, and who stands where in it does not matter.
             held.bit_count() if len(self._windows) == 1 else held,
             min(max(unit.fresh - used, 0), to_fill),
-            min(unit.fresh + unit.reserve - used, to_fill),
+            min(self._stock[number] - used, to_fill),
             unit.price,
         )
 
@@ -372,6 +399,12 @@ class _Descent:
         nowhere = signs.get(NOWHERE, ())
         zones = sorted(sign for zone, sign in signs.items() if zone != NOWHERE)
         return done, left, nowhere, tuple(zones)
+
+
+def _stock(unit: Unit, cost_max: int) -> int:
+    if unit.price > cost_max:
+        return 0
+    return unit.fresh + (unit.reserve if unit.price < cost_max else 0)
 
 
 def _bit(zone: int) -> int:

@@ -35,7 +35,7 @@ def explain(
             f"no ensemble was found within the bound, though one may exist; {seen}; {asked}; "
             f"add bookies where they are few, {_STRICT_OFF}",
         )
-    goal = Goal(zones=min(request.quorums.write, request.rules.min_zones))
+    goal = Goal(zones=request.zones_required)
     if not _possible_with_more(board, goal, chance):
         stay = ", ".join(
             f"{at}: {candidates.locations[unit] or 'unresolved'}"
