@@ -165,6 +165,35 @@ def test_a_lane_that_is_opened_too_late_is_no_lane() -> None:
         lanes.lane(LedgerId(1), Sink())
 
 
+def test_who_waits_for_room_hears_of_a_lost_connection() -> None:
+    lanes, _ = make(budget_bytes=1_000)
+    flooding, waiting, idle = Sink(), Sink(), Sink()
+    flood = lanes.lane(LedgerId(1), flooding)
+    lane = lanes.lane(LedgerId(2), waiting)
+    quiet = lanes.lane(LedgerId(3), idle)
+    flood.append(Writer(1).frame(b"x" * 800))
+    with pytest.raises(errors.TooManyRequests):
+        lane.append(Writer(2).frame(b"x" * 300))
+    lanes.lost(errors.ConnectionLost("gone"))
+    assert (flooding.rooms, waiting.rooms, idle.rooms) == (0, 1, 0)
+    assert [each.alive for each in (flood, lane, quiet)] == [False, False, False]
+    with pytest.raises(errors.NotOpened):
+        lane.append(Writer(2).frame(b"x"))
+
+
+def test_a_lane_that_is_closed_gives_its_room_to_the_others() -> None:
+    lanes, _ = make(budget_bytes=1_000)
+    closing, waiting = Sink(), Sink()
+    flood, lane = lanes.lane(LedgerId(1), closing), lanes.lane(LedgerId(2), waiting)
+    flood.append(Writer(1).frame(b"x" * 800))
+    with pytest.raises(errors.TooManyRequests):
+        lane.append(Writer(2).frame(b"x" * 300))
+    flood.close()
+    assert isinstance(closing.outcomes[0], errors.NotOpened)
+    assert waiting.rooms == 1
+    lane.append(Writer(2).frame(b"x" * 300))
+
+
 class Outcomes(RuleBasedStateMachine):
     """Whatever happens in whatever order: one outcome each, and it tells the truth."""
 

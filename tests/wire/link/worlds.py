@@ -156,6 +156,9 @@ async def _play(kind: type[World], scenario: Callable[[World], Awaitable[None]])
             await world.close()
 
 
+Run = Callable[[Callable[[World], Awaitable[None]]], None]
+
+
 class Outcomes:
     """A sink that remembers; each number must be told about once."""
 
@@ -245,3 +248,13 @@ async def patiently(
             return await opened(link, ledger, first)
         except errors.NotConnected:
             await asyncio.sleep(0.01)
+
+
+def read(ledger: int, first: int, last: int, bytes_max: int = 1 << 20) -> service.ReadRequest:
+    """Ask for a range."""
+    return service.ReadRequest(
+        ledger_id=LedgerId(ledger),
+        first_entry_id=EntryId(first),
+        last_entry_id=EntryId(last),
+        bytes_max=bytes_max,
+    )

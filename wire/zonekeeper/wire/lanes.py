@@ -65,13 +65,13 @@ class _Put:
 class Lane:
     """One ledger on one stream; see ``links.AppendLane``."""
 
-    __slots__ = ("_lanes", "alive", "ledger_id", "next_number", "outstanding_bytes", "sink")
+    __slots__ = ("_lanes", "closed", "ledger_id", "next_number", "outstanding_bytes", "sink")
 
     def __init__(self, lanes: "Lanes", ledger_id: LedgerId, sink: AppendSink) -> None:
         self._lanes = lanes
         self.ledger_id = ledger_id
         self.sink = sink
-        self.alive = True
+        self.closed = False
         self.next_number = 0
         self.outstanding_bytes = 0
 
@@ -79,6 +79,11 @@ class Lane:
     def boot_epoch(self) -> int:
         """The bookie's boot that this lane talks to."""
         return self._lanes.boot_epoch
+
+    @property
+    def alive(self) -> bool:
+        """Does it still take frames?"""
+        return self._lanes.alive and not self.closed
 
     def append(self, frame: Frame) -> int:
         """Put a frame in."""
@@ -113,7 +118,8 @@ class Lanes:
         self._clock = clock
         #: Called whenever there may be a carrier to send.
         self._on_pending = on_pending
-        self._alive = True
+        #: False from ``lost`` on.
+        self.alive = True
         self._used_bytes = 0
         self._pending: Coalescer[Lane, _Put] = Coalescer(
             aim_bytes=carriers.CARRIER_BYTES_AIM - carriers.HEADER_BYTES,
@@ -132,7 +138,7 @@ class Lanes:
 
     def lane(self, ledger_id: LedgerId, sink: AppendSink) -> Lane:
         """Make a lane for a ledger that the bookie has opened on this stream."""
-        if not self._alive:
+        if not self.alive:
             raise errors.ConnectionLost(
                 f"ledger {ledger_id}: the connection was lost while the fragment was opened; "
                 "open it again"
@@ -141,7 +147,7 @@ class Lanes:
 
     def put(self, lane: Lane, frame: Frame | None, lac: bytes, size_bytes: int) -> int:
         """Take something into a lane, and give its number there."""
-        if not (lane.alive and self._alive):
+        if not lane.alive:
             raise errors.NotOpened(
                 f"ledger {lane.ledger_id}: this lane has ended; open the fragment again"
             )
@@ -162,10 +168,11 @@ class Lanes:
 
     def close(self, lane: Lane) -> None:
         """End a lane: what of it was not sent fails."""
-        lane.alive = False
+        lane.closed = True
         self._want_room.pop(lane, None)
         error = errors.NotOpened(f"ledger {lane.ledger_id}: the lane was closed before it was sent")
         self._fail(self._pending.drop(lane), error)
+        self._tell_room()
 
     def next_carrier(self) -> bytes | None:
         """Give the carrier to send now; None: nothing is pending, or enough is under way."""
@@ -211,18 +218,16 @@ class Lanes:
 
     def lost(self, error: errors.ProtocolError) -> None:
         """End all lanes: the stream is gone."""
-        if not self._alive:
+        if not self.alive:
             return
-        self._alive = False
-        self._want_room.clear()
+        self.alive = False
         sent, self._sent = list(self._sent.values()), {}
         unsent = self._pending.drop_while(lambda _: True)
-        for put in (*sent, *unsent):
-            put.lane.alive = False
         unknown = errors.ConnectionLost(f"the connection ended before the answer: {error}")
         never = errors.NotConnected(f"the connection ended before it was sent: {error}")
         self._fail(sent, unknown)
         self._fail(unsent, never)
+        self._tell_room()
 
     def _acked(self, first: int, last: int) -> None:
         if last >= self._next_number:
@@ -257,7 +262,7 @@ class Lanes:
             put.lane.sink.failed(put.number, error)
 
     def _tell_room(self) -> None:
-        """Half of the budget is free: the lanes that were refused may try again."""
+        """Let the lanes that were refused try again, once half of the budget is free."""
         if self._want_room and self._used_bytes <= self._budget_bytes // 2:
             waiting, self._want_room = self._want_room, {}
             for lane in waiting:

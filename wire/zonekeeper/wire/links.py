@@ -44,7 +44,7 @@ class AppendSink(Protocol):
         ...
 
     def room(self) -> None:
-        """There is budget again, after the lane refused something for want of it."""
+        """Try again: the lane refused something, and has budget now, or is dead."""
         ...
 
 

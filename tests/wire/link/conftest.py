@@ -1,0 +1,11 @@
+"""Every contract test runs once for each transport."""
+
+import pytest
+
+from tests.wire.link import worlds
+
+
+@pytest.fixture(params=[worlds.TwinWorld, worlds.GrpcWorld], ids=["twin", "grpc"])
+def run(request: pytest.FixtureRequest) -> worlds.Run:
+    world: type[worlds.TwinWorld | worlds.GrpcWorld] = request.param
+    return world.run

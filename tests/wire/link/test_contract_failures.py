@@ -1,0 +1,287 @@
+"""What a link and a bookie promise each other when something is slow, lost or wrong."""
+
+import asyncio
+import dataclasses
+
+import pytest
+
+from tests.wire.link import worlds
+from tests.wire.link.reference_bookie import ReferenceBookie
+from tests.wire.link.worlds import BOOKIE, Run, World, Writer, opened, patiently, read
+from zonekeeper.placement.ids import LedgerId
+from zonekeeper.wire import carriers, errors, service
+from zonekeeper.wire.links import LinkSettings
+from zonekeeper.wire.pipes import Pipe, StreamKind
+
+
+def test_a_slow_bookie_is_held_back_by_its_budget(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        world.bookie.held = True
+        link = world.link(LinkSettings(budget_bytes=1 << 20, append_timeout_ms=60_000))
+        writer, lane, outcomes = await opened(link, 7)
+        frames = [writer.frame(b"x" * 10_000) for _ in range(105)]
+        for frame in frames[:104]:
+            lane.append(frame)
+        with pytest.raises(errors.TooManyRequests) as caught:
+            lane.append(frames[104])
+        assert (caught.value.retryable, caught.value.maybe_applied) == (True, False)
+        assert outcomes.rooms == 0
+        world.bookie.release()
+        await outcomes.until(lambda: outcomes.rooms == 1)
+        lane.append(frames[104])
+        await outcomes.all_of(105)
+        assert outcomes.acked_order == list(range(105))
+
+    run(scenario)
+
+
+def test_reads_are_held_back_by_what_they_may_bring(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        link = world.link(LinkSettings(read_budget_bytes=1_000_000))
+        writer, lane, outcomes = await opened(link, 7)
+        lane.append(writer.frame(b"x"))
+        await outcomes.all_of(1)
+        asked = read(7, 0, 0, bytes_max=600_000)
+        both = await asyncio.gather(link.read(asked), link.read(asked), return_exceptions=True)
+        assert isinstance(both[0], service.ReadReply)
+        assert isinstance(both[1], errors.TooManyRequests)
+        assert isinstance(await link.read(asked), service.ReadReply), "there is room again"
+
+    run(scenario)
+
+
+def test_a_host_reads_no_further_than_its_bytes(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        world.limits = dataclasses.replace(world.limits, append_bytes_max=100_000)
+        await world.restart()
+        world.bookie.held = True
+        writer, lane, outcomes = await opened(world.link(LinkSettings(append_timeout_ms=200)), 7)
+        for _ in range(30):
+            lane.append(writer.frame(b"x" * 1_000_000))
+        await outcomes.all_of(30)
+        assert isinstance(outcomes.failures[0], errors.Timeout)
+        assert world.bookie.waiting == 1
+        world.bookie.release()
+
+    run(scenario)
+
+
+def test_a_lost_connection_gives_every_frame_one_outcome(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        world.bookie.held = True
+        writer, lane, outcomes = await opened(world.link(), 7)
+        sent = [lane.append(writer.frame(b"x" * 200_000)) for _ in range(100)]
+        await world.bookie.has_taken_in()
+        await world.crash()
+        await outcomes.all_of(len(sent))
+        assert outcomes.acked_order == []
+        unknown = [n for n, error in outcomes.failures.items() if error.maybe_applied]
+        refused = [n for n, error in outcomes.failures.items() if not error.maybe_applied]
+        assert unknown
+        assert refused
+        assert sorted(unknown + refused) == sent
+        assert max(unknown) < min(refused), "what was never sent is known not to be there"
+        assert {type(outcomes.failures[n]) for n in unknown} == {errors.ConnectionLost}
+        assert {type(outcomes.failures[n]) for n in refused} == {errors.NotConnected}
+        assert not lane.alive
+        with pytest.raises(errors.NotOpened):
+            lane.append(writer.frame(b"x"))
+
+    run(scenario)
+
+
+def test_a_restarted_bookie_takes_frames_once_the_fragment_is_opened_again(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        link = world.link(LinkSettings(back_off_first_ms=10, back_off_max_ms=50))
+        writer, lane, outcomes = await opened(link, 7)
+        lane.append(writer.frame(b"before"))
+        await outcomes.all_of(1)
+        world.bookie.held = True
+        lane.append(writer.frame(b"lost"))
+        await world.crash()
+        await outcomes.all_of(2)
+        with pytest.raises(errors.NotConnected) as caught:
+            await opened(link, 7)
+        assert (caught.value.retryable, caught.value.maybe_applied) == (True, False)
+        world.bookie = ReferenceBookie(BOOKIE, world.disk)
+        await world.start()
+        _, again, new = await patiently(link, 7, first=1)
+        with pytest.raises(errors.NotOpened):
+            lane.append(writer.frame(b"x"))
+        again.append(Writer(7, first=1).frame(b"after"))
+        await new.all_of(1)
+        assert (again.boot_epoch, lane.boot_epoch) == (2, 1)
+        assert sorted(world.disk.ledgers[LedgerId(7)].packets) == [0, 1]
+
+    run(scenario)
+
+
+def test_while_it_backs_off_a_link_refuses_at_once(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        await world.crash()
+        link = world.link(LinkSettings(back_off_first_ms=60_000, back_off_max_ms=60_000))
+        loop = asyncio.get_running_loop()
+        with pytest.raises(errors.NotConnected):
+            await opened(link, 7)
+        before = loop.time()
+        with pytest.raises(errors.NotConnected, match="the next one may be made in"):
+            await opened(link, 7)
+        if isinstance(world, worlds.TwinWorld):
+            assert loop.time() == before
+
+    run(scenario)
+
+
+def test_an_answer_that_does_not_come_is_unknown(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        world.bookie.held = True
+        link = world.link(LinkSettings(append_timeout_ms=100))
+        writer, lane, outcomes = await opened(link, 7)
+        sent = [lane.append(writer.frame(b"x" * 400_000)) for _ in range(20)]
+        await outcomes.all_of(len(sent))
+        kinds = {type(error) for error in outcomes.failures.values()}
+        assert isinstance(outcomes.failures[0], errors.Timeout)
+        assert kinds <= {errors.Timeout, errors.TooManyRequests}
+        world.bookie.release()
+        lane.append(writer.frame(b"y"))
+        await outcomes.until(lambda: bool(outcomes.acked_order))
+        assert outcomes.acked_order == [20], "late acks changed nothing"
+        applied = world.disk.ledgers[LedgerId(7)].packets.keys()
+        assert not [n for n in applied if n < 20 and not outcomes.failures[n].maybe_applied]
+
+    run(scenario)
+
+
+def test_a_closed_lane_fails_what_was_not_sent_and_keeps_the_rest(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        link = world.link()
+        writer, lane, outcomes = await opened(link, 7)
+        lane.append(writer.frame(b"sent"))
+        await outcomes.all_of(1)
+        lane.append(writer.frame(b"not sent"))
+        lane.close()
+        assert isinstance(outcomes.failures[1], errors.NotOpened)
+        with pytest.raises(errors.NotOpened):
+            lane.append(writer.frame(b"x"))
+
+    run(scenario)
+
+
+def test_cancelling_a_caller_breaks_nothing(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        link = world.link()
+        opening = asyncio.ensure_future(opened(link, 7))
+        await asyncio.sleep(0)
+        opening.cancel()
+        writer, lane, outcomes = await opened(link, 7)
+        lane.append(writer.frame(b"x"))
+        await outcomes.all_of(1)
+        reading = asyncio.ensure_future(link.read(read(7, 0, 0)))
+        calling = asyncio.ensure_future(link.read_lac(LedgerId(7)))
+        await asyncio.sleep(0)
+        reading.cancel()
+        calling.cancel()
+        assert len((await link.read(read(7, 0, 0))).frames) == 1
+        assert outcomes.acked_order == [0]
+        assert opening.cancelled()
+        assert reading.cancelled()
+
+    run(scenario)
+
+
+def test_closing_a_link_fails_everything_outstanding(run: Run) -> None:
+    forcing, reading = asyncio.Event(), asyncio.Event()
+
+    class NeverAnswers(ReferenceBookie):
+        async def force(self, ledger_id: LedgerId) -> None:
+            forcing.set()
+            await asyncio.Event().wait()
+
+        async def read(self, request: service.ReadRequest) -> service.ReadReply:
+            reading.set()
+            await asyncio.Event().wait()
+            return await super().read(request)
+
+    async def scenario(world: World) -> None:
+        await world.crash()
+        world.bookie = NeverAnswers(BOOKIE, world.disk)
+        world.bookie.held = True
+        await world.start()
+        link = world.link()
+        writer, lane, outcomes = await opened(link, 7)
+        lane.append(writer.frame(b"x"))
+        waiting = [
+            asyncio.ensure_future(link.force(LedgerId(7))),
+            asyncio.ensure_future(link.read(read(7, 0, 0))),
+        ]
+        await world.bookie.has_taken_in()
+        await asyncio.gather(forcing.wait(), reading.wait())
+        await link.close()
+        for asked in waiting:
+            with pytest.raises(errors.ConnectionLost):
+                await asked
+        assert isinstance(outcomes.failures[0], errors.ConnectionLost)
+        with pytest.raises(errors.NotConnected):
+            await link.read(read(7, 0, 0))
+        with pytest.raises(errors.NotConnected):
+            await link.info()
+
+    run(scenario)
+
+
+def test_a_bookie_forgets_a_stream_whose_client_has_gone(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        world.bookie.held = True
+        link = world.link()
+        writer, lane, _ = await opened(link, 7)
+        lane.append(writer.frame(b"x"))
+        await world.bookie.has_taken_in()
+        await link.close()
+        await world.host.stream_ended.wait()
+        assert world.host._append_streams == {}
+        world.bookie.release()  # answers to nobody are harmless
+        _, _, outcomes = again = await opened(world.link(), 7)
+        again[1].append(Writer(7).frame(b"x"))
+        await outcomes.all_of(1)
+        assert outcomes.acked_order == [0]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        (b"nonsense", errors.BadRequest),
+        (carriers.build([carriers.Acked(number=0, last=0)]), errors.BadRequest),
+        (
+            carriers.build(
+                [
+                    carriers.WriteLac(number=n, ledger_id=LedgerId(1), packet=Writer(1).lac(0))
+                    for n in (5, 5)
+                ]
+            ),
+            errors.BadRequest,
+        ),
+    ],
+    ids=["no carrier", "wrong item", "numbers do not ascend"],
+)
+def test_who_breaks_the_rules_loses_the_stream_and_others_do_not_notice(
+    run: Run, message: bytes, kind: type[errors.ProtocolError]
+) -> None:
+    async def to_the_end(pipe: Pipe) -> None:
+        while await pipe.receive() is not None:
+            pass
+
+    async def scenario(world: World) -> None:
+        writer, lane, outcomes = await opened(world.link(), 7)
+        pipe = world.link()._transport.stream(StreamKind.APPEND)
+        await pipe.receive()
+        await pipe.send(message)
+        with pytest.raises(kind):
+            await to_the_end(pipe)
+        pipe.cancel()
+        lane.append(writer.frame(b"x"))
+        await outcomes.all_of(1)
+        assert outcomes.acked_order == [0]
+
+    run(scenario)
