@@ -8,8 +8,9 @@ import pytest
 from tests.wire.link import worlds
 from tests.wire.link.reference_bookie import ReferenceBookie
 from tests.wire.link.worlds import BOOKIE, Run, World, Writer, opened, patiently, read
-from zonekeeper.placement.ids import LedgerId
+from zonekeeper.placement.ids import EntryId, LedgerId
 from zonekeeper.wire import carriers, errors, service
+from zonekeeper.wire.frames import Frame
 from zonekeeper.wire.links import LinkSettings
 from zonekeeper.wire.pipes import Pipe, StreamKind
 
@@ -46,6 +47,32 @@ def test_reads_are_held_back_by_what_they_may_bring(run: Run) -> None:
         assert isinstance(both[0], service.ReadReply)
         assert isinstance(both[1], errors.TooManyRequests)
         assert isinstance(await link.read(asked), service.ReadReply), "there is room again"
+
+    run(scenario)
+
+
+def test_a_reply_that_fits_no_message_is_cut_and_goes_on_in_the_next(run: Run) -> None:
+    class GivesAll(ReferenceBookie):
+        async def read(self, request: service.ReadRequest) -> service.ReadReply:
+            return service.ReadReply(
+                frames=tuple(sent[request.first_entry_id :]),
+                next_entry_id=EntryId(len(sent)),
+                last_add_confirmed=EntryId(0),
+            )
+
+    sent = [Writer(7, first=number).frame(b"x" * 3_000_000) for number in range(5)]
+
+    async def scenario(world: World) -> None:
+        await world.crash()
+        world.bookie = GivesAll(BOOKIE, world.disk)
+        await world.start()
+        link = world.link()
+        heard: list[Frame] = []
+        for following in (2, 4, 5):
+            reply = await link.read(read(7, len(heard), 4))
+            heard += reply.frames
+            assert reply.next_entry_id == len(heard) == following
+        assert heard == sent
 
     run(scenario)
 

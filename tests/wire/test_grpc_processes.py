@@ -1,0 +1,104 @@
+"""A bookie in a process of its own is killed, and stopped, in the middle of appends."""
+
+import asyncio
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.wire.link.worlds import BOOKIE, Outcomes, Writer, opened
+from zonekeeper.wire import errors, grpc_link
+from zonekeeper.wire.links import AppendLane, LinkSettings
+from zonekeeper.wire.stream_link import StreamLink
+
+pytestmark = pytest.mark.processes
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def bookie() -> Iterator[tuple[subprocess.Popen[str], int]]:
+    command = [sys.executable, "-m", "tests.wire.link.bookie_process"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process, int(process.stdout.readline())
+        finally:
+            process.kill()
+
+
+def connect(port: int, tasks: asyncio.TaskGroup, settings: LinkSettings) -> StreamLink:
+    return grpc_link.connect(
+        BOOKIE,
+        f"127.0.0.1:{port}",
+        credentials=None,
+        tasks=tasks,
+        chance=random.Random(1),
+        settings=settings,
+    )
+
+
+async def write_until_acked(
+    writer: Writer, lane: AppendLane, outcomes: Outcomes, count: int
+) -> int:
+    """Keep the link full until so many acks have come; give how many frames it took."""
+    frame, taken = writer.frame(b"x" * 100_000), 0
+    while len(outcomes.acked_order) < count:
+        rooms = outcomes.rooms + 1
+        try:
+            lane.append(frame)
+        except errors.TooManyRequests:
+            await outcomes.until(lambda rooms=rooms: outcomes.rooms >= rooms)  # type: ignore[misc]  # the default binds the loop's variable
+        else:
+            taken, frame = taken + 1, writer.frame(b"x" * 100_000)
+    return taken
+
+
+def test_a_killed_bookie_leaves_no_frame_without_an_outcome(
+    bookie: tuple[subprocess.Popen[str], int],
+) -> None:
+    process, port = bookie
+
+    async def main() -> None:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+            link = connect(port, tasks, LinkSettings(budget_bytes=4 << 20))
+            writer, lane, outcomes = await opened(link, 7)
+            taken = await write_until_acked(writer, lane, outcomes, 20)
+            process.kill()
+            await outcomes.all_of(taken)
+            assert sorted([*outcomes.acked_order, *outcomes.failures]) == list(range(taken))
+            kinds = {type(error) for error in outcomes.failures.values()}
+            assert kinds <= {errors.ConnectionLost, errors.NotConnected}
+            with pytest.raises((errors.NotConnected, errors.ConnectionLost)):
+                await opened(link, 7)
+            await link.close()
+
+    asyncio.run(main())
+
+
+def test_a_stopped_bookie_is_found_out_by_the_deadline_and_goes_on_where_it_was(
+    bookie: tuple[subprocess.Popen[str], int],
+) -> None:
+    process, port = bookie
+
+    async def main() -> None:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+            link = connect(port, tasks, LinkSettings(append_timeout_ms=200, call_timeout_ms=200))
+            writer, lane, outcomes = await opened(link, 7)
+            process.send_signal(signal.SIGSTOP)
+            lane.append(writer.frame(b"zero"))
+            with pytest.raises(errors.Timeout):
+                await link.info()
+            await outcomes.all_of(1)
+            assert isinstance(outcomes.failures[0], errors.Timeout)
+            process.send_signal(signal.SIGCONT)
+            lane.append(writer.frame(b"one"))
+            await outcomes.all_of(2)
+            assert outcomes.acked_order == [1]
+            await link.close()
+
+    asyncio.run(main())
