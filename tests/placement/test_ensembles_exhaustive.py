@@ -14,9 +14,9 @@ import pytest
 from tests.placement import clusters, oracle
 from zonekeeper.placement import ensembles
 from zonekeeper.placement.adherence import Level
-from zonekeeper.placement.candidates import Request
+from zonekeeper.placement.candidates import Avoid, Request
 from zonekeeper.placement.failures import Constraint, NotEnoughBookies
-from zonekeeper.placement.ids import BookieId
+from zonekeeper.placement.ids import BookieId, ZoneName
 from zonekeeper.placement.topology import Topology
 
 SHAPES = [(size, write) for size in range(1, 7) for write in range(1, size + 1)]
@@ -146,6 +146,53 @@ def test_replacements_are_found_if_and_only_if_they_exist_and_are_the_best(
             choice = ensembles.replace(asked, before, leaving, chance)
             clashes = oracle.clashes(pattern_of(topology, choice.ensemble), write)
             assert (choice.judgement.level, clashes) == expected, (world, before, leaving)
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (4, 2), (4, 4)], ids=str)
+def test_no_more_is_given_up_than_a_legal_ensemble_needs_and_the_level_is_the_best_for_it(
+    shape: tuple[int, int],
+) -> None:
+    # One bookie of every unit is in quarantine, and zone a is down.
+    size, write = shape
+    minimum, desired = min(2, write - 1), min(3, write)
+    for world in oracle.worlds(3, ((2, 2), (2, 1), (1, 1), (2,), (1,), ())):
+        topology = built(world)
+        avoid = Avoid(
+            quarantined=frozenset(bookie.id for bookie in topology if bookie.id.endswith("-0")),
+            zones=frozenset([ZoneName("a")]),
+        )
+        asked = clusters.request(topology, shape, clusters.rules(minimum), avoid)
+        needed = {
+            (given_up(pattern, world), -(oracle.spread(pattern, write) >= desired))
+            for pattern in itertools.product(units(world), repeat=size)
+            if oracle.spread(pattern, write) >= minimum and not over(pattern, world)
+        }
+        choice = choice_or_shortage(asked, random.Random(size))
+        if isinstance(choice, NotEnoughBookies):
+            assert not needed, world
+            continue
+        in_a = sum(zone == 0 for zone, _ in pattern_of(topology, choice.ensemble))
+        quarantined = len(avoid.quarantined.intersection(choice.ensemble))
+        found = (in_a, quarantined), -(choice.judgement.level is Level.STRICT)
+        assert found == min(needed), world
+
+
+def units(world: oracle.World) -> list[tuple[int, int]]:
+    return [(zone, domain) for zone, sizes in enumerate(world) for domain in range(len(sizes))]
+
+
+def over(pattern: oracle.Pattern, world: oracle.World) -> bool:
+    """Does a pattern take more from a unit than it has?"""
+    return any(pattern.count((zone, domain)) > world[zone][domain] for zone, domain in pattern)
+
+
+def given_up(pattern: oracle.Pattern, world: oracle.World) -> tuple[int, int]:
+    """Count members in zone a, and members that must be the quarantined bookie of their unit."""
+    in_a = sum(zone == 0 for zone, _ in pattern)
+    full = sum(
+        pattern.count((zone, domain)) == world[zone][domain] for zone, domain in set(pattern)
+    )
+    return in_a, full
 
 
 def test_the_oracle_agrees_with_trying_every_bookie_at_every_position() -> None:

@@ -80,7 +80,7 @@ def assert_sound(asked: Request, choice: ensembles.Choice, newcomers: set[Bookie
     assert (Concession.QUARANTINED_MEMBER in choice.concessions) == quarantined
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=200)
 @given(requests(), st.integers(0, 2**32))
 def test_a_new_ensemble_passes_the_checker_and_names_only_who_may_be_named(
     asked: Request, seed: int
@@ -93,7 +93,7 @@ def test_a_new_ensemble_passes_the_checker_and_names_only_who_may_be_named(
     assert ensembles.choose(asked, random.Random(seed)) == choice
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=200)
 @given(requests(), st.integers(0, 2**32), st.data())
 def test_a_replacement_changes_the_positions_that_it_was_asked_to_and_no_other(
     asked: Request, seed: int, data: st.DataObject

@@ -143,15 +143,11 @@ class _Descent:
 
         #: What each unit can give at a price that the goal allows at all.
         self._stock = [_stock(unit, goal.cost_max) for unit in self._units]
-        #: Where the cost matters: the units that can give something, the cheapest first.
-        self._by_price = [
-            number
-            for number, unit in sorted(enumerate(self._units), key=lambda pair: pair[1].price)
-            if self._stock[number] and not (goal.legal and unit.zone == NOWHERE)
-        ]
+        #: Does it matter what bookies cost?
         self._priced = goal.cost_max < UNLIMITED and any(
-            self._units[number].price or self._units[number].fresh < self._stock[number]
-            for number in self._by_price
+            unit.price or unit.fresh < stock
+            for unit, stock in zip(self._units, self._stock, strict=True)
+            if stock
         )
         self._at = [_OPEN] * self._size
         self._used = [0] * len(self._units)
@@ -360,13 +356,13 @@ class _Descent:
 
     def _least_cost(self, done: int) -> int:
         """Price what is still open with the cheapest bookies there are, wherever they stand."""
-        to_fill, cost, reserve = len(self._open) - done, 0, []
-        for number in self._by_price:
-            unit, used = self._units[number], self._used[number]
-            fresh = max(0, unit.fresh - used)
-            reserve.append((unit.price + 1, self._stock[number] - used - fresh))
-            reserve.append((unit.price, fresh))
-        for price, left in sorted(reserve):
+        offers = []
+        for unit, stock, used in zip(self._units, self._stock, self._used, strict=True):
+            fresh = min(stock, max(0, unit.fresh - used))
+            offers.append((unit.price, fresh))
+            offers.append((unit.price + 1, stock - used - fresh))
+        to_fill, cost = len(self._open) - done, 0
+        for price, left in sorted(offers):
             taken = min(left, to_fill)
             to_fill -= taken
             cost += taken * price
