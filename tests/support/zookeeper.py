@@ -23,6 +23,9 @@ from kazoo.retry import KazooRetry
 
 _JARS = ("zookeeper-3*", "zookeeper-jute-*", "slf4j-api-*", "metrics-core-*", "snappy-java-*")
 
+#: For TLS only.
+_NETTY_JARS = "netty-*"
+
 _JVM = (
     "-Xms32m",
     "-Xmx128m",
@@ -81,8 +84,17 @@ def _jars() -> tuple[Path, ...] | None:
     for folder in (spark and spark.submodule_search_locations) or ():
         found = [sorted((Path(folder) / "jars").glob(f"{name}.jar")) for name in _JARS]
         if all(found):
-            return tuple(jar for jars in found for jar in jars)
+            netty = sorted((Path(folder) / "jars").glob(f"{_NETTY_JARS}.jar"))
+            return tuple(jar for jars in (*found, netty) for jar in jars)
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTls:
+    """What a server shows and whom it believes, each one PEM file; it wants a client's too."""
+
+    key_and_certificate: Path
+    authority: Path
 
 
 @dataclass(slots=True)
@@ -92,6 +104,7 @@ class Server:
     installation: Installation
     folder: Path
     port: int
+    secure_port: int
     process: subprocess.Popen[bytes] | None = field(default=None)
 
     @property
@@ -181,24 +194,24 @@ def _wait_until_ready(address: str) -> None:
 
 
 @contextlib.contextmanager
-def single() -> Iterator[Ensemble]:
-    """Run one server."""
-    with _running(1) as ensemble:
+def single(tls: ServerTls | None = None) -> Iterator[Ensemble]:
+    """Run one server; with ``tls``, it has a port for that as well."""
+    with _running(1, tls) as ensemble:
         yield ensemble
 
 
 @contextlib.contextmanager
 def quorum() -> Iterator[Ensemble]:
     """Run three servers that elect a leader."""
-    with _running(3) as ensemble:
+    with _running(3, None) as ensemble:
         yield ensemble
 
 
 @contextlib.contextmanager
-def _running(count: int) -> Iterator[Ensemble]:
+def _running(count: int, tls: ServerTls | None) -> Iterator[Ensemble]:
     installation = require()
     with tempfile.TemporaryDirectory(prefix="zookeeper-") as folder:
-        ensemble = _started(installation, Path(folder), count)
+        ensemble = _started(installation, Path(folder), count, tls)
         try:
             yield ensemble
         finally:
@@ -206,10 +219,12 @@ def _running(count: int) -> Iterator[Ensemble]:
                 server.kill()
 
 
-def _started(installation: Installation, folder: Path, count: int) -> Ensemble:
+def _started(
+    installation: Installation, folder: Path, count: int, tls: ServerTls | None
+) -> Ensemble:
     """Start servers; another process may take a free port first, so more than once if need be."""
     for attempt in range(_START_ATTEMPTS):
-        ensemble = _configured(installation, folder / str(attempt), count)
+        ensemble = _configured(installation, folder / str(attempt), count, tls)
         for server in ensemble.servers:
             server.start()
         try:
@@ -224,8 +239,10 @@ def _started(installation: Installation, folder: Path, count: int) -> Ensemble:
     raise AssertionError("unreachable")
 
 
-def _configured(installation: Installation, folder: Path, count: int) -> Ensemble:
-    ports = _free_ports(3 * count)
+def _configured(
+    installation: Installation, folder: Path, count: int, tls: ServerTls | None
+) -> Ensemble:
+    ports = _free_ports(4 * count)
     clients = ports[:count]
     members = [
         f"server.{n + 1}=127.0.0.1:{ports[count + n]}:{ports[2 * count + n]};127.0.0.1:{port}"
@@ -245,13 +262,25 @@ def _configured(installation: Installation, folder: Path, count: int) -> Ensembl
         ]
         if count == 1:
             lines += [f"clientPort={port}", "clientPortAddress=127.0.0.1"]
+            lines += [] if tls is None else _tls_settings(tls, ports[3 * count + n])
         else:
             lines += ["initLimit=25", "syncLimit=10", "standaloneEnabled=false", *members]
             lines += ["reconfigEnabled=true"]
             (place / "data" / "myid").write_text(str(n + 1))
         (place / "zoo.cfg").write_text("\n".join(lines) + "\n")
-        servers.append(Server(installation, place, port))
+        servers.append(Server(installation, place, port, ports[3 * count + n]))
     return Ensemble(servers)
+
+
+def _tls_settings(tls: ServerTls, port: int) -> list[str]:
+    return [
+        f"secureClientPort={port}",
+        "secureClientPortAddress=127.0.0.1",
+        "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
+        f"ssl.keyStore.location={tls.key_and_certificate}",
+        f"ssl.trustStore.location={tls.authority}",
+        "ssl.clientAuth=need",
+    ]
 
 
 def _free_ports(count: int) -> list[int]:

@@ -127,7 +127,8 @@ class File:
         """Connect; create what is missing; refuse a file that is not ours."""
         with self._translated():
             self._connection = sqlite3.connect(self._path, isolation_level=None)
-            self._own_or_new()
+            with self._reading():  # one look: others may be making it right now
+                self._own_or_new()
             self._switch_journal(deadline_ms)
             self._run("PRAGMA synchronous = FULL")
             with self._writing(deadline_ms):

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias, assert_never
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 from zonekeeper.metadata import errors
 from zonekeeper.metadata.store import check_path
@@ -95,32 +95,38 @@ _OPTIONS: Final[Mapping[_Scheme, frozenset[str]]] = {
 
 def parse(text: str) -> Address:
     """Read an address; ``BadStoreUriError`` says what is wrong, and what would be right."""
-    scheme_text, colon, _ = text.partition(":")
+    scheme_text, colon, rest = text.partition(":")
+    # By hand: urllib takes a list of hosts with addresses in brackets for one malformed host.
+    place, _, query = rest.partition("?")
+    netloc, path = "", unquote(place)
+    if place.startswith("//"):
+        netloc, slash, path = place[2:].partition("/")
+        path = unquote(slash + path)
+    if "@" in netloc:
+        raise errors.BadStoreUriError(
+            "a store address holds no user or password: put 'user:password' into a file, and give"
+            " it as '?auth-file=/path'"
+        )
     if scheme_text.startswith("zk+"):
         raise _bad(text, "the layout is read from the root itself: write 'zk://'")
     try:
         scheme = _Scheme(scheme_text if colon else "")
     except ValueError:
         raise _bad(text, f"one of {_EXAMPLES} is needed") from None
-    parts = urlsplit(text)
-    if "@" in parts.netloc:
-        raise errors.BadStoreUriError(
-            "a store address holds no user or password: put 'user:password' into a file, and give"
-            " it as '?auth-file=/path'"
-        )
-    if parts.fragment:
+    if "#" in rest:
         raise _bad(text, "'#' has no meaning in it")
-    options = _options(text, scheme, parts.query)
+    options = _options(text, scheme, query)
     match scheme:
         case _Scheme.ZOOKEEPER:
-            return _zookeeper(text, parts.netloc, unquote(parts.path), options)
+            return _zookeeper(text, netloc, path, options)
         case _Scheme.SQLITE:
-            path = Path(unquote(parts.path))
-            if parts.netloc or not path.is_absolute():
+            if netloc or not Path(path).is_absolute():
                 raise _bad(text, "the path is absolute: 'sqlite:///var/lib/zonekeeper/meta.db'")
-            return SqliteAddress(path=path, root=_root(text, options.get("root", DEFAULT_ROOT)))
+            return SqliteAddress(
+                path=Path(path), root=_root(text, options.get("root", DEFAULT_ROOT))
+            )
         case _Scheme.MEMORY:
-            if parts.netloc or parts.path:
+            if place:
                 raise _bad(text, "a store in memory has no place: write 'memory:'")
             return MemoryAddress(root=_root(text, options.get("root", DEFAULT_ROOT)))
         case _:
@@ -206,4 +212,5 @@ def _root(text: str, root: str) -> str:
 
 
 def _bad(text: str, problem: str) -> errors.BadStoreUriError:
-    return errors.BadStoreUriError(f"store address {text!r}: {problem}")
+    # Without the options: whoever misunderstood them may have put a password there.
+    return errors.BadStoreUriError(f"store address {text.partition('?')[0]!r}: {problem}")

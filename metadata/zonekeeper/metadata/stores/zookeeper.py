@@ -89,7 +89,8 @@ class ZooKeeperStore(MetadataStore):
         except TimeoutError as late:
             raise errors.StoreUnavailableError(
                 f"no server gave a session within {self._request_ms} ms:"
-                " is the address right, and is there a quorum?",
+                " is the address right, is there a quorum, do the certificates fit?"
+                " The logger zonekeeper.metadata.kazoo says what was tried",
                 store=self.name,
             ) from late
 
