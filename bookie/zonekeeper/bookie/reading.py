@@ -1,0 +1,132 @@
+"""Reading ranges of entries out of the log: what is to be read is planned first, then read.
+
+A plan is made on the event loop from the index, in one step, so that it is a true picture of one
+moment: what is not in it was not here. It is carried out in a thread, where each frame is checked
+whole (its checksum, and that it is the one which the index meant) before anything of it is given
+away. A frame that cannot be read, or is not what it should be, is *unknown*: the reading stops
+before it, and never says that its entries are not here.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from zonekeeper.bookie.extents import Extent
+from zonekeeper.bookie.files import File
+from zonekeeper.placement.ids import EntryId, LedgerId
+from zonekeeper.wire import errors, frames
+from zonekeeper.wire.errors import FormatError
+from zonekeeper.wire.frames import Frame
+
+#: One answer is made of no more frames than this.
+FRAMES_MAX: Final = 1_024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """Some entries of one frame in the log."""
+
+    offset: int
+    size: int
+    entry_ids: Sequence[EntryId]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to read, in order."""
+
+    ledger_id: LedgerId
+    pieces: Sequence[Piece]
+    #: The plan speaks for the wanted entries before this one.
+    next_entry_id: EntryId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What was read; it speaks for the wanted entries before ``next_entry_id``."""
+
+    frames: tuple[Frame, ...]
+    next_entry_id: EntryId
+
+
+def plan(ledger_id: LedgerId, extents: Iterable[Extent], wanted: range, bytes_max: int) -> Plan:
+    """Choose frames until there are enough of them, or of their bytes."""
+    pieces: list[Piece] = []
+    total = 0
+    for extent in extents:
+        entry_ids = _of(wanted, extent.first, extent.last)
+        if not entry_ids:
+            continue
+        last = pieces[-1] if pieces else None
+        if last is not None and last.offset == extent.offset:
+            both = (*last.entry_ids, *entry_ids)
+            pieces[-1] = Piece(offset=last.offset, size=last.size, entry_ids=both)
+            continue
+        if total >= bytes_max or len(pieces) == FRAMES_MAX:
+            return Plan(ledger_id=ledger_id, pieces=pieces, next_entry_id=entry_ids[0])
+        pieces.append(Piece(offset=extent.offset, size=extent.size, entry_ids=entry_ids))
+        total += extent.size
+    return Plan(ledger_id=ledger_id, pieces=pieces, next_entry_id=EntryId(wanted.stop))
+
+
+def carry_out(file: File, made: Plan, bytes_max: int) -> Found:
+    """Read a plan. Blocks; raises IoFailed if not even the first of its entries can be read."""
+    found: list[Frame] = []
+    total = 0
+    for piece in made.pieces:
+        if found and total >= bytes_max:
+            return Found(frames=tuple(found), next_entry_id=piece.entry_ids[0])
+        try:
+            whole = _read(file, made.ledger_id, piece)
+        except errors.IoFailed:
+            if not found:
+                raise
+            return Found(frames=tuple(found), next_entry_id=piece.entry_ids[0])
+        part = _part(whole, piece.entry_ids)
+        kept = _fitting(part, bytes_max - total, at_least=0 if found else 1)
+        if kept < len(part):
+            if kept:
+                found.append(_part(part, part.entry_ids[:kept]))
+            return Found(frames=tuple(found), next_entry_id=part.entry_ids[kept])
+        found.append(part)
+        total += len(part.packets)
+    return Found(frames=tuple(found), next_entry_id=made.next_entry_id)
+
+
+def _read(file: File, ledger_id: LedgerId, piece: Piece) -> Frame:
+    where = f"ledger {ledger_id}, entry {piece.entry_ids[0]}, byte {piece.offset} of the log"
+    try:
+        frame = frames.parse(file.read(piece.offset, piece.size))
+    except OSError as error:
+        raise errors.IoFailed(f"{where}: cannot be read ({error}); ask another bookie") from error
+    except FormatError as fault:
+        raise errors.IoFailed(f"{where}: is damaged ({fault}); ask another bookie") from fault
+    if frame.ledger_id != ledger_id or not all(map(frame.entry_ids.__contains__, piece.entry_ids)):
+        raise errors.IoFailed(f"{where}: another frame stands there; ask another bookie")
+    return frame
+
+
+def _part(frame: Frame, entry_ids: Sequence[EntryId]) -> Frame:
+    """Give the frame of some of a frame's entries, at least one."""
+    first, last = entry_ids[0], entry_ids[-1]
+    between = frame.between(first, last)
+    assert between is not None, "the entries are in the frame"
+    if len(between) == len(entry_ids):
+        return between
+    part = between.subset(frozenset(entry_ids))
+    assert part is not None, "the entries are in the frame"
+    return part
+
+
+def _fitting(frame: Frame, bytes_max: int, *, at_least: int) -> int:
+    """Count the entries whose packets fit."""
+    return max(at_least, bisect_right(frame.ends, bytes_max))
+
+
+def _of(wanted: range, first: EntryId, last: EntryId) -> Sequence[EntryId]:
+    """Give the wanted entries from ``first`` to ``last``."""
+    skipped = -(-max(0, first - wanted.start) // wanted.step)
+    start = wanted.start + skipped * wanted.step
+    stop = min(last + 1, wanted.stop)
+    return [EntryId(number) for number in range(start, stop, wanted.step)]

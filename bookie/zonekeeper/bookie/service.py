@@ -1,0 +1,435 @@
+"""A bookie as ``wire`` serves it: admission decides, storage keeps, and here they meet.
+
+Two rules carry everything here:
+
+* between deciding about a ledger and handing the effects to the log there is no ``await``. So the
+  log's order is the order of the decisions, and a fence and an append never race;
+* nothing that is not on disk is shown to anybody: not an entry, a LAC or a fence. So what somebody
+  read stays, and a LAC never falls. An entry on its way was never acknowledged, and may be denied.
+
+Frames are appended without a task or a future each. One that overlaps what is here is compared in a
+task of its own, and decided about again afterwards, because a fence may have come meanwhile.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from zonekeeper.bookie import admission, extents, records
+from zonekeeper.bookie.admission import Here
+from zonekeeper.bookie.ledgers import Ledger
+from zonekeeper.bookie.log import Put
+from zonekeeper.bookie.records import LedgerRecord
+from zonekeeper.bookie.storage import Storage
+from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
+from zonekeeper.wire import carriers, entries, errors, service
+from zonekeeper.wire.digests import MasterKey
+from zonekeeper.wire.frames import Flags, Frame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a bookie takes at most."""
+
+    #: Appends that wait for the disk; more are refused with TooManyRequests.
+    waiting_bytes_max: int = 256 << 20
+    #: Room on the device that appends leave for everything else.
+    reserve_bytes: int = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """Where the outcome of one append goes."""
+
+    replies: service.Replies
+    number: int
+
+    def refuse(self, error: errors.ProtocolError) -> None:
+        self.replies.refused(self.number, error)
+
+
+class Bookie:
+    """A ``wire.service.BookieService`` over a storage that somebody else runs."""
+
+    def __init__(
+        self,
+        bookie_id: BookieId,
+        storage: Storage,
+        *,
+        boot_epoch: int,
+        version: str,
+        tasks: asyncio.TaskGroup,
+        limits: Limits | None = None,
+    ) -> None:
+        self._bookie_id = bookie_id
+        self._storage = storage
+        self._log = storage.log
+        self._memory = storage.memory
+        self._boot_epoch = boot_epoch
+        self._version = version
+        self._tasks = tasks
+        self._limits = limits or Limits()
+        self._draining = False
+        self._mode_changed = asyncio.Event()
+        #: Appends of the present batch: whom to tell, and which numbers.
+        self._acked: dict[int, tuple[service.Replies, list[int]]] = {}
+        self._measuring = False
+        self._log.on_batch = self._tell_acked
+
+    @property
+    def boot_epoch(self) -> int:
+        """Grows with each start."""
+        return self._boot_epoch
+
+    @property
+    def read_only(self) -> bool:
+        """Did a person make this bookie read-only?"""
+        return self._memory.read_only
+
+    async def mode_changed(self, read_only: bool) -> None:
+        """Wait until the mode is another one than this."""
+        while self._memory.read_only == read_only:
+            self._mode_changed.clear()
+            await self._mode_changed.wait()
+
+    def drain(self) -> None:
+        """Take no more appends, and let tails end; everything else goes on."""
+        self._draining = True
+        for ledger in self._memory.ledgers.values():
+            ledger.tell()
+
+    # ── appends ──
+
+    def append(
+        self, items: Sequence[carriers.Append | carriers.WriteLac], replies: service.Replies
+    ) -> None:
+        """Take frames and LACs, in order; each outcome comes when it is known."""
+        for item in items:
+            answer = _Answer(replies, item.number)
+            if isinstance(item, carriers.Append):
+                self._append(item.frame, answer)
+            else:
+                self._write_lac(item, answer)
+
+    def _append(self, frame: Frame, answer: _Answer) -> None:
+        if (refusal := self._refusal(frame)) is not None:
+            answer.refuse(refusal)
+            return
+        ledger = self._ledger(frame.ledger_id)
+        event = admission.Append(
+            recovery=Flags.RECOVERY in frame.flags, here=_overlap(ledger, frame)
+        )
+        for effect in ledger.decide(event):
+            match effect:
+                case admission.Take():
+                    self._hand_over(ledger, frame, answer)
+                case admission.Compare():
+                    self._tasks.create_task(self._append_again(ledger, frame, answer))
+                case admission.Refuse(error=error):
+                    answer.refuse(error)
+                case admission.Write():
+                    raise AssertionError("an append writes nothing but its frame")
+
+    async def _append_again(self, ledger: Ledger, frame: Frame, answer: _Answer) -> None:
+        """Append a frame of which something is here, or is on its way."""
+        compared: set[EntryId] = set()
+        here = Here.SAME
+        try:
+            while here is Here.SAME:
+                on_the_way = ledger.packets_on_the_way(frame)
+                on_disk = ledger.ids_on_disk(frame)
+                new = {*on_the_way, *on_disk} - compared
+                if not new:
+                    break
+                compared |= new
+                if not await self._are_same(ledger, frame, new, on_the_way):
+                    here = Here.DIFFERENT
+        except errors.ProtocolError as error:
+            answer.refuse(error)
+            return
+        event = admission.Append(recovery=Flags.RECOVERY in frame.flags, here=here)
+        for effect in ledger.decide(event):
+            if isinstance(effect, admission.Take):
+                missing = frame.subset(frozenset(frame.entry_ids) - compared)
+                self._hand_over(ledger, missing, answer)
+            else:
+                assert isinstance(effect, admission.Refuse), "it has been compared"
+                answer.refuse(effect.error)
+
+    async def _are_same(
+        self,
+        ledger: Ledger,
+        frame: Frame,
+        entry_ids: set[EntryId],
+        on_the_way: dict[EntryId, memoryview],
+    ) -> bool:
+        """Compare these entries of a frame with those that are here."""
+        digest = ledger.admitted.digest
+        assert digest is not None, "frames come to opened ledgers"
+        for entry_id in entry_ids & on_the_way.keys():
+            packet = frame.packet(entry_id)
+            assert packet is not None, "only the frame's own entries are looked for"
+            if not entries.same(on_the_way[entry_id], packet, digest):
+                return False
+        rest = sorted(entry_ids - on_the_way.keys())
+        for first, last in extents.runs(rest) if rest else ():
+            at = first
+            while at <= last:
+                wanted = range(at, last + 1)
+                found = await self._storage.read(ledger, wanted, carriers.CARRIER_BYTES_AIM)
+                for part in found.frames:
+                    for entry_id, there in part:
+                        packet = frame.packet(entry_id)
+                        if packet is None or not entries.same(there, packet, digest):
+                            return False
+                at = found.next_entry_id
+        return True
+
+    def _hand_over(self, ledger: Ledger, frame: Frame | None, answer: _Answer) -> None:
+        """Give a frame (None: nothing, but in its turn) to the log, and answer when it is safe."""
+        if frame is not None:
+            ledger.sent(frame)
+        self._log.put(Put(record=frame, written=lambda: self._ack(answer), failed=answer.refuse))
+
+    def _write_lac(self, item: carriers.WriteLac, answer: _Answer) -> None:
+        if self._draining:
+            answer.refuse(self._shutting_down())
+            return
+        ledger = self._ledger(item.ledger_id)
+        effects = ledger.decide(admission.WriteLac(packet=item.packet))
+        if effects and isinstance(effects[0], admission.Refuse):
+            answer.refuse(effects[0].error)
+            return
+        for record in _records(effects):
+            self._keep(ledger, record)
+        self._hand_over(ledger, None, answer)
+
+    def _ack(self, answer: _Answer) -> None:
+        _, numbers = self._acked.setdefault(id(answer.replies), (answer.replies, []))
+        numbers.append(answer.number)
+
+    def _tell_acked(self) -> None:
+        acked, self._acked = self._acked, {}
+        for replies, numbers in acked.values():
+            replies.acked(numbers)
+
+    def _refusal(self, frame: Frame) -> errors.ProtocolError | None:
+        """Say why this bookie takes no frames, or not this one, whatever its ledger."""
+        if self._draining:
+            return self._shutting_down()
+        if self._memory.read_only:
+            return errors.ReadOnly(f"{self._bookie_id} is read-only; write to another bookie")
+        waiting, limits = self._log.waiting_bytes, self._limits
+        if waiting + frame.size_bytes > limits.waiting_bytes_max:
+            return errors.TooManyRequests(
+                f"{self._bookie_id}: {waiting} bytes wait for the disk, "
+                f"the limit is {limits.waiting_bytes_max}"
+            )
+        free = self._log.space.free_bytes
+        if free - waiting - frame.size_bytes < limits.reserve_bytes:
+            self._measure_soon()
+            return errors.InsufficientSpace(
+                f"{self._bookie_id}: {free} bytes are free, and {limits.reserve_bytes} are kept; "
+                "make room on its disk, or write to another bookie"
+            )
+        return None
+
+    def _measure_soon(self) -> None:
+        async def measure() -> None:
+            try:
+                await self._log.measure()
+            finally:
+                self._measuring = False
+
+        if not self._measuring:
+            self._measuring = True
+            self._tasks.create_task(measure())
+
+    # ── ledger state ──
+
+    async def open_fragment(self, opening: service.FragmentOpening) -> None:
+        """Take note of a fragment, durably; a fenced ledger can be opened, for its recovery."""
+        if self._draining:
+            raise self._shutting_down()
+        await self._settle(opening.ledger_id, admission.Open(opening=opening))
+
+    async def fence(self, ledger_id: LedgerId, master_key: MasterKey) -> service.LacEvidence:
+        """Fence, known ledger or not, durably before the answer."""
+        await self._settle(ledger_id, admission.Fence(master_key=master_key))
+        return await self.read_lac(ledger_id)
+
+    async def force(self, ledger_id: LedgerId) -> None:
+        """Return at once: nothing is acknowledged before it is on disk."""
+
+    async def set_read_only(self, *, read_only: bool) -> None:
+        """Take no more appends, or take them again; stays over a restart."""
+        await self._written(records.Mode(read_only=read_only))
+        self._mode_changed.set()
+
+    async def compact(self, *, major: bool) -> None:
+        """Refuse: the log is one file, and grows."""
+        raise errors.UnsupportedVersion(f"{self._bookie_id} cannot compact its log ({major=})")
+
+    async def _settle(self, ledger_id: LedgerId, event: admission.Event) -> None:
+        """Decide, and return when the outcome is safe; raises what the decision refuses."""
+        ledger = self._ledger(ledger_id)
+        effects = ledger.decide(event)
+        for effect in effects:
+            if isinstance(effect, admission.Refuse):
+                raise effect.error
+        for record in _records(effects):
+            # A ledger begins with its first record; a refused request leaves none behind.
+            self._memory.ledgers.setdefault(ledger_id, ledger)
+            self._keep(ledger, record)
+        if ledger.on_the_way:
+            await self._written(None)
+
+    def _keep(self, ledger: Ledger, record: LedgerRecord) -> None:
+        """Hand a record to the log; who waits for it puts something behind it."""
+        ledger.sent(record)
+        self._log.put(Put(record=record, written=_nothing, failed=_unheard))
+
+    async def _written(self, record: records.Mode | None) -> None:
+        """Return when this, and all before it, is on disk."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def written() -> None:
+            if not done.done():
+                done.set_result(None)
+
+        def failed(error: errors.ProtocolError) -> None:
+            if not done.done():
+                done.set_exception(error)
+
+        self._log.put(Put(record=record, written=written, failed=failed))
+        await done
+
+    # ── reads ──
+
+    async def read(self, request: service.ReadRequest) -> service.ReadReply:
+        """Give what is here of a range; with a key, fence first."""
+        if request.fence_key is not None:
+            await self._settle(request.ledger_id, admission.Fence(master_key=request.fence_key))
+        ledger = self._known(request.ledger_id)
+        wanted = range(request.first_entry_id, request.last_entry_id + 1, request.step)
+        in_limbo = ledger.durable.in_limbo
+        if in_limbo:
+            missing = extents.first_missing(ledger.extents.between(wanted[0], wanted[-1]), wanted)
+            if missing is not None:
+                wanted = range(wanted.start, missing, wanted.step)
+            if not wanted:
+                admission.refuse_limbo(ledger.ledger_id, ledger.durable)
+        quiet = in_limbo or request.fence_key is not None
+        confirmed = None if quiet else ledger.confirmed
+        found = await self._storage.read(ledger, wanted, request.bytes_max)
+        return service.ReadReply(
+            frames=found.frames,
+            next_entry_id=found.next_entry_id,
+            last_add_confirmed=confirmed,
+        )
+
+    async def read_lac(self, ledger_id: LedgerId) -> service.LacEvidence:
+        """Say what is known of the LAC, and change nothing."""
+        ledger = self._ledger(ledger_id)
+        admission.refuse_limbo(ledger_id, ledger.durable)
+        explicit_lac, last = ledger.durable.explicit_lac, ledger.extents.last
+        if last is None:
+            return service.LacEvidence(explicit_lac=explicit_lac, last_entry=None)
+        found = await self._storage.read(ledger, range(last, last + 1), 1)
+        packet = found.frames[0].packet(last)
+        assert packet is not None, "an entry of the index is read, or reading it fails"
+        return service.LacEvidence(explicit_lac=explicit_lac, last_entry=bytes(packet))
+
+    async def tail(self, request: service.TailRequest) -> AsyncGenerator[service.TailUpdate, None]:
+        """Send the LAC, and what it confirms, whenever there is news; at least every quiet_ms."""
+        ledger = self._known(request.ledger_id)
+        following, told = request.first_entry_id, None
+        quiet = False
+        while not self._draining:
+            admission.refuse_limbo(ledger.ledger_id, ledger.durable)
+            news, confirmed = ledger.news(), ledger.confirmed
+            frames: tuple[Frame, ...] = ()
+            more = False
+            if confirmed >= following:
+                wanted = range(following, confirmed + 1)
+                found = await self._storage.read(ledger, wanted, request.bytes_max)
+                frames, more = found.frames, found.next_entry_id <= confirmed
+            if frames or confirmed != told or quiet:
+                yield service.TailUpdate(last_add_confirmed=confirmed, frames=frames)
+                told = confirmed
+            if frames:
+                following = EntryId(frames[-1].last + 1)
+            quiet = not more and not await _comes(news, request.quiet_ms)
+        raise self._shutting_down()
+
+    async def list_entries(self, request: service.ListEntriesRequest) -> service.EntryRanges:
+        """List what is here, or raise if that is not known for sure."""
+        ledger = self._known(request.ledger_id)
+        admission.refuse_limbo(ledger.ledger_id, ledger.durable)
+        all_from = ledger.extents.between(request.first_entry_id, EntryId(entries.ID_END))
+        ranges = tuple(islice(extents.joined(all_from), request.ranges_max + 1))
+        return service.EntryRanges(
+            ranges=ranges[: request.ranges_max], complete=len(ranges) <= request.ranges_max
+        )
+
+    async def info(self) -> service.BookieInfo:
+        """Speak about itself."""
+        if self._draining:
+            state = service.BookieState.DRAINING
+        elif self._memory.read_only:
+            state = service.BookieState.READ_ONLY
+        else:
+            state = service.BookieState.WRITABLE
+        space = self._log.space
+        return service.BookieInfo(
+            bookie_id=self._bookie_id,
+            state=state,
+            boot_epoch=self._boot_epoch,
+            version=self._version,
+            total_bytes=space.total_bytes,
+            free_bytes=space.free_bytes,
+        )
+
+    def _ledger(self, ledger_id: LedgerId) -> Ledger:
+        """Give a ledger; one that is not known is not remembered by this."""
+        return self._memory.ledgers.get(ledger_id) or Ledger(ledger_id)
+
+    def _known(self, ledger_id: LedgerId) -> Ledger:
+        ledger = self._memory.ledgers.get(ledger_id)
+        if ledger is None or not ledger.known:
+            raise errors.NoSuchLedger(f"ledger {ledger_id} was never on {self._bookie_id}")
+        return ledger
+
+    def _shutting_down(self) -> errors.ShuttingDown:
+        return errors.ShuttingDown(f"{self._bookie_id} is stopping; go to another bookie")
+
+
+def _overlap(ledger: Ledger, frame: Frame) -> Here:
+    """Say whether entries of a frame are here; a writer's next ones are found not to be at once."""
+    if frame.first > ledger.highest:
+        return Here.NONE
+    if ledger.ids_on_disk(frame) or ledger.packets_on_the_way(frame):
+        return Here.UNCOMPARED
+    return Here.NONE
+
+
+def _records(effects: Sequence[admission.Effect]) -> list[LedgerRecord]:
+    return [effect.record for effect in effects if isinstance(effect, admission.Write)]
+
+
+async def _comes(news: asyncio.Event, timeout_ms: int) -> bool:
+    try:
+        async with asyncio.timeout(timeout_ms / 1_000):
+            await news.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+def _nothing() -> None:
+    """Nobody waits for this record by itself."""
+
+
+def _unheard(error: errors.ProtocolError) -> None:
+    """Whoever waits behind this record hears it."""
