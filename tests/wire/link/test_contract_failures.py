@@ -2,6 +2,8 @@
 
 import asyncio
 import dataclasses
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 import pytest
 
@@ -73,6 +75,88 @@ def test_a_reply_that_fits_no_message_is_cut_and_goes_on_in_the_next(run: Run) -
             heard += reply.frames
             assert reply.next_entry_id == len(heard) == following
         assert heard == sent
+
+    run(scenario)
+
+
+def test_a_host_carries_out_only_so_many_reads_at_once(run: Run) -> None:
+    class Counts(ReferenceBookie):
+        now = most = 0
+
+        async def read(self, request: service.ReadRequest) -> service.ReadReply:
+            self.now += 1
+            self.most = max(self.most, self.now)
+            await asyncio.sleep(0)
+            self.now -= 1
+            return await super().read(request)
+
+    async def scenario(world: World) -> None:
+        world.limits = dataclasses.replace(world.limits, reads_max=3)
+        await world.crash()
+        world.bookie = bookie = Counts(BOOKIE, world.disk)
+        await world.start()
+        link = world.link()
+        writer, lane, outcomes = await opened(link, 7)
+        lane.append(writer.frame(b"x"))
+        await outcomes.all_of(1)
+        asked = read(7, 0, 0, bytes_max=100)
+        replies = await asyncio.gather(*(link.read(asked) for _ in range(40)))
+        assert all(reply.frames for reply in replies)
+        assert bookie.most == 3
+
+    run(scenario)
+
+
+async def flood(pipe: Pipe) -> None:
+    """Send what is refused, and never look at the answers."""
+    packet, sent = Writer(1).lac(0), 0
+    while True:
+        numbers = range(sent, sent + 4_000)
+        await pipe.send(
+            carriers.build(
+                carriers.WriteLac(number=number, ledger_id=LedgerId(1), packet=packet)
+                for number in numbers
+            )
+        )
+        sent += len(numbers)
+
+
+def test_who_does_not_take_answers_is_not_heard_further(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        world.limits = dataclasses.replace(world.limits, answers_max=1_000)
+        await world.restart()
+        pipe = world.link()._transport.stream(StreamKind.APPEND)
+        await pipe.receive()
+        (stream,) = world.host._append_streams.values()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(flood(pipe), timeout=0.3)
+        assert 0 < len(stream._refused) <= 5_000, "a carrier above the limit, and no more"
+        pipe.cancel()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("confirmed", "first"), [(0, 0), (5, 1)], ids=["not confirmed", "before what was asked for"]
+)
+def test_a_tail_takes_nothing_that_it_should_not_see(run: Run, confirmed: int, first: int) -> None:
+    class Blabs(ReferenceBookie):
+        async def tail(
+            self, request: service.TailRequest
+        ) -> AsyncGenerator[service.TailUpdate, None]:
+            frame = Writer(7, first=first).frame(b"one", b"two")
+            yield service.TailUpdate(last_add_confirmed=EntryId(confirmed), frames=(frame,))
+
+    async def scenario(world: World) -> None:
+        await world.crash()
+        world.bookie = Blabs(BOOKIE, world.disk)
+        await world.start()
+        tail = service.TailRequest(
+            ledger_id=LedgerId(7), first_entry_id=EntryId(2 * first), bytes_max=1, quiet_ms=50
+        )
+        async with aclosing(world.link().tail(tail)) as updates:
+            with pytest.raises(errors.BadRequest):
+                await anext(updates)
 
     run(scenario)
 

@@ -35,9 +35,6 @@ REPLY_BYTES_MAX: Final = 4 << 20
 RANGES_MAX: Final = 100_000
 QUIET_MS_MIN: Final = 50
 
-#: A peer that does not take its answers is not heard any further.
-ANSWERS_MAX: Final = 65_536
-
 _CARRIER_ROOM: Final = carriers.CARRIER_BYTES_MAX - carriers.HEADER_BYTES
 
 
@@ -51,6 +48,8 @@ class HostLimits:
     read_bytes_max: int = 64 << 20
     reads_max: int = 64
     open_ledgers_max: int = 65_536
+    #: Answers to appends that have not left; a peer that does not take them is not heard further.
+    answers_max: int = 65_536
 
 
 class Host:
@@ -209,7 +208,8 @@ class _AppendStream:
 
     def _look_for_room(self) -> None:
         answers = len(self._acked) + len(self._refused)
-        if self._waiting_bytes <= self._limits.append_bytes_max and answers < ANSWERS_MAX:
+        limits = self._limits
+        if self._waiting_bytes <= limits.append_bytes_max and answers < limits.answers_max:
             self._has_room.set()
         else:
             self._has_room.clear()
