@@ -59,9 +59,10 @@ async def sides(cluster: Cluster, bookie: BookieId) -> tuple[bool, bool]:
 
 
 async def until(states: AsyncIterator[Topology], wanted: Callable[[Topology], bool]) -> Topology:
-    async for state in states:
-        if wanted(state):
-            return state
+    async with asyncio.timeout(30):
+        async for state in states:
+            if wanted(state):
+                return state
     raise AssertionError("the stream ended")
 
 

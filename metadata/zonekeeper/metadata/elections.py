@@ -122,6 +122,7 @@ async def stand(
         tasks = [
             group.create_task(candidacy.follow_votes()),
             group.create_task(candidacy.follow_session()),
+            group.create_task(candidacy.run()),
         ]
         try:
             async with aclosing(candidacy.states()) as states:
@@ -156,6 +157,8 @@ class _Candidacy:
         self._value = underreplication_format.render_holder(candidate)
         self._stand_in_after_ms = stand_in_after_ms
         self._changed = asyncio.Event()
+        self._known: Leadership | None = None
+        self._told = asyncio.Event()
         self._vacant_since_ms: int | None = None
 
     async def follow_votes(self) -> None:
@@ -168,24 +171,39 @@ class _Candidacy:
             async for session in sessions:
                 if not session.connected:
                     self._vacant_since_ms = None
+                    self._know(None)
                 self._changed.set()
 
-    async def states(self) -> AsyncGenerator[Leadership | None, None]:
-        shown: Leadership | None = None
-        yield shown
+    async def run(self) -> None:
+        """Take every step that is due, for as long as we stand."""
         while True:
             self._changed.clear()
-            leadership, until_ms = None, None
             try:
                 leadership, until_ms = await self._proceed()
             except StoreError as error:
                 if not (error.retryable or error.maybe_applied):
                     raise
-                until_ms = self._now_ms() + _RETRY_DELAY_MS
-            if leadership != shown:
-                shown = leadership
-                yield shown
+                leadership, until_ms = None, self._now_ms() + _RETRY_DELAY_MS
+            self._know(leadership)
             await self._moved(until_ms)
+
+    async def states(self) -> AsyncGenerator[Leadership | None, None]:
+        last = self._known
+        yield last
+        while True:
+            await self._told.wait()
+            self._told.clear()
+            if self._known != last:
+                last = self._known
+                yield last
+
+    def _know(self, leadership: Leadership | None) -> None:
+        """Tell what is known now, unless the session has moved on meanwhile."""
+        session = self._store.session
+        if leadership is not None and (not session.connected or session.id != leadership.session):
+            leadership = None
+        self._known = leadership
+        self._told.set()
 
     async def withdraw(self) -> None:
         """Take back every vote of this session."""
