@@ -1,7 +1,6 @@
 """What only the ZooKeeper store has: servers that go and come, identities, certificates."""
 
 import asyncio
-import gc
 import logging
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -241,8 +240,6 @@ async def test_a_server_and_a_client_that_show_their_certificates_talk(
     await store.close()
 
 
-# kazoo leaves sockets whose handshake failed to the garbage collector.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 async def test_whoever_cannot_be_verified_is_not_talked_to(secure: Certificates) -> None:
     client = secure.ours.sign("client", name="bookie")
     stranger = secure.theirs.sign("stranger", name="bookie")
@@ -255,7 +252,14 @@ async def test_whoever_cannot_be_verified_is_not_talked_to(secure: Certificates)
         address = f"zk://{host}:{secure.port}/x?{secure.options(believed, shown)}"
         with pytest.raises(errors.StoreUnavailableError):
             await open_store(address, Timeouts(request_ms=1_000))
-    gc.collect()
+
+
+async def test_certificates_that_cannot_be_used_are_named_at_once(
+    secure: Certificates, tmp_path: Path
+) -> None:
+    for files in (f"tls-ca={tmp_path}/absent", f"tls-cert={__file__}&tls-key={__file__}"):
+        with pytest.raises(errors.UnauthorizedError, match="tls-cert"):
+            await open_store(f"zk://localhost:{secure.port}/x?{files}")
 
 
 # ── what else is ZooKeeper's ──

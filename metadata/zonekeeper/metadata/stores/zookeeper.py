@@ -26,6 +26,7 @@ from zonekeeper.metadata.store import (
     Write,
     Written,
 )
+from zonekeeper.metadata.stores import zookeeper_tls
 from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.metadata.stores.uri import ZooKeeperAddress
 from zonekeeper.metadata.stores.watching import (
@@ -50,6 +51,15 @@ async def open_zookeeper(address: ZooKeeperAddress, timeouts: Timeouts) -> "ZooK
     secret = None
     if address.auth_file is not None:
         secret = await asyncio.to_thread(_read_secret, address.auth_file, str(address))
+    if address.tls is not None:
+        # Connections read the files again; what is wrong with them is better said at once.
+        try:
+            await asyncio.to_thread(zookeeper_tls.context, address.tls)
+        except OSError as error:
+            raise errors.UnauthorizedError(
+                f"the files of 'tls-ca', 'tls-cert' and 'tls-key' cannot be used: {error}",
+                store=str(address),
+            ) from error
     store = ZooKeeperStore(address, secret, timeouts)
     try:
         await store.start()

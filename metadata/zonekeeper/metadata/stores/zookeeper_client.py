@@ -42,6 +42,7 @@ from zonekeeper.metadata.store import (
     Write,
     Written,
 )
+from zonekeeper.metadata.stores import zookeeper_tls
 from zonekeeper.metadata.stores.uri import Acl, ZooKeeperAddress
 from zonekeeper.metadata.stores.watching import Key, Watched
 
@@ -330,7 +331,8 @@ _BYSTANDERS: Final = (kazoo_errors.RolledBackError, kazoo_errors.RuntimeInconsis
 
 def _client(address: ZooKeeperAddress, secret: str | None, session_ms: int) -> KazooClient:
     handler = SequentialThreadingHandler()
-    tls = address.tls
+    if address.tls is not None:
+        handler.create_connection = partial(zookeeper_tls.connect, address.tls)
     _LOG.setLevel(logging.INFO)
     return KazooClient(
         hosts=",".join(address.servers),
@@ -344,12 +346,6 @@ def _client(address: ZooKeeperAddress, secret: str | None, session_ms: int) -> K
             sleep_func=handler.sleep_func,
         ),
         logger=_LOG,
-        use_ssl=tls is not None,
-        verify_certs=True,
-        check_hostname=tls is not None,
-        ca=tls and tls.ca and str(tls.ca),
-        certfile=tls and tls.certificate and str(tls.certificate),
-        keyfile=tls and tls.key and str(tls.key),
     )
 
 

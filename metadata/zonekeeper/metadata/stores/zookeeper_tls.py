@@ -1,0 +1,35 @@
+"""TLS to ZooKeeper, in place of kazoo's own.
+
+kazoo trusts the system's authorities beside the one that it is given, does not check names unless
+told to, and leaves sockets open whose handshake failed. Here only the given authority is trusted,
+names are always checked, and files are read again for each connection, so that certificates can be
+renewed under a running process.
+"""
+
+import socket
+import ssl
+
+from zonekeeper.metadata.stores.uri import Tls
+
+
+def context(tls: Tls) -> ssl.SSLContext:
+    """Read the files; raises ``OSError`` (``ssl.SSLError`` is one) for what cannot be used."""
+    made = ssl.create_default_context(cafile=tls.ca)
+    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    if tls.certificate is not None and tls.key is not None:
+        made.load_cert_chain(tls.certificate, tls.key)
+    return made
+
+
+def connect(
+    tls: Tls, address: tuple[str, int], *, hostname: str, timeout: float, **_: object
+) -> ssl.SSLSocket:
+    """Connect and shake hands, as kazoo asks its handler to; blocking, in kazoo's thread."""
+    trusted = context(tls)
+    plain = socket.create_connection(address, timeout)
+    try:
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return trusted.wrap_socket(plain, server_hostname=hostname)
+    except BaseException:
+        plain.close()
+        raise
