@@ -1,0 +1,76 @@
+"""A batch: consecutive entries that were sealed together, and who has acknowledged them.
+
+The batch is the unit of the ack. With E = Qw every member gets the same frame, built once. With
+E > Qw a member gets the frame of its entries, with their ids listed; the batch is acknowledged
+when each of its entries is, and a position's ack stands for all entries that it holds.
+"""
+
+from dataclasses import dataclass, field
+
+from zonekeeper.placement.ids import EntryId, ZoneName
+from zonekeeper.placement.quorums import Enough, Quorums
+from zonekeeper.wire.frames import Frame
+
+#: What an entry without payload costs us; so that a byte budget bounds objects too.
+ENTRY_OVERHEAD_BYTES = 64
+
+
+@dataclass(slots=True, kw_only=True)
+class Batch:
+    """Consecutive entries under way."""
+
+    frame: Frame
+    #: The ledger's payload bytes up to its last entry.
+    length: int
+    #: What it takes of the writer's budget.
+    size_bytes: int
+    since_ms: int
+    #: Positions that have all of their entries on disk.
+    acked: set[int] = field(default_factory=set)
+
+    @property
+    def first(self) -> EntryId:
+        """The lowest entry id."""
+        return self.frame.first
+
+    @property
+    def last(self) -> EntryId:
+        """The highest entry id."""
+        return self.frame.last
+
+    def _representatives(self, quorums: Quorums) -> range:
+        """Give entries such that every write set of the batch is the write set of one of them."""
+        distinct = 1 if quorums.ensemble == quorums.write else quorums.ensemble
+        return range(self.first, self.first + min(len(self.frame), distinct))
+
+    def concerns(self, position: int, quorums: Quorums) -> bool:
+        """Does a position hold any entry of it?"""
+        return any(quorums.holds(position, EntryId(e)) for e in self._representatives(quorums))
+
+    def part(self, position: int, quorums: Quorums) -> Frame | None:
+        """Give what a position is to be sent of it."""
+        if quorums.ensemble == quorums.write:
+            return self.frame
+        return self.frame.subset(
+            frozenset(e for e in self.frame.entry_ids if quorums.holds(position, e))
+        )
+
+    def enough(
+        self, quorums: Quorums, zones: tuple[ZoneName | None, ...], pending: frozenset[int]
+    ) -> Enough:
+        """Say whether all of it is acknowledged, or can be if ``pending`` positions answer."""
+        worst = Enough.YES
+        for number in self._representatives(quorums):
+            entry_id = EntryId(number)
+            members = quorums.write_set(entry_id)
+            answer = quorums.acknowledged(
+                entry_id,
+                acked=[p for p in members if p in self.acked],
+                pending=[p for p in members if p in pending and p not in self.acked],
+                zones=zones,
+            )
+            worst = max(worst, answer, key=_BADNESS.__getitem__)
+        return worst
+
+
+_BADNESS = {Enough.YES: 0, Enough.NOT_YET: 1, Enough.UNKNOWN: 2, Enough.NO: 3}

@@ -1,0 +1,221 @@
+"""A client of one cluster: create, open, delete and list ledgers.
+
+``connect`` is for applications: it opens the metadata store that an address names, and reaches
+bookies over gRPC. ``on`` is the same client over any store and any links.
+"""
+
+import asyncio
+import dataclasses
+import random
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+
+from zonekeeper.client import errors, stamps
+from zonekeeper.client.bookies import Bookies
+from zonekeeper.client.config import ClientConfig, own_zone
+from zonekeeper.client.counters import Counters
+from zonekeeper.client.grpc_links import GrpcLinks
+from zonekeeper.client.link_pool import LinkFactory, LinkPool
+from zonekeeper.client.owner import Owner
+from zonekeeper.client.write_session import Identity, WriteSession
+from zonekeeper.client.writer import Writer
+from zonekeeper.client.writer_core import Limits, Start, WriterCore
+from zonekeeper.metadata import ledger_listing, ledgers
+from zonekeeper.metadata.cluster import Cluster, ForeignRootError, NotAClusterError, open_cluster
+from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata
+from zonekeeper.metadata.stores.opening import open_store
+from zonekeeper.placement.chance import Chance
+from zonekeeper.placement.digests import Digest
+from zonekeeper.placement.ids import EntryId, LedgerId
+from zonekeeper.placement.quorums import Quorums
+from zonekeeper.wire import digests, entries, tls
+
+LinkMaker = Callable[[asyncio.TaskGroup], LinkFactory]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Where a client's chance and wall time come from."""
+
+    chance: Chance
+    #: Only ever written down for people.
+    wall_ms: Callable[[], int]
+
+
+def _real() -> Surroundings:
+    return Surroundings(random.SystemRandom(), lambda: time.time_ns() // 1_000_000)
+
+
+@asynccontextmanager
+async def connect(uri: str, config: ClientConfig | None = None) -> AsyncIterator["Client"]:
+    """Give a client of the cluster at a metadata address, until the block ends."""
+    config = config or ClientConfig()
+    surroundings = _real()
+    with errors.translated(f"opening {uri}"):
+        store = await open_store(uri, config.store)
+    try:
+        try:
+            with errors.translated(f"opening {uri}"):
+                cluster = await open_cluster(store)
+        except (NotAClusterError, ForeignRootError) as error:
+            raise errors.ClusterNotReady(str(error)) from error
+        credentials = None if config.tls is None else tls.client_credentials(config.tls)
+
+        def links(tasks: asyncio.TaskGroup) -> GrpcLinks:
+            return GrpcLinks(
+                cluster,
+                credentials=credentials,
+                settings=config.links,
+                tasks=tasks,
+                chance=surroundings.chance,
+            )
+
+        async with on(cluster, links, config, surroundings) as client:
+            yield client
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
+async def on(
+    cluster: Cluster,
+    links: LinkMaker,
+    config: ClientConfig | None = None,
+    surroundings: Surroundings | None = None,
+) -> AsyncIterator["Client"]:
+    """Give a client over a cluster that is open already, and over links of any kind.
+
+    ``links`` is given the task group that the links' own tasks run in.
+    """
+    config, failure = config or ClientConfig(), None
+    async with asyncio.TaskGroup() as tasks:
+        client = Client(cluster, links(tasks), config, surroundings or _real(), tasks)
+        watching = tasks.create_task(client.bookies.follow())
+        try:
+            await client.bookies.known(config.start_timeout_ms)
+            yield client
+        except Exception as error:  # noqa: BLE001 the group would wrap what is not its own
+            failure = error
+        finally:
+            watching.cancel()
+            await client.close()
+    if failure is not None:
+        raise failure
+
+
+class Client:
+    """All that one process does with a cluster's ledgers. Make it with ``connect`` or ``on``."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        links: LinkFactory,
+        config: ClientConfig,
+        surroundings: Surroundings,
+        tasks: asyncio.TaskGroup,
+    ) -> None:
+        self.cluster = cluster
+        self.config = config
+        self.counters = Counters()
+        self.bookies = Bookies(
+            cluster,
+            LinkPool(links, self.counters),
+            own_zone=own_zone(config),
+            chance=surroundings.chance,
+            counters=self.counters,
+        )
+        self._surroundings = surroundings
+        self._tasks = tasks
+        self._writers: dict[LedgerId, Writer] = {}
+
+    async def create(
+        self,
+        *,
+        password: bytes = b"",
+        quorums: Quorums | None = None,
+        digest: Digest | None = None,
+        custom: Mapping[str, bytes] | None = None,
+        ledger_id: LedgerId | None = None,
+    ) -> Writer:
+        """Create a ledger, and give its writer; quorums and digest are the policy's by default."""
+        policy = self.bookies.policy
+        quorums, digest = quorums or policy.quorums, digest or policy.digest
+        stamp = stamps.render(quorums, policy.placement, policy.version)
+        with errors.translated("creating a ledger"):
+            ensemble = self.bookies.choose(quorums)
+            ledger = LedgerMetadata(
+                ensemble_size=quorums.ensemble,
+                write_quorum=quorums.write,
+                ack_quorum=quorums.ack,
+                fragments=(Fragment(EntryId(0), ensemble),),
+                digest=digest,
+                password=password,
+                created_ms=self._surroundings.wall_ms(),
+                custom=tuple(sorted({**(custom or {}), stamps.KEY: stamp}.items())),
+                create_token=self._token(),
+            )
+            stored = await ledgers.create(self.cluster, ledger, ledger_id=ledger_id)
+        return self._writer(stored.id, ledger, quorums)
+
+    async def delete(self, ledger_id: LedgerId) -> None:
+        """Delete a ledger; that it is gone already counts as done."""
+        with errors.translated(f"deleting ledger {ledger_id}"):
+            await ledgers.delete(self.cluster, ledger_id)
+
+    async def metadata(self, ledger_id: LedgerId) -> LedgerMetadata:
+        """Give what is remembered of a ledger, no older than this call."""
+        with errors.translated(f"reading the metadata of ledger {ledger_id}"):
+            stored = await ledgers.read(self.cluster, ledger_id, sync=True)
+        if stored is None:
+            raise errors.NoSuchLedger(f"there is no ledger {ledger_id} in {self.cluster}")
+        return stored.metadata
+
+    async def ledgers(self) -> AsyncGenerator[LedgerId, None]:
+        """List all ledgers in the order of their ids."""
+        with errors.translated("listing ledgers"):
+            async for ledger_id in ledger_listing.ids(self.cluster):
+                yield ledger_id
+
+    async def close(self) -> None:
+        """Stop all writers without closing their ledgers, and give up all connections."""
+        for writer in list(self._writers.values()):
+            writer.halt()
+        await self.bookies.pool.close()
+
+    def _writer(self, ledger_id: LedgerId, ledger: LedgerMetadata, quorums: Quorums) -> Writer:
+        sealer = entries.Sealer(ledger_id, ledger.digest, ledger.password)
+        ensemble = ledger.last_fragment.ensemble
+        start = Start(
+            fragment_first=ledger.last_fragment.first_entry,
+            ensemble=ensemble,
+            zones=self.bookies.zones(ensemble),
+        )
+        limits = Limits(
+            budget_bytes=self.config.writer_budget_bytes,
+            add_timeout_ms=self.config.add_timeout_ms,
+        )
+        identity = Identity(
+            ledger_id=ledger_id,
+            master_key=digests.master_key(ledger.password),
+            quorums=quorums,
+            digest=ledger.digest,
+        )
+        owner = Owner(self.bookies, ledger_id, quorums)
+        core = WriterCore(sealer, quorums, start, limits)
+        session = WriteSession(identity, core, sealer, owner, self.bookies, self._tasks)
+        writer = Writer(
+            ledger_id,
+            session,
+            owner,
+            budget_bytes=self.config.writer_budget_bytes,
+            quiet_ms=self.config.quiet_ms,
+            on_end=lambda: self._writers.pop(ledger_id, None),
+        )
+        self._writers[ledger_id] = writer
+        return writer
+
+    def _token(self) -> int:
+        """Draw a create token: positive, of 62 bits."""
+        high, low = (int(self._surroundings.chance.random() * (1 << 31)) for _ in range(2))
+        return (high << 31 | low) or 1

@@ -1,0 +1,28 @@
+"""What a client counts: for people, for tests, and for the bill of what crosses zones."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from zonekeeper.placement.ids import BookieId
+from zonekeeper.placement.read_order import Reason
+
+
+@dataclass(slots=True)
+class Counters:
+    """Ever growing numbers of one client."""
+
+    entries_confirmed: int = 0
+    entries_read: int = 0
+    frames_sent: int = 0
+    #: Bytes of frames sent to bookies of the own zone, and of others or of unknown ones.
+    bytes_written_local: int = 0
+    bytes_written_remote: int = 0
+    reads_local: int = 0
+    #: Requests sent first to another zone, by why.
+    reads_remote: Counter[Reason] = field(default_factory=Counter)
+    #: Requests sent because another one was slow.
+    reads_hedged: int = 0
+    ensemble_changes: int = 0
+    #: Copies of entries whose digest did not match, by bookie: they need repair.
+    bad_copies: Counter[BookieId] = field(default_factory=Counter)
+    links_moved: int = 0

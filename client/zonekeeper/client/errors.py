@@ -1,0 +1,150 @@
+"""What a client's call can end with: one tree, and two questions that every error answers.
+
+``retryable``
+    may the same call succeed later, on the same handle or a new one?
+``maybe_applied``
+    may what was asked for have happened all the same? An append whose writer stopped is *maybe*:
+    it is not acknowledged, and whoever recovers the ledger may yet find it there.
+
+Messages name the ledger, the entry and the bookies, and say what to do. Errors of the layers below
+(the metadata store, placement, bookies) never pass as they are: they stand in ``__cause__``.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from zonekeeper.metadata.errors import BadStoreUriError, StoreError
+from zonekeeper.metadata.ledger_metadata import IllegalChangeError
+from zonekeeper.metadata.ledgers import LedgerExistsError, NoLedgerError
+from zonekeeper.metadata.malformed import UnreadableError
+from zonekeeper.placement.failures import PlacementError
+from zonekeeper.wire.errors import ProtocolError
+
+
+class ClientError(Exception):
+    """Base of all that a client raises."""
+
+    retryable: bool = False
+    maybe_applied: bool = False
+
+
+class ClusterNotReady(ClientError):
+    """There is no cluster at the address, or it has no policy yet."""
+
+    retryable = True
+
+
+class MetadataFailed(ClientError):
+    """The metadata store refused, gave no answer, or holds what cannot be read."""
+
+    def __init__(self, message: str, *, retryable: bool, maybe_applied: bool) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+        self.maybe_applied = maybe_applied
+
+
+class NoSuchLedger(ClientError):
+    """The ledger was deleted, or never created."""
+
+
+class Unauthorized(ClientError):
+    """The password is not the ledger's, or a bookie does not let this client do it."""
+
+
+class NotEnoughBookies(ClientError):
+    """No legal ensemble can be had of the bookies that are there; they may come back."""
+
+    retryable = True
+
+
+class IllegalPlacement(ClientError):
+    """The quorums and the placement rules contradict each other."""
+
+
+class TooLarge(ClientError):
+    """The entry is larger than a ledger takes; nothing else is affected."""
+
+
+class BudgetSpent(ClientError):
+    """The writer holds as many bytes without an acknowledgement as it may: await, or try later."""
+
+    retryable = True
+
+
+class WriterClosed(ClientError):
+    """The writer was closed; what this call asked for was not begun."""
+
+
+class WriterStopped(ClientError):
+    """The writer cannot go on. What was not acknowledged may or may not be in the ledger."""
+
+    maybe_applied = True
+
+
+class Fenced(WriterStopped):
+    """Another client recovers the ledger, or has recovered it: this writer is no longer its own."""
+
+
+class ClosedByOther(WriterStopped):
+    """The ledger was closed at another end than this writer knows."""
+
+
+class LostQuorum(WriterStopped):
+    """Too few bookies took the entries, and no others could be had; the ledger ends at its LAC."""
+
+
+class AddTimedOut(WriterStopped):
+    """An entry was not acknowledged in time; the ledger ends at its LAC."""
+
+
+class KeyRefused(WriterStopped):
+    """A bookie does not let this writer write; the ledger ends at its LAC."""
+
+
+class Misfit(WriterStopped):
+    """A bookie holds another entry under the same id: two writers, and this one cannot go on."""
+
+
+class ReadFailed(ClientError):
+    """No replica gave the entry, and at least one did not say that it has none: unknown."""
+
+    retryable = True
+
+
+class EntryLost(ClientError):
+    """Every replica says that it never had an entry that was acknowledged."""
+
+
+class BeyondEnd(ClientError):
+    """The entry lies beyond what is confirmed; an open ledger may get there."""
+
+
+class RecoveryFailed(ClientError):
+    """The ledger's end could not be established; it stays in recovery, for anybody to try again."""
+
+    retryable = True
+    maybe_applied = True
+
+
+@contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Raise errors of the metadata store, placement and bookies as the client's."""
+    try:
+        yield
+    except NoLedgerError as error:
+        raise NoSuchLedger(f"{doing}: {error}") from error
+    except PlacementError as error:
+        kind = NotEnoughBookies if error.retryable else IllegalPlacement
+        raise kind(f"{doing}: {error}") from error
+    except (StoreError, UnreadableError, LedgerExistsError, IllegalChangeError) as error:
+        raise MetadataFailed(
+            f"{doing}: {error}", retryable=error.retryable, maybe_applied=error.maybe_applied
+        ) from error
+    except BadStoreUriError as error:
+        raise MetadataFailed(f"{doing}: {error}", retryable=False, maybe_applied=False) from error
+
+
+def describe(bookie: str, error: Exception) -> str:
+    """Give one bookie's failure, for a message that lists several."""
+    kind = type(error).__name__ if isinstance(error, ProtocolError) else "error"
+    return f"{bookie}: {kind}: {error}"

@@ -1,0 +1,59 @@
+"""Bookies reached over gRPC, at the addresses that they register."""
+
+import asyncio
+import logging
+
+import grpc
+
+from zonekeeper.metadata import registration
+from zonekeeper.metadata.cluster import Cluster
+from zonekeeper.metadata.errors import StoreError
+from zonekeeper.metadata.malformed import UnreadableError
+from zonekeeper.placement.chance import Chance
+from zonekeeper.placement.ids import BookieId
+from zonekeeper.wire import grpc_link
+from zonekeeper.wire.links import BookieLink, LinkSettings
+
+_logger = logging.getLogger(__name__)
+
+
+class GrpcLinks:
+    """A ``link_pool.LinkFactory``."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        credentials: grpc.ChannelCredentials | None,
+        settings: LinkSettings,
+        tasks: asyncio.TaskGroup,
+        chance: Chance,
+    ) -> None:
+        self._cluster = cluster
+        self._credentials = credentials
+        self._settings = settings
+        self._tasks = tasks
+        self._chance = chance
+
+    async def find(self, bookie_id: BookieId) -> str | None:
+        """Say at which address a bookie is registered now."""
+        try:
+            info = await registration.read_service_info(self._cluster, bookie_id)
+        except (StoreError, UnreadableError) as error:
+            _logger.warning("the address of %s is not known: %s", bookie_id, error)
+            return None
+        if info is None or info.bookie is None:
+            return None
+        host, port = info.bookie.host, info.bookie.port
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    def make(self, bookie_id: BookieId, address: str) -> BookieLink:
+        """Give a new link."""
+        return grpc_link.connect(
+            bookie_id,
+            address,
+            credentials=self._credentials,
+            tasks=self._tasks,
+            chance=self._chance,
+            settings=self._settings,
+        )

@@ -1,0 +1,88 @@
+"""One link to each bookie, made when it is first wanted and shared by all ledgers of a process.
+
+A bookie keeps its name and may change its address. A link whose bookie is not reached is kept, as
+it knows when to try again; but where the bookie now registers another address, the link is given up
+for a new one.
+"""
+
+import asyncio
+from typing import Final, Protocol
+
+from zonekeeper.client.counters import Counters
+from zonekeeper.placement.ids import BookieId
+from zonekeeper.wire import errors
+from zonekeeper.wire.links import BookieLink
+
+#: A bookie that is not reached is looked up again at most this often.
+LOOK_UP_EVERY_MS: Final = 1_000
+
+
+class LinkFactory(Protocol):
+    """How bookies are found and reached: gRPC, or the simulated network."""
+
+    async def find(self, bookie_id: BookieId) -> str | None:
+        """Say where a bookie is now; None: it is not registered, or nobody can tell."""
+        ...
+
+    def make(self, bookie_id: BookieId, address: str) -> BookieLink:
+        """Give a new link to a bookie; it connects when it is first used."""
+        ...
+
+
+class _Known:
+    """A link, and where it leads."""
+
+    __slots__ = ("address", "link", "looked_s")
+
+    def __init__(self, address: str, link: BookieLink, looked_s: float) -> None:
+        self.address = address
+        self.link = link
+        self.looked_s = looked_s
+
+
+class LinkPool:
+    """The links of one client."""
+
+    def __init__(self, factory: LinkFactory, counters: Counters) -> None:
+        self._factory = factory
+        self._counters = counters
+        self._known: dict[BookieId, _Known] = {}
+        self._loop = asyncio.get_running_loop()
+        self._closed = False
+
+    async def link(self, bookie_id: BookieId) -> BookieLink:
+        """Give the link to a bookie; raises NotConnected if nobody knows where it is."""
+        known = self._known.get(bookie_id)
+        if known is not None:
+            return known.link
+        address = await self._factory.find(bookie_id)
+        if address is None:
+            raise errors.NotConnected(f"{bookie_id} is not registered")
+        if (known := self._known.get(bookie_id)) is not None:
+            return known.link  # somebody else was faster
+        if self._closed:
+            raise errors.NotConnected("the client was closed")
+        link = self._factory.make(bookie_id, address)
+        self._known[bookie_id] = _Known(address, link, self._loop.time())
+        return link
+
+    async def moved(self, bookie_id: BookieId) -> bool:
+        """Say, of a bookie that is not reached, whether it is elsewhere now: then ask again."""
+        known, now_s = self._known.get(bookie_id), self._loop.time()
+        if known is None or now_s - known.looked_s < LOOK_UP_EVERY_MS / 1_000:
+            return False
+        known.looked_s = now_s
+        address = await self._factory.find(bookie_id)
+        if address in (None, known.address) or self._known.get(bookie_id) is not known:
+            return False
+        del self._known[bookie_id]
+        self._counters.links_moved += 1
+        await known.link.close()
+        return True
+
+    async def close(self) -> None:
+        """Close all links, and make no others."""
+        self._closed = True
+        known, self._known = self._known, {}
+        for each in known.values():
+            await each.link.close()

@@ -1,0 +1,334 @@
+"""The shell around ``WriterCore``: lanes, timers, budget, and those who wait for an entry.
+
+Nothing here decides what is acknowledged. Events go in one at a time, whoever causes them; what
+they cause in turn waits until the effects are done. Batches are taken when the loop comes round, so
+that what is appended in one go leaves in one frame, and never by a timer.
+
+There is no task and no future for an entry: a lane's sink hears of batches, and only who awaits an
+entry costs a future. A waiter that is cancelled is forgotten; what it waited for goes on.
+"""
+
+import asyncio
+import heapq
+from collections import deque
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Final, Protocol, assert_never
+
+from zonekeeper.client import writer_events as ev
+from zonekeeper.client.batches import ENTRY_OVERHEAD_BYTES
+from zonekeeper.client.bookies import Bookies
+from zonekeeper.client.pending_entries import PendingEntries
+from zonekeeper.client.writer_core import WriterCore
+from zonekeeper.placement.digests import Digest
+from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.quorums import Quorums
+from zonekeeper.wire import entries, errors, service
+from zonekeeper.wire.digests import MasterKey
+from zonekeeper.wire.links import AppendLane, BookieLink
+
+TICK_MS: Final = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What every opening of a ledger's fragments says."""
+
+    ledger_id: LedgerId
+    master_key: MasterKey
+    quorums: Quorums
+    digest: Digest
+
+
+class Steward(Protocol):
+    """Who changes the ledger's fragments for a writer: in metadata, or for a recovery in memory."""
+
+    async def change(self, wanted: ev.ChangeEnsemble) -> ev.ChangeEvent:
+        """Replace members of the last ensemble, and say what came of it."""
+        ...
+
+    async def abandon(self, last_entry: EntryId, length: int) -> None:
+        """Give the ledger its end, if it still may be: its writer cannot go on."""
+        ...
+
+
+class _Sink:
+    """A lane's ear: what it says, as events of its term."""
+
+    __slots__ = ("_firsts", "_session", "_term")
+
+    def __init__(self, session: "WriteSession", term: ev.Term) -> None:
+        self._session = session
+        self._term = term
+        #: What each number in the lane stands for: a batch's first entry; None: a LAC.
+        self._firsts: dict[int, EntryId | None] = {}
+
+    def sent(self, number: int, first: EntryId | None) -> None:
+        self._firsts[number] = first
+
+    def acked(self, number: int) -> None:
+        self._session.feed(ev.Acked(term=self._term, first=self._firsts.pop(number)))
+
+    def failed(self, number: int, error: errors.ProtocolError) -> None:
+        first = self._firsts.pop(number)
+        self._session.feed(ev.Failed(term=self._term, first=first, error=error))
+
+    def room(self) -> None:
+        self._session.feed(ev.RoomAgain(term=self._term))
+
+
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    """A lane that is open, and who listens."""
+
+    lane: AppendLane
+    sink: _Sink
+    bookie: BookieId
+
+
+class WriteSession:
+    """One ledger being written, by its writer or by a recovery."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        core: WriterCore,
+        sealer: entries.Sealer,
+        steward: Steward,
+        bookies: Bookies,
+        tasks: asyncio.TaskGroup,
+    ) -> None:
+        self._identity = identity
+        self._core = core
+        self._sealer = sealer
+        self._steward = steward
+        self._bookies = bookies
+        self._tasks = tasks
+        self._loop = asyncio.get_running_loop()
+        self._pending = PendingEntries()
+        #: Bytes that are not released: pending, under way, or kept for laggards.
+        self.used_bytes = 0
+        self.last_appended = core.confirmed
+        self._counted = core.confirmed
+        self._events: deque[ev.Event] = deque()
+        self._busy = False
+        self._pump_due = False
+        self._tick: asyncio.TimerHandle | None = None
+        self._lanes: dict[ev.Term, _Lane] = {}
+        #: By entry; the number keeps futures from being compared.
+        self._waiters: list[tuple[EntryId, int, asyncio.Future[None]]] = []
+        self._waiter_number = 0
+        self.released = asyncio.Event()
+        self._abandon = False
+        self._ended = False
+        #: Why nothing more will be confirmed; None: it goes on.
+        self.stopped: Exception | None = None
+        self._children: set[asyncio.Task[None]] = set()
+        bookies.listen(self._relocate)
+
+    @property
+    def core(self) -> WriterCore:
+        """What is known of the writing; to look at, not to touch."""
+        return self._core
+
+    @property
+    def quiet(self) -> bool:
+        """Is everything that was appended confirmed?"""
+        return not self._pending and self._core.idle
+
+    def put(self, payload: bytes) -> EntryId:
+        """Append; the caller has looked after the budget, and that the writer has not stopped."""
+        self._pending.put(payload)
+        self.used_bytes += len(payload) + ENTRY_OVERHEAD_BYTES
+        self.last_appended = EntryId(self.last_appended + 1)
+        if not self._pump_due and self._core.room:
+            self._pump_due = True
+            self._loop.call_soon(self._pump)
+        return self.last_appended
+
+    async def confirmed(self, entry_id: EntryId) -> None:
+        """Wait until an entry is confirmed; raises what stopped the writer before that."""
+        if self._core.confirmed < entry_id and self.stopped is None:
+            waiter = self._loop.create_future()
+            self._waiter_number += 1
+            heapq.heappush(self._waiters, (entry_id, self._waiter_number, waiter))
+            await waiter
+        if self._core.confirmed < entry_id:
+            assert self.stopped is not None
+            raise self.stopped.with_traceback(None)
+
+    async def settled(self) -> None:
+        """Wait, after a stop, until nothing more is done in metadata."""
+        while self._children and not self._ended:
+            await asyncio.wait(self._children)
+
+    def fell_quiet(self) -> None:
+        """Say that nothing was appended for a while."""
+        self.feed(ev.FellQuiet())
+
+    def end(self, reason: Exception) -> None:
+        """Give up all lanes and timers; who still waits for an entry is told the reason."""
+        if self._ended:
+            return
+        self._ended = True
+        self.stopped = self.stopped or reason
+        self._pending.clear()
+        self._confirmed(self.last_appended)
+        self.released.set()
+        self._bookies.forget(self._relocate)
+        if self._tick is not None:
+            self._tick.cancel()
+        for child in self._children:
+            child.cancel()
+        lanes, self._lanes = self._lanes, {}
+        for each in lanes.values():
+            each.lane.close()
+
+    def feed(self, event: ev.Event) -> None:
+        """Take an event in, and do what it and what follows from it asks for."""
+        if self._ended:
+            return
+        self._events.append(event)
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            while (following := self._following()) is not None:
+                for effect in self._core.handle(following):
+                    self._perform(effect)
+        finally:
+            self._busy = False
+        self._watch_time()
+        if self._abandon and not self._core.changing:
+            self._abandon = False
+            self._start(self._steward.abandon(self._core.confirmed, self._core.confirmed_length))
+
+    def _following(self) -> ev.Event | None:
+        """Give the next event: what happened, then what the application wants."""
+        if self._events:
+            return self._events.popleft()
+        if self._pending and self._core.room:
+            return ev.Taken(payloads=self._pending.take(), now_ms=self._bookies.now_ms())
+        return None
+
+    def _pump(self) -> None:
+        self._pump_due = False
+        if self._pending and self._core.room and not self._ended:
+            self.feed(ev.Taken(payloads=self._pending.take(), now_ms=self._bookies.now_ms()))
+
+    def _perform(self, effect: ev.Effect) -> None:
+        match effect:
+            case ev.Send():
+                self._send(effect)
+            case ev.Confirmed():
+                self._confirmed(effect.last)
+            case ev.Released():
+                self.used_bytes -= effect.size_bytes
+                assert self.used_bytes >= 0, "more was released than was appended"
+                self.released.set()
+            case ev.OpenLane():
+                self._start(self._open(effect))
+            case ev.CloseLane():
+                if (closed := self._lanes.pop(effect.term, None)) is not None:
+                    closed.lane.close()
+            case ev.SendLac():
+                self._send_lac(effect)
+            case ev.ChangeEnsemble():
+                self._start(self._change(effect))
+            case ev.Suspect():
+                self._bookies.suspect(effect.bookie, effect.error)
+            case ev.Stop():
+                self._abandon = effect.close
+                self.stopped = effect.error
+                self.used_bytes = 0
+                self._pending.clear()
+                self._confirmed(self.last_appended)
+                self.released.set()
+            case _:
+                assert_never(effect)
+
+    def _send(self, effect: ev.Send) -> None:
+        to = self._lanes[effect.term]
+        for first, frame in effect.frames:
+            try:
+                number = to.lane.append(frame)
+            except errors.ProtocolError as error:
+                self.feed(ev.Blocked(term=effect.term, first=first, error=error))
+                return
+            to.sink.sent(number, first)
+            self._bookies.count_written(to.bookie, frame.size_bytes)
+
+    def _send_lac(self, effect: ev.SendLac) -> None:
+        to = self._lanes[effect.term]
+        try:
+            number = to.lane.write_lac(self._sealer.seal_lac(effect.confirmed))
+        except errors.ProtocolError as error:
+            self.feed(ev.Failed(term=effect.term, first=None, error=error))
+        else:
+            to.sink.sent(number, None)
+
+    def _confirmed(self, last: EntryId) -> None:
+        """Wake those who wait for entries up to this one."""
+        self._bookies.counters.entries_confirmed += self._core.confirmed - self._counted
+        self._counted = self._core.confirmed
+        while self._waiters and self._waiters[0][0] <= last:
+            _, _, waiter = heapq.heappop(self._waiters)
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = self._tasks.create_task(work)
+        self._children.add(task)
+        task.add_done_callback(self._children.discard)
+
+    async def _open(self, wanted: ev.OpenLane) -> None:
+        sink = _Sink(self, wanted.term)
+        opening = service.FragmentOpening(
+            ledger_id=self._identity.ledger_id,
+            master_key=self._identity.master_key,
+            quorums=self._identity.quorums,
+            digest=self._identity.digest,
+            first_entry_id=wanted.first_entry,
+            ensemble=wanted.ensemble,
+        )
+        try:
+            lane = await self._lane(wanted.bookie, opening, sink)
+        except errors.ProtocolError as error:
+            self.feed(ev.LaneRefused(term=wanted.term, error=error))
+            return
+        if self._ended:
+            lane.close()
+            return
+        self._lanes[wanted.term] = _Lane(lane, sink, wanted.bookie)
+        self.feed(ev.LaneOpened(term=wanted.term))
+
+    async def _lane(
+        self, bookie: BookieId, opening: service.FragmentOpening, sink: _Sink
+    ) -> AppendLane:
+        """Open a fragment; of a bookie that is not reached, where it is now."""
+        link: BookieLink = await self._bookies.pool.link(bookie)
+        try:
+            return await link.open_fragment(opening, sink)
+        except errors.NotConnected:
+            if not await self._bookies.pool.moved(bookie):
+                raise
+        link = await self._bookies.pool.link(bookie)
+        return await link.open_fragment(opening, sink)
+
+    async def _change(self, wanted: ev.ChangeEnsemble) -> None:
+        outcome = await self._steward.change(wanted)
+        if isinstance(outcome, ev.Changed):
+            self._bookies.counters.ensemble_changes += 1
+        self.feed(outcome)
+
+    def _relocate(self) -> None:
+        zones = {who: self._bookies.zone(who) for who in self._core.ensemble}
+        self.feed(ev.Located(zones=zones))
+
+    def _watch_time(self) -> None:
+        if self._tick is None and self._core.waits and not self._ended:
+            self._tick = self._loop.call_later(TICK_MS / 1_000, self._ticked)
+
+    def _ticked(self) -> None:
+        self._tick = None
+        self.feed(ev.Ticked(now_ms=self._bookies.now_ms()))

@@ -1,0 +1,215 @@
+"""A ledger's writer, as an application has it.
+
+``append`` gives an entry its id and returns; the network is never waited for. What was appended is
+acknowledged in the order of its ids, and ``flushed`` waits for that. The bytes that are held for
+entries are limited: when they are spent ``append`` waits, ``append_nowait`` raises, and nothing of
+what was refused was begun.
+
+Each method may be cancelled. An ``append`` that was cancelled has appended nothing; the others only
+wait, so what they waited for goes on.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Final, Self
+
+from zonekeeper.client import errors
+from zonekeeper.client.batches import ENTRY_OVERHEAD_BYTES
+from zonekeeper.client.owner import Owner
+from zonekeeper.client.write_session import WriteSession
+from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
+from zonekeeper.wire import carriers, entries
+
+#: After appending so much without a pause the loop gets a turn, or nothing would ever be sent.
+TURN_BYTES: Final = carriers.CARRIER_BYTES_AIM
+
+Data = bytes | bytearray | memoryview
+
+
+class Writer:
+    """The one writer of a ledger. Closing it closes the ledger; ``async with`` does."""
+
+    def __init__(
+        self,
+        ledger_id: LedgerId,
+        session: WriteSession,
+        owner: Owner,
+        *,
+        budget_bytes: int,
+        quiet_ms: int,
+        on_end: Callable[[], object],
+    ) -> None:
+        self.ledger_id = ledger_id
+        self._session = session
+        self._owner = owner
+        self._budget_bytes = budget_bytes
+        self._quiet_s = quiet_ms / 1_000
+        self._on_end = on_end
+        self._loop = asyncio.get_running_loop()
+        self._quiet_timer: asyncio.TimerHandle | None = None
+        self._appended_s = 0.0
+        self._without_turn_bytes = 0
+        self._closing = False
+        self._closed = False
+
+    @property
+    def last_appended(self) -> EntryId:
+        """The last id that was given out; -1: none."""
+        return self._session.last_appended
+
+    @property
+    def last_confirmed(self) -> EntryId:
+        """Up to here everything is acknowledged; -1: nothing."""
+        return self._session.core.confirmed
+
+    @property
+    def used_bytes(self) -> int:
+        """What is held of the byte budget now."""
+        return self._session.used_bytes
+
+    @property
+    def ensemble(self) -> tuple[BookieId, ...]:
+        """The bookies that are written to now."""
+        return self._session.core.ensemble
+
+    async def append(self, data: Data) -> EntryId:
+        """Append an entry, waiting only while the byte budget is spent."""
+        payload = self._payload(data)
+        if self._without_turn_bytes >= TURN_BYTES:
+            self._without_turn_bytes = 0
+            await asyncio.sleep(0)
+        while not self._has_room(len(payload)):
+            self._session.released.clear()
+            await self._session.released.wait()
+        return self._put(payload)
+
+    def append_nowait(self, data: Data) -> EntryId:
+        """Append an entry, or raise ``BudgetSpent``."""
+        payload = self._payload(data)
+        if not self._has_room(len(payload)):
+            raise errors.BudgetSpent(
+                f"ledger {self.ledger_id}: {self._session.used_bytes} of {self._budget_bytes} "
+                "bytes are not acknowledged; await flushed(), or use append()"
+            )
+        return self._put(payload)
+
+    async def append_many(self, many: Iterable[Data]) -> EntryId:
+        """Append entries in order, and give the id of the last one (or of the last before).
+
+        Cancelled, it has appended some of them: ``last_appended`` says which was the last.
+        """
+        last = self.last_appended
+        for data in many:
+            last = await self.append(data)
+        return last
+
+    async def append_and_wait(self, data: Data) -> EntryId:
+        """Append an entry, and wait until it is acknowledged."""
+        entry_id = await self.append(data)
+        await self.flushed(entry_id)
+        return entry_id
+
+    async def flushed(self, entry_id: EntryId) -> None:
+        """Wait until an entry, and so everything before it, is acknowledged."""
+        if entry_id > self.last_appended:
+            raise ValueError(
+                f"ledger {self.ledger_id}: entry {entry_id} was not appended; "
+                f"the last one is {self.last_appended}"
+            )
+        await self._session.confirmed(entry_id)
+
+    async def flush(self) -> None:
+        """Wait until everything that was appended so far is acknowledged."""
+        await self.flushed(self.last_appended)
+
+    async def close(self) -> None:
+        """Wait for what was appended, and close the ledger behind it; closing twice is harmless.
+
+        Raises what stopped the writer, if something did; the ledger is then closed at its LAC, or
+        left to a recovery.
+        """
+        if self._closed:
+            return
+        self._closing = True
+        try:
+            await self.flush()
+        except errors.WriterStopped:
+            await self._session.settled()
+            self._end()
+            raise
+        core = self._session.core
+        await self._owner.close(core.confirmed, core.confirmed_length)
+        self._end()
+
+    def halt(self) -> None:
+        """Stop without a word, as a process does that dies; the ledger is left to a recovery."""
+        self._closing = True
+        self._end()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            await self.close()
+        elif isinstance(error, Exception):
+            try:
+                await self.close()
+            except errors.ClientError as second:
+                error.add_note(f"closing ledger {self.ledger_id} failed, too: {second}")
+        else:
+            self.halt()
+
+    def _payload(self, data: Data) -> bytes:
+        """Give what is appended, as what cannot change any more."""
+        if self._closing:
+            raise errors.WriterClosed(f"ledger {self.ledger_id}: the writer was closed")
+        if self._session.stopped is not None:
+            raise errors.WriterClosed(
+                f"ledger {self.ledger_id}: the writer has stopped: {self._session.stopped}"
+            ) from self._session.stopped
+        payload = data if isinstance(data, bytes) else bytes(data)
+        if len(payload) > entries.PAYLOAD_BYTES_MAX:
+            raise errors.TooLarge(
+                f"ledger {self.ledger_id}: an entry of {len(payload)} bytes; "
+                f"the limit is {entries.PAYLOAD_BYTES_MAX}: split it"
+            )
+        return payload
+
+    def _has_room(self, payload_bytes: int) -> bool:
+        """Is there budget? One entry may always be held; a stopped writer refuses otherwise."""
+        used = self._session.used_bytes
+        return used == 0 or used + payload_bytes + ENTRY_OVERHEAD_BYTES <= self._budget_bytes
+
+    def _put(self, payload: bytes) -> EntryId:
+        if self._closing or self._session.stopped is not None:
+            self._payload(payload)  # raises: it happened while this append waited
+        self._without_turn_bytes += len(payload) + ENTRY_OVERHEAD_BYTES
+        self._appended_s = self._loop.time()
+        if self._quiet_timer is None:
+            self._quiet_timer = self._loop.call_later(self._quiet_s, self._look_quiet)
+        return self._session.put(payload)
+
+    def _look_quiet(self) -> None:
+        """Tell the LAC if nothing was appended for a while, and all of it is acknowledged."""
+        self._quiet_timer = None
+        left_s = self._appended_s + self._quiet_s - self._loop.time()
+        if left_s > 0 or not self._session.quiet:
+            wait_s = max(left_s, self._quiet_s / 2)
+            if self._session.stopped is None:
+                self._quiet_timer = self._loop.call_later(wait_s, self._look_quiet)
+        else:
+            self._session.fell_quiet()
+
+    def _end(self) -> None:
+        self._closed = True
+        if self._quiet_timer is not None:
+            self._quiet_timer.cancel()
+        self._on_end()
+        self._session.end(errors.WriterClosed(f"ledger {self.ledger_id}: the writer was closed"))
