@@ -5,11 +5,14 @@ import uuid
 
 import pytest
 
+from tests.metadata import weather
 from tests.support.stores import MemoryPlace, Place
 from zonekeeper.metadata import cluster as clusters
 from zonekeeper.metadata import layout
 from zonekeeper.metadata.cluster import Cluster, Counts, ForeignRootError, NotAClusterError
 from zonekeeper.metadata.store import MetadataStore
+from zonekeeper.metadata.stores.memory import Loss
+from zonekeeper.placement.ids import BookieId
 
 INSTANCE = "d58c3de9-d9c6-429e-be20-474dcad4d089"
 
@@ -95,7 +98,7 @@ async def test_another_layout_is_refused_and_not_touched(store: MetadataStore) -
     other = layout.LAYOUT.replace(b"Hierarchical", b"Flat")
     await store.create(f"{store.root}/LAYOUT", other)
     await store.create(f"{store.root}/INSTANCEID", INSTANCE.encode())
-    await store.create(f"{store.root}.zonekeeper")
+    await store.create(f"{store.root}.zonekeeper", INSTANCE.encode())
     with pytest.raises(ForeignRootError, match="FlatLedgerManagerFactory"):
         await clusters.initialise(store, INSTANCE)
 
@@ -105,6 +108,28 @@ async def test_a_tree_that_an_older_cluster_left_beside_does_no_harm(store: Meta
     cluster = await clusters.initialise(store, INSTANCE)
     assert cluster.instance == INSTANCE
     assert await store.exists(cluster.root.beside("timeline"))
+
+
+async def test_a_tree_that_is_left_beside_does_not_make_apaches_root_ours(
+    cluster: Cluster,
+) -> None:
+    """Apache's tools removed our root, and a Java cluster was made in its place."""
+    store, path = cluster.store, cluster.root.below("INSTANCEID")
+    await store.put(path, str(uuid.uuid4()).encode(), version=0)
+    await store.create(cluster.root.cookie(BookieId("10.0.0.1:3181")))
+    with pytest.raises(ForeignRootError, match="made by Apache BookKeeper"):
+        await clusters.open_cluster(store)
+    with pytest.raises(ForeignRootError, match="used by something else"):
+        await clusters.initialise(store, INSTANCE)
+
+
+@pytest.mark.parametrize("loss", [Loss.ANSWER, Loss.REQUEST])
+async def test_a_cluster_whose_making_was_in_doubt_is_made_once(
+    memory: MemoryPlace, loss: Loss
+) -> None:
+    store = await memory.open()
+    weather.lose(store, 0, loss)
+    assert (await clusters.initialise(store, INSTANCE)).instance == INSTANCE
 
 
 async def test_bookies_are_counted(cluster: Cluster) -> None:

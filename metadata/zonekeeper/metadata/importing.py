@@ -24,7 +24,7 @@ from zonekeeper.metadata.export_format import Footer, Header, Node
 from zonekeeper.metadata.layout import Root
 from zonekeeper.metadata.malformed import Flaw, MalformedError
 from zonekeeper.metadata.restored import Restored
-from zonekeeper.metadata.store import Create, MetadataStore, Write
+from zonekeeper.metadata.store import Create, MetadataStore, Put, Write
 
 #: Nodes that are written together, by number and by bytes.
 BATCH_NODES_MAX: Final = 200
@@ -104,8 +104,12 @@ async def _begin(store: MetadataStore, export: Export, now_ms: int) -> tuple[Clu
     high = max(export.high + 1, (now_ms - _EPOCH_MS) // 1000)
     mark = Restored(at_ms=now_ms, high=high, export=export.footer.checksum)
     directory = root.below("idgen-long")
+    path, value = root.beside("restored"), restored.render(mark, instance)
+    left = await store.get(path, sync=True)  # by a cluster that was here before
     beginning: list[Write] = [
-        Create(path=root.beside("restored"), value=restored.render(mark, instance)),
+        Create(path=path, value=value)
+        if left is None
+        else Put(path=path, value=value, version=left.version),
         Create(path=directory),
         Create(path=f"{directory}/{ledger_ids.high_directory(high)}"),
     ]
@@ -138,8 +142,8 @@ class _Import:
         self.kept = 0
 
     async def add(self, node: Node) -> None:
-        if node.suffix == _MARK:
-            return  # the mark of an earlier restore: ours stands for both
+        if node.suffix in (_OWN, _MARK):
+            return  # written with the root; of an earlier restore's mark and ours, ours stands
         if node.suffix.startswith(_TIMELINE):
             await self.flush()
             if await timeline.put_back(self._cluster, node.value, known=self._events):

@@ -43,13 +43,13 @@ def _read_by(
     return parse
 
 
-ZONE: Final = Codec[ZoneRecord](
+ZONE: Final[Codec[ZoneRecord]] = Codec(
     render=zone_record_data.plain, parse=_read_by(zone_record_data.zone_record)
 )
-CLUSTER: Final = Codec[ClusterRecord](
+CLUSTER: Final[Codec[ClusterRecord]] = Codec(
     render=zone_record_data.plain, parse=_read_by(zone_record_data.cluster_record)
 )
-MAINTENANCE: Final = Codec[Maintenance](
+MAINTENANCE: Final[Codec[Maintenance]] = Codec(
     render=zone_record_data.plain, parse=_read_by(zone_record_data.maintenance)
 )
 

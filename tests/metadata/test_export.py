@@ -1,0 +1,383 @@
+"""A whole root as a file: written, read back, compared; and never half a file or half a root."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.metadata import weather
+from tests.support.stores import MemoryPlace
+from zonekeeper.metadata import cluster as clusters
+from zonekeeper.metadata import (
+    commands,
+    cookie_store,
+    export_diff,
+    export_format,
+    exporting,
+    importing,
+    ledger_ids,
+    ledger_listing,
+    ledgers,
+    restored,
+    timeline,
+)
+from zonekeeper.metadata.cluster import Cluster
+from zonekeeper.metadata.cookies import Cookie
+from zonekeeper.metadata.errors import StoreError
+from zonekeeper.metadata.export_format import Footer, Header, Node, Writer
+from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata
+from zonekeeper.metadata.malformed import Flaw, MalformedError, UnreadableError, UnsupportedError
+from zonekeeper.metadata.stores.memory import Kind, Loss, MemoryStore, Passage
+from zonekeeper.metadata.stores.opening import open_store
+from zonekeeper.metadata.timeline import Event
+from zonekeeper.placement.digests import Digest
+from zonekeeper.placement.ids import BookieId, EntryId, LedgerId, UpgradeDomain, ZoneName
+from zonekeeper.placement.locations import Location
+
+INSTANCE = "d58c3de9-d9c6-429e-be20-474dcad4d089"
+NOW_MS = 1_800_000_000_000
+SINCE_2020_S = 222_163_200
+NEW = LedgerMetadata(
+    ensemble_size=1,
+    write_quorum=1,
+    ack_quorum=1,
+    fragments=(Fragment(EntryId(0), (BookieId("a"),)),),
+    digest=Digest.CRC32C,
+    password=b"",
+    create_token=9,
+)
+
+
+# ── the format ──
+
+
+def written(nodes: list[Node]) -> list[str]:
+    writer = Writer()
+    lines = [writer.header(Header(INSTANCE, "/ledgers"))]
+    return [*lines, *(writer.node(node) for node in nodes), writer.footer()]
+
+
+NODES = [
+    Node("", b""),
+    Node("/00", b""),
+    Node("/00/0000/L0001", b"\x00\xff"),
+    Node("/LAYOUT", b"2\nfactory:1"),
+    Node(".zonekeeper", b""),
+    Node(".zonekeeper/policy", '{"a":"ü"}'.encode()),
+]
+
+
+def test_the_golden_export_stays_as_it_is() -> None:
+    assert "".join(written(NODES)) == (
+        "zonekeeper-metadata\t1\td58c3de9-d9c6-429e-be20-474dcad4d089\t/ledgers\n"
+        '""\tempty\n'
+        '"/00"\tempty\n'
+        '"/00/0000/L0001"\tbase64\tAP8=\n'
+        '"/LAYOUT"\ttext\t"2\\nfactory:1"\n'
+        '".zonekeeper"\tempty\n'
+        '".zonekeeper/policy"\ttext\t"{\\"a\\":\\"ü\\"}"\n'
+        "end\t6\t58e6ca5a8d0a98535aecb46ddcd8153c98d73bc8e3f98558cb5e77740a343b2f\n"
+    )
+
+
+names = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="/"), min_size=1)
+suffixes = st.lists(names, max_size=4).map(lambda parts: "".join("/" + part for part in parts))
+
+
+@given(st.dictionaries(suffixes, st.binary(max_size=30) | st.text().map(str.encode), max_size=8))
+def test_every_node_comes_back_as_it_was_written(values: dict[str, bytes]) -> None:
+    nodes = sorted((Node(*item) for item in values.items()), key=lambda node: node.order)
+    lines = written(nodes)
+    assert all(line.count("\n") == 1 for line in lines)
+    header, *read, footer = export_format.read(lines)
+    assert header == Header(INSTANCE, "/ledgers")
+    assert read == nodes
+    assert isinstance(footer, Footer)
+
+
+@pytest.mark.parametrize("cut", range(9))
+def test_a_file_that_was_cut_short_is_refused(cut: int) -> None:
+    text = "".join(written(NODES))
+    lines = text[: len(text) * cut // 9].splitlines(keepends=True)
+    with pytest.raises(MalformedError) as caught:
+        importing.check(lines)
+    assert caught.value.flaw is Flaw.TRUNCATED
+
+
+def test_a_file_that_was_changed_is_refused() -> None:
+    lines = written(NODES)
+    lines[4] = lines[4].replace("factory", "Factory")
+    with pytest.raises(MalformedError) as caught:
+        importing.check(lines)
+    assert caught.value.flaw is Flaw.BAD_CHECKSUM
+
+
+@pytest.mark.parametrize(
+    ("change", "flaw"),
+    [
+        (lambda lines: [*lines, "more\n"], Flaw.TRAILING),
+        (lambda lines: [lines[0], *lines[2:]], Flaw.INCONSISTENT),  # a node is missing
+        (lambda lines: [lines[0], lines[2], lines[1], *lines[3:]], Flaw.INCONSISTENT),  # order
+        (lambda lines: [lines[0], lines[1], *lines[1:]], Flaw.INCONSISTENT),  # twice
+        (lambda lines: [lines[0], "what\n", *lines[1:]], Flaw.BAD_TEXT),
+        (lambda lines: [lines[0], '"/x/"\tempty\n', *lines[1:]], Flaw.OUT_OF_RANGE),
+        (lambda lines: [lines[0], '"/x"\tbase64\t!\n', *lines[1:]], Flaw.BAD_TEXT),
+        (lambda lines: [lines[0], '"/x"\tbase64\t\n', *lines[1:]], Flaw.INCONSISTENT),
+        (lambda lines: [lines[0], '"/x"\ttext\t7\n', *lines[1:]], Flaw.WRONG_TYPE),
+        (lambda lines: [lines[0], '"/x"\ttext\t"\\ud800"\n', *lines[1:]], Flaw.BAD_TEXT),
+        (lambda lines: lines[1:], Flaw.BAD_HEADER),
+        (lambda lines: ["x" * (3 << 20) + "\n", *lines[1:]], Flaw.TOO_LARGE),
+        (lambda lines: [], Flaw.TRUNCATED),
+    ],
+)
+def test_each_damage_to_a_file_is_named(
+    change: Callable[[list[str]], list[str]], flaw: Flaw
+) -> None:
+    with pytest.raises(MalformedError) as caught:
+        importing.check(change(written(NODES)))
+    assert caught.value.flaw is flaw
+
+
+def test_a_file_of_a_later_version_is_unsupported() -> None:
+    lines = written(NODES)
+    with pytest.raises(UnsupportedError, match="version 2"):
+        importing.check([lines[0].replace("\t1\t", "\t2\t"), *lines[1:]])
+
+
+# ── a root, out and in ──
+
+
+def event(number: int) -> Event:
+    return Event(
+        at_ms=number, kind="held", subject="zone a", by="test", reason="r", token=f"t{number}"
+    )
+
+
+async def fill(cluster: Cluster) -> None:
+    """Something of everything, and ephemeral nodes that must not be exported."""
+    for ledger_id in (0, 1, 70_000, 5 << 32):
+        await ledgers.create(cluster, NEW, ledger_id=LedgerId(ledger_id))
+    await cookie_store.create(
+        cluster,
+        Cookie(
+            bookie=BookieId("a"),
+            journal_dirs=("/j",),
+            ledger_dirs=("/l",),
+            instance=cluster.instance,
+            location=Location(ZoneName("z"), UpgradeDomain("ud-0")),
+        ),
+    )
+    for number in range(12):
+        await timeline.append(cluster, event(number))
+    await cluster.store.create(cluster.root.writable(BookieId("a")), b"info", ephemeral=True)
+
+
+async def exported(cluster: Cluster) -> list[str]:
+    return [line async for line in exporting.lines(cluster)]
+
+
+@pytest.fixture
+async def export(memory: MemoryPlace) -> list[str]:
+    cluster = await clusters.initialise(await memory.open(), INSTANCE)
+    await fill(cluster)
+    return await exported(cluster)
+
+
+@pytest.fixture
+async def empty() -> MemoryStore:
+    """A store in which nothing is."""
+    store = await MemoryPlace().open()
+    assert isinstance(store, MemoryStore)
+    await store.delete(store.root, version=None)
+    return store
+
+
+def values(lines: list[str]) -> dict[str, bytes]:
+    return {part.suffix: part.value for part in export_format.read(lines) if isinstance(part, Node)}
+
+
+async def test_an_export_has_what_lasts_and_nothing_else(export: list[str]) -> None:
+    found = values(export)
+    assert "/cookies/a" in found
+    assert "/available" in found
+    assert "/available/a" not in found
+    assert "/00/0007/L0000" in found
+
+
+async def test_the_same_root_gives_the_same_bytes(cluster: Cluster, other: Cluster) -> None:
+    await fill(cluster)
+    assert await exported(cluster) == await exported(other)
+
+
+async def test_an_import_brings_everything_back(export: list[str], empty: MemoryStore) -> None:
+    done = await importing.run(empty, lambda: export, now_ms=NOW_MS)
+    before, after = values(export), values(await exported(done.cluster))
+    added = after.keys() - before.keys()
+    high = f"/idgen-long/{ledger_ids.high_directory(SINCE_2020_S)}"
+    assert added == {"/idgen-long", high, ".zonekeeper/restored"}
+    assert {suffix: after[suffix] for suffix in before} == before
+    assert [one.id async for one in ledger_listing.all_of(done.cluster)] == [0, 1, 70_000, 5 << 32]
+    assert await timeline.newest(done.cluster) == [event(number) for number in reversed(range(12))]
+
+
+async def test_a_restored_root_is_marked_and_gives_ids_that_no_ledger_had(
+    export: list[str], empty: MemoryStore
+) -> None:
+    done = await importing.run(empty, lambda: export, now_ms=NOW_MS)
+    mark = await restored.read(done.cluster)
+    assert mark is not None
+    assert mark.high == SINCE_2020_S
+    assert (await ledgers.create(done.cluster, NEW)).id == SINCE_2020_S << 32
+    await timeline.append(done.cluster, event(99))
+    assert (await timeline.newest(done.cluster))[0] == event(99), "the numbers go on behind"
+
+
+async def test_the_high_part_is_above_all_that_the_export_knows(
+    memory: MemoryPlace, empty: MemoryStore
+) -> None:
+    cluster = await clusters.initialise(await memory.open(), INSTANCE)
+    await ledgers.create(cluster, NEW, ledger_id=LedgerId(7 << 32))
+    directory = cluster.root.below(f"idgen-long/{ledger_ids.high_directory(9)}")
+    await cluster.store.create(directory, make_parents=True)
+    lines = await exported(cluster)
+    assert (await importing.run(empty, lambda: lines, now_ms=0)).high == 10
+
+
+async def test_the_mark_and_the_high_part_come_with_the_root(
+    export: list[str], empty: MemoryStore
+) -> None:
+    """Whoever sees the root sees that it is restored: they are of one transaction."""
+    empty.weather = stopping_after(2)
+    with pytest.raises(StoreError):
+        await importing.run(empty, lambda: export, now_ms=NOW_MS)
+    empty.weather = lambda _: Passage()
+    cluster = await clusters.open_cluster(empty)
+    assert await restored.read(cluster) is not None
+    assert await ledger_ids.allocate(cluster) >= SINCE_2020_S << 32
+
+
+def stopping_after(writes: int) -> Callable[[Kind], Passage]:
+    """Let so many writes pass, and none after."""
+    passed = iter(range(writes))
+
+    def weather(kind: Kind) -> Passage:
+        if kind is Kind.WRITE and next(passed, None) is None:
+            return Passage(loss=Loss.REQUEST)
+        return Passage()
+
+    return weather
+
+
+@pytest.mark.parametrize("writes", range(1, 20, 3))
+async def test_an_import_that_was_interrupted_is_run_again(
+    writes: int, export: list[str], empty: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "BATCH_NODES_MAX", 3)
+    empty.weather = stopping_after(writes)
+    with pytest.raises(StoreError):
+        await importing.run(empty, lambda: export, now_ms=NOW_MS)
+    empty.weather = lambda _: Passage()
+    done = await importing.run(empty, lambda: export, now_ms=NOW_MS + 60_000)
+    after = values(await exported(done.cluster))
+    assert {suffix: after[suffix] for suffix in values(export)} == values(export)
+    assert await timeline.newest(done.cluster) == [event(number) for number in reversed(range(12))]
+
+
+@pytest.mark.parametrize("loss", [Loss.ANSWER, Loss.REQUEST])
+@pytest.mark.parametrize("number", range(0, 16, 2))
+async def test_an_import_in_doubt_writes_each_node_once(
+    number: int, loss: Loss, export: list[str], empty: MemoryStore
+) -> None:
+    weather.lose(empty, number, loss)
+    done = await importing.run(empty, lambda: export, now_ms=NOW_MS)
+    assert len(await timeline.newest(done.cluster)) == 12
+
+
+async def test_a_root_in_use_is_refused_and_not_touched(
+    export: list[str], cluster: Cluster
+) -> None:
+    await ledgers.create(cluster, NEW)
+    before = await exported(cluster)
+    with pytest.raises(importing.RootInUseError, match="holds a cluster already"):
+        await importing.run(cluster.store, lambda: export, now_ms=NOW_MS)
+    assert await exported(cluster) == before
+
+
+async def test_the_mark_of_a_cluster_that_was_here_before_is_replaced(
+    export: list[str], empty: MemoryStore
+) -> None:
+    await empty.create(f"{empty.root}.zonekeeper/restored", b"old", make_parents=True)
+    done = await importing.run(empty, lambda: export, now_ms=NOW_MS)
+    mark = await restored.read(done.cluster)
+    assert mark is not None
+    assert mark.at_ms == NOW_MS
+
+
+async def test_a_truncated_file_writes_nothing(export: list[str], empty: MemoryStore) -> None:
+    with pytest.raises(UnreadableError):
+        await importing.run(empty, lambda: export[:-1], now_ms=NOW_MS)
+    assert not await empty.exists(empty.root)
+
+
+# ── comparing ──
+
+
+async def test_differences_are_found_node_by_node(cluster: Cluster) -> None:
+    await fill(cluster)
+    before = [node async for node in exporting.nodes(cluster)]
+    await ledgers.delete(cluster, LedgerId(1))
+    await ledgers.create(cluster, NEW, ledger_id=LedgerId(2))
+    await cookie_store.move(cluster, BookieId("a"), Location(ZoneName("y"), UpgradeDomain("ud-0")))
+
+    async def old() -> AsyncIterator[Node]:
+        for node in before:
+            yield node
+
+    found = [
+        f"{one.side.value} {one.suffix}"
+        async for one in export_diff.differences(old(), exporting.nodes(cluster))
+    ]
+    assert found == ["- /00/0000/L0001", "+ /00/0000/L0002", "~ /cookies/a"]
+
+
+# ── the commands ──
+
+
+def test_the_commands_write_read_and_compare(tmp_path: Path) -> None:
+    first, second = (f"sqlite://{tmp_path}/{name}.db?root=/ledgers" for name in ("a", "b"))
+
+    async def prepare() -> None:
+        store = await open_store(first)
+        await fill(await clusters.initialise(store, INSTANCE))
+        await store.close()
+
+    asyncio.run(prepare())
+    file, runner = tmp_path / "root.txt", CliRunner()
+
+    def call(*words: str) -> tuple[int, str]:
+        result = runner.invoke(commands.commands, words)
+        return result.exit_code, result.output
+
+    code, said = call("export", "--store", first, str(file))
+    assert (code, "nodes written" in said) == (0, True)
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".part"] == []
+    assert call("diff", str(file), first) == (0, "the same\n")
+    code, said = call("import", "--store", second, str(file))
+    assert (code, "marked as restored" in said) == (0, True)
+    code, said = call("diff", str(file), second)
+    assert code == 1
+    assert "+ .zonekeeper/restored" in said
+    code, said = call("import", "--store", first, str(file))
+    assert code == 2
+    assert "holds a cluster already" in said
+    file.write_text(file.read_text()[:-10])
+    code, said = call("diff", first, str(file))
+    assert code == 2
+    assert "cut short" in said or "no end" in said
+    code, said = call("export", "--store", "nonsense", str(tmp_path / "x"))
+    assert code == 2
+    assert not (tmp_path / "x").exists()
