@@ -51,7 +51,10 @@ class Found:
 
 
 def plan(ledger_id: LedgerId, extents: Iterable[Extent], wanted: range, bytes_max: int) -> Plan:
-    """Choose frames until there are enough of them, or of their bytes."""
+    """Choose frames until there are enough of them, or of their bytes.
+
+    The first one does not count: the reading may begin at its end.
+    """
     pieces: list[Piece] = []
     total = 0
     for extent in extents:
@@ -65,8 +68,9 @@ def plan(ledger_id: LedgerId, extents: Iterable[Extent], wanted: range, bytes_ma
             continue
         if total >= bytes_max or len(pieces) == FRAMES_MAX:
             return Plan(ledger_id=ledger_id, pieces=pieces, next_entry_id=entry_ids[0])
+        if pieces:
+            total += extent.size
         pieces.append(Piece(offset=extent.offset, size=extent.size, entry_ids=entry_ids))
-        total += extent.size
     return Plan(ledger_id=ledger_id, pieces=pieces, next_entry_id=EntryId(wanted.stop))
 
 

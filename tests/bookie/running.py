@@ -1,0 +1,165 @@
+"""A bookie to test with: the real one, on files in memory and a disk that the loop plays."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from itertools import count
+
+from zonekeeper.bookie import log
+from zonekeeper.bookie.disks import InlineDisk
+from zonekeeper.bookie.files import FileSystem
+from zonekeeper.bookie.service import Bookie, Limits
+from zonekeeper.bookie.storage import open_storage
+from zonekeeper.placement.digests import Digest
+from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.quorums import Quorums
+from zonekeeper.wire import carriers, digests, entries, errors, frames, service
+from zonekeeper.wire.frames import Flags, Frame
+
+BOOKIE = BookieId("bk-a-0")
+LEDGER = LedgerId(7)
+KEY = digests.master_key(b"secret")
+OTHER_KEY = digests.master_key(b"guess")
+SEALER = entries.Sealer(LEDGER, Digest.CRC32C, b"secret")
+
+_numbers = count()
+
+
+class _CrashError(Exception):
+    """Ends all of a bookie at once."""
+
+
+@asynccontextmanager
+async def running(
+    files: FileSystem, *, crash: bool = False, limits: Limits | None = None, boot_epoch: int = 1
+) -> AsyncIterator[Bookie]:
+    """Run a bookie; at the end it stops in order, or (``crash``) in the middle of what it does."""
+    if log.NAME not in files.names():
+        log.create_file(files, random.Random(1))
+    writing = InlineDisk()
+    storage = await open_storage(files, writing=writing, reads=InlineDisk())
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            bookie = Bookie(
+                BOOKIE,
+                storage,
+                boot_epoch=boot_epoch,
+                version="test",
+                tasks=tasks,
+                limits=limits,
+            )
+            tasks.create_task(storage.run())
+            yield bookie
+            if crash:
+                _crash(writing)
+            bookie.drain()
+            storage.log.close()
+    except* _CrashError:
+        pass
+
+
+def _crash(writing: InlineDisk) -> None:
+    writing.stop()
+    raise _CrashError
+
+
+class Outcomes:
+    """Hears what becomes of appends: None for an ack, or the error."""
+
+    def __init__(self) -> None:
+        self.heard: dict[int, errors.ProtocolError | None] = {}
+        self._changed = asyncio.Event()
+
+    def acked(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            self._note(number, None)
+
+    def refused(self, number: int, error: errors.ProtocolError) -> None:
+        self._note(number, error)
+
+    def _note(self, number: int, outcome: errors.ProtocolError | None) -> None:
+        assert number not in self.heard, "each append is answered once"
+        self.heard[number] = outcome
+        self._changed.set()
+
+    async def of(self, number: int) -> errors.ProtocolError | None:
+        while number not in self.heard:
+            self._changed.clear()
+            await self._changed.wait()
+        return self.heard[number]
+
+
+def opening(
+    *,
+    ledger_id: LedgerId = LEDGER,
+    key: digests.MasterKey = KEY,
+    first: int = 0,
+    digest: Digest = Digest.CRC32C,
+) -> service.FragmentOpening:
+    return service.FragmentOpening(
+        ledger_id=ledger_id,
+        master_key=key,
+        quorums=Quorums(ensemble=3, write=3, ack=2),
+        digest=digest,
+        first_entry_id=EntryId(first),
+        ensemble=(BOOKIE, BookieId("bk-b-0"), BookieId("bk-c-0")),
+    )
+
+
+def payload(entry_id: int) -> bytes:
+    return b"entry %d" % entry_id
+
+
+def packet(entry_id: int, *, lac: int = -1, data: bytes | None = None) -> bytes:
+    data = payload(entry_id) if data is None else data
+    return SEALER.seal(EntryId(entry_id), EntryId(lac), 1 << 20, data)
+
+
+def frame(
+    *entry_ids: int, lac: int = -1, data: bytes | None = None, recovery: bool = False
+) -> Frame:
+    """A frame of these entries; what they hold follows from the id."""
+    ids = [EntryId(number) for number in entry_ids]
+    packets = [packet(number, lac=lac, data=data) for number in ids]
+    return frames.build(LEDGER, ids, packets, Flags.RECOVERY if recovery else Flags.PLAIN)
+
+
+def lac_packet(lac: int) -> bytes:
+    return SEALER.seal_lac(EntryId(lac))
+
+
+async def append(bookie: Bookie, *wanted: Frame) -> list[errors.ProtocolError | None]:
+    """Append frames at once, and give their outcomes."""
+    heard = Outcomes()
+    bookie.append([carriers.Append(number=n, frame=f) for n, f in enumerate(wanted)], heard)
+    return [await heard.of(number) for number in range(len(wanted))]
+
+
+async def write_lac(bookie: Bookie, data: bytes) -> errors.ProtocolError | None:
+    heard = Outcomes()
+    bookie.append([carriers.WriteLac(number=0, ledger_id=LEDGER, packet=data)], heard)
+    return await heard.of(0)
+
+
+async def read_ids(
+    bookie: Bookie, first: int = 0, last: int = 1 << 40, *, key: digests.MasterKey | None = None
+) -> list[int]:
+    """Read to the end, check each entry's bytes, and give the ids."""
+    found: list[int] = []
+    while first <= last:
+        reply = await bookie.read(
+            service.ReadRequest(
+                ledger_id=LEDGER,
+                first_entry_id=EntryId(first),
+                last_entry_id=EntryId(last),
+                bytes_max=1 << 20,
+                fence_key=key,
+            )
+        )
+        for part in reply.frames:
+            for entry in frames.unseal(SEALER, part):
+                assert entry.payload == payload(entry.entry_id)
+                found.append(entry.entry_id)
+        first = reply.next_entry_id
+    return found

@@ -1,0 +1,173 @@
+"""Power is lost at every call to the disk, the start after it included; promises are kept.
+
+One script is played: fragments, frames that overlap, LACs, a fence, recovery. The device dies at
+its n-th call, for every n, and leaves what a power loss may leave. The next start may be cut short
+in the same way. Whatever comes up then must have all that was acknowledged, and no start may
+refuse.
+"""
+
+import errno
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.bookie.running import (
+    KEY,
+    LEDGER,
+    append,
+    frame,
+    lac_packet,
+    opening,
+    read_ids,
+    running,
+    write_lac,
+)
+from zonekeeper.bookie import admission, log
+from zonekeeper.bookie.log import DiskFailedError
+from zonekeeper.bookie.memory_files import MemoryFileSystem, no_troubles
+from zonekeeper.bookie.service import Bookie
+from zonekeeper.wire import errors
+from zonekeeper.wire.frames import Frame
+
+SEEDS = 8
+
+
+@dataclass
+class Promises:
+    """What a client was told."""
+
+    acked: set[int] = field(default_factory=set)
+    #: Sent, and acknowledged or not.
+    sent: set[int] = field(default_factory=set)
+    fenced: bool = False
+    lac: int = -1
+
+
+async def play(bookie: Bookie, promised: Promises) -> None:
+    """The script; raises what the bookie refuses."""
+
+    async def send(*wanted: Frame) -> None:
+        for each in wanted:
+            promised.sent.update(each.entry_ids)
+        for each, outcome in zip(wanted, await append(bookie, *wanted), strict=True):
+            if outcome is not None:
+                raise outcome
+            promised.acked.update(each.entry_ids)
+
+    async def confirm(lac: int) -> None:
+        if (refused := await write_lac(bookie, lac_packet(lac))) is not None:
+            raise refused
+        promised.lac = lac
+
+    await bookie.open_fragment(opening())
+    await send(frame(0, 1), frame(2, lac=1))
+    await confirm(2)
+    await send(frame(1, 2, 3), frame(6, 7))
+    await bookie.open_fragment(opening(first=6))
+    await send(frame(4), frame(5))
+    await confirm(5)
+    await bookie.fence(LEDGER, KEY)
+    promised.fenced = True
+    await send(frame(5, 6, 7, 8, recovery=True))
+
+
+def dies_at(call: int) -> Callable[[str, str], None]:
+    """A device that does so many calls, and then none."""
+    left = call
+
+    def trouble(kind: str, name: str) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise OSError(errno.EIO, "no power", f"{kind} {name}")
+
+    return trouble
+
+
+async def live(files: MemoryFileSystem, promised: Promises) -> bool:
+    """Play the script on a device, which may die; say whether it lived."""
+    lived = True
+    try:
+        async with running(files, crash=True) as bookie:
+            await play(bookie, promised)
+    except* (OSError, DiskFailedError, errors.IoFailed):
+        lived = False
+    return lived
+
+
+async def start(files: MemoryFileSystem) -> None:
+    """Start, and die on the way if the device does."""
+    try:
+        async with running(files, crash=True):
+            pass
+    except OSError:
+        pass
+
+
+async def check(files: MemoryFileSystem, promised: Promises) -> None:
+    """Start, and look at everything that was promised."""
+    async with running(files) as bookie:
+        here = set(await read_ids(bookie)) if promised.acked else set()
+        assert promised.acked <= here <= promised.sent
+        if promised.lac >= 0:
+            evidence = await bookie.read_lac(LEDGER)
+            assert admission.lac_of(evidence.explicit_lac) >= promised.lac
+        if promised.fenced:
+            (refused,) = await append(bookie, frame(99))
+            assert isinstance(refused, errors.Fenced)
+
+
+def fresh() -> MemoryFileSystem:
+    files = MemoryFileSystem()
+    log.create_file(files, random.Random(1))
+    return files
+
+
+async def calls_of_the_script() -> int:
+    """How many calls the whole script makes."""
+    files, asked = fresh(), list[str]()
+    files.troubles = lambda kind, name: asked.append(kind)
+    assert await live(files, Promises())
+    return len(asked)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+async def test_whatever_a_power_loss_leaves_has_all_that_was_acknowledged(seed: int) -> None:
+    total = await calls_of_the_script()
+    assert total > 20
+    for call in range(total + 1):
+        files, promised = fresh(), Promises()
+        files.troubles = dies_at(call)
+        assert await live(files, promised) == (call >= total)
+        chance = random.Random(seed * 1_000 + call)
+        await check(files.crashed(chance), promised)
+        again = files.crashed(chance)
+        again.troubles = dies_at(chance.randrange(12))
+        await start(again)
+        await check(again.crashed(chance), promised)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+async def test_what_was_read_after_a_failed_sync_is_there_after_the_power_is_lost(
+    seed: int,
+) -> None:
+    """The kernel shows what it failed to write, once it has dropped it; a reader must not see it.
+
+    A process that starts again on such a file has to put it on the disk, or not to show it.
+    """
+    total = await calls_of_the_script()
+    for call in range(total):
+        files, promised = fresh(), Promises()
+        files.troubles = dies_at(call)
+        await live(files, promised)
+        files.troubles = no_troubles
+        async with running(files, crash=True) as bookie:
+            try:
+                seen = set(await read_ids(bookie))
+            except errors.NoSuchLedger:
+                seen = set()
+        assert promised.acked <= seen
+        promised.acked = seen
+        await check(files.crashed(random.Random(seed * 1_000 + call)), promised)
