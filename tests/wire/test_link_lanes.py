@@ -110,16 +110,36 @@ def test_a_second_answer_changes_nothing() -> None:
     assert lanes.used_bytes == 0
 
 
+def test_what_could_not_be_sent_in_time_is_known_not_to_be_there() -> None:
+    lanes, clock = make()
+    sink = Sink()
+    lane, writer = lanes.lane(LedgerId(1), sink), Writer(1)
+    lane.append(writer.frame(b"sent"))
+    lanes.next_carrier()
+    lane.append(writer.frame(b"never sent"))
+    clock.now_s = TIMEOUT_S - 1
+    lane.append(writer.frame(b"still fresh"))
+    clock.now_s = TIMEOUT_S
+    lanes.expire()
+    assert isinstance(sink.outcomes[0], errors.Timeout)
+    assert isinstance(sink.outcomes[1], errors.TooManyRequests)
+    assert numbers(lanes.next_carrier()) == [1]
+    assert list(sink.outcomes) == [0, 1]
+
+
 def test_a_flooding_ledger_leaves_room_for_the_others() -> None:
     lanes, _ = make(budget_bytes=64 << 20)
     flooding, quiet = Sink(), Sink()
     flood, lane = lanes.lane(LedgerId(1), flooding), lanes.lane(LedgerId(2), quiet)
-    writer, big = Writer(1), b"x" * (1 << 20)
+    writer, quiet_writer, big = Writer(1), Writer(2), b"x" * (1 << 20)
     with pytest.raises(errors.TooManyRequests):  # noqa: PT012 that it comes at all is the point
         while True:
             flood.append(writer.frame(big))
     assert lanes.used_bytes > 50 << 20
-    lane.append(Writer(2).frame(b"x" * 100_000))
+    for _ in range(9):
+        lane.append(quiet_writer.frame(b"x" * 100_000))
+    for ledger in range(3, 8):
+        lanes.lane(LedgerId(ledger), Sink()).append(Writer(ledger).frame(big))
     with pytest.raises(errors.TooManyRequests):
         flood.append(Writer(1).frame(b"x" * (1 << 20)))
     lanes.next_carrier()
@@ -247,7 +267,7 @@ class Outcomes(RuleBasedStateMachine):
             refused = carriers.Refused(number=number, code=errors.Fenced.code, detail="no")
             self.lanes.received([refused])
 
-    @rule(wait_s=st.floats(0, 4))
+    @rule(wait_s=st.sampled_from((0.0, 3.0, 6.0)))
     def expire(self, wait_s: float) -> None:
         self.clock.now_s += wait_s
         self.lanes.expire()

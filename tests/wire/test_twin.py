@@ -148,6 +148,22 @@ def test_what_was_sent_to_one_boot_never_reaches_the_next() -> None:
     play(scenario, Weather(delay_min_ms=10, delay_max_ms=10))
 
 
+def test_a_request_whose_caller_gave_up_does_not_reach_the_next_boot_either() -> None:
+    async def scenario(network: Network, bookie: ReferenceBookie) -> None:
+        link = network.link(CLIENT, BOOKIE, LinkSettings(call_timeout_ms=100))
+        network.cut(CLIENT, BOOKIE)
+        with pytest.raises(errors.Timeout):
+            await link.fence(LedgerId(7), KEY)
+        network.take_down(BOOKIE)
+        network.put_up(BOOKIE, Host(ReferenceBookie(BOOKIE, bookie.disk)))
+        network.heal(CLIENT, BOOKIE)
+        await link.info()
+        assert bookie.disk.ledgers == {}
+        await link.close()
+
+    play(scenario)
+
+
 def test_a_tail_hears_of_a_bookie_that_is_taken_down() -> None:
     async def scenario(network: Network, bookie: ReferenceBookie) -> None:
         link = network.link(CLIENT, BOOKIE)

@@ -165,6 +165,22 @@ def test_the_same_entry_twice_is_fine_and_another_one_is_not(run: Run) -> None:
     run(scenario)
 
 
+def test_a_refusal_between_acks_is_not_taken_for_one(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        link = world.link()
+        writer, lane, outcomes = await opened(link, 7)
+        lane.append(writer.frame(b"zero"))
+        await outcomes.all_of(1)
+        lane.append(writer.frame(b"one"))
+        lane.append(Writer(7).frame(b"another zero"))
+        lane.append(writer.frame(b"two"))
+        await outcomes.all_of(4)
+        assert outcomes.acked_order == [0, 1, 3]
+        assert isinstance(outcomes.failures[2], errors.EntryMismatch)
+
+    run(scenario)
+
+
 def test_a_quiet_writer_tells_its_lac(run: Run) -> None:
     async def scenario(world: World) -> None:
         link = world.link()

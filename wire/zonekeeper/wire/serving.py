@@ -70,8 +70,7 @@ class Host:
             await pipe.send(self._hello(number))
             await until_one_ends(partial(stream.take_in, pipe), partial(stream.answer, pipe))
         finally:
-            del self._append_streams[number]
-            stream.end()
+            del self._append_streams[number]  # answers still come to it, and go nowhere
 
     async def serve_reads(self, pipe: Pipe) -> None:
         """Serve a Read stream to its end; raises what ended it."""
@@ -132,7 +131,6 @@ class _AppendStream:
         #: Answers that have not left.
         self._acked: list[int] = []
         self._refused: deque[carriers.Refused] = deque()
-        self._ended = False
         self._answered = asyncio.Event()
         self._has_room = asyncio.Event()
         self._has_room.set()
@@ -143,20 +141,13 @@ class _AppendStream:
         if len(self._opened) > self._limits.open_ledgers_max:
             self._opened.popitem(last=False)
 
-    def end(self) -> None:
-        self._ended = True
-
     def acked(self, numbers: Sequence[int]) -> None:
-        if self._ended:
-            return
         for number in numbers:
             self._release(number)
         self._acked.extend(numbers)
         self._answered.set()
 
     def refused(self, number: int, error: errors.ProtocolError) -> None:
-        if self._ended:
-            return
         self._release(number)
         self._refuse(number, error)
 
