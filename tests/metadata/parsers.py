@@ -1,0 +1,111 @@
+"""Every reader of stored bytes, with the writer that must give back what was read."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from zonekeeper.metadata import (
+    bookie_records,
+    cookies,
+    export_format,
+    layout,
+    ledger_format,
+    policy_store,
+    records,
+    restored,
+    service_info,
+    timeline,
+    underreplication_format,
+    zone_store,
+)
+from zonekeeper.metadata.export_format import Footer, Header, Node, Writer
+from zonekeeper.metadata.malformed import MalformedError, UnsupportedError
+from zonekeeper.metadata.record_store import Codec
+from zonekeeper.metadata.records import ForeignRecordError
+
+INSTANCE: Final = "d58c3de9-d9c6-429e-be20-474dcad4d089"
+
+
+@dataclass(frozen=True, slots=True)
+class Parser:
+    """Bytes in, a value out, and back."""
+
+    read: Callable[[bytes], object]
+    rewrite: Callable[[bytes], bytes]
+
+
+def _pair(read: Callable[[bytes], object], render: Callable[..., bytes]) -> Parser:
+    return Parser(read, lambda raw: render(read(raw)))
+
+
+def _record(codec: Codec[object]) -> Parser:
+    def read(raw: bytes) -> object:
+        return codec.parse(records.parse(raw, INSTANCE))
+
+    return Parser(read, lambda raw: records.render(codec.render(read(raw)), INSTANCE))
+
+
+def _read_export(raw: bytes) -> list[Header | Node | Footer]:
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        text = raw.decode("latin-1")
+    return list(export_format.read(text.splitlines(keepends=True)))
+
+
+def _write_export(parts: list[Header | Node | Footer]) -> bytes:
+    writer, lines = Writer(), []
+    for part in parts:
+        match part:
+            case Header():
+                lines.append(writer.header(part))
+            case Node():
+                lines.append(writer.node(part))
+            case Footer():
+                lines.append(writer.footer())
+    return "".join(lines).encode()
+
+
+PARSERS: Final[Mapping[str, Parser]] = {
+    "ledger": _pair(ledger_format.parse, ledger_format.render),
+    "cookie": _pair(cookies.parse, cookies.render),
+    "service-info": _pair(service_info.parse, service_info.render),
+    "mark": _pair(underreplication_format.parse, underreplication_format.render),
+    "holder": _pair(underreplication_format.parse_holder, underreplication_format.render_holder),
+    "time": _pair(underreplication_format.parse_time, underreplication_format.render_time),
+    "seconds": _pair(underreplication_format.parse_seconds, underreplication_format.render_seconds),
+    "layout": Parser(layout.parse_layout, lambda raw: raw),
+    "instance": _pair(layout.parse_instance_id, lambda text: text.encode()),
+    "record": _pair(
+        lambda raw: records.parse(raw, INSTANCE), lambda d: records.render(d, INSTANCE)
+    ),
+    "event": _pair(
+        lambda raw: timeline.parse(raw, INSTANCE), lambda event: timeline.render(event, INSTANCE)
+    ),
+    "restored": _pair(
+        lambda raw: restored.parse(raw, INSTANCE), lambda mark: restored.render(mark, INSTANCE)
+    ),
+    "bookie-record": _record(bookie_records.CODEC),  # type: ignore[arg-type]  # any value
+    "policy": _record(policy_store.CODEC),  # type: ignore[arg-type]  # any value
+    "maintenance": _record(zone_store.MAINTENANCE),  # type: ignore[arg-type]  # any value
+    "export": _pair(_read_export, _write_export),
+}
+
+
+def outcome(parser: Parser, raw: bytes) -> str:
+    """Say how reading ends: ``OK``, ``UNSUPPORTED``, ``FOREIGN``, or the flaw's name.
+
+    Anything else that is raised is a bug, and goes on.
+    """
+    try:
+        value = parser.read(raw)
+    except MalformedError as error:
+        return error.flaw.name
+    except UnsupportedError:
+        return "UNSUPPORTED"
+    except ForeignRecordError:
+        return "FOREIGN"
+    again = parser.rewrite(raw)
+    assert parser.read(again) == value, "what was read is not what is written back"
+    assert parser.rewrite(again) == again, "writing is not stable"
+    return "OK"
