@@ -81,12 +81,13 @@ class StreamLink:
     async def read(self, request: service.ReadRequest) -> service.ReadReply:
         """Read a range; with a key, fence first."""
         budget_bytes = self._settings.read_budget_bytes
-        if self._read_bytes and self._read_bytes + request.bytes_max > budget_bytes:
+        may_bring = min(request.bytes_max, carriers.CARRIER_BYTES_MAX)
+        if self._read_bytes and self._read_bytes + may_bring > budget_bytes:
             raise errors.TooManyRequests(
                 f"{self._bookie_id}: reads under way may bring {self._read_bytes} of "
                 f"{budget_bytes} bytes; wait for one, or ask another bookie"
             )
-        self._read_bytes += request.bytes_max
+        self._read_bytes += may_bring
         try:
             async with asyncio.timeout(self._settings.read_timeout_ms / 1_000):
                 asking = await self._asking.current()
@@ -97,7 +98,7 @@ class StreamLink:
                 f"in {self._settings.read_timeout_ms} ms"
             ) from late
         finally:
-            self._read_bytes -= request.bytes_max
+            self._read_bytes -= may_bring
 
     async def fence(self, ledger_id: LedgerId, master_key: MasterKey) -> service.LacEvidence:
         """Fence a ledger, and hear what the bookie knows of its end."""
