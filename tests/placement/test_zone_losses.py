@@ -190,7 +190,7 @@ def test_a_bookie_whose_zone_nobody_knows_is_held_while_any_zone_is() -> None:
     assert losses.what_holds(None, world.followed, RULES, now_ms=now_ms) is None
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(data=st.data())
 def test_the_hold_is_in_force_before_the_first_ledger_of_a_zone_is_published(
     data: st.DataObject,

@@ -1,0 +1,245 @@
+"""Random histories of a small cluster, and an observer of its own who says what must not happen.
+
+The observer shares no code with the machines. It keeps its own account of incidents, held time and
+grace from what is seen from outside: states, permissions, true time, and who did what.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from hypothesis import strategies as st
+
+from tests.placement.zone_world import ANNA, MINUTE, SECOND, A, B, C, World, members, policy, where
+from zonekeeper.placement.ids import BookieId, ZoneName
+from zonekeeper.placement.observation import Observation
+from zonekeeper.placement.permission import Permission, RefusedError
+from zonekeeper.placement.policy import (
+    OnZoneLoss,
+    RepairRules,
+    RepairScope,
+    Resume,
+    ZoneWatchRules,
+)
+
+#: Short times, so that a history of minutes goes through everything.
+WATCH = ZoneWatchRules(
+    session_timeout_ms=10 * SECOND,
+    start_grace_ms=50 * SECOND,
+    suspect_for_ms=20 * SECOND,
+    between_marks_for_ms=MINUTE,
+    hold_up_ms=30 * SECOND,
+    hold_up_max_ms=2 * MINUTE,
+    flap_window_ms=5 * MINUTE,
+    maintenance_max_ms=2 * MINUTE,
+)
+JUMP = 1_000 * MINUTE
+HELD, RELEASED = Permission.HELD, Permission.RELEASED
+FINE = (Observation.UP, Observation.DEGRADED)
+LOST = (Observation.DOWN, Observation.RETURNING)
+
+RULES = st.builds(
+    RepairRules,
+    scope=st.sampled_from(RepairScope),
+    resume=st.sampled_from(Resume),
+    on_zone_loss=st.sampled_from(OnZoneLoss),
+    after_ms=st.just(3 * MINUTE),
+    remind_every_ms=st.just(MINUTE),
+    bookie_recovery_delay_ms=st.just(40 * SECOND),
+)
+
+Act = Callable[["Watched"], None]
+
+
+@dataclass
+class Account:
+    """What the observer knows of one zone."""
+
+    held_ms: int = 0
+    #: The incident was down at some time.
+    real: bool = False
+    #: It has been seen fine since.
+    over: bool = True
+    #: An earlier incident that was real still waits for a person.
+    waits: bool = False
+    person: bool = False
+
+
+@dataclass
+class Watched(World):
+    """A world whose every evaluation is checked."""
+
+    accounts: dict[ZoneName, Account] = field(default_factory=dict)
+    #: True time of the last evaluation; None: the next one is the first of its watch, or a gap.
+    last_look_ms: int | None = None
+    watched_ms: int = 0
+    evaluated_ms: int = 0
+    enabled_by_person: bool = False
+
+    def look(self) -> None:
+        """Evaluate, check what came of it, and what the auditor published."""
+        before = {zone: self.permission(zone) for zone in self.health.zones}
+        published = set(self.published)
+        step_ms = 0
+        if self.watching:
+            if self.last_look_ms is not None and self.now_ms - self.last_look_ms <= 70 * SECOND:
+                step_ms = self.now_ms - self.last_look_ms
+                self.watched_ms += step_ms
+            else:
+                self.watched_ms = 0
+            self.last_look_ms = self.evaluated_ms = self.now_ms
+        super().look()
+        if self.watching:
+            for zone in self.health.zones:
+                self._check(zone, before.get(zone), step_ms)
+            self.enabled_by_person = False
+        for bookie in set(self.published) - published:
+            self._check_published(bookie)
+
+    def _check(self, zone: ZoneName, before: Permission | None, step_ms: int) -> None:
+        account = self.accounts.setdefault(zone, Account())
+        state, now = self.state(zone)
+        enabled = self.enabled_by_person
+        account.held_ms += step_ms if before is HELD else 0
+        threatened = state not in FINE
+        if threatened and account.over:
+            account.held_ms, account.real, account.over = 0, False, False
+            assert now is HELD, "a new incident begins held"
+        account.real |= state in LOST
+        in_grace = self.watched_ms < self.policy.zone_watch.start_grace_ms
+        repair = self.policy.repair
+
+        if not threatened and not account.over:
+            account.over = True
+            account.waits |= account.real and before is HELD
+        if repair.resume is not Resume.MANUAL:
+            account.waits = False
+        due = (
+            repair.on_zone_loss is OnZoneLoss.REPAIR_AFTER
+            and account.held_ms >= repair.after_ms
+            and state in LOST
+            and not in_grace
+            and not account.person
+        )
+        if before is HELD and now is not HELD and not enabled:
+            assert not in_grace, "a watch in its start grace opened"
+            assert not account.person, "a person's hold ended by itself"
+            if threatened:
+                assert now is RELEASED
+                assert due, "opened under a threat, and no rule said so"
+            else:
+                assert not account.waits, "did not wait for a person"
+        if due:
+            assert now is not HELD, "the owner's rule was due"
+        if now is not HELD:
+            account.waits = False
+            assert not threatened or now is RELEASED
+
+    def _check_published(self, bookie: BookieId) -> None:
+        zone = ZoneName(bookie[0])
+        assert self.enabled
+        assert self.now_ms - self.evaluated_ms <= 70 * SECOND, "nobody watched any more"
+        assert self.permission(None) is not HELD
+        state, permission = self.state(zone)
+        assert permission is RELEASED or state in FINE
+        assert where(bookie) not in self.maintenance
+
+    # ── what may happen ──
+
+    def taken_over(self) -> None:
+        """Another watch begins."""
+        self.last_look_ms = None
+        self.change_watcher(clock_ms=self.now_ms * 7919 % 1_000_003)
+
+    def jumped(self, jump_ms: int) -> None:
+        """The watch's clock jumps."""
+        self.watch_clock_ms += jump_ms
+        self.last_look_ms = None
+        self.look()
+
+    def unwatched(self, for_ms: int) -> None:
+        """Nobody watches for a time."""
+        self.watching = False
+        self.wait(for_ms)
+        self.watching = True
+        self.look()
+
+    def person_releases(self, zone: ZoneName) -> None:
+        """A person releases a zone, if it is held."""
+        account = self.accounts[zone]
+        was = (account.person, account.waits)
+        account.person, account.waits = False, False
+        try:
+            self.release(zone)
+        except RefusedError:
+            account.person, account.waits = was
+            assert self.permission(zone) is not HELD
+
+    def person_holds(self, zone: ZoneName) -> None:
+        """A person holds a zone."""
+        account = self.accounts[zone]
+        if self.permission(zone) is not HELD:
+            account.held_ms = 0
+        account.person = True
+        self.hold(zone, ANNA)
+
+    def person_enables(self) -> None:
+        """A person turns replication on, whether the watch had turned it off or not."""
+        if not self.enabled:
+            self.enabled, self.enabled_by_person = True, True
+            self.look()
+
+
+def _zones() -> st.SearchStrategy[ZoneName]:
+    return st.sampled_from([A, B, C])
+
+
+def _some() -> st.SearchStrategy[list[BookieId]]:
+    return st.builds(
+        lambda zone, numbers: members(zone, *numbers),
+        _zones(),
+        st.lists(st.integers(0, 3), min_size=1, max_size=4, unique=True),
+    )
+
+
+def _acts() -> st.SearchStrategy[tuple[str, Act]]:
+    """Give things that may happen, each with its name for the report."""
+    seconds = st.integers(1, 12).map(lambda tens: tens * 10 * SECOND)
+    return st.one_of(
+        seconds.map(lambda ms: (f"wait {ms}", lambda world: world.wait(ms))),
+        st.just(("wait long", lambda world: world.wait(2 * MINUTE))),
+        st.just(("lose a", lambda world: world.lose(members(A, *R4)))),
+        st.just(("back a", lambda world: world.come(members(A, *R4)))),
+        st.just(("release a", lambda world: world.person_releases(A))),
+        _zones().map(lambda zone: (f"lose {zone}", lambda world: world.lose(members(zone, *R4)))),
+        _zones().map(lambda zone: (f"back {zone}", lambda world: world.come(members(zone, *R4)))),
+        _some().map(lambda some: (f"lose {some}", lambda world: world.lose(some))),
+        _some().map(lambda some: (f"back {some}", lambda world: world.come(some))),
+        st.just(("new watch", Watched.taken_over)),
+        st.sampled_from([JUMP, -JUMP]).map(lambda ms: (f"jump {ms}", lambda w: w.jumped(ms))),
+        seconds.map(lambda ms: (f"unwatched {ms}", lambda world: world.unwatched(ms))),
+        _zones().map(lambda zone: (f"release {zone}", lambda w: w.person_releases(zone))),
+        _zones().map(lambda zone: (f"hold {zone}", lambda w: w.person_holds(zone))),
+        st.just(("enable", Watched.person_enables)),
+        st.tuples(_zones(), st.integers(0, 2), seconds).map(
+            lambda drawn: (
+                f"maintenance {drawn}",
+                lambda world: world.declare(*drawn, token=f"m-{drawn}-{world.now_ms}"),
+            )
+        ),
+    )
+
+
+R4 = range(4)
+HISTORIES = st.lists(_acts(), min_size=12, max_size=40)
+
+
+def begun(repair: RepairRules, *, cold: bool) -> Watched:
+    """Give four bookies a zone, at the first start of a watch or after its grace."""
+    world = Watched(policy=policy(WATCH, repair), repair_ms=30 * SECOND)
+    for zone in (A, B, C):
+        for bookie in members(zone, *R4):
+            world.present[bookie] = True
+    world.look()
+    if not cold:
+        world.wait(WATCH.start_grace_ms)
+    return world
