@@ -65,14 +65,15 @@ layers: $(INSTALLED) ## do imports still go one way?
 	$(BIN)/lint-imports
 
 proto: $(INSTALLED) ## generate the gRPC code again from the .proto
-	@echo "there is no .proto yet"
+	$(BIN)/python -m grpc_tools.protoc -I wire --plugin=protoc-gen-mypy=$(BIN)/protoc-gen-mypy \
+	  --python_out=wire --mypy_out=wire wire/zonekeeper/wire/pb/bookie.proto
 
 lock: $(INSTALLED) ## resolve requirements.lock again from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --output-file requirements.lock pyproject.toml
 
 bench: $(INSTALLED) ## print the figures of every benchmark
-	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python "$$file"; done
+	@for file in benchmarks/*.py; do name=$$(basename "$$file" .py); echo "== $$name"; $(BIN)/python -m "benchmarks.$$name"; done
 
 clean: ## remove .venv and every cache
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
