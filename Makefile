@@ -22,7 +22,7 @@ install: $(INSTALLED) ## create .venv with everything pinned in requirements.loc
 
 $(INSTALLED): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "zonekeeper needs Python 3.11 or newer on the PATH (or: make PYTHON=/path/to/python3.11 ...)" >&2; exit 2; }
-	$(PYTHON) -m venv --clear $(VENV)
+	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	@touch $@
