@@ -10,6 +10,7 @@ from zonekeeper.metadata import (
     export_format,
     layout,
     ledger_format,
+    placement_stamp,
     policy_store,
     records,
     restored,
@@ -88,6 +89,7 @@ PARSERS: Final[Mapping[str, Parser]] = {
     "bookie-record": _record(bookie_records.CODEC),  # type: ignore[arg-type]  # any value
     "policy": _record(policy_store.CODEC),  # type: ignore[arg-type]  # any value
     "maintenance": _record(zone_store.MAINTENANCE),  # type: ignore[arg-type]  # any value
+    "stamp": _pair(placement_stamp.parse, lambda stamp: placement_stamp.render(stamp)[1]),
     "export": _pair(_read_export, _write_export),
 }
 

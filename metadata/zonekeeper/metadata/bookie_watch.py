@@ -19,6 +19,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Final, Generic, TypeVar
 
 from zonekeeper.metadata import bookie_records, cookies
+from zonekeeper.metadata.background import alongside
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.errors import StoreError
 from zonekeeper.metadata.following import follow_children
@@ -42,19 +43,14 @@ _logger = logging.getLogger(__name__)
 async def watch(cluster: Cluster) -> AsyncIterator[AsyncIterator[Topology]]:
     """Follow all bookies of a cluster."""
     view = _View(cluster)
-    async with asyncio.TaskGroup() as group:
-        tasks = [
-            group.create_task(view.follow_cookies()),
-            group.create_task(view.follow_records()),
-            group.create_task(view.follow_registrations("available")),
-            group.create_task(view.follow_registrations("available/readonly")),
-        ]
-        try:
-            async with aclosing(view.snapshots()) as snapshots:
-                yield snapshots
-        finally:
-            for task in tasks:
-                task.cancel()
+    work = (
+        view.follow_cookies(),
+        view.follow_records(),
+        view.follow_registrations("available"),
+        view.follow_registrations("available/readonly"),
+    )
+    async with alongside(*work), aclosing(view.snapshots()) as snapshots:
+        yield snapshots
 
 
 async def registrations(cluster: Cluster) -> dict[BookieId, Registration]:

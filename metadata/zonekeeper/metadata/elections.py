@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias, assert_never
 
 from zonekeeper.metadata import underreplication_format, update
+from zonekeeper.metadata.background import alongside
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.errors import StoreError
 from zonekeeper.metadata.store import MetadataStore, SessionId, Versioned
@@ -118,20 +119,14 @@ async def stand(
     The vote is taken back on the way out.
     """
     candidacy = _Candidacy(store, votes, candidate, stand_in_after_ms)
-    async with asyncio.TaskGroup() as group:
-        tasks = [
-            group.create_task(candidacy.follow_votes()),
-            group.create_task(candidacy.follow_session()),
-            group.create_task(candidacy.run()),
-        ]
-        try:
-            async with aclosing(candidacy.states()) as states:
-                yield states
-        finally:
-            for task in tasks:
-                task.cancel()
-            with suppress(StoreError):  # the session's end does it too
-                await candidacy.withdraw()
+    work = (candidacy.follow_votes(), candidacy.follow_session(), candidacy.run())
+    try:
+        async with alongside(*work), aclosing(candidacy.states()) as states:
+            yield states
+    finally:
+        # Only now that nobody votes any more. The session's end would do it too.
+        with suppress(StoreError):
+            await candidacy.withdraw()
 
 
 async def leader(store: MetadataStore, votes: str) -> BookieId | None:

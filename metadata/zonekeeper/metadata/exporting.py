@@ -5,11 +5,11 @@ on each level. A root that is written to meanwhile is exported as of no single m
 as it was at one.
 """
 
-import asyncio
 from collections.abc import AsyncGenerator
 from typing import Final
 
 from zonekeeper.metadata import ledger_paths
+from zonekeeper.metadata.background import together
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.export_format import Header, Node, Writer
 from zonekeeper.metadata.store import Versioned
@@ -33,9 +33,8 @@ async def nodes(cluster: Cluster) -> AsyncGenerator[Node, None]:
                     yield node
                 continue
             path = todo.pop()
-            value, names = await asyncio.gather(
-                cluster.store.get(path, sync=True), cluster.store.children(path, sync=True)
-            )
+            value = await cluster.store.get(path, sync=True)
+            names = await cluster.store.children(path, sync=True)
             if value is None or value.owner is not None:
                 continue
             yield _node(cluster, path, value)
@@ -63,7 +62,7 @@ def _leaves(cluster: Cluster, todo: list[str]) -> list[str]:
 
 
 async def _read(cluster: Cluster, batch: list[str]) -> AsyncGenerator[Node, None]:
-    values = await asyncio.gather(*(cluster.store.get(path, sync=True) for path in batch))
+    values = await together(cluster.store.get(path, sync=True) for path in batch)
     for path, value in zip(batch, values, strict=True):
         if value is not None and value.owner is None:
             yield _node(cluster, path, value)

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from types import MappingProxyType
 
+from zonekeeper.metadata.background import alongside
 from zonekeeper.metadata.store import MetadataStore, Versioned
 
 
@@ -18,41 +19,38 @@ async def follow_children(
     store: MetadataStore, path: str
 ) -> AsyncIterator[AsyncIterator[Mapping[str, Versioned]]]:
     """Follow all children of a node, sorted by name; a node that is not there has none."""
-    async with asyncio.TaskGroup() as group:
-        children = _Children(store, path, group)
-        names = group.create_task(children.follow_names())
-        try:
-            async with aclosing(children.states()) as states:
-                yield states
-        finally:
-            names.cancel()
-            children.leave()
+    children = _Children(store, path)
+    async with alongside(children.run()), aclosing(children.states()) as states:
+        yield states
 
 
 class _Children:
-    def __init__(self, store: MetadataStore, path: str, group: asyncio.TaskGroup) -> None:
+    def __init__(self, store: MetadataStore, path: str) -> None:
         self._store = store
         self._path = path
-        self._group = group
         self._following: dict[str, asyncio.Task[None]] = {}
         self._values: dict[str, Versioned | None] = {}
         self._changed = asyncio.Event()
         self._names_known = False
 
-    async def follow_names(self) -> None:
-        async with self._store.watch_children(self._path) as states:
-            async for names in states:
-                self._adopt(names or ())
-                self._names_known = True
-                self._changed.set()
+    async def run(self) -> None:
+        """Follow the names, and the value of each."""
+        async with alongside() as group, self._store.watch_children(self._path) as states:
+            try:
+                async for names in states:
+                    self._adopt(names or (), group)
+                    self._names_known = True
+                    self._changed.set()
+            finally:
+                self._adopt((), group)
 
-    def _adopt(self, names: tuple[str, ...]) -> None:
+    def _adopt(self, names: tuple[str, ...], group: asyncio.TaskGroup) -> None:
         for gone in self._following.keys() - set(names):
             self._following.pop(gone).cancel()
             self._values.pop(gone, None)
         for name in names:
             if name not in self._following:
-                self._following[name] = self._group.create_task(self._follow_value(name))
+                self._following[name] = group.create_task(self._follow_value(name))
 
     async def _follow_value(self, name: str) -> None:
         async with self._store.watch(f"{self._path}/{name}") as states:
@@ -73,7 +71,3 @@ class _Children:
             if state != last:
                 last = state
                 yield MappingProxyType(state)
-
-    def leave(self) -> None:
-        for task in self._following.values():
-            task.cancel()

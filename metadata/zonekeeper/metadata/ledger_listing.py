@@ -6,13 +6,13 @@ that was cut short goes on where it stopped, and many can share the work. A ledg
 during the whole listing is listed; one that comes or goes meanwhile may be or not.
 """
 
-import asyncio
 import re
 from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from zonekeeper.metadata import ledger_paths, ledgers
+from zonekeeper.metadata.background import together
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.ledger_paths import LEDGER_ID_MAX, LONG_LEVELS, SHORT_ID_END, SHORT_LEVELS
 from zonekeeper.metadata.ledgers import StoredLedger
@@ -107,6 +107,5 @@ async def _read(cluster: Cluster, batch: Iterable[LedgerId]) -> list[Listed]:
         except UnreadableError as error:
             return UnreadableLedger(ledger_id, error)
 
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(read(ledger_id)) for ledger_id in batch]
-    return [listed for task in tasks if (listed := task.result()) is not None]
+    found = await together(read(ledger_id) for ledger_id in batch)
+    return [listed for listed in found if listed is not None]

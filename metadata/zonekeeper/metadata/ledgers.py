@@ -78,13 +78,13 @@ async def create(
     """
     assert metadata.create_token > 0, "a ledger is created with a token"
     if ledger_id is not None:
-        if await _created(cluster, ledger_id, metadata):
-            return StoredLedger(id=ledger_id, metadata=metadata, version=0)
+        if (created := await _create(cluster, ledger_id, metadata)) is not None:
+            return created
         raise LedgerExistsError(f"ledger {ledger_id} exists in {cluster}")
     for _ in range(_ID_ATTEMPTS_MAX):
         drawn = await ledger_ids.allocate(cluster)
-        if await _created(cluster, drawn, metadata):
-            return StoredLedger(id=drawn, metadata=metadata, version=0)
+        if (created := await _create(cluster, drawn, metadata)) is not None:
+            return created
     raise LedgerExistsError(
         f"{_ID_ATTEMPTS_MAX} new ids in a row were taken in {cluster}: its id counters are behind "
         "its ledgers; restore it with `zonekeeper metadata import`, which moves them on"
@@ -157,8 +157,10 @@ async def proven_deleted(cluster: Cluster, ledger_id: LedgerId) -> bool:
     return await restored.read(cluster) is None
 
 
-async def _created(cluster: Cluster, ledger_id: LedgerId, metadata: LedgerMetadata) -> bool:
-    """Create a ledger under an id; False: another ledger has it."""
+async def _create(
+    cluster: Cluster, ledger_id: LedgerId, metadata: LedgerMetadata
+) -> StoredLedger | None:
+    """Create a ledger under an id; None: another ledger has it."""
     where, value = path(cluster, ledger_id), ledger_format.render(metadata)
     for attempts_left in reversed(range(_WRITE_ATTEMPTS_MAX)):
         try:
@@ -166,12 +168,13 @@ async def _created(cluster: Cluster, ledger_id: LedgerId, metadata: LedgerMetada
         except NodeExistsError:
             there = await read(cluster, ledger_id, sync=True)
             if there is not None:
-                return there.metadata.create_token == metadata.create_token
+                is_ours = there.metadata.create_token == metadata.create_token
+                return there if is_ours else None
         except StoreError as error:
             if not error.maybe_applied or attempts_left == 0:
                 raise
         else:
-            return True
+            return StoredLedger(id=ledger_id, metadata=metadata, version=0)
     raise VersionConflictError(
         "comes and goes while it is created", store=cluster.store.name, path=where
     )

@@ -38,17 +38,7 @@ def render(data: Mapping[str, Plain], instance: str) -> bytes:
 
 def parse(raw: bytes, instance: str) -> dict[str, Plain]:
     """Read a record of this cluster; raises ``UnreadableError`` or ``ForeignRecordError``."""
-    check_size(raw, "a record")
-    try:
-        data = json.loads(
-            raw.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_no_constant
-        )
-    except MalformedError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise MalformedError(Flaw.BAD_TEXT, f"no JSON: {error}") from error
-    if not isinstance(data, dict):
-        raise MalformedError(Flaw.WRONG_TYPE, "a record is a JSON object")
+    data = parse_object(raw)
     version, owner = data.get(_FORMAT), data.get(_INSTANCE)
     if type(version) is not int or not isinstance(owner, str):
         raise MalformedError(
@@ -58,6 +48,20 @@ def parse(raw: bytes, instance: str) -> dict[str, Plain]:
         raise UnsupportedError(f"a record of format {version}; this program reads up to {FORMAT}")
     if owner != instance:
         raise ForeignRecordError(f"a record of instance {owner!r}; this cluster is {instance!r}")
+    return data
+
+
+def parse_object(raw: bytes) -> dict[str, Plain]:
+    """Read a JSON object, whatever is in it: every key once, and no number that JSON lacks."""
+    check_size(raw, "a record")
+    try:
+        data = json.loads(
+            raw.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_no_constant
+        )
+    except (ValueError, RecursionError) as error:
+        raise MalformedError(Flaw.BAD_TEXT, f"no JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise MalformedError(Flaw.WRONG_TYPE, "a record is a JSON object")
     return data
 
 

@@ -18,6 +18,7 @@ import enum
 from typing import ClassVar, Final
 
 from zonekeeper.metadata import service_info
+from zonekeeper.metadata.background import together
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.errors import (
     NodeExistsError,
@@ -83,9 +84,7 @@ async def refuse_foreign(cluster: Cluster) -> None:
         if node is not None and not _is_ours(node.value):
             foreign.append(path)
 
-    async with asyncio.TaskGroup() as group:
-        for path in paths:
-            group.create_task(look(path))
+    await together(look(path) for path in paths)
     if foreign:
         named = ", ".join(sorted(foreign)[:FOREIGN_NAMED_MAX])
         raise ForeignBookiesError(
@@ -118,7 +117,7 @@ class Registrar:
     async def register(self, mode: Mode) -> None:
         """Register, or change sides; returns when the store says so.
 
-        After an error that is retryable ``keep`` goes on trying, and so may the caller.
+        After a retryable error the caller repeats it; ``keep`` does at the next change of session.
         """
         if self._mode is None:
             await refuse_foreign(self._cluster)

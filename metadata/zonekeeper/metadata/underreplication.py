@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from zonekeeper.metadata import pruning, underreplication_format, update
+from zonekeeper.metadata.background import together
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.errors import (
     NodeExistsError,
@@ -191,9 +192,9 @@ async def finish(cluster: Cluster, claim: Claim) -> bool:
             if not error.maybe_applied or attempts_left == 0:
                 raise
         else:
-            break
+            await pruning.prune(cluster.store, path, below=_marks(cluster))
+            return True
     await release(cluster, claim)
-    await pruning.prune(cluster.store, path, below=_marks(cluster))
     return not await cluster.store.exists(path, sync=True)
 
 
@@ -227,9 +228,8 @@ async def held(cluster: Cluster) -> list[Held]:
             return Held(ledger_id=ledger_id, holder=None)
         return Held(ledger_id=ledger_id, holder=holder)
 
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(look(*item)) for item in sorted(found.items())]
-    return [one for task in tasks if (one := task.result()) is not None]
+    looked_at = await together(look(*item) for item in sorted(found.items()))
+    return [one for one in looked_at if one is not None]
 
 
 # ── how it is done ──
