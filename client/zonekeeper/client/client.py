@@ -6,6 +6,7 @@ bookies over gRPC. ``on`` is the same client over any store and any links.
 
 import asyncio
 import dataclasses
+import hmac
 import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
@@ -18,6 +19,9 @@ from zonekeeper.client.counters import Counters
 from zonekeeper.client.grpc_links import GrpcLinks
 from zonekeeper.client.link_pool import LinkFactory, LinkPool
 from zonekeeper.client.owner import Owner
+from zonekeeper.client.reader import Reader
+from zonekeeper.client.reading import Reading
+from zonekeeper.client.recovery import Recovery
 from zonekeeper.client.write_session import Identity, WriteSession
 from zonekeeper.client.writer import Writer
 from zonekeeper.client.writer_core import Limits, Start, WriterCore
@@ -158,6 +162,35 @@ class Client:
             stored = await ledgers.create(self.cluster, ledger, ledger_id=ledger_id)
         return self._writer(stored.id, ledger, quorums)
 
+    async def open(
+        self, ledger_id: LedgerId, *, password: bytes = b"", recover: bool = True
+    ) -> Reader:
+        """Open a ledger for reading.
+
+        With ``recover`` the ledger is closed when this returns: its writer, if there is one, is
+        fenced and gets no further acknowledgement. Without, nobody is disturbed, and the reader
+        sees as far as the writer has said that it is acknowledged.
+        """
+        ledger = await self.metadata(ledger_id)
+        if not hmac.compare_digest(password, ledger.password):
+            raise errors.Unauthorized(
+                f"ledger {ledger_id} has another password; nothing was done to it"
+            )
+        reading = Reading(
+            entries.Sealer(ledger_id, ledger.digest, ledger.password),
+            stamps.quorums_of(ledger),
+            self.bookies,
+            self._tasks,
+            bytes_max=self.config.read_bytes,
+        )
+        if recover and not ledger.is_closed:
+            recovery = Recovery(ledger_id, reading, self.bookies, self._tasks, self._limits())
+            ledger = await recovery.run()
+        reader = Reader(ledger_id, ledger, reading, self._tasks)
+        if not ledger.is_closed:
+            await reader.read_last_confirmed()
+        return reader
+
     async def delete(self, ledger_id: LedgerId) -> None:
         """Delete a ledger; that it is gone already counts as done."""
         with errors.translated(f"deleting ledger {ledger_id}"):
@@ -191,10 +224,6 @@ class Client:
             ensemble=ensemble,
             zones=self.bookies.zones(ensemble),
         )
-        limits = Limits(
-            budget_bytes=self.config.writer_budget_bytes,
-            add_timeout_ms=self.config.add_timeout_ms,
-        )
         identity = Identity(
             ledger_id=ledger_id,
             master_key=digests.master_key(ledger.password),
@@ -202,7 +231,7 @@ class Client:
             digest=ledger.digest,
         )
         owner = Owner(self.bookies, ledger_id, quorums)
-        core = WriterCore(sealer, quorums, start, limits)
+        core = WriterCore(sealer, quorums, start, self._limits())
         session = WriteSession(identity, core, sealer, owner, self.bookies, self._tasks)
         writer = Writer(
             ledger_id,
@@ -214,6 +243,12 @@ class Client:
         )
         self._writers[ledger_id] = writer
         return writer
+
+    def _limits(self) -> Limits:
+        return Limits(
+            budget_bytes=self.config.writer_budget_bytes,
+            add_timeout_ms=self.config.add_timeout_ms,
+        )
 
     def _token(self) -> int:
         """Draw a create token: positive, of 62 bits."""

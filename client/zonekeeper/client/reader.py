@@ -1,0 +1,239 @@
+"""A ledger's reader, as an application has it.
+
+Nothing beyond the confirmed end is ever given: not beyond the last entry of a closed ledger, and
+not beyond the LAC that this reader knows of an open one, whatever bookies hold. Entries come in
+order, each once, each checked against its digest. Where every known replica fails, the metadata is
+read again before giving up, because the ledger may have got another ensemble meanwhile.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final
+
+from zonekeeper.client import errors
+from zonekeeper.client.asks import Asks
+from zonekeeper.client.reading import Reading
+from zonekeeper.client.share_read import Outcome, ShareRead
+from zonekeeper.client.survey import Survey
+from zonekeeper.metadata import ledgers
+from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata
+from zonekeeper.placement.ids import EntryId, LedgerId
+from zonekeeper.wire.entries import Entry
+
+#: With E > Qw, what one window of all shares together aims at; and how many entries at most.
+WINDOW_BYTES_AIM: Final = 1 << 20
+WINDOW_ENTRIES_MAX: Final = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Consecutive entries, at least one."""
+
+    entries: Sequence[Entry]
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries)
+
+    @property
+    def first(self) -> EntryId:
+        """The lowest entry id."""
+        return self.entries[0].entry_id
+
+    @property
+    def last(self) -> EntryId:
+        """The highest entry id."""
+        return self.entries[-1].entry_id
+
+
+class Reader:
+    """Reads one ledger, open or closed."""
+
+    def __init__(
+        self,
+        ledger_id: LedgerId,
+        metadata: LedgerMetadata,
+        reading: Reading,
+        tasks: asyncio.TaskGroup,
+    ) -> None:
+        self.ledger_id = ledger_id
+        self._metadata = metadata
+        self._reading = reading
+        self._tasks = tasks
+        self._confirmed = _end_by(metadata)
+        #: E > Qw: how many entries the next window asks for.
+        self._window = metadata.ensemble_size
+
+    @property
+    def metadata(self) -> LedgerMetadata:
+        """The ledger's metadata as last read."""
+        return self._metadata
+
+    @property
+    def last_confirmed(self) -> EntryId:
+        """Up to here this reader may read; -1: nothing."""
+        return self._confirmed
+
+    async def read_last_confirmed(self) -> EntryId:
+        """Ask how far an open ledger is confirmed now; it never goes back."""
+        await self.refresh()
+        if not self._metadata.is_closed:
+            fragment, quorums = self._metadata.last_fragment, self._reading.quorums
+            found = Survey(
+                quorums=quorums,
+                zones=self._reading.bookies.zones(fragment.ensemble),
+                last_add_confirmed=self._confirmed,
+            )
+            await self._reading.survey(fragment, None, found)
+            if not found.complete:
+                failed = ", ".join(
+                    errors.describe(fragment.ensemble[at], error)
+                    for at, error in sorted(found.errors.items())
+                )
+                raise errors.ReadFailed(
+                    f"ledger {self.ledger_id}: too few bookies say how far it is confirmed; "
+                    f"{failed}; try again"
+                )
+            self._confirmed = max(self._confirmed, found.last_add_confirmed)
+        return self._confirmed
+
+    async def refresh(self) -> bool:
+        """Read the metadata again; say whether other bookies hold the entries now."""
+        with errors.translated(f"reading the metadata of ledger {self.ledger_id}"):
+            stored = await ledgers.read(self._reading.bookies.cluster, self.ledger_id, sync=True)
+        if stored is None:
+            raise errors.NoSuchLedger(f"ledger {self.ledger_id} was deleted")
+        before, self._metadata = self._metadata, stored.metadata
+        self._confirmed = max(self._confirmed, _end_by(stored.metadata))
+        return before.fragments != stored.metadata.fragments
+
+    async def read(self, first: int = 0, last: int | None = None) -> AsyncGenerator[Batch, None]:
+        """Read entries from ``first`` to ``last`` (None: to the end that is known), in batches.
+
+        While one batch is looked at, the next is under way.
+        """
+        end = self._confirmed if last is None else EntryId(last)
+        if first < 0 or (last is not None and last < first):
+            raise ValueError(f"ledger {self.ledger_id}: no entries from {first} to {end}")
+        if end > self._confirmed:
+            raise errors.BeyondEnd(
+                f"ledger {self.ledger_id}: entry {end} is beyond the confirmed end, entry "
+                f"{self._confirmed}; read_last_confirmed() asks for a newer one"
+            )
+        if first > end:
+            return
+        fetching = self._start(EntryId(first), end)
+        try:
+            while True:
+                batch = await fetching
+                if isinstance(batch, errors.ClientError):
+                    raise batch
+                following = EntryId(batch.last + 1)
+                if following <= end:
+                    fetching = self._start(following, end)
+                yield batch
+                if following > end:
+                    return
+        finally:
+            fetching.cancel()
+
+    async def read_entries(
+        self, first: int = 0, last: int | None = None
+    ) -> AsyncGenerator[Entry, None]:
+        """Read like ``read``, entry by entry."""
+        async with aclosing(self.read(first, last)) as batches:
+            async for batch in batches:
+                for entry in batch:
+                    yield entry
+
+    def _start(self, first: EntryId, last: EntryId) -> "asyncio.Task[Batch | errors.ClientError]":
+        return self._tasks.create_task(self._fetch_or_fail(first, last))
+
+    async def _fetch_or_fail(self, first: EntryId, last: EntryId) -> Batch | errors.ClientError:
+        """Give a failure as a value: nobody may be there any more to be told."""
+        try:
+            try:
+                return await self._fetch(first, last)
+            except (errors.ReadFailed, errors.EntryLost):
+                if not await self.refresh():
+                    raise
+                return await self._fetch(first, last)
+        except errors.ClientError as error:
+            return error
+
+    async def _fetch(self, first: EntryId, last: EntryId) -> Batch:
+        """Read some entries from ``first`` on, at least that one."""
+        fragment, fragment_end = self._fragment(first, last)
+        if self._reading.quorums.ensemble == self._reading.quorums.write:
+            read = await self._reading.share(fragment, range(first, fragment_end + 1))
+            return Batch(self._entries(read, fragment))
+        window_end = min(fragment_end, first + self._window - 1)
+        return await self._fetch_window(fragment, range(first, window_end + 1))
+
+    def _fragment(self, first: EntryId, last: EntryId) -> tuple[Fragment, int]:
+        """Give the fragment that an entry is in, and up to where it holds what is wanted."""
+        fragment, end = self._metadata.fragment_of(first), last
+        for other in self._metadata.fragments:
+            if other.first_entry > first:
+                end = min(end, EntryId(other.first_entry - 1))
+        return fragment, end
+
+    async def _fetch_window(self, fragment: Fragment, window: range) -> Batch:
+        """Read entries that are striped over the ensemble: each stripe from its own replicas."""
+        stripes = [window[at :: self._reading.quorums.ensemble] for at in range(len(window))]
+        stripes = stripes[: self._reading.quorums.ensemble]
+        found: list[Entry] = []
+        async with Asks[list[Entry] | errors.ClientError](self._tasks) as asks:
+            for stripe in stripes:
+                asks.ask(self._stripe(fragment, stripe))
+            for _ in stripes:
+                answer = await asks.next()
+                if isinstance(answer, errors.ClientError):
+                    raise answer
+                found += answer
+        found.sort()
+        read_bytes = sum(len(entry.payload) for entry in found)
+        fitting = WINDOW_BYTES_AIM * len(found) // max(read_bytes, 1)
+        self._window = max(1, min(2 * self._window, fitting, WINDOW_ENTRIES_MAX))
+        return Batch(found)
+
+    async def _stripe(self, fragment: Fragment, stripe: range) -> list[Entry] | errors.ClientError:
+        """Read all of a stripe."""
+        found: list[Entry] = []
+        while stripe:
+            try:
+                given = self._entries(await self._reading.share(fragment, stripe), fragment)
+            except errors.ClientError as error:
+                return error
+            found += given
+            stripe = stripe[len(given) :]
+        return found
+
+    def _entries(self, read: ShareRead, fragment: Fragment) -> list[Entry]:
+        """Give what was read, or say why nothing was."""
+        if read.outcome is Outcome.GOT:
+            return read.entries
+        entry_id, asked = read.wanted[0], [fragment.ensemble[at] for at in read.order]
+        if read.outcome is Outcome.MISSING:
+            raise errors.EntryLost(
+                f"ledger {self.ledger_id}, entry {entry_id}: {', '.join(asked)} say that they "
+                "never had it, though it is confirmed; look for a lost disk among them"
+            )
+        failed = ", ".join(
+            errors.describe(fragment.ensemble[at], error) for at, error in read.errors.items()
+        )
+        raise errors.ReadFailed(
+            f"ledger {self.ledger_id}, entry {entry_id}: none of {', '.join(asked)} gave it "
+            f"({failed}); try again when they are back"
+        )
+
+
+def _end_by(metadata: LedgerMetadata) -> EntryId:
+    """Say how far a ledger is confirmed by its metadata alone: a fragment begins after the LAC."""
+    if metadata.is_closed:
+        return metadata.last_entry
+    return EntryId(metadata.last_fragment.first_entry - 1)

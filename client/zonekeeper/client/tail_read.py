@@ -1,0 +1,139 @@
+"""Recovery's reading: which entries behind the LAC are to be kept, and where the ledger ends. Pure.
+
+A window of entries is asked of the whole ensemble, and each request fences. Entry by entry, in
+order, the answers of its write set decide:
+
+* somebody has it: it is kept, though nobody may have been told that it was acknowledged;
+* so many deny it that it can never have been acknowledged, nor ever will be (they are fenced): the
+  ledger ends before it, and what lies behind it is dropped;
+* neither, and nobody left to ask: unknown. The recovery fails, and changes nothing.
+
+Only an explicit "I never had it" denies. A reply denies what it speaks for and does not hold; a
+bookie that failed, timed out or gave a bad copy is silent from there on.
+"""
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from zonekeeper.placement import coverage
+from zonekeeper.placement.coverage import Coverage
+from zonekeeper.placement.ids import EntryId, ZoneName
+from zonekeeper.placement.quorums import Quorums
+from zonekeeper.wire.entries import Entry
+
+
+class Verdict(enum.Enum):
+    """How the reading of a window stands."""
+
+    GOING_ON = "going on"
+    #: All of the window is to be kept; the next one is to be read.
+    FULL = "full"
+    #: The ledger ends behind what was found.
+    ENDED = "ended"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """Ask a member for these entries, with the fence."""
+
+    position: int
+    wanted: range
+
+
+@dataclass(slots=True, kw_only=True)
+class TailRead:
+    """One window."""
+
+    quorums: Quorums
+    zones: tuple[ZoneName | None, ...]
+    window: range
+    #: What is to be kept, without a gap from the start of the window.
+    found: list[Entry] = field(default_factory=list)
+    verdict: Verdict = Verdict.GOING_ON
+    errors: dict[int, Exception] = field(default_factory=dict)
+    #: By position: up to where it has spoken, and what it has.
+    _spoken: dict[int, int] = field(default_factory=dict)
+    _held: dict[int, Entry] = field(default_factory=dict)
+    _outstanding: dict[int, None] = field(default_factory=dict)
+
+    def start(self) -> list[Ask]:
+        """Ask everybody."""
+        self._spoken = dict.fromkeys(range(self.quorums.ensemble), self.window.start)
+        return self._asks()
+
+    def told(
+        self,
+        position: int,
+        entries: Sequence[Entry],
+        until: EntryId,
+        bad: Exception | None = None,
+    ) -> list[Ask]:
+        """Take in what a member has before ``until``; what it does not have there it denies.
+
+        With ``bad``, its copy of ``until`` is no good, and it is silent from there on.
+        """
+        self._outstanding.pop(position, None)
+        if bad is not None:
+            self.errors[position] = bad
+        for entry in entries:
+            if self.quorums.holds(position, entry.entry_id):
+                self._held.setdefault(entry.entry_id, entry)
+        self._spoken[position] = max(self._spoken[position], until)
+        return self._go_on()
+
+    def denied(self, position: int) -> list[Ask]:
+        """Take in that a member has nothing from where it was asked on."""
+        return self.told(position, (), EntryId(self.window.stop))
+
+    def silent(self, position: int, error: Exception) -> list[Ask]:
+        """Take in that nothing more will be heard of a member."""
+        self._outstanding.pop(position, None)
+        self.errors[position] = error
+        return self._go_on()
+
+    def _go_on(self) -> list[Ask]:
+        if self.verdict is Verdict.GOING_ON:
+            self._decide()
+        return self._asks() if self.verdict is Verdict.GOING_ON else []
+
+    def _decide(self) -> None:
+        """Go forward entry by entry as far as it is decided."""
+        for number in range(self._next, self.window.stop):
+            if (entry := self._held.get(number)) is not None:
+                self.found.append(entry)
+                continue
+            members = self.quorums.write_set(EntryId(number))
+            answer = coverage.of_entry(
+                self.quorums,
+                EntryId(number),
+                denied={p for p in members if self._spoken[p] > number},
+                pending={p for p in members if self._spoken[p] <= number and p not in self.errors},
+                zones=self.zones,
+            )
+            waiting = any(self._spoken[p] <= number and p not in self.errors for p in members)
+            if answer is Coverage.YES:
+                self.verdict = Verdict.ENDED
+            elif not waiting:
+                self.verdict = Verdict.UNKNOWN
+            return
+        self.verdict = Verdict.FULL
+
+    @property
+    def _next(self) -> int:
+        return self.window.start + len(self.found)
+
+    def _asks(self) -> list[Ask]:
+        """Ask on those who have not spoken of the next entry that is open."""
+        asks = []
+        for position, spoken in self._spoken.items():
+            if (
+                spoken <= self._next
+                and position not in self._outstanding
+                and position not in self.errors
+            ):
+                self._outstanding[position] = None
+                start = max(spoken, self._next)
+                asks.append(Ask(position=position, wanted=range(start, self.window.stop)))
+        return asks

@@ -1,0 +1,322 @@
+"""A whole small cluster in one loop: real bookies on files in memory, the network in memory, the
+metadata store in memory, and real clients. All in virtual time.
+
+A bookie stands behind a ``Door``, through which a test can hold its answers back or spoil them.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from tests.wire.link import virtual_time
+from zonekeeper.bookie import log
+from zonekeeper.bookie.disks import InlineDisk
+from zonekeeper.bookie.memory_files import MemoryFileSystem
+from zonekeeper.bookie.service import Bookie
+from zonekeeper.bookie.storage import open_storage
+from zonekeeper.client import client as clients
+from zonekeeper.client.config import ClientConfig
+from zonekeeper.metadata import cluster as clusters
+from zonekeeper.metadata import cookie_store, cookies, policy_store, registration, service_info
+from zonekeeper.metadata.cluster import Cluster
+from zonekeeper.metadata.stores.memory import MemoryStore
+from zonekeeper.metadata.stores.memory_server import MemoryServer
+from zonekeeper.metadata.stores.timeouts import Timeouts
+from zonekeeper.placement.ids import BookieId, LedgerId, UpgradeDomain, ZoneName
+from zonekeeper.placement.locations import Location
+from zonekeeper.placement.policy import PlacementRules, Policy
+from zonekeeper.placement.quorums import Quorums
+from zonekeeper.wire import carriers, errors, service, twin
+from zonekeeper.wire.digests import MasterKey
+from zonekeeper.wire.links import LinkSettings
+from zonekeeper.wire.serving import Host
+from zonekeeper.wire.stream_link import StreamLink
+
+ROOT = "/ledgers"
+INSTANCE = "6f2ee3ee-52a8-4b5c-8f0e-4a3c8d5f0c11"
+TIMEOUTS = Timeouts(session_ms=10_000, request_ms=5_000)
+
+
+class Door:
+    """A bookie's service, with a hand on the door."""
+
+    def __init__(self, bookie: Bookie) -> None:
+        self.bookie = bookie
+        #: While set, appends stay outside, in order.
+        self.held: list[tuple[Sequence[carriers.Append | carriers.WriteLac], service.Replies]] = []
+        self.holding = False
+        #: Given instead of the bookie's own answer, if it is not None.
+        self.append_error: errors.ProtocolError | None = None
+        self.read_error: errors.ProtocolError | None = None
+        self.fence_error: errors.ProtocolError | None = None
+        self.spoil: Callable[[service.ReadReply], service.ReadReply] = lambda reply: reply
+        self.hold_reads: asyncio.Event | None = None
+        self.reads: list[service.ReadRequest] = []
+        self.appended: list[carriers.Append] = []
+        self.openings: list[service.FragmentOpening] = []
+        self.lacs = 0
+
+    @property
+    def boot_epoch(self) -> int:
+        return self.bookie.boot_epoch
+
+    async def open_fragment(self, opening: service.FragmentOpening) -> None:
+        self.openings.append(opening)
+        await self.bookie.open_fragment(opening)
+
+    def append(
+        self, items: Sequence[carriers.Append | carriers.WriteLac], replies: service.Replies
+    ) -> None:
+        self.appended += [item for item in items if isinstance(item, carriers.Append)]
+        self.lacs += sum(isinstance(item, carriers.WriteLac) for item in items)
+        if self.append_error is not None:
+            for item in items:
+                replies.refused(item.number, self.append_error)
+        elif self.holding:
+            self.held.append((items, replies))
+        else:
+            self.bookie.append(items, replies)
+
+    def release(self) -> None:
+        """Let in what was held."""
+        self.holding = False
+        held, self.held = self.held, []
+        for items, replies in held:
+            self.bookie.append(items, replies)
+
+    async def read(self, request: service.ReadRequest) -> service.ReadReply:
+        self.reads.append(request)
+        if self.hold_reads is not None:
+            await self.hold_reads.wait()
+        if self.read_error is not None:
+            raise self.read_error
+        return self.spoil(await self.bookie.read(request))
+
+    async def fence(self, ledger_id: LedgerId, master_key: MasterKey) -> service.LacEvidence:
+        if self.fence_error is not None:
+            raise self.fence_error
+        return await self.bookie.fence(ledger_id, master_key)
+
+    async def read_lac(self, ledger_id: LedgerId) -> service.LacEvidence:
+        if self.fence_error is not None:
+            raise self.fence_error
+        return await self.bookie.read_lac(ledger_id)
+
+    async def force(self, ledger_id: LedgerId) -> None:
+        await self.bookie.force(ledger_id)
+
+    def tail(self, request: service.TailRequest) -> AsyncGenerator[service.TailUpdate, None]:
+        return self.bookie.tail(request)
+
+    async def list_entries(self, request: service.ListEntriesRequest) -> service.EntryRanges:
+        return await self.bookie.list_entries(request)
+
+    async def info(self) -> service.BookieInfo:
+        return await self.bookie.info()
+
+    async def set_read_only(self, *, read_only: bool) -> None:
+        await self.bookie.set_read_only(read_only=read_only)
+
+    async def compact(self, *, major: bool) -> None:
+        await self.bookie.compact(major=major)
+
+
+class _CrashError(Exception):
+    """Ends all of a bookie at once."""
+
+
+def _lose_power() -> None:
+    raise _CrashError
+
+
+class Machine:
+    """One bookie: its disk outlives it."""
+
+    def __init__(self, lab: "Lab", bookie_id: BookieId, location: Location) -> None:
+        self.lab = lab
+        self.id = bookie_id
+        self.location = location
+        self.files = MemoryFileSystem()
+        self.boots = 0
+        self.disk_ms = 0
+        self._crash = asyncio.Event()
+        self._up = asyncio.Event()
+        self._down = asyncio.Event()
+        self.door: Door | None = None
+
+    @property
+    def doorway(self) -> Door:
+        assert self.door is not None, f"{self.id} is down"
+        return self.door
+
+    async def start(self) -> None:
+        self._crash.clear()
+        self._up.clear()
+        self._down.clear()
+        self.lab.tasks.create_task(self._live())
+        await self._up.wait()
+
+    async def crash(self) -> None:
+        """Lose power: what was not synced may be gone."""
+        self.lab.network.take_down(self.id)
+        self._crash.set()
+        await self._down.wait()
+        self.files = self.files.crashed(self.lab.chance)
+        self.door = None
+
+    async def _live(self) -> None:
+        self.boots += 1
+        if log.NAME not in self.files.names():
+            log.create_file(self.files, self.lab.chance)
+        writing = InlineDisk(lambda: self.disk_ms)
+        storage = await open_storage(self.files, writing=writing, reads=InlineDisk())
+        store = MemoryStore(self.lab.server, root=ROOT, timeouts=TIMEOUTS)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                bookie = Bookie(
+                    self.id, storage, boot_epoch=self.boots, version="test", tasks=tasks
+                )
+                tasks.create_task(storage.run())
+                self.door = Door(bookie)
+                await self._register(await clusters.open_cluster(store))
+                self.lab.network.put_up(self.id, Host(self.door))
+                self._up.set()
+                await self._crash.wait()
+                writing.stop()
+                _lose_power()
+        except* _CrashError:
+            pass
+        await store.close()
+        self._down.set()
+
+    async def _register(self, cluster: Cluster) -> None:
+        cookie = cookies.Cookie(
+            bookie=self.id,
+            journal_dirs=("/d",),
+            ledger_dirs=("/d",),
+            instance=cluster.instance,
+            location=self.location,
+        )
+        await cookie_store.create(cluster, cookie)
+        info = service_info.of_bookie("host", 3181, self.location, tls=False)
+        registrar = registration.Registrar(cluster, self.id, info, session_timeout_ms=10_000)
+        await registrar.register(registration.Mode.WRITABLE)
+
+
+class _TwinLinks:
+    """A ``link_pool.LinkFactory`` over the network in memory."""
+
+    def __init__(self, lab: "Lab", name: str, settings: LinkSettings) -> None:
+        self._lab = lab
+        self._name = name
+        self._settings = settings
+
+    async def find(self, bookie_id: BookieId) -> str | None:
+        return bookie_id
+
+    def make(self, bookie_id: BookieId, address: str) -> StreamLink:
+        assert address == bookie_id
+        return self._lab.network.link(self._name, bookie_id, self._settings)
+
+
+class Lab:
+    """The cluster."""
+
+    def __init__(self, tasks: asyncio.TaskGroup, seed: int) -> None:
+        self.tasks = tasks
+        self.chance = random.Random(seed)
+        self.server = MemoryServer()
+        self.network = twin.Network(
+            tasks=tasks,
+            chance=self.chance,
+            weather=twin.Weather(delay_min_ms=0.1, delay_max_ms=0.5),
+        )
+        self.machines: dict[BookieId, Machine] = {}
+        self.stores: list[MemoryStore] = []
+
+    async def store(self) -> MemoryStore:
+        store = MemoryStore(self.server, root=ROOT, timeouts=TIMEOUTS)
+        self.stores.append(store)
+        return store
+
+    async def cluster(self) -> Cluster:
+        return await clusters.open_cluster(await self.store())
+
+    async def build(self, policy: Policy, bookies_in: dict[str, int]) -> None:
+        cluster = await clusters.initialise(await self.store(), INSTANCE)
+        await policy_store.write(cluster, policy, replaces=0)
+        for zone, number in bookies_in.items():
+            for ordinal in range(number):
+                bookie_id = BookieId(f"bk-{zone}-{ordinal}")
+                domain = UpgradeDomain(f"ud-{ordinal % 3}")
+                machine = Machine(self, bookie_id, Location(ZoneName(zone), domain))
+                self.machines[bookie_id] = machine
+                await machine.start()
+
+    def door(self, bookie_id: BookieId) -> Door:
+        return self.machines[bookie_id].doorway
+
+    async def crash_zone(self, zone: str) -> None:
+        for machine in self.machines.values():
+            if machine.location.zone == zone and machine.door is not None:
+                await machine.crash()
+
+    @asynccontextmanager
+    async def client(
+        self,
+        name: str = "client",
+        config: ClientConfig | None = None,
+        links: LinkSettings | None = None,
+    ) -> AsyncIterator[clients.Client]:
+        cluster = await self.cluster()
+        seed = self.chance.randrange(1 << 30)
+        surroundings = clients.Surroundings(random.Random(seed), lambda: 0)
+        async with clients.on(
+            cluster,
+            lambda _: _TwinLinks(self, name, links or LinkSettings()),
+            config or ClientConfig(zone=ZoneName("a")),
+            surroundings,
+        ) as client:
+            yield client
+
+    async def close(self) -> None:
+        for machine in self.machines.values():
+            if machine.door is not None:
+                await machine.crash()
+        for store in self.stores:
+            await store.close()
+
+
+def policy(quorums: Quorums | None = None, *, strict: bool = True, min_zones: int = 2) -> Policy:
+    return Policy(
+        placement=PlacementRules(
+            zones=(ZoneName("a"), ZoneName("b"), ZoneName("c")),
+            strict=strict,
+            min_zones=min_zones,
+        ),
+        quorums=quorums or Quorums(ensemble=3, write=3, ack=2, ack_zones=2),
+    )
+
+
+THREE_BY_THREE = {"a": 3, "b": 3, "c": 3}
+
+
+def play(
+    scenario: Callable[[Lab], Awaitable[None]],
+    *,
+    rules: Policy | None = None,
+    bookies_in: dict[str, int] | None = None,
+    seed: int = 1,
+) -> None:
+    """Play a scenario on a new cluster, in virtual time."""
+
+    async def played() -> None:
+        async with asyncio.timeout(3_600), asyncio.TaskGroup() as tasks:
+            lab = Lab(tasks, seed)
+            async with AsyncExitStack() as stack:
+                stack.push_async_callback(lab.close)
+                await lab.build(rules or policy(), bookies_in or THREE_BY_THREE)
+                await scenario(lab)
+
+    virtual_time.run(played())
