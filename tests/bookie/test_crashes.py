@@ -31,7 +31,7 @@ from zonekeeper.bookie.service import Bookie
 from zonekeeper.wire import errors
 from zonekeeper.wire.frames import Frame
 
-SEEDS = 8
+SEEDS = 30
 
 
 @dataclass
@@ -171,3 +171,19 @@ async def test_what_was_read_after_a_failed_sync_is_there_after_the_power_is_los
         assert promised.acked <= seen
         promised.acked = seen
         await check(files.crashed(random.Random(seed * 1_000 + call)), promised)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+async def test_a_start_that_loses_power_on_what_a_dead_process_left_never_looks_like_damage(
+    seed: int,
+) -> None:
+    """The last batch is known to the kernel only; it must be on disk before one stands behind."""
+    total = await calls_of_the_script()
+    for call in range(total):
+        files, promised = fresh(), Promises()
+        files.troubles = dies_at(call)
+        await live(files, promised)
+        chance = random.Random(seed * 1_000 + call)
+        files.troubles = dies_at(chance.randrange(20))
+        await start(files)
+        await check(files.crashed(chance), promised)

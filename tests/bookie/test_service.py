@@ -21,7 +21,7 @@ from tests.bookie.running import (
     running,
     write_lac,
 )
-from zonekeeper.bookie import admission, log
+from zonekeeper.bookie import admission, log, log_format
 from zonekeeper.bookie.log import DiskFailedError
 from zonekeeper.bookie.log_scan import DamagedLogError
 from zonekeeper.bookie.memory_files import MemoryFileSystem
@@ -122,6 +122,35 @@ async def test_the_same_entry_is_accepted_again_whatever_its_lac_and_framing() -
         assert await read_ids(bookie) == [0, 1, 2, 3]
     async with running(files) as bookie:
         assert await read_ids(bookie) == [0, 1, 2, 3]
+
+
+async def test_what_is_here_is_not_written_again() -> None:
+    files = MemoryFileSystem()
+    async with running(files) as bookie:
+        await bookie.open_fragment(opening())
+        await append(bookie, frame(0, 1))
+        size = files.open(log.NAME).size()
+
+        await append(bookie, frame(0, 1, lac=0))
+        await bookie.open_fragment(opening())
+        assert files.open(log.NAME).size() == size
+
+        await append(bookie, frame(0, 1, 2))
+        added = files.open(log.NAME).size() - size
+        assert added == log_format.BATCH_HEADER_BYTES + log_format.size_of(frame(2))
+
+
+async def test_a_torn_end_is_cut_off() -> None:
+    files = MemoryFileSystem()
+    async with running(files) as bookie:
+        await bookie.open_fragment(opening())
+        await append(bookie, frame(0))
+    size = files.open(log.NAME).size()
+    files.open(log.NAME).write(size, [b"torn" * 1_000])
+
+    async with running(files) as bookie:
+        assert files.open(log.NAME).size() == size + log_format.BATCH_HEADER_BYTES
+        assert await read_ids(bookie) == [0]
 
 
 async def test_the_same_entry_is_accepted_while_the_first_is_on_its_way() -> None:
@@ -438,7 +467,8 @@ async def test_an_idle_log_is_covered_and_damage_of_its_last_entry_is_then_notic
         await bookie.open_fragment(opening())
         await append(bookie, frame(0))
         files.troubles = note
-        await synced.wait()
+        async with asyncio.timeout(10):
+            await synced.wait()
     file = files.open(log.NAME)
     file.write(file.read(0, file.size()).find(b"entry 0"), [b"?"])
 
