@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from zonekeeper.metadata import (
     bookie_records,
@@ -26,6 +26,8 @@ from zonekeeper.metadata.records import ForeignRecordError
 
 INSTANCE: Final = "d58c3de9-d9c6-429e-be20-474dcad4d089"
 
+Value = TypeVar("Value")
+
 
 @dataclass(frozen=True, slots=True)
 class Parser:
@@ -39,8 +41,8 @@ def _pair(read: Callable[[bytes], object], render: Callable[..., bytes]) -> Pars
     return Parser(read, lambda raw: render(read(raw)))
 
 
-def _record(codec: Codec[object]) -> Parser:
-    def read(raw: bytes) -> object:
+def _record(codec: Codec[Value]) -> Parser:
+    def read(raw: bytes) -> Value:
         return codec.parse(records.parse(raw, INSTANCE))
 
     return Parser(read, lambda raw: records.render(codec.render(read(raw)), INSTANCE))
@@ -86,9 +88,9 @@ PARSERS: Final[Mapping[str, Parser]] = {
     "restored": _pair(
         lambda raw: restored.parse(raw, INSTANCE), lambda mark: restored.render(mark, INSTANCE)
     ),
-    "bookie-record": _record(bookie_records.CODEC),  # type: ignore[arg-type]  # any value
-    "policy": _record(policy_store.CODEC),  # type: ignore[arg-type]  # any value
-    "maintenance": _record(zone_store.MAINTENANCE),  # type: ignore[arg-type]  # any value
+    "bookie-record": _record(bookie_records.CODEC),
+    "policy": _record(policy_store.CODEC),
+    "maintenance": _record(zone_store.MAINTENANCE),
     "stamp": _pair(placement_stamp.parse, lambda stamp: placement_stamp.render(stamp)[1]),
     "export": _pair(_read_export, _write_export),
 }

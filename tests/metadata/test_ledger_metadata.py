@@ -149,7 +149,7 @@ def test_what_a_ledger_was_made_with_never_changes(name: str) -> None:
         "password": b"x",
         "create_token": 8,
     }
-    changed = dataclasses.replace(OPEN, **{name: other[name]})  # type: ignore[arg-type]  # ditto
+    changed = dataclasses.replace(OPEN, **{name: other[name]})  # type: ignore[arg-type]  # fits by name
     with pytest.raises(IllegalChangeError, match=f"{name} of a ledger never changes"):
         ledger_metadata.check_update(OPEN, changed)
 

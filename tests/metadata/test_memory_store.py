@@ -90,6 +90,22 @@ def test_a_watch_is_as_late_as_its_follower() -> None:
     _play(scene)
 
 
+@pytest.mark.parametrize("lag_ms", [1, 7, 13, 100, 333, 1_001])
+def test_a_late_watch_misses_nothing_by_rounding(lag_ms: int) -> None:
+    async def scene(_: MemoryServer, one: MemoryStore, two: MemoryStore) -> None:
+        two.read_lag_ms = lag_ms
+        await one.create("/a")
+        async with two.watch("/a") as states:
+            for version in range(100):
+                await asyncio.sleep(0.1)
+                await one.put("/a", b"%d" % version, version=version)
+                async for state in states:
+                    if state is not None and state.version == version + 1:
+                        break
+
+    _play(scene)
+
+
 def test_travel_takes_its_time_and_keeps_its_order() -> None:
     async def scene(_: MemoryServer, one: MemoryStore, two: MemoryStore) -> None:
         passages = iter([Passage(there_ms=50), Passage(), Passage(back_ms=30)])

@@ -8,16 +8,25 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from tests.support import virtual_time
 from tests.support.stores import SqlitePlace
 from zonekeeper.metadata import errors
 from zonekeeper.metadata.store import Create, SessionId, Write, Written
-from zonekeeper.metadata.stores import local_disk
+from zonekeeper.metadata.stores import local_disk, sqlite
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.metadata.stores.sqlite import SqliteStore
-from zonekeeper.metadata.stores.sqlite_file import File, Lease
+from zonekeeper.metadata.stores.sqlite_file import File, Lease, Stamp
 from zonekeeper.metadata.stores.timeouts import Timeouts
+from zonekeeper.metadata.stores.watching import Watched
 
 _FAR_MS = 1_000_000
+
+
+#: Its lease is renewed, and others' ended, every twenty minutes.
+_RARELY = Timeouts(session_ms=3_600_000)
+
+#: What would never come, ends the test after so long.
+_PATIENCE_SECONDS = 30
 
 
 class Clock:
@@ -157,6 +166,15 @@ def test_a_lock_that_is_held_for_too_long_is_unavailable_and_nothing_is_written(
 # ── the file ──
 
 
+def test_a_commit_is_on_the_disk_before_it_is_acknowledged(tmp_path: Path) -> None:
+    """No process can lose what the system has buffered: only the setting shows it."""
+    file = _file(tmp_path / "db", Clock())
+    assert file._number("PRAGMA synchronous") == 2
+    assert file._connection is not None
+    assert file._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    file.close()
+
+
 async def _refusal(path: Path) -> str:
     with pytest.raises(errors.BadStoreError) as refused:
         await open_store(f"sqlite://{path}")
@@ -252,7 +270,7 @@ async def test_a_lock_that_others_keep_shows_as_out_of_reach_and_then_as_reached
 
 
 async def test_the_nodes_of_the_dead_go_while_somebody_only_watches(place: SqlitePlace) -> None:
-    watcher = await place.open()
+    watcher = await place.open(_RARELY)
     dying = await place.open(Timeouts(session_ms=300))
     await dying.create(f"{place.root}/a", ephemeral=True)
     async with watcher.watch(f"{place.root}/a") as states:
@@ -260,7 +278,72 @@ async def test_the_nodes_of_the_dead_go_while_somebody_only_watches(place: Sqlit
         assert isinstance(dying, SqliteStore)
         assert dying._timer is not None
         dying._timer.cancel()  # as if its process were stopped: nothing renews the lease
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            assert await anext(states) is None
+
+
+async def test_a_refused_write_makes_the_loss_known_without_waiting_for_the_renewal(
+    place: SqlitePlace,
+) -> None:
+    store = await place.open(_RARELY)
+    old = store.session.id
+    await place.expire(store)
+    with pytest.raises(errors.SessionLostError):
+        await store.create(f"{place.root}/a")
+    async with asyncio.timeout(_PATIENCE_SECONDS):
+        await store.create(f"{place.root}/b")
+    assert store.session.id not in (None, old)
+
+
+async def test_what_a_store_writes_its_own_watches_see_without_waiting_for_the_poll(
+    place: SqlitePlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "POLL_EVERY_MS", 3_600_000)
+    store = await place.open()
+    async with (
+        asyncio.timeout(_PATIENCE_SECONDS),
+        store.watch(f"{place.root}/a") as states,
+        store.watch_children(place.root) as names,
+    ):
         assert await anext(states) is None
+        assert await anext(names) == ()
+        for value in (b"one", b"two"):
+            await store.create(f"{place.root}/a", value)
+            state = await anext(states)
+            assert state is not None
+            assert state.value == value
+            await store.delete(f"{place.root}/a", version=0)
+            assert await anext(states) is None
+
+
+def test_what_is_armed_while_a_look_is_under_way_is_compared_by_the_next() -> None:
+    """Read, then a change, then a look that did not know of it: the change must not be missed."""
+
+    async def play() -> None:
+        loop = asyncio.get_running_loop()
+        now = Stamp(created_id=1, modified_id=1, children_id=0)
+        looks: list[tuple[int | None, asyncio.Future[sqlite._Sight]]] = []
+
+        def look(known: int | None, _: Sequence[str]) -> asyncio.Future[sqlite._Sight]:
+            looks.append((known, loop.create_future()))
+            return looks[-1][1]
+
+        poller = sqlite._Poller(loop, look, lambda: None)
+        poller.arm((Watched.NODE, "/other"), lambda: None, now)
+        await asyncio.sleep(1)
+        told = asyncio.Event()
+        poller.arm((Watched.NODE, "/a"), told.set, now)
+        looks[0][1].set_result(sqlite._Sight(version=7, stamps={"/other": now}, overdue=False))
+        await asyncio.sleep(1)
+        known, second = looks[1]
+        later = Stamp(created_id=1, modified_id=2, children_id=0)
+        seen = {} if known == 7 else {"/other": now, "/a": later}
+        second.set_result(sqlite._Sight(version=7, stamps=seen, overdue=False))
+        await asyncio.sleep(0)
+        assert told.is_set()
+        poller.close()
+
+    virtual_time.run(play())
 
 
 # ── network file systems ──

@@ -49,7 +49,10 @@ def _in_a_world(scene: Callable[[MemoryStore, MemoryStore], Awaitable[None]]) ->
 
 
 async def _value(store: MemoryStore) -> bytes | None:
-    node = await store.get(PATH, sync=True)
+    return _value_of(await store.get(PATH, sync=True))
+
+
+def _value_of(node: Versioned | None) -> bytes | None:
     return None if node is None else node.value
 
 
@@ -202,6 +205,29 @@ def test_a_removal_of_unknown_outcome_is_done_when_the_node_is_gone() -> None:
         assert await _value(one) is None
 
     _in_a_world(scene)
+
+
+def test_another_node_by_the_same_name_tells_nothing_of_our_write() -> None:
+    async def scene(one: MemoryStore, two: MemoryStore) -> None:
+        await one.create(PATH, b"x")
+        one.weather = _losing([Loss.ANSWER])
+
+        async with asyncio.TaskGroup() as group, two.watch(PATH) as states:
+            assert _value_of(await anext(states)) == b"x"
+            lost = group.create_task(_error_of(update.update(one, PATH, _append(b"a"))))
+            assert _value_of(await anext(states)) == b"xa"
+            await two.delete(PATH, version=1)
+            await two.create(PATH, b"x")
+        assert lost.result().maybe_applied
+        assert await _value(one) == b"x"
+
+    _in_a_world(scene)
+
+
+async def _error_of(change: Awaitable[object]) -> errors.StoreUnavailableError:
+    with pytest.raises(errors.StoreUnavailableError) as raised:
+        await change
+    return raised.value
 
 
 def test_a_change_that_may_be_redone_needs_no_token() -> None:

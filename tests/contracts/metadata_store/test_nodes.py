@@ -169,7 +169,7 @@ async def test_the_top_is_there_and_stays(store: MetadataStore, root: str) -> No
 async def test_sequential_names_are_numbered_upwards(store: MetadataStore, root: str) -> None:
     paths = [await store.create(f"{root}/v-", sequential=True) for _ in range(3)]
     await store.delete(paths[2], version=0)
-    paths.append(await store.create(f"{root}/v-", sequential=True))
+    paths += [await store.create(f"{root}/v-", sequential=True) for _ in range(3)]
 
     numbers = [int(path.removeprefix(f"{root}/v-")) for path in paths]
 
