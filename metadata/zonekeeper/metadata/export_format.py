@@ -145,14 +145,15 @@ def _parts(line: str, number: int) -> list[str]:
 
 
 def _header(parts: list[str]) -> Header:
-    if parts[0] != _MAGIC or len(parts) < 2 or not parts[1].isdecimal():  # noqa: PLR2004
-        raise MalformedError(Flaw.BAD_HEADER, "this is no export of a cluster's metadata")
-    if parts[1] != str(_VERSION):
-        raise UnsupportedError(f"an export of version {parts[1]}; this program reads {_VERSION}")
-    match parts[2:]:
-        case [instance, root]:
+    match parts:
+        case [magic, version, instance, root] if (magic, version) == (_MAGIC, str(_VERSION)):
             return Header(instance, root)
-    raise MalformedError(Flaw.BAD_HEADER, "the first line has not four parts")
+        case [magic, version, *_] if magic == _MAGIC and version.isdecimal():
+            if version != str(_VERSION):
+                raise UnsupportedError(
+                    f"an export of version {version}; this program reads {_VERSION}"
+                )
+    raise MalformedError(Flaw.BAD_HEADER, "this is no export of a cluster's metadata")
 
 
 def _node(parts: list[str], number: int) -> Node:

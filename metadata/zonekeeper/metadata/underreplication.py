@@ -7,7 +7,7 @@ works under it writes with the claim's session and is refused then.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,7 +56,9 @@ class Held:
 # ── marks ──
 
 
-async def mark(cluster: Cluster, ledger_id: LedgerId, lost: list[BookieId], *, at_ms: int) -> None:
+async def mark(
+    cluster: Cluster, ledger_id: LedgerId, lost: Collection[BookieId], *, at_ms: int
+) -> None:
     """Say that a ledger's copies on some bookies are lost; joins what is said already."""
 
     def decide(node: Versioned | None) -> update.Decision:
@@ -86,7 +88,7 @@ async def read(cluster: Cluster, ledger_id: LedgerId) -> Underreplicated | None:
     return None if node is None else underreplication_format.parse(node.value)
 
 
-async def unmark(cluster: Cluster, ledger_id: LedgerId, returned: list[BookieId]) -> bool:
+async def unmark(cluster: Cluster, ledger_id: LedgerId, returned: Collection[BookieId]) -> bool:
     """Take bookies that came back off the mark of an unclaimed ledger; False: it is claimed.
 
     A mark is removed only by who holds its lock, so that a claim cannot be for a mark that was
