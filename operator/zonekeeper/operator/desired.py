@@ -1,0 +1,248 @@
+"""A ``BookieCluster`` resource, read: what its owner asks for, or everything that is wrong with it.
+
+The custom resource's schema refuses wrong kinds of value before they are stored. Here all is read
+again: a schema may be older than the operator, and what holds between fields, and what placement
+can keep, no schema can say. Placement's refusals are passed on in placement's own words.
+"""
+
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from zonekeeper.metadata.errors import BadStoreUriError
+from zonekeeper.metadata.stores import uri
+from zonekeeper.operator.api import Json
+from zonekeeper.placement import fields, legality, policy_data
+from zonekeeper.placement.fields import Problem
+from zonekeeper.placement.ids import ZoneName
+from zonekeeper.placement.policy import Policy
+
+#: The label by which clouds say in which zone a node stands.
+DEFAULT_ZONE_LABEL: Final = "topology.kubernetes.io/zone"
+
+BOOKIES_PER_ZONE_MAX: Final = 1_000
+CLUSTER_NAME_MAX: Final = 30
+#: Of ``<cluster>-<zone>``: a pod's label of at most 63 adds a hash of 10 characters to it.
+SET_NAME_MAX: Final = 52
+
+_SUBDOMAIN: Final = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
+
+
+class OnDelete(enum.StrEnum):
+    """What becomes of volumes and metadata when the resource is deleted."""
+
+    RETAIN = "Retain"
+    DELETE = "Delete"
+
+
+#: The plain fields of ``spec``, by name; the schema is made from the same table.
+FIELDS: Final[Mapping[str, fields.Kind]] = {
+    "bookiesPerZone": fields.Whole(1, BOOKIES_PER_ZONE_MAX),
+    "image": fields.Text(
+        r"[a-z0-9][-a-z0-9._/:]{0,254}(:[A-Za-z0-9_][-A-Za-z0-9_.]{0,127}|@sha256:[0-9a-f]{64})",
+        "an image with a tag or a digest",
+        "registry.example/zonekeeper:0.1.0",
+    ),
+    "metadata.uri": fields.Text(
+        r"zk://[-0-9A-Za-z._:,;\[\]/~]{1,1000}",
+        "the address of a ZooKeeper ensemble and a root in it",
+        "zk://zookeeper:2181/ledgers",
+    ),
+    "onDelete": fields.Choice(OnDelete),
+    "storage.className": fields.Text(_SUBDOMAIN, "the name of a storage class", "fast"),
+    "storage.size": fields.Text(
+        r"[1-9][0-9]{0,5}(Mi|Gi|Ti)", "a whole number and Mi, Gi or Ti", "100Gi"
+    ),
+}
+DEFAULTS: Final[Mapping[str, int | str]] = {
+    "bookiesPerZone": 3,
+    "onDelete": OnDelete.RETAIN.value,
+}
+REQUIRED: Final = ("image", "metadata.uri", "storage.size")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Zone:
+    """A zone, and what a node must be labelled with to belong to it."""
+
+    name: ZoneName
+    node_labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desired:
+    """A cluster that can be built."""
+
+    namespace: str
+    name: str
+    metadata_uri: str
+    zones: tuple[Zone, ...]
+    bookies_per_zone: int
+    image: str
+    storage_size: str
+    storage_class: str | None
+    resources: Json
+    policy: Policy
+    #: What placement allows and thinks worth knowing.
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A resource that nothing is built from, and why."""
+
+    reasons: tuple[str, ...]
+
+
+def owner(resource: Json) -> str:
+    """Give the name under which this resource owns a policy record."""
+    meta = resource["metadata"]
+    return f"operator/{meta['namespace']}/{meta['name']}"
+
+
+def on_delete(resource: Json) -> OnDelete:
+    """Read what shall be left behind; whatever is not plainly ``Delete`` retains."""
+    given = resource.get("spec", {}).get("onDelete")
+    return OnDelete.DELETE if given == OnDelete.DELETE.value else OnDelete.RETAIN
+
+
+def metadata_uri(resource: Json) -> str | None:
+    """Read the metadata store's address, if the resource has one that can be used."""
+    given = resource.get("spec", {}).get("metadata", {}).get("uri")
+    return None if _uri_problem(given) else given
+
+
+def read(resource: Json) -> Desired | Refused:
+    """Read a resource; all that is wrong is said at once."""
+    spec: Json = resource.get("spec", {})
+    problems: list[Problem] = []
+    values = _plain_fields(spec, problems)
+    zones = _zones(spec, problems)
+    policy = _policy(spec, zones, problems)
+    given_uri = values.get("metadata.uri")
+    if given_uri is not None and (wrong := _uri_problem(given_uri)):
+        problems.append(wrong)
+    problems += _name_problems(resource["metadata"]["name"], zones)
+    reasons = [str(problem) for problem in problems]
+    if policy is None:
+        return Refused(tuple(reasons))
+    verdict = legality.judge(policy.quorums, policy.placement)
+    reasons += [f"spec.policy.{finding.reason}" for finding in verdict.refusals]
+    bookies = values.get("bookiesPerZone")
+    if isinstance(bookies, int) and bookies * len(zones) < policy.quorums.ensemble:
+        reasons.append(_too_few(bookies, len(zones), policy.quorums.ensemble))
+    if reasons:
+        return Refused(tuple(reasons))
+    assert isinstance(bookies, int), "every plain field was read"
+    storage_class = values.get("storage.className")
+    return Desired(
+        namespace=resource["metadata"]["namespace"],
+        name=resource["metadata"]["name"],
+        metadata_uri=str(given_uri),
+        zones=zones,
+        bookies_per_zone=bookies,
+        image=str(values["image"]),
+        storage_size=str(values["storage.size"]),
+        storage_class=None if storage_class is None else str(storage_class),
+        resources=spec.get("resources") or {},
+        policy=replace(policy, owner=owner(resource)),
+        warnings=tuple(f"spec.policy.{finding.reason}" for finding in verdict.warnings),
+    )
+
+
+def _plain_fields(spec: Json, problems: list[Problem]) -> dict[str, object]:
+    values: dict[str, object] = {}
+    for name, kind in FIELDS.items():
+        *section, last = name.split(".")
+        inside: object = spec
+        for step in section:
+            inside = inside.get(step) if isinstance(inside, dict) else None
+        given = inside.get(last) if isinstance(inside, dict) else None
+        given = DEFAULTS.get(name) if given is None else given
+        if given is None:
+            if name in REQUIRED:
+                problems.append(Problem(f"spec.{name}", "missing", "is required", _example(kind)))
+            continue
+        try:
+            values[name] = kind.read(f"spec.{name}", given)
+        except fields.InvalidFieldsError as refused:
+            problems += refused.problems
+    return values
+
+
+def _example(kind: fields.Kind) -> str:
+    assert isinstance(kind, fields.Text), "what is required is a text"
+    return f"write for example {kind.example}"
+
+
+def _zones(spec: Json, problems: list[Problem]) -> tuple[Zone, ...]:
+    given = spec.get("zones")
+    items = given if isinstance(given, list) else []
+    names = [item.get("name") if isinstance(item, dict) else item for item in items]
+    try:
+        fields.Names(policy_data.ZONES_MAX).read("spec.zones", names)
+    except fields.InvalidFieldsError as refused:
+        problems += refused.problems
+        return ()
+    return tuple(
+        Zone(
+            name=ZoneName(item["name"]),
+            node_labels=dict(item.get("nodeSelector") or {DEFAULT_ZONE_LABEL: item["name"]}),
+        )
+        for item in items
+    )
+
+
+def _policy(spec: Json, zones: tuple[Zone, ...], problems: list[Problem]) -> Policy | None:
+    """Read the policy; its zones are those of ``spec.zones``, and may be left out."""
+    if not zones:
+        return None  # said already; nothing can be judged without zones
+    names = [str(zone.name) for zone in zones]
+    given = spec.get("policy") or {}
+    placement = given.get("placement") or {} if isinstance(given, dict) else {}
+    if isinstance(given, dict) and isinstance(placement, dict):
+        said = placement.get("zones")
+        if said is not None and said != names:
+            rule = f"must be the zones of spec.zones ({fields.shown(names)})"
+            where = "spec.policy.placement.zones"
+            problems.append(Problem(where, fields.shown(said), rule, "leave it out"))
+        given = {**given, "placement": {**placement, "zones": names}}
+    try:
+        return policy_data.from_rules(given, "spec.policy")
+    except fields.InvalidFieldsError as refused:
+        problems += refused.problems
+        return None
+
+
+def _uri_problem(given: object) -> Problem | None:
+    where = "spec.metadata.uri"
+    if not isinstance(given, str):
+        return Problem(where, fields.shown(given), "must be an address", "write zk://host/ledgers")
+    try:
+        address = uri.parse(given)
+    except BadStoreUriError as error:
+        return Problem(where, fields.shown(given), "cannot be used", str(error))
+    if not isinstance(address, uri.ZooKeeperAddress):
+        rule = "must be a store that pods on all nodes reach"
+        return Problem(where, fields.shown(given), rule, "write zk://host:2181/ledgers")
+    return None
+
+
+def _name_problems(name: str, zones: tuple[Zone, ...]) -> Iterator[Problem]:
+    for index, zone in enumerate(zones):
+        whole = f"{name}-{zone.name}"
+        if len(whole) > SET_NAME_MAX:
+            rule = f"makes {whole}, and a StatefulSet's name has at most {SET_NAME_MAX} characters"
+            yield Problem(f"spec.zones[{index}]", fields.shown(zone.name), rule, "shorten one")
+    if len(name) > CLUSTER_NAME_MAX or "." in name:
+        rule = f"must have at most {CLUSTER_NAME_MAX} characters and no dot, so that pod names fit"
+        yield Problem("metadata.name", fields.shown(name), rule, "choose a shorter name")
+
+
+def _too_few(bookies: int, zones: int, ensemble: int) -> str:
+    return (
+        f"spec.bookiesPerZone: {bookies}: must give at least as many bookies as "
+        f"spec.policy.quorums.ensemble ({ensemble}), and {zones} zones have {bookies * zones}; "
+        f"set it to {-(-ensemble // zones)} or more"
+    )

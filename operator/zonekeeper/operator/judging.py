@@ -1,0 +1,231 @@
+"""What is true of a cluster now: its conditions, and the counts that stand beside them. Pure.
+
+Each function answers one question from what was observed. Where something could not be seen the
+answer is Unknown, with the reason.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from zonekeeper.operator import conditions, roots
+from zonekeeper.operator.api import STATEFUL_SETS, ZONE_LABEL, Json
+from zonekeeper.operator.conditions import Condition, Type
+from zonekeeper.operator.desired import Desired, Refused, Zone
+from zonekeeper.operator.observed import Observed
+from zonekeeper.placement import upgrade_domains
+from zonekeeper.placement.ids import BookieId
+from zonekeeper.placement.locations import Location
+from zonekeeper.placement.upgrade_domains import RoundRobin
+
+#: So many of a long list are named.
+_NAMED_MAX: Final = 5
+
+
+def legal(wanted: Desired | Refused, blocked: tuple[str, ...]) -> Condition:
+    """Can it be built, in placement's words if not?"""
+    if isinstance(wanted, Refused):
+        return conditions.bad(Type.LEGAL, "Refused", "\n".join(wanted.reasons))
+    if blocked:
+        return conditions.bad(Type.LEGAL, "Blocked", "\n".join(blocked))
+    if wanted.warnings:
+        return conditions.good(Type.LEGAL, "LegalWithWarnings", "\n".join(wanted.warnings))
+    return conditions.good(Type.LEGAL, "Legal", "placement keeps what the policy promises")
+
+
+def metadata_ready(observed: Observed) -> Condition:
+    """Is the metadata store there, and is the root in it this cluster's?"""
+    found, known = observed.root, observed.instance
+    match found:
+        case roots.NotAsked():
+            message = "the resource does not say which store"
+            return conditions.unknown(Type.METADATA_READY, "NotAsked", message)
+        case roots.Unreachable(reason):
+            return conditions.bad(Type.METADATA_READY, "Unreachable", reason)
+        case roots.Unusable(reason):
+            return conditions.bad(Type.METADATA_READY, "Unusable", reason)
+        case roots.Absent():
+            return _root_missing(known)
+        case roots.Found():
+            return _root_found(found.instance, known)
+
+
+def _root_missing(known: str | None) -> Condition:
+    if known is None:
+        message = "nothing stands at the root yet"
+        return conditions.bad(Type.METADATA_READY, "NotInitialised", message)
+    message = (
+        f"the root of instance {known} is gone, and is not made again over its bookies' data: "
+        "restore the metadata, or delete the resource and make it anew"
+    )
+    return conditions.bad(Type.METADATA_READY, "RootLost", message)
+
+
+def _root_found(instance: str, known: str | None) -> Condition:
+    if known in (None, instance):
+        return conditions.good(Type.METADATA_READY, "Found", f"instance {instance}")
+    message = (
+        f"the root is instance {instance} now, and this cluster is {known}: restore its metadata, "
+        "or delete the resource and make it anew"
+    )
+    return conditions.bad(Type.METADATA_READY, "OtherInstance", message)
+
+
+def policy_published(wanted: Desired | Refused, observed: Observed, owner: str) -> Condition:
+    """Is the record in the metadata store the one that the resource asks for?"""
+    kind, found = Type.POLICY_PUBLISHED, observed.root
+    if not isinstance(found, roots.Found):
+        return conditions.unknown(kind, "NotSeen", "the metadata store was not read")
+    if found.policy is None:
+        return conditions.bad(kind, "NoPolicy", "no policy stands there yet")
+    if found.policy.owner != owner:
+        message = (
+            f"the policy of instance {found.instance} belongs to {found.policy.owner}, and is not "
+            f"overwritten by {owner}: choose another root in spec.metadata.uri, or delete what "
+            "owns it"
+        )
+        return conditions.bad(kind, "OwnedByAnother", message)
+    if isinstance(wanted, Refused):
+        message = f"version {found.policy.version} holds until the resource is legal again"
+        return conditions.bad(kind, "Outdated", message)
+    if not same_rules(wanted, found):
+        message = f"version {found.policy.version} is about to be replaced"
+        return conditions.bad(kind, "Outdated", message)
+    return conditions.good(kind, "Published", f"version {found.policy.version}")
+
+
+def same_rules(wanted: Desired, found: roots.Found) -> bool:
+    """Does the standing record say what the resource asks for?"""
+    standing = found.policy
+    assert standing is not None, "the caller looked"
+    ours = wanted.policy
+    return all(
+        getattr(ours, part) == getattr(standing, part)
+        for part in ("placement", "quorums", "digest", "reads", "zone_watch", "repair")
+    )
+
+
+def applied(observed: Observed) -> Condition:
+    """Could the last turn do what it wanted?"""
+    if observed.failures:
+        return conditions.bad(Type.APPLIED, "Failed", "\n".join(observed.failures))
+    return conditions.good(Type.APPLIED, "Applied", "nothing failed")
+
+
+def up_to_date(observed: Observed) -> Condition:
+    """Does every pod run what its StatefulSet says now?"""
+    old = [
+        f"{name}: {count}"
+        for name, item in sorted(_sets(observed).items())
+        if (count := _outdated(item))
+    ]
+    if old:
+        message = (
+            f"pods that run an older template, by StatefulSet: {', '.join(old)}; they take the new "
+            "one when they are deleted: one zone after another"
+        )
+        return conditions.bad(Type.UP_TO_DATE, "OldPods", message)
+    return conditions.good(Type.UP_TO_DATE, "UpToDate", "every pod runs the newest template")
+
+
+def _outdated(item: Json) -> int:
+    status = item.get("status", {})
+    if status.get("updateRevision") == status.get("currentRevision"):
+        return 0
+    return int(status.get("replicas", 0)) - int(status.get("updatedReplicas", 0))
+
+
+def locations_verified(wanted: Desired | Refused, observed: Observed) -> Condition:
+    """Does each bookie's cookie say where its pod stands?"""
+    kind, found = Type.LOCATIONS_VERIFIED, observed.root
+    if isinstance(wanted, Refused) or not isinstance(found, roots.Found):
+        return conditions.unknown(kind, "NotSeen", "cookies were not read")
+    wrong = list(_misplaced(wanted, observed, found))
+    if wrong:
+        return conditions.bad(kind, "Misplaced", "; ".join(wrong))
+    missing = [pod.name for pod in observed.pods if found.locations.get(pod.name) is None]
+    if missing:
+        return conditions.unknown(kind, "NoCookie", f"no location yet: {_some(missing)}")
+    if observed.nodes is None:
+        message = "cookies agree with the zones' StatefulSets; nodes may not be read"
+        return conditions.unknown(kind, "NodesNotPermitted", message)
+    return conditions.good(kind, "Verified", f"{len(observed.pods)} bookies")
+
+
+def _misplaced(wanted: Desired, observed: Observed, found: roots.Found) -> Iterator[str]:
+    domains = RoundRobin(upgrade_domains=wanted.policy.placement.upgrade_domains)
+    zones = {zone.name: zone for zone in wanted.zones}
+    for pod in observed.pods:
+        zone, said = zones.get(pod.zone), found.locations.get(pod.name)
+        if zone is None:
+            continue  # a zone that is not asked for blocks the turn, and is said there
+        ordinal = upgrade_domains.ordinal_of(pod.name)
+        computed = Location(zone.name, upgrade_domains.of_ordinal(ordinal, domains))
+        if said not in (None, computed):
+            yield f"{pod.name} belongs to {computed}, and its cookie says {said}"
+        if lacking := _lacking(zone, observed, pod.node):
+            yield f"{pod.name} of zone {zone.name} stands on node {pod.node} without {lacking}"
+
+
+def _lacking(zone: Zone, observed: Observed, node: str | None) -> str:
+    labels = None if observed.nodes is None or node is None else observed.nodes.get(node)
+    if labels is None:
+        return ""
+    absent = [
+        f"{key}={value}" for key, value in zone.node_labels.items() if labels.get(key) != value
+    ]
+    return ", ".join(sorted(absent))
+
+
+def ready(wanted: Desired | Refused, blocked: tuple[str, ...], zones: list[Json]) -> Condition:
+    """Is every bookie that is asked for there and ready?"""
+    if isinstance(wanted, Refused) or blocked:
+        return conditions.bad(Type.READY, "Refused", "the resource is not built: see Legal")
+    short = [
+        f"zone {zone['name']}: {zone['ready']} of {zone['bookies']}"
+        for zone in zones
+        if zone["ready"] < zone["bookies"]
+    ]
+    if short:
+        return conditions.bad(Type.READY, "BookiesNotReady", "; ".join(short))
+    count = sum(zone["bookies"] for zone in zones)
+    return conditions.good(Type.READY, "AllReady", f"{count} bookies in {len(zones)} zones")
+
+
+def zone_counts(wanted: Desired | Refused, observed: Observed) -> list[Json]:
+    """Give for each zone how many bookies it shall have, and how many are ready."""
+    shall: dict[str, int] = {}
+    if isinstance(wanted, Desired):
+        shall = {str(zone.name): wanted.bookies_per_zone for zone in wanted.zones}
+    for item in _sets(observed).values():
+        zone = item["metadata"].get("labels", {}).get(ZONE_LABEL, "")
+        shall.setdefault(str(zone), int(item["spec"]["replicas"]))
+    return [
+        {
+            "name": zone,
+            "bookies": count,
+            "ready": sum(pod.ready for pod in observed.pods if pod.zone == zone),
+        }
+        for zone, count in shall.items()
+    ]
+
+
+def _sets(observed: Observed) -> dict[str, Json]:
+    """Give the StatefulSets that are this resource's own."""
+    return {
+        name: item
+        for (plural, name), item in observed.owned.items()
+        if plural == STATEFUL_SETS.plural and controller_of(item) == observed.uid
+    }
+
+
+def controller_of(item: Json) -> str | None:
+    """Give the uid of who controls an object."""
+    for owner in item["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            return str(owner["uid"])
+    return None
+
+
+def _some(names: list[BookieId]) -> str:
+    more = len(names) - _NAMED_MAX
+    return ", ".join(sorted(names)[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")

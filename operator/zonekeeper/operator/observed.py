@@ -1,0 +1,86 @@
+"""What is there, as one value: the resource, the objects that belong to it, the root. Pure.
+
+Everything is read at the start of a turn, from the API server and the store and never from a
+cache, because things are created and deleted by what stands here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from zonekeeper.operator import roots
+from zonekeeper.operator.api import FINALIZER, ZONE_LABEL, Json
+from zonekeeper.placement.ids import BookieId, ZoneName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """A bookie's pod."""
+
+    name: BookieId
+    zone: ZoneName
+    ready: bool
+    #: None: not bound yet.
+    node: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """One look."""
+
+    resource: Json
+    #: The objects that carry the cluster's label or one of its names, by plural and name.
+    owned: Mapping[tuple[str, str], Json]
+    pods: tuple[Pod, ...]
+    #: Names and uids of the bookies' volumes' claims.
+    claims: Mapping[str, str]
+    #: The labels of nodes by name; None: we are not permitted to read them.
+    nodes: Mapping[str, Mapping[str, str]] | None
+    root: roots.Facts
+    #: What the last turn wanted to do and could not, in words.
+    failures: tuple[str, ...] = ()
+
+    @property
+    def uid(self) -> str:
+        """The identity of this very resource, not of others of its name."""
+        return str(self.resource["metadata"]["uid"])
+
+    @property
+    def generation(self) -> int:
+        """Which version of the spec this is."""
+        return int(self.resource["metadata"]["generation"])
+
+    @property
+    def leaving(self) -> bool:
+        """Is the resource deleted, and only kept by finalizers?"""
+        return bool(self.resource["metadata"].get("deletionTimestamp"))
+
+    @property
+    def held(self) -> bool:
+        """Does our finalizer keep it?"""
+        return FINALIZER in (self.resource["metadata"].get("finalizers") or ())
+
+    @property
+    def status(self) -> Json:
+        """What the last turn said."""
+        found: Json = self.resource.get("status") or {}
+        return found
+
+    @property
+    def instance(self) -> str | None:
+        """The instance that this resource was built as, once it was."""
+        return self.status.get("instance")
+
+
+def pod(item: Json) -> Pod:
+    """Read a pod."""
+    meta, status = item["metadata"], item.get("status", {})
+    ready = any(
+        condition["type"] == "Ready" and condition["status"] == "True"
+        for condition in status.get("conditions") or ()
+    )
+    return Pod(
+        name=BookieId(meta["name"]),
+        zone=ZoneName(meta.get("labels", {}).get(ZONE_LABEL, "")),
+        ready=ready and not meta.get("deletionTimestamp"),
+        node=item.get("spec", {}).get("nodeName"),
+    )

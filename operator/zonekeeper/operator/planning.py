@@ -1,0 +1,276 @@
+"""What is to be done for a cluster now: ``decide(wanted, observed, now)``. Pure.
+
+Level-triggered: a turn looks at everything and decides from that alone, so it does not matter which
+turns came before, were lost, or ended in the middle. Each act is safe to repeat, and the next turn
+follows from what is there then.
+
+The order in which a cluster comes to be, one step a turn: the finalizer (if something must be
+removed later) → the root → the policy record → the objects. Nothing is created before its policy
+stands and is ours, so what is refused, or somebody else's, leaves nothing behind. When the store is
+out of reach, a cluster that was built goes on to be kept up; a new one waits.
+
+What cannot be done safely yet is refused and not done by halves: fewer bookies or zones, objects
+that somebody else controls.
+
+A deleted resource is let go at once under ``Retain``: Kubernetes removes what it owns. Under
+``Delete`` our finalizer keeps it until StatefulSets, pods, volumes and the root are gone, in this
+order: a bookie never runs without its volume or its root, and the root, by which the rest is
+recognised, goes last. Only a root with our policy in it is removed. Whatever does not go away is
+named in the condition ``Released``; setting ``onDelete: Retain`` lets the resource go.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from zonekeeper.operator import conditions, desired, drift, judging, owned_objects, roots
+from zonekeeper.operator.api import (
+    CLAIMS,
+    STATEFUL_SETS,
+    Json,
+    Kind,
+)
+from zonekeeper.operator.conditions import Condition, Notice, Type
+from zonekeeper.operator.desired import Desired, OnDelete, Refused
+from zonekeeper.operator.observed import Observed
+from zonekeeper.operator.plans import (
+    Action,
+    Apply,
+    Hold,
+    InitialiseRoot,
+    Plan,
+    PublishPolicy,
+    Release,
+    Remove,
+    RemoveRoot,
+)
+
+#: After an act: to see what became of it.
+SOON_MS: Final = 200
+#: While something is waited for that no event tells of.
+WAITING_MS: Final = 2_000
+#: At rest: events come at once, so this only catches what has none (nodes, the store).
+RESTING_MS: Final = 30_000
+
+
+def decide(wanted: Desired | Refused, observed: Observed, now: str) -> Plan:
+    """Decide one turn; ``now`` is wall time as the API writes it."""
+    if observed.leaving:
+        return _leaving(observed, now)
+    blocked = tuple(_blocked(wanted, observed)) if isinstance(wanted, Desired) else ()
+    zones = judging.zone_counts(wanted, observed)
+    owner = desired.owner(observed.resource)
+    said = (
+        judging.legal(wanted, blocked),
+        judging.metadata_ready(observed),
+        judging.policy_published(wanted, observed, owner),
+        judging.applied(observed),
+        judging.up_to_date(observed),
+        judging.locations_verified(wanted, observed),
+        judging.ready(wanted, blocked, zones),
+    )
+    actions: tuple[Action, ...] = ()
+    if isinstance(wanted, Desired) and not blocked:
+        actions = tuple(_next_step(wanted, observed, owner))
+    settled = all(condition.status is conditions.Status.TRUE for condition in said)
+    recheck = SOON_MS if actions else RESTING_MS if settled else WAITING_MS
+    return _plan(actions, said, zones, observed, recheck_ms=recheck, now=now)
+
+
+def _plan(
+    actions: tuple[Action, ...],
+    said: tuple[Condition, ...],
+    zones: list[Json],
+    observed: Observed,
+    *,
+    recheck_ms: int,
+    now: str,
+) -> Plan:
+    before = observed.status.get("conditions") or []
+    status: Json = {
+        "observedGeneration": observed.generation,
+        "conditions": conditions.timed(said, before, observed.generation, now),
+        "zones": zones,
+        "bookies": sum(zone["bookies"] for zone in zones),
+        "readyBookies": sum(zone["ready"] for zone in zones),
+    }
+    if (instance := _instance(observed)) is not None:
+        status["instance"] = instance
+    return Plan(
+        actions=actions,
+        status=status,
+        notices=conditions.notices(said, before),
+        recheck_ms=recheck_ms,
+    )
+
+
+def _instance(observed: Observed) -> str | None:
+    """Give the instance that this cluster is: set once, when its policy stands in a root."""
+    if observed.instance is not None:
+        return observed.instance
+    return observed.root.instance if _is_ours(observed) else None  # type: ignore[union-attr] # _is_ours: it is Found
+
+
+def _is_ours(observed: Observed) -> bool:
+    """Does a policy of ours stand in the root?"""
+    found = observed.root
+    return (
+        isinstance(found, roots.Found)
+        and found.policy is not None
+        and found.policy.owner == desired.owner(observed.resource)
+    )
+
+
+# ── a cluster comes to be, and is kept up ──
+
+
+def _next_step(wanted: Desired, observed: Observed, owner: str) -> Iterator[Action]:
+    wants_hold = desired.on_delete(observed.resource) is OnDelete.DELETE
+    if wants_hold != observed.held:
+        yield Hold() if wants_hold else Release()
+        return
+    found, known = observed.root, observed.instance
+    match found:
+        case roots.Absent():
+            if known is None:
+                yield InitialiseRoot()
+        case roots.Found():
+            if known not in (None, found.instance):
+                return
+            if found.policy is None or (
+                found.policy.owner == owner and not judging.same_rules(wanted, found)
+            ):
+                replaces = 0 if found.policy is None else found.policy.version
+                yield PublishPolicy(
+                    policy=wanted.policy, instance=found.instance, replaces=replaces
+                )
+            elif found.policy.owner == owner:
+                yield from _differing(wanted, observed)
+        case roots.Unreachable():
+            if known is not None:
+                yield from _differing(wanted, observed)
+        case roots.Unusable() | roots.NotAsked():
+            return
+
+
+def _differing(wanted: Desired, observed: Observed) -> Iterator[Apply]:
+    for kind, body in owned_objects.all_of(wanted, observed.resource):
+        found = observed.owned.get((kind.plural, body["metadata"]["name"]))
+        if found is None or not drift.holds(body, found):
+            yield Apply(kind=kind, body=body)
+
+
+def _blocked(wanted: Desired, observed: Observed) -> Iterator[str]:
+    """Find what must not be overwritten, and what cannot be done safely yet."""
+    for kind, body in owned_objects.all_of(wanted, observed.resource):
+        name = body["metadata"]["name"]
+        found = observed.owned.get((kind.plural, name))
+        if found is not None and judging.controller_of(found) != observed.uid:
+            yield _foreign(kind, name, found)
+    zones = {owned_objects.set_name(wanted.name, zone.name): zone for zone in wanted.zones}
+    for (plural, name), found in sorted(observed.owned.items()):
+        if plural != STATEFUL_SETS.plural or judging.controller_of(found) != observed.uid:
+            continue
+        if name not in zones:
+            yield (
+                f"spec.zones: StatefulSet {name} has bookies, and its zone is not named any more: "
+                "removing a zone would lose what they hold; name it again"
+            )
+        elif found["spec"]["replicas"] > wanted.bookies_per_zone:
+            yield (
+                f"spec.bookiesPerZone: {wanted.bookies_per_zone}: StatefulSet {name} has "
+                f"{found['spec']['replicas']}: removing bookies would lose what they hold; set it "
+                f"to {found['spec']['replicas']} or more"
+            )
+
+
+def _foreign(kind: Kind, name: str, found: Json) -> str:
+    owners = found["metadata"].get("ownerReferences") or []
+    whose = next((f"{o['kind']} {o['name']}" for o in owners if o.get("controller")), "nobody")
+    return (
+        f"metadata.name: {kind.name} {name} is there already and is controlled by {whose}, not by "
+        "this resource: wait until it is gone, remove it, or choose another name"
+    )
+
+
+# ── a cluster goes ──
+
+
+def _leaving(observed: Observed, now: str) -> Plan:
+    if not observed.held:
+        return Plan(actions=(), status=observed.status, notices=(), recheck_ms=RESTING_MS)
+    actions, waits = _removal(observed)
+    said: tuple[Condition, ...] = (judging.applied(observed),)
+    if waits:
+        let_go = "; to let go of what is left, set onDelete: Retain"
+        said += (conditions.bad(Type.RELEASED, "Waiting", waits + let_go),)
+    zones = judging.zone_counts(Refused(()), observed)
+    recheck = SOON_MS if actions else WAITING_MS
+    plan = _plan(actions, said, zones, observed, recheck_ms=recheck, now=now)
+    kept = _kept_root(observed) if actions == (Release(),) else None
+    if kept is None:
+        return plan
+    return Plan(
+        actions=plan.actions,
+        status=plan.status,
+        notices=(*plan.notices, kept),
+        recheck_ms=plan.recheck_ms,
+    )
+
+
+def _removal(observed: Observed) -> tuple[tuple[Action, ...], str]:
+    """Give the next step of a removal, or else what is waited for."""
+    if desired.on_delete(observed.resource) is OnDelete.RETAIN:
+        return (Release(),), ""
+    sets = [
+        Remove(kind=STATEFUL_SETS, name=name, uid=item["metadata"]["uid"])
+        for (plural, name), item in sorted(observed.owned.items())
+        if plural == STATEFUL_SETS.plural and judging.controller_of(item) == observed.uid
+    ]
+    if sets:
+        return tuple(sets), "StatefulSets are being removed"
+    if observed.pods:
+        on = ", ".join(sorted(f"{pod.name} (node {pod.node})" for pod in observed.pods))
+        return (), f"pods are not gone yet: {on}"
+    if observed.claims:
+        removals = [
+            Remove(kind=CLAIMS, name=name, uid=uid) for name, uid in sorted(observed.claims.items())
+        ]
+        return tuple(removals), f"volumes are being removed: {', '.join(sorted(observed.claims))}"
+    return _root_removal(observed)
+
+
+def _root_removal(observed: Observed) -> tuple[tuple[Action, ...], str]:
+    """Give the last step, once nothing runs any more that needs the root."""
+    found = observed.root
+    if isinstance(found, roots.Unreachable):
+        return (), f"the root cannot be removed: {found.reason}"
+    if not (isinstance(found, roots.Found) and _is_removable(observed)):
+        return (Release(),), ""
+    if found.registered:
+        still = ", ".join(sorted(found.registered))
+        return (), f"bookies are still registered, until their sessions end: {still}"
+    return (RemoveRoot(instance=found.instance),), "the root is being removed"
+
+
+def _is_removable(observed: Observed) -> bool:
+    """Is the root this resource's, by its policy and, if one was noted, by its instance?"""
+    found = observed.root
+    return (
+        isinstance(found, roots.Found)
+        and _is_ours(observed)
+        and observed.instance in (None, found.instance)
+    )
+
+
+def _kept_root(observed: Observed) -> Notice | None:
+    """Tell that something stays in the store though all was to be deleted."""
+    if desired.on_delete(observed.resource) is OnDelete.RETAIN:
+        return None
+    match observed.root:
+        case roots.Found(instance=instance):
+            why = f"instance {instance} there does not belong to this resource"
+        case roots.Unusable(reason):
+            why = reason
+        case _:
+            return None
+    return Notice(warning=True, reason="RootKept", message=f"the root was not removed: {why}")
