@@ -1,10 +1,12 @@
 """Policy, zones, maintenance, timeline: what only zonekeeper remembers."""
 
+import asyncio
 import dataclasses
 
 import pytest
 
 from tests.metadata import weather
+from tests.placement.test_zone_record_data import records as the_records
 from tests.support.stores import MemoryPlace
 from zonekeeper.metadata import cluster as clusters
 from zonekeeper.metadata import policy_store, records, timeline, zone_store
@@ -23,6 +25,7 @@ from zonekeeper.placement.locations import Location
 from zonekeeper.placement.maintenance import Maintenance
 from zonekeeper.placement.permission import Person, Token
 from zonekeeper.placement.policy import PlacementRules, Policy
+from zonekeeper.placement.zone_records import ZoneRecord
 
 INSTANCE = "d58c3de9-d9c6-429e-be20-474dcad4d089"
 POLICY = Policy(placement=PlacementRules(zones=(ZoneName("a"), ZoneName("b"), ZoneName("c"))))
@@ -157,6 +160,29 @@ async def test_maintenance_is_declared_followed_and_lifted(
         await zone_store.lift(cluster, again)
         await zone_store.lift(cluster, WORK)
         assert await anext(states) == {}
+
+
+async def test_a_watchs_records_are_kept_followed_and_changed_in_turn(
+    cluster: Cluster, other: Cluster
+) -> None:
+    zone, whole = the_records()
+
+    def count_on(record: ZoneRecord | None) -> ZoneRecord:
+        assert record is not None
+        return dataclasses.replace(record, evaluation=record.evaluation + 1)
+
+    async with zone_store.watch_zones(other) as states:
+        assert await anext(states) == {}
+        await zone_store.change_zone(cluster, zone.zone, lambda record: record or zone)
+        assert await anext(states) == {zone.zone: zone}
+        await asyncio.gather(
+            *(zone_store.change_zone(one, zone.zone, count_on) for one in (cluster, other) * 3)
+        )
+    after = await zone_store.read_zone(cluster, zone.zone)
+    assert after is not None
+    assert after.evaluation == zone.evaluation + 6
+    await zone_store.change_cluster(cluster, lambda _: whole)
+    assert await zone_store.read_cluster(other) == whole
 
 
 async def test_a_zone_record_that_cannot_be_read_is_neither_there_nor_absent(
