@@ -6,13 +6,14 @@ when each of its entries is, and a position's ack stands for all entries that it
 """
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from zonekeeper.placement.ids import EntryId, ZoneName
 from zonekeeper.placement.quorums import Enough, Quorums
 from zonekeeper.wire.frames import Frame
 
 #: What an entry without payload costs us; so that a byte budget bounds objects too.
-ENTRY_OVERHEAD_BYTES = 64
+ENTRY_OVERHEAD_BYTES: Final = 64
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,12 +44,8 @@ class Batch:
         distinct = 1 if quorums.ensemble == quorums.write else quorums.ensemble
         return range(self.first, self.first + min(len(self.frame), distinct))
 
-    def concerns(self, position: int, quorums: Quorums) -> bool:
-        """Does a position hold any entry of it?"""
-        return any(quorums.holds(position, EntryId(e)) for e in self._representatives(quorums))
-
     def part(self, position: int, quorums: Quorums) -> Frame | None:
-        """Give what a position is to be sent of it."""
+        """Give what a position is to be sent of it; None: nothing."""
         if quorums.ensemble == quorums.write:
             return self.frame
         return self.frame.subset(

@@ -23,14 +23,14 @@ than the ack. Recovery writes through it too, with ``recovery``: its frames say 
 that it started from.
 """
 
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, assert_never
 
 from zonekeeper.client import errors
 from zonekeeper.client import writer_events as ev
-from zonekeeper.client.batches import ENTRY_OVERHEAD_BYTES, Batch
+from zonekeeper.client.batches import Batch
+from zonekeeper.client.flight import Flight
 from zonekeeper.client.seats import LANE_LOST, Seat, SeatState
 from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, ZoneName
 from zonekeeper.placement.quorums import Enough, Quorums
@@ -81,44 +81,36 @@ class WriterCore:
         self._pinned_lac = start.confirmed if start.recovery else None
         self._fragment_first = start.fragment_first
         self._terms = 0
+        self._flight = Flight(start.confirmed, start.length)
         self._seats = [
-            Seat(position=at, bookie=bookie, zone=zone, following=EntryId(start.confirmed + 1))
+            self._seat(at, bookie, zone)
             for at, (bookie, zone) in enumerate(zip(start.ensemble, start.zones, strict=True))
         ]
-        #: Not confirmed, in order.
-        self._waiting: deque[Batch] = deque()
-        #: Confirmed, and kept for members that could not be sent them yet.
-        self._kept: deque[Batch] = deque()
-        self._kept_bytes = 0
-        self.confirmed = start.confirmed
-        #: The ledger's length up to ``confirmed``.
-        self.confirmed_length = start.length
-        self._last = start.confirmed
-        self._length = start.length
         self._told_lac = NO_ENTRY
         self._changing = False
+        #: Changes since something was last confirmed.
         self._changes = 0
         #: Some members failed, and no newcomers were to be had.
         self._degraded = False
         #: When to look for them again; None: not decided yet.
         self._retry_ms: int | None = None
-        self.stopped: Exception | None = None
+        self._stopped: Exception | None = None
         self._effects: list[ev.Effect] = []
 
     @property
     def room(self) -> bool:
         """May another batch be taken?"""
-        return len(self._waiting) < self._limits.in_flight_max and self.stopped is None
+        return len(self._flight.waiting) < self._limits.in_flight_max and self._stopped is None
 
     @property
     def idle(self) -> bool:
-        """Is everything that was taken confirmed, and no change of metadata under way?"""
-        return not self._waiting and not self._changing
+        """Is everything that was taken confirmed?"""
+        return not self._flight.waiting
 
     @property
     def waits(self) -> bool:
         """Is there anything that time decides?"""
-        return self.stopped is None and (bool(self._waiting) or self._degraded)
+        return self._stopped is None and (not self.idle or self._degraded)
 
     @property
     def changing(self) -> bool:
@@ -126,25 +118,28 @@ class WriterCore:
         return self._changing
 
     @property
+    def confirmed(self) -> EntryId:
+        """Up to here everything is acknowledged: the LAC."""
+        return self._flight.confirmed
+
+    @property
+    def confirmed_length(self) -> int:
+        """The ledger's payload bytes up to there."""
+        return self._flight.confirmed_length
+
+    @property
     def ensemble(self) -> tuple[BookieId, ...]:
         """The present members."""
         return tuple(seat.bookie for seat in self._seats)
 
-    @property
-    def degraded(self) -> tuple[BookieId, ...]:
-        """The members that failed and have no successor."""
-        return tuple(seat.bookie for seat in self._seats if seat.failed)
-
     def handle(self, event: ev.Event) -> list[ev.Effect]:
         """Take an event in, and give what is to be done, in order."""
         assert not self._effects, "effects are given out before the next event"
-        if self.stopped is None:
+        if self._stopped is None:
             self._dispatch(event)
         elif isinstance(event, ev.LaneOpened):
             self._do(ev.CloseLane(term=event.term))
-        elif isinstance(
-            event, ev.Changed | ev.ChangeImpossible | ev.ChangeUnknown | ev.Dispossessed
-        ):
+        elif isinstance(event, ev.ChangeEvent):
             self._changing = False
         effects, self._effects = self._effects, []
         return effects
@@ -167,7 +162,7 @@ class WriterCore:
                 self._hear_of_lane(event)
 
     def _hear_of_lane(self, event: ev.LaneEvent) -> None:
-        seat = self._seat(event.term)
+        seat = next((s for s in self._seats if s.term == event.term and not s.failed), None)
         if seat is None:
             if isinstance(event, ev.LaneOpened):
                 self._do(ev.CloseLane(term=event.term))
@@ -176,7 +171,6 @@ class WriterCore:
             case ev.LaneOpened():
                 seat.state = SeatState.OPEN
                 self._send(seat)
-                self._trim()
             case ev.LaneRefused():
                 self._failure(seat, event.error)
             case ev.Blocked():
@@ -185,13 +179,15 @@ class WriterCore:
                 if seat.state is SeatState.BLOCKED:
                     seat.state = SeatState.OPEN
                     self._send(seat)
-                    self._trim()
             case ev.Acked():
-                self._acked(seat, event.first)
+                seat.proven = True
+                if self._flight.ack(event.first, seat.position):
+                    self._advance()
             case ev.Failed():
                 self._part_failed(seat, event)
             case _:
                 assert_never(event)
+        self._trim()
 
     def _hear_of_change(self, event: ev.ChangeEvent) -> None:
         assert self._changing
@@ -212,113 +208,66 @@ class WriterCore:
 
     def _take(self, payloads: Sequence[bytes], now_ms: int) -> None:
         assert self.room
-        confirmed = self.confirmed if self._pinned_lac is None else self._pinned_lac
-        frame = frames.seal(
-            self._sealer,
-            EntryId(self._last + 1),
-            confirmed,
-            self._length,
-            payloads,
-            self._flags,
-        )
-        payload_bytes = sum(map(len, payloads))
-        self._last = frame.last
-        self._length += payload_bytes
-        self._waiting.append(
-            Batch(
-                frame=frame,
-                length=self._length,
-                size_bytes=payload_bytes + ENTRY_OVERHEAD_BYTES * len(payloads),
-                since_ms=now_ms,
-            )
-        )
+        lac = self.confirmed if self._pinned_lac is None else self._pinned_lac
+        self._flight.take(self._sealer, payloads, lac, self._flags, now_ms)
         for seat in self._seats:
             self._send(seat)
-        self._trim()
         self._consider_change()
-
-    def _acked(self, seat: Seat, first: EntryId | None) -> None:
-        seat.proven = True
-        batch = next((b for b in self._waiting if b.first == first), None)
-        if batch is not None:
-            batch.acked.add(seat.position)
-            self._advance()
 
     def _advance(self) -> None:
         """Confirm what can be, in order."""
-        if self._changing or self.stopped is not None:
+        if self._changing or self._stopped is not None:
             return
         zones = self._zones()
-        before = self.confirmed
-        while (
-            self._waiting
-            and self._waiting[0].enough(self._quorums, zones, frozenset()) is Enough.YES
-        ):
-            batch = self._waiting.popleft()
-            assert batch.first == self.confirmed + 1
-            self.confirmed = batch.last
-            self.confirmed_length = batch.length
-            self._kept.append(batch)
-            self._kept_bytes += batch.size_bytes
-        if self.confirmed != before:
+
+        def is_enough(batch: Batch) -> bool:
+            return batch.enough(self._quorums, zones, frozenset()) is Enough.YES
+
+        if self._flight.confirm(is_enough):
             self._changes = 0
             self._do(ev.Confirmed(last=self.confirmed))
             self._trim()
 
     def _trim(self) -> None:
-        """Let go of what is confirmed and nobody still has to be sent."""
+        """Let go of what nobody still has to be sent; laggards must not make it too much."""
+        if self._stopped is not None:
+            return
         wanted = min((s.following for s in self._seats if not s.failed), default=None)
-        released = 0
-        while self._kept and (wanted is None or self._kept[0].last < wanted):
-            released += self._kept.popleft().size_bytes
-        if released:
-            self._kept_bytes -= released
+        if released := self._flight.let_go(wanted):
             self._do(ev.Released(size_bytes=released))
-        if 2 * self._kept_bytes > self._limits.budget_bytes:
-            head = self._kept[0]
+        kept_bytes = self._flight.kept_bytes
+        if 2 * kept_bytes > self._limits.budget_bytes:
+            first = self._flight.kept[0].first
+            lags = wire_errors.TooManyRequests(f"{kept_bytes} confirmed bytes wait for it")
             for seat in self._seats:
-                if not seat.failed and seat.following <= head.last:
-                    self._fail(
-                        seat,
-                        wire_errors.TooManyRequests(
-                            f"{self._kept_bytes} confirmed bytes wait for this bookie"
-                        ),
-                    )
+                if not seat.failed and seat.following <= first:
+                    self._fail(seat, lags)
             self._trim()
             self._consider_change()
 
     # ── lanes ──
 
-    def _seat(self, term: ev.Term) -> Seat | None:
-        return next((seat for seat in self._seats if seat.term == term and not seat.failed), None)
+    def _seat(self, position: int, bookie: BookieId, zone: ZoneName | None) -> Seat:
+        """Give a position to a bookie, which is to get all that is not confirmed."""
+        return Seat(
+            position=position, bookie=bookie, zone=zone, following=EntryId(self.confirmed + 1)
+        )
 
     def _send(self, seat: Seat) -> None:
         """Put into a seat's lane what it still has to get; open one if there is none."""
-        if seat.state not in (SeatState.IDLE, SeatState.OPEN):
+        if seat.state is SeatState.IDLE and not self.idle:
+            self._open(seat)
+        if seat.state is not SeatState.OPEN:
             return
-        if seat.state is SeatState.IDLE:
-            if self._waiting:
-                self._open(seat)
-            return
-        parts: list[tuple[EntryId, frames.Frame]] = []
-        for batch in self._unsent(seat):
-            part = batch.part(seat.position, self._quorums)
-            assert part is not None, "a part of nothing is not sent"
-            parts.append((batch.first, part))
-        if self._last >= seat.following:
-            seat.following = EntryId(self._last + 1)
+        parts = [
+            (batch.first, part)
+            for batch in self._flight.since(seat.following)
+            if seat.position not in batch.acked
+            and (part := batch.part(seat.position, self._quorums)) is not None
+        ]
+        seat.following = EntryId(self._flight.last + 1)
         if parts:
             self._do(ev.Send(term=seat.term, frames=tuple(parts)))
-
-    def _unsent(self, seat: Seat) -> Iterator[Batch]:
-        for batches in (self._kept, self._waiting):
-            for batch in batches:
-                if (
-                    batch.first >= seat.following
-                    and seat.position not in batch.acked
-                    and batch.concerns(seat.position, self._quorums)
-                ):
-                    yield batch
 
     def _open(self, seat: Seat) -> None:
         seat.state = SeatState.OPENING
@@ -348,26 +297,24 @@ class WriterCore:
 
     def _failure(self, seat: Seat, error: wire_errors.ProtocolError) -> None:
         """Act on what a bookie, or the way to it, has done."""
-        named = f"{seat.bookie} at {self._where()}"
+        said = f"{self._where()}: {errors.describe(seat.bookie, error)}"
         match error:
             case wire_errors.Fenced():
-                message = f"{named}: {error}; another client recovers the ledger: stop writing"
+                message = f"{said}; another client recovers the ledger: stop writing"
                 self._stop(errors.Fenced(message), close=False, cause=error)
             case wire_errors.UnauthorizedAccess():
-                message = f"{named}: {error}; check the ledger's password and the client's rights"
+                message = f"{said}; check the ledger's password and this client's rights"
                 self._stop(errors.KeyRefused(message), close=True, cause=error)
             case wire_errors.EntryMismatch():
-                message = f"{named}: {error}; two writers were at work: recover the ledger"
+                message = f"{said}; two writers were at work: recover the ledger"
                 self._stop(errors.Misfit(message), close=False, cause=error)
             case _ if isinstance(error, LANE_LOST) and seat.proven:
                 self._do(ev.CloseLane(term=seat.term))
                 seat.state = SeatState.IDLE
                 seat.following = EntryId(self.confirmed + 1)
                 self._send(seat)
-                self._trim()
             case _:
                 self._fail(seat, error)
-                self._trim()
                 self._consider_change()
 
     def _fail(self, seat: Seat, error: wire_errors.ProtocolError) -> None:
@@ -381,9 +328,9 @@ class WriterCore:
 
     def _consider_change(self) -> None:
         """Replace failed bookies if something waits for them, and no change is under way."""
-        if self._changing or self._degraded or self.stopped is not None:
+        if self._changing or self._degraded or self._stopped is not None:
             return
-        if self._waiting and any(seat.failed for seat in self._seats):
+        if not self.idle and any(seat.failed for seat in self._seats):
             self._begin_change()
 
     def _begin_change(self) -> None:
@@ -396,23 +343,16 @@ class WriterCore:
         )
 
     def _changed(self, event: ev.Changed) -> None:
+        """Seat the newcomers, and void what those before them had; only then go on."""
         self._changes += 1
         self._fragment_first = EntryId(self.confirmed + 1)
         replaced = []
         for seat, bookie, zone in zip(self._seats, event.ensemble, event.zones, strict=True):
             if seat.bookie != bookie:
-                if not seat.failed:
-                    self._do(ev.CloseLane(term=seat.term))
+                assert seat.failed, "only failed members are replaced"
+                self._seats[seat.position] = self._seat(seat.position, bookie, zone)
                 replaced.append(seat.position)
-                self._seats[seat.position] = Seat(
-                    position=seat.position,
-                    bookie=bookie,
-                    zone=zone,
-                    following=EntryId(self.confirmed + 1),
-                )
-        for batch in self._waiting:
-            batch.acked.difference_update(replaced)
-        self._trim()
+        self._flight.unack(replaced)
         self._changing = False
         if self._changes > CHANGES_WITHOUT_PROGRESS_MAX:
             message = (
@@ -423,6 +363,7 @@ class WriterCore:
             return
         for seat in self._seats:
             self._send(seat)
+        self._trim()
         self._consider_change()
         self._advance()
 
@@ -431,15 +372,10 @@ class WriterCore:
         self._changing = False
         able = frozenset(seat.position for seat in self._seats if not seat.failed)
         zones = self._zones()
-        hopeless = any(
-            batch.enough(self._quorums, zones, able) in (Enough.NO, Enough.UNKNOWN)
-            for batch in self._waiting
-        )
-        if hopeless:
-            failed = ", ".join(
-                errors.describe(seat.bookie, seat.error)
-                for seat in self._seats
-                if seat.error is not None
+        answers = [batch.enough(self._quorums, zones, able) for batch in self._flight.waiting]
+        if Enough.NO in answers or Enough.UNKNOWN in answers:
+            failed = "; ".join(
+                errors.describe(s.bookie, s.error) for s in self._seats if s.error is not None
             )
             message = f"{self._where()}: {failed}; and no others can be had: {error}"
             self._stop(errors.LostQuorum(message), close=True, cause=error)
@@ -449,14 +385,12 @@ class WriterCore:
         self._advance()
 
     def _tick(self, now_ms: int) -> None:
-        if self._waiting and now_ms - self._waiting[0].since_ms >= self._limits.add_timeout_ms:
-            head = self._waiting[0]
-            silent = ", ".join(
-                seat.bookie for seat in self._seats if seat.position not in head.acked
-            )
+        waiting = self._flight.waiting
+        if waiting and now_ms - waiting[0].since_ms >= self._limits.add_timeout_ms:
+            silent = (s.bookie for s in self._seats if s.position not in waiting[0].acked)
             message = (
                 f"{self._where()}: no ack quorum in {self._limits.add_timeout_ms} ms; "
-                f"no answer from {silent}"
+                f"no answer from {', '.join(silent)}"
             )
             self._stop(errors.AddTimedOut(message), close=True)
         elif self._degraded:
@@ -477,7 +411,7 @@ class WriterCore:
     # ── the rest ──
 
     def _tell_lac(self) -> None:
-        if self.confirmed > self._told_lac and not self._waiting:
+        if self.confirmed > self._told_lac and self.idle:
             self._told_lac = self.confirmed
             for seat in self._seats:
                 if seat.state is SeatState.OPEN:
@@ -485,15 +419,12 @@ class WriterCore:
 
     def _stop(self, error: Exception, *, close: bool, cause: Exception | None = None) -> None:
         """End for good: nothing is confirmed any more."""
-        error.__cause__ = cause
-        self.stopped = error
+        error.__cause__ = error.__cause__ or cause
+        self._stopped = error
         for seat in self._seats:
             if seat.state is not SeatState.IDLE and not seat.failed:
                 self._do(ev.CloseLane(term=seat.term))
-        released = self._kept_bytes + sum(batch.size_bytes for batch in self._waiting)
-        self._waiting.clear()
-        self._kept.clear()
-        self._do(ev.Released(size_bytes=released))
+        self._do(ev.Released(size_bytes=self._flight.abandon()))
         self._do(ev.Stop(error=error, close=close))
 
     def _zones(self) -> tuple[ZoneName | None, ...]:
