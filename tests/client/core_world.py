@@ -1,0 +1,246 @@
+"""A writer's core against the worst that lanes, bookies and metadata can do, step by step.
+
+``CoreWorld`` plays everything outside the core: bookies that store or fail, lanes that end, changes
+of metadata that take their time, acknowledgements that come late from lanes that were given up. At
+every step some of those things may happen; a ``choose`` function says which. After each step the
+invariants are checked against what the bookies really hold and what metadata really shows.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from zonekeeper.client import errors as client_errors
+from zonekeeper.client import writer_events as ev
+from zonekeeper.client.writer_core import Limits, Start, WriterCore
+from zonekeeper.placement.digests import Digest
+from zonekeeper.placement.ids import BookieId, EntryId, LedgerId, ZoneName
+from zonekeeper.placement.quorums import Enough, Quorums
+from zonekeeper.wire import entries, errors
+
+LEDGER = LedgerId(7)
+SEALER = entries.Sealer(LEDGER, Digest.CRC32C, b"")
+ZONES = "abc"
+
+Choose = Callable[[int], int]
+
+
+def bookie(number: int) -> BookieId:
+    return BookieId(f"bk-{ZONES[number % 3]}-{number // 3}")
+
+
+def zone(bookie_id: BookieId) -> ZoneName:
+    return ZoneName(bookie_id.split("-")[1])
+
+
+@dataclass
+class Put:
+    """Part of a batch on its way to a bookie, or there and its answer on the way back."""
+
+    term: ev.Term
+    bookie: BookieId
+    #: The batch; None: a LAC.
+    first: EntryId | None
+    ids: tuple[EntryId, ...]
+
+
+class CoreWorld:
+    """One writer and all that it can meet."""
+
+    def __init__(
+        self,
+        quorums: Quorums,
+        choose: Choose,
+        *,
+        batches: tuple[int, int],
+        failures: int,
+        bookies: int = 9,
+    ) -> None:
+        self.quorums = quorums
+        self.choose = choose
+        #: How many, and of how many entries each.
+        self.batches, self.batch_entries = batches
+        self.failures = failures
+        self.everybody = [bookie(number) for number in range(bookies)]
+        ensemble = tuple(self.everybody[: quorums.ensemble])
+        self.fragments: list[tuple[EntryId, tuple[BookieId, ...]]] = [(EntryId(0), ensemble)]
+        self.core = WriterCore(
+            SEALER,
+            quorums,
+            Start(
+                fragment_first=EntryId(0),
+                ensemble=ensemble,
+                zones=tuple(map(zone, ensemble)),
+            ),
+            Limits(),
+        )
+        self.stored: dict[BookieId, set[EntryId]] = {who: set() for who in self.everybody}
+        self.opening: dict[ev.Term, BookieId] = {}
+        self.lanes: dict[ev.Term, BookieId] = {}
+        self.puts: list[Put] = []
+        self.change: ev.ChangeEnsemble | None = None
+        self.confirmed = EntryId(-1)
+        self.released = 0
+        self.taken = 0
+        self.stop: ev.Stop | None = None
+        self.now_ms = 0
+
+    # ── one step ──
+
+    def moves(self) -> list[Callable[[], None]]:
+        """Everything that may happen now."""
+        moves: list[Callable[[], None]] = []
+        if self.taken < self.batches and self.core.room:
+            moves.append(self.take)
+        for term in self.opening:
+            moves.append(partial(self.opened, term))
+        for index in range(len(self.puts)):
+            moves.append(partial(self.answered, index))
+        if self.change is not None:
+            moves.append(self.changed)
+        if self.failures:
+            for term in self.opening:
+                moves.append(partial(self.not_opened, term))
+            for index, put in enumerate(self.puts):
+                if put.term in self.lanes:
+                    for kind in (errors.Timeout, errors.ConnectionLost):
+                        moves.append(partial(self.failed, index, kind))
+        return moves
+
+    def step(self) -> bool:
+        """Let one thing happen; False: nothing can."""
+        moves = self.moves()
+        if not moves or self.stop is not None:
+            return False
+        moves[self.choose(len(moves))]()
+        self.check()
+        return True
+
+    def run(self, steps: int) -> None:
+        """Let so many things happen, then let everything come to its end without failures."""
+        for _ in range(steps):
+            if not self.step():
+                return
+        self.failures = 0
+        for _ in range(10_000):
+            if not self.step():
+                if self.stop is not None or not self.core.waits:
+                    break
+                self.tick(600)
+        assert self.stop is not None or self.confirmed + 1 == self.batches * self.batch_entries
+
+    def tick(self, more_ms: int) -> None:
+        self.now_ms += more_ms
+        self.feed(ev.Ticked(now_ms=self.now_ms))
+        self.check()
+
+    # ── what may happen ──
+
+    def take(self) -> None:
+        self.taken += 1
+        payloads = [b"x" * (n % 3) for n in range(self.batch_entries)]
+        self.feed(ev.Taken(payloads=payloads, now_ms=self.now_ms))
+
+    def opened(self, term: ev.Term) -> None:
+        self.lanes[term] = self.opening.pop(term)
+        self.feed(ev.LaneOpened(term=term))
+
+    def not_opened(self, term: ev.Term) -> None:
+        self.failures -= 1
+        del self.opening[term]
+        self.feed(ev.LaneRefused(term=term, error=errors.NotConnected("nobody there")))
+
+    def answered(self, index: int) -> None:
+        """A bookie stores what it was sent, and its ack arrives; late, if the lane was given up."""
+        put = self.puts.pop(index)
+        self.stored[put.bookie].update(put.ids)
+        self.feed(ev.Acked(term=put.term, first=put.first))
+
+    def failed(self, index: int, kind: type[errors.ProtocolError]) -> None:
+        """A lane fails: it may or may not have stored; a lost one fails for all that is in it."""
+        self.failures -= 1
+        term = self.puts[index].term
+        if kind is errors.ConnectionLost:
+            doomed = [put for put in self.puts if put.term == term]
+            self.lanes.pop(term, None)
+        else:
+            doomed = [self.puts[index]]
+        for put in doomed:
+            self.puts.remove(put)
+            if self.choose(2):
+                self.stored[put.bookie].update(put.ids)
+            self.feed(ev.Failed(term=term, first=put.first, error=kind("trouble")))
+
+    def changed(self) -> None:
+        """Metadata takes the new ensemble, or (if there is nobody left) cannot."""
+        wanted, self.change = self.change, None
+        assert wanted is not None
+        first, ensemble = self.fragments[-1]
+        free = [who for who in self.everybody if who not in ensemble]
+        if len(free) < len(wanted.failed):
+            self.feed(ev.ChangeImpossible(error=client_errors.NotEnoughBookies("none left")))
+            return
+        members = list(ensemble)
+        for position, who in wanted.failed:
+            assert members[position] == who
+            members[position] = free.pop(self.choose(len(free)))
+        assert wanted.first_entry >= first
+        if wanted.first_entry == first:
+            self.fragments.pop()
+        self.fragments.append((wanted.first_entry, tuple(members)))
+        self.feed(ev.Changed(ensemble=tuple(members), zones=tuple(map(zone, members))))
+
+    # ── the shell's part ──
+
+    def feed(self, event: ev.Event) -> None:
+        for effect in self.core.handle(event):
+            self.perform(effect)
+
+    def perform(self, effect: ev.Effect) -> None:
+        match effect:
+            case ev.OpenLane():
+                assert effect.ensemble == self.fragments[-1][1]
+                self.opening[effect.term] = effect.bookie
+            case ev.CloseLane():
+                self.lanes.pop(effect.term, None)
+            case ev.Send():
+                for first, frame in effect.frames:
+                    who = self.lanes[effect.term]
+                    ids = tuple(frame.entry_ids)
+                    self.puts.append(Put(effect.term, who, first, ids))
+            case ev.SendLac():
+                who = self.lanes[effect.term]
+                self.puts.append(Put(effect.term, who, None, ()))
+            case ev.ChangeEnsemble():
+                assert self.change is None, "one change at a time"
+                assert effect.first_entry == self.confirmed + 1
+                self.change = effect
+            case ev.Confirmed():
+                assert self.change is None, "nothing is confirmed during a change"
+                assert effect.last > self.confirmed
+                self.confirmed = effect.last
+            case ev.Released():
+                self.released += effect.size_bytes
+            case ev.Suspect():
+                pass
+            case ev.Stop():
+                self.stop = effect
+
+    # ── invariants ──
+
+    def check(self) -> None:
+        """I5, I8, I11: what is confirmed is on an ack quorum of the ensemble that is shown."""
+        for number in range(self.confirmed + 1):
+            entry_id = EntryId(number)
+            ensemble = self.ensemble_of(entry_id)
+            holders = [
+                zone(ensemble[position])
+                for position in self.quorums.write_set(entry_id)
+                if entry_id in self.stored[ensemble[position]]
+            ]
+            assert self.quorums.suffice(holders) is Enough.YES, (
+                f"entry {entry_id} is confirmed, and of {ensemble} only {holders} hold it"
+            )
+
+    def ensemble_of(self, entry_id: EntryId) -> tuple[BookieId, ...]:
+        return next(e for first, e in reversed(self.fragments) if first <= entry_id)
