@@ -182,6 +182,18 @@ def test_repair_after_opens_at_its_time() -> None:
     assert sorted(world.published) == members(A)
 
 
+def test_repair_after_opens_at_its_time_though_the_zone_is_on_its_way_back() -> None:
+    world = settled(policy(repair=AFTER))
+    world.lose(members(A))
+    world.wait(6 * HOUR - 2 * MINUTE)
+    world.come(members(A, *range(9)))
+    world.wait(2 * MINUTE - SECOND)
+    assert world.state(A) == (Observation.RETURNING, HELD)
+    world.wait(SECOND)
+
+    assert world.state(A) == (Observation.RETURNING, RELEASED)
+
+
 def test_a_flapping_zone_does_not_hold_for_ever_under_repair_after() -> None:
     world = settled(policy(repair=AFTER))
     began_ms = world.now_ms
@@ -319,6 +331,18 @@ def test_a_hold_is_brought_to_mind_again_and_again() -> None:
     world.wait(3 * HOUR + MINUTE)
 
     assert world.reminders() == [began_ms + hours * HOUR for hours in (1, 2, 3)]
+
+
+def test_a_doubt_is_no_reason_to_remind_anybody() -> None:
+    rules = policy(ZoneWatchRules(suspect_for_ms=5 * MINUTE), RepairRules(remind_every_ms=MINUTE))
+    world = settled(rules)
+    world.lose(members(A))
+    world.wait(5 * MINUTE - SECOND)
+    assert world.state(A) == (Observation.SUSPECT, HELD)
+    assert not world.reminders()
+
+    world.wait(MINUTE)
+    assert world.reminders()
 
 
 def test_the_timeline_says_what_changed_with_the_numbers() -> None:

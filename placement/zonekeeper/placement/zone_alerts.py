@@ -128,7 +128,7 @@ def _text(alert: Alert, record: Record) -> str:
 def _reminded(before: Gate, after: Gate, rules: RepairRules) -> bool:
     """Has the held time passed a multiple of ``remindEvery``?"""
     lasting = after.real or after.awaits_person or after.held_by is not None
-    if after.permits or not lasting or before.token != after.token:
+    if after.permits or not lasting:
         return False
     every = rules.remind_every_ms
     return before.held_ms // every < after.held_ms // every
