@@ -41,6 +41,8 @@ _READY_SECONDS = 60
 
 _START_ATTEMPTS = 3
 
+_LOOPBACK = "127.0.0.1"
+
 
 @dataclass(frozen=True, slots=True)
 class Installation:
@@ -103,13 +105,14 @@ class Server:
 
     installation: Installation
     folder: Path
+    host: str
     port: int
     secure_port: int
     process: subprocess.Popen[bytes] | None = field(default=None)
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     def start(self) -> None:
         """Start the process; ``wait_until_ready`` waits for its service."""
@@ -149,7 +152,7 @@ class Server:
     def mode(self) -> str:
         """Give what it takes itself for: ``leader``, ``follower``, ``standalone``, or nothing."""
         try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=2) as asked:
+            with socket.create_connection((self.host, self.port), timeout=2) as asked:
                 asked.sendall(b"srvr")
                 answer = b"".join(iter(lambda: asked.recv(4096), b"")).decode()
         except OSError:
@@ -194,24 +197,24 @@ def _wait_until_ready(address: str) -> None:
 
 
 @contextlib.contextmanager
-def single(tls: ServerTls | None = None) -> Iterator[Ensemble]:
-    """Run one server; with ``tls``, it has a port for that as well."""
-    with _running(1, tls) as ensemble:
+def single(tls: ServerTls | None = None, *, host: str = _LOOPBACK) -> Iterator[Ensemble]:
+    """Run one server at an address of this machine; with ``tls``, it has a port for that too."""
+    with _running(1, tls, host) as ensemble:
         yield ensemble
 
 
 @contextlib.contextmanager
 def quorum() -> Iterator[Ensemble]:
     """Run three servers that elect a leader."""
-    with _running(3, None) as ensemble:
+    with _running(3, None, _LOOPBACK) as ensemble:
         yield ensemble
 
 
 @contextlib.contextmanager
-def _running(count: int, tls: ServerTls | None) -> Iterator[Ensemble]:
+def _running(count: int, tls: ServerTls | None, host: str) -> Iterator[Ensemble]:
     installation = require()
     with tempfile.TemporaryDirectory(prefix="zookeeper-") as folder:
-        ensemble = _started(installation, Path(folder), count, tls)
+        ensemble = _started(installation, Path(folder), count, tls, host)
         try:
             yield ensemble
         finally:
@@ -220,11 +223,11 @@ def _running(count: int, tls: ServerTls | None) -> Iterator[Ensemble]:
 
 
 def _started(
-    installation: Installation, folder: Path, count: int, tls: ServerTls | None
+    installation: Installation, folder: Path, count: int, tls: ServerTls | None, host: str
 ) -> Ensemble:
     """Start servers; another process may take a free port first, so more than once if need be."""
     for attempt in range(_START_ATTEMPTS):
-        ensemble = _configured(installation, folder / str(attempt), count, tls)
+        ensemble = _configured(installation, folder / str(attempt), count, tls, host)
         for server in ensemble.servers:
             server.start()
         try:
@@ -240,12 +243,12 @@ def _started(
 
 
 def _configured(
-    installation: Installation, folder: Path, count: int, tls: ServerTls | None
+    installation: Installation, folder: Path, count: int, tls: ServerTls | None, host: str
 ) -> Ensemble:
-    ports = _free_ports(4 * count)
+    ports = _free_ports(4 * count, host)
     clients = ports[:count]
     members = [
-        f"server.{n + 1}=127.0.0.1:{ports[count + n]}:{ports[2 * count + n]};127.0.0.1:{port}"
+        f"server.{n + 1}={host}:{ports[count + n]}:{ports[2 * count + n]};{host}:{port}"
         for n, port in enumerate(clients)
     ]
     servers = []
@@ -261,21 +264,21 @@ def _configured(
             "maxSessionTimeout=60000",
         ]
         if count == 1:
-            lines += [f"clientPort={port}", "clientPortAddress=127.0.0.1"]
-            lines += [] if tls is None else _tls_settings(tls, ports[3 * count + n])
+            lines += [f"clientPort={port}", f"clientPortAddress={host}"]
+            lines += [] if tls is None else _tls_settings(tls, host, ports[3 * count + n])
         else:
             lines += ["initLimit=25", "syncLimit=10", "standaloneEnabled=false", *members]
             lines += ["reconfigEnabled=true"]
             (place / "data" / "myid").write_text(str(n + 1))
         (place / "zoo.cfg").write_text("\n".join(lines) + "\n")
-        servers.append(Server(installation, place, port, ports[3 * count + n]))
+        servers.append(Server(installation, place, host, port, ports[3 * count + n]))
     return Ensemble(servers)
 
 
-def _tls_settings(tls: ServerTls, port: int) -> list[str]:
+def _tls_settings(tls: ServerTls, host: str, port: int) -> list[str]:
     return [
         f"secureClientPort={port}",
-        "secureClientPortAddress=127.0.0.1",
+        f"secureClientPortAddress={host}",
         "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
         f"ssl.keyStore.location={tls.key_and_certificate}",
         f"ssl.trustStore.location={tls.authority}",
@@ -283,9 +286,9 @@ def _tls_settings(tls: ServerTls, port: int) -> list[str]:
     ]
 
 
-def _free_ports(count: int) -> list[int]:
+def _free_ports(count: int, host: str) -> list[int]:
     with contextlib.ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
-            each.bind(("127.0.0.1", 0))
+            each.bind((host, 0))
         return [each.getsockname()[1] for each in sockets]
