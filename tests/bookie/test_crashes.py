@@ -8,7 +8,6 @@ refuse.
 
 import errno
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
@@ -73,17 +72,28 @@ async def play(bookie: Bookie, promised: Promises) -> None:
     await send(frame(5, 6, 7, 8, recovery=True))
 
 
-def dies_at(call: int) -> Callable[[str, str], None]:
+class Dying:
     """A device that does so many calls, and then none."""
-    left = call
 
-    def trouble(kind: str, name: str) -> None:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise OSError(errno.EIO, "no power", f"{kind} {name}")
+    def __init__(self, files: MemoryFileSystem, calls: int, chance: random.Random) -> None:
+        self._files = files
+        self._left = calls
+        self._chance = chance
+        self._left_behind: MemoryFileSystem | None = None
+        files.troubles = self._trouble
 
-    return trouble
+    def after(self) -> MemoryFileSystem:
+        """What the power loss left; if the device lived, one that comes now."""
+        return self._left_behind or self._files.crashed(self._chance)
+
+    def _trouble(self, kind: str, name: str) -> None:
+        self._left -= 1
+        if self._left >= 0:
+            return
+        if self._left_behind is None:
+            # Before the call, because a sync that fails drops what it should have kept.
+            self._left_behind = self._files.crashed(self._chance)
+        raise OSError(errno.EIO, "no power", f"{kind} {name}")
 
 
 async def live(files: MemoryFileSystem, promised: Promises) -> bool:
@@ -139,14 +149,13 @@ async def test_whatever_a_power_loss_leaves_has_all_that_was_acknowledged(seed: 
     assert total > 20
     for call in range(total + 1):
         files, promised = fresh(), Promises()
-        files.troubles = dies_at(call)
-        assert await live(files, promised) == (call >= total)
         chance = random.Random(seed * 1_000 + call)
-        await check(files.crashed(chance), promised)
-        again = files.crashed(chance)
-        again.troubles = dies_at(chance.randrange(12))
+        first = Dying(files, call, chance)
+        assert await live(files, promised) == (call >= total)
+        again = first.after()
+        second = Dying(again, chance.randrange(12), chance)
         await start(again)
-        await check(again.crashed(chance), promised)
+        await check(second.after(), promised)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
@@ -160,7 +169,7 @@ async def test_what_was_read_after_a_failed_sync_is_there_after_the_power_is_los
     total = await calls_of_the_script()
     for call in range(total):
         files, promised = fresh(), Promises()
-        files.troubles = dies_at(call)
+        Dying(files, call, random.Random(seed))
         await live(files, promised)
         files.troubles = no_troubles
         async with running(files, crash=True) as bookie:
@@ -181,9 +190,9 @@ async def test_a_start_that_loses_power_on_what_a_dead_process_left_never_looks_
     total = await calls_of_the_script()
     for call in range(total):
         files, promised = fresh(), Promises()
-        files.troubles = dies_at(call)
-        await live(files, promised)
         chance = random.Random(seed * 1_000 + call)
-        files.troubles = dies_at(chance.randrange(20))
+        Dying(files, call, chance)
+        await live(files, promised)
+        device = Dying(files, chance.randrange(20), chance)
         await start(files)
-        await check(files.crashed(chance), promised)
+        await check(device.after(), promised)

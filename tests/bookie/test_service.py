@@ -444,7 +444,8 @@ async def test_an_error_of_the_disk_stops_the_bookie_and_acknowledges_nothing(ki
             await bookie.open_fragment(opening())
             files.troubles = fail
             bookie.append([carriers.Append(number=0, frame=frame(0))], heard)
-            await asyncio.Event().wait()
+            async with asyncio.timeout(10):
+                await asyncio.Event().wait()
 
     with pytest.raises(ExceptionGroup) as stopped:
         await write_on_a_failing_disk()

@@ -117,6 +117,8 @@ class _Process:
         self._announce = announce
         self._conditions = Conditions(LOG, SERVING, REGISTERED)
         self._registered = asyncio.Event()
+        #: Registers with the mode of now, not with one that was read before somebody else did.
+        self._registering = asyncio.Lock()
         self._stop = asyncio.Event()
         self._life = asyncio.current_task()
         self._up = False
@@ -207,7 +209,8 @@ class _Process:
     async def _register(self, registrar: Registrar, bookie: Bookie) -> None:
         while True:
             try:
-                await registrar.register(Mode.READ_ONLY if bookie.read_only else Mode.WRITABLE)
+                async with self._registering:
+                    await registrar.register(Mode.READ_ONLY if bookie.read_only else Mode.WRITABLE)
             except StoreError as error:
                 if not error.retryable:
                     raise

@@ -1,0 +1,208 @@
+"""A bookie starts on its own disk, and on no other; a refusal changes nothing."""
+
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from zonekeeper.bookie import identity, log
+from zonekeeper.bookie.disks import InlineDisk
+from zonekeeper.bookie.identity import WrongDiskError
+from zonekeeper.bookie.memory_files import MemoryFileSystem
+from zonekeeper.metadata import cluster as clusters
+from zonekeeper.metadata import cookie_store, cookies
+from zonekeeper.metadata.cluster import Cluster
+from zonekeeper.metadata.cookies import Cookie
+from zonekeeper.metadata.stores.memory import MemoryStore
+from zonekeeper.metadata.stores.memory_server import MemoryServer
+from zonekeeper.placement import locations
+from zonekeeper.placement.ids import BookieId
+
+BOOKIE = BookieId("bk-a-0")
+HERE = locations.parse("/a/ud-0")
+NEXT_DOMAIN = locations.parse("/a/ud-1")
+ELSEWHERE = locations.parse("/b/ud-0")
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    store = MemoryStore(MemoryServer())
+    yield await clusters.initialise(store, "11111111-2222-3333-4444-555555555555")
+    await store.close()
+
+
+async def settle(
+    cluster: Cluster,
+    files: MemoryFileSystem,
+    location: locations.Location | None = HERE,
+    *,
+    bookie: BookieId = BOOKIE,
+    data: str = "/data",
+) -> Cookie:
+    mine = identity.of_bookie(bookie, cluster, Path(data))
+    return await identity.settle(
+        cluster, mine, location, files=files, disk=InlineDisk(), chance=random.Random(1)
+    )
+
+
+def contents(files: MemoryFileSystem) -> dict[str, bytes]:
+    return {name: files.open(name).read(0, 1 << 20) for name in files.names()}
+
+
+def serve_from(files: MemoryFileSystem) -> None:
+    """Leave what a start leaves."""
+    log.open_file(files, lambda _: None).file.close()
+
+
+async def stored(cluster: Cluster) -> Cookie | None:
+    found = await cookie_store.read(cluster, BOOKIE)
+    return None if found is None else found.cookie
+
+
+async def test_a_new_bookie_gets_its_cookie_with_its_location_in_both_places(
+    cluster: Cluster,
+) -> None:
+    files = MemoryFileSystem()
+
+    cookie = await settle(cluster, files)
+
+    assert cookie.location == HERE
+    assert await stored(cluster) == cookie
+    assert cookies.parse(contents(files)[identity.VERSION_NAME]) == cookie
+    assert log.NAME in files.names()
+
+
+async def test_it_starts_again_and_a_new_upgrade_domain_is_written_to_both(
+    cluster: Cluster,
+) -> None:
+    files = MemoryFileSystem()
+    first = await settle(cluster, files)
+    serve_from(files)
+
+    assert await settle(cluster, files) == first
+    assert await settle(cluster, files, None) == first
+    moved = await settle(cluster, files, NEXT_DOMAIN)
+
+    assert moved.location == NEXT_DOMAIN
+    assert await stored(cluster) == moved
+    assert cookies.parse(contents(files)[identity.VERSION_NAME]) == moved
+
+
+async def test_another_zone_is_refused(cluster: Cluster) -> None:
+    files = MemoryFileSystem()
+    first = await settle(cluster, files)
+    before = contents(files)
+
+    with pytest.raises(cookies.ZoneChangedError, match="bookie move"):
+        await settle(cluster, files, ELSEWHERE)
+
+    assert contents(files) == before
+    assert await stored(cluster) == first
+
+
+async def test_a_new_bookie_that_does_not_know_where_it_stands_is_refused(
+    cluster: Cluster,
+) -> None:
+    files = MemoryFileSystem()
+
+    with pytest.raises(cookies.LocationUnknownError):
+        await settle(cluster, files, None)
+
+    assert contents(files) == {}
+    assert await stored(cluster) is None
+
+
+async def test_a_wiped_disk_is_refused(cluster: Cluster) -> None:
+    await settle(cluster, MemoryFileSystem())
+    wiped = MemoryFileSystem()
+
+    with pytest.raises(WrongDiskError, match="no file VERSION"):
+        await settle(cluster, wiped)
+
+    assert contents(wiped) == {}
+
+
+async def test_a_lost_log_is_refused(cluster: Cluster) -> None:
+    files = MemoryFileSystem()
+    await settle(cluster, files)
+    files.remove(log.NAME)
+
+    with pytest.raises(WrongDiskError, match="no file log"):
+        await settle(cluster, files)
+
+
+async def test_the_disk_of_another_bookie_is_refused(cluster: Cluster) -> None:
+    files = MemoryFileSystem()
+    await settle(cluster, files)
+
+    with pytest.raises(cookies.OtherBookieError, match="bk-a-0"):
+        await settle(cluster, files, bookie=BookieId("bk-a-3"))
+    with pytest.raises(cookies.OtherBookieError, match="journal_dirs"):
+        await settle(cluster, files, data="/elsewhere")
+
+    assert await cookie_store.ids(cluster) == [BOOKIE]
+
+
+async def test_the_disk_of_another_cluster_is_refused(cluster: Cluster) -> None:
+    files = MemoryFileSystem()
+    await settle(cluster, files)
+    store = MemoryStore(MemoryServer())
+    other = await clusters.initialise(store, "99999999-2222-3333-4444-555555555555")
+
+    with pytest.raises(cookies.OtherBookieError, match="instance"):
+        await settle(other, files)
+    await store.close()
+
+
+async def test_a_folder_with_something_else_in_it_is_refused(cluster: Cluster) -> None:
+    files = MemoryFileSystem()
+    files.create("holiday.jpg")
+
+    with pytest.raises(WrongDiskError, match=r"holiday\.jpg"):
+        await settle(cluster, files)
+
+    assert await stored(cluster) is None
+
+
+async def test_a_removed_bookie_does_not_come_back_with_its_data(cluster: Cluster) -> None:
+    files = MemoryFileSystem()
+    await settle(cluster, files)
+    serve_from(files)
+    await cookie_store.delete(cluster, BOOKIE, version=0)
+
+    with pytest.raises(WrongDiskError, match="was removed"):
+        await settle(cluster, files)
+
+    assert await stored(cluster) is None
+
+
+async def test_a_first_start_that_was_cut_short_anywhere_goes_on_where_it_stopped(
+    cluster: Cluster,
+) -> None:
+    calls: list[str] = []
+    counting = MemoryFileSystem()
+    counting.troubles = lambda kind, _: calls.append(kind)
+    await settle(cluster, counting)
+    for dies_at in range(len(calls)):
+        await cookie_store.delete(cluster, BOOKIE, version=0)
+        await cut_short_and_go_on(cluster, dies_at)
+
+
+async def cut_short_and_go_on(cluster: Cluster, dies_at: int) -> None:
+    files = MemoryFileSystem()
+    left = dies_at
+
+    def trouble(kind: str, name: str) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise OSError(f"no power at {kind} {name}")
+
+    files.troubles = trouble
+    with pytest.raises(OSError, match="no power"):
+        await settle(cluster, files)
+    after = files.crashed(random.Random(dies_at))
+
+    assert await settle(cluster, after) == await stored(cluster)
+    serve_from(after)

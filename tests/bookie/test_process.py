@@ -1,0 +1,272 @@
+"""The process for real: started, stopped, killed, and refused what is wrong, with its own words."""
+
+import asyncio
+import os
+import random
+import signal
+import socket
+import sys
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.bookie.running import KEY, LEDGER, frame, opening
+from tests.bookie.test_links import Sink, reading
+from tests.bookie.test_looking import ask, get
+from zonekeeper.bookie import identity
+from zonekeeper.metadata import cluster as clusters
+from zonekeeper.metadata import cookie_store, registration
+from zonekeeper.metadata.cluster import Cluster
+from zonekeeper.metadata.stores.opening import open_store
+from zonekeeper.placement import locations
+from zonekeeper.placement.ids import BookieId
+from zonekeeper.wire import errors, grpc_link, service
+from zonekeeper.wire.links import BookieLink
+
+pytestmark = pytest.mark.processes
+
+BOOKIE = BookieId("bk-a-4")
+COMMAND = (sys.executable, "-c", "from zonekeeper.bookie.commands import bookie; bookie()", "run")
+LIMIT_S = 60
+
+
+class World:
+    """A cluster on a file, and a folder for a bookie."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        self.metadata = f"sqlite://{folder}/meta.db"
+
+    def arguments(self, **changed: str) -> list[str]:
+        given = {
+            "metadata": self.metadata,
+            "id": BOOKIE,
+            "zone": "a",
+            "upgrade-domains": "3",
+            "data": str(self.data),
+            "listen": "127.0.0.1:0",
+            "http": "127.0.0.1:0",
+        }
+        given.update({name.replace("_", "-"): text for name, text in changed.items()})
+        return [f"--{name}={text}" for name, text in given.items()]
+
+    @asynccontextmanager
+    async def cluster(self) -> AsyncIterator[Cluster]:
+        store = await open_store(self.metadata)
+        try:
+            yield await clusters.open_cluster(store)
+        finally:
+            await store.close()
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> World:
+    made = World(tmp_path)
+    store = await open_store(made.metadata)
+    await clusters.initialise(store, str(uuid.UUID(int=7)))
+    await store.close()
+    return made
+
+
+class Started:
+    """A bookie's process that said it was ready."""
+
+    def __init__(self, process: asyncio.subprocess.Process, line: str) -> None:
+        self.process = process
+        self.line = line
+        words = line.replace(",", "").split()
+        self.grpc = words[words.index("grpc") + 1]
+        self.http_port = int(words[words.index("http") + 1].rpartition(":")[2])
+        self.boot = int(words[words.index("boot") + 1])
+
+    async def end(self, number: signal.Signals) -> int:
+        self.process.send_signal(number)
+        async with asyncio.timeout(LIMIT_S):
+            return await self.process.wait()
+
+
+async def launch(arguments: Sequence[str]) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *COMMAND, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+
+
+@asynccontextmanager
+async def started(world: World, **changed: str) -> AsyncIterator[Started]:
+    process = await launch(world.arguments(**changed))
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            line = (await process.stdout.readline()).decode()
+            assert line.startswith("ready: "), (await process.stderr.read()).decode()
+        yield Started(process, line)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def refused(arguments: Sequence[str]) -> tuple[int, str]:
+    """Run a bookie that cannot start; give its exit code and its last line."""
+    process = await launch(arguments)
+    async with asyncio.timeout(LIMIT_S):
+        _, said = await process.communicate()
+    assert process.returncode is not None
+    assert "Traceback" not in said.decode()
+    return process.returncode, said.decode().splitlines()[-1]
+
+
+@asynccontextmanager
+async def linked(bookie: Started) -> AsyncIterator[BookieLink]:
+    async with asyncio.TaskGroup() as tasks:
+        link = grpc_link.connect(
+            BOOKIE, bookie.grpc, credentials=None, tasks=tasks, chance=random.Random(1)
+        )
+        yield link
+        await link.close()
+
+
+async def append_all(link: BookieLink, entry_ids: Sequence[int]) -> None:
+    sink = Sink()
+    lane = await link.open_fragment(opening(), sink)
+    for entry_id in entry_ids:
+        lane.append(frame(entry_id))
+    for _ in entry_ids:
+        assert (await sink.outcomes.get())[1] is None
+
+
+async def test_what_was_acknowledged_and_fenced_survives_kill_9(world: World) -> None:
+    async with started(world) as bookie, linked(bookie) as link:
+        await append_all(link, range(200))
+        await link.fence(LEDGER, KEY)
+        assert await bookie.end(signal.SIGKILL) == -signal.SIGKILL
+    async with started(world) as again, linked(again) as link:
+        assert again.boot == bookie.boot + 1
+        ranges = await link.list_entries(
+            service.ListEntriesRequest(
+                ledger_id=LEDGER, first_entry_id=opening().first_entry_id, ranges_max=9
+            )
+        )
+        assert ranges.ranges == ((0, 199),)
+        sink = Sink()
+        lane = await link.open_fragment(opening(), sink)
+        lane.append(frame(200))
+        assert isinstance((await sink.outcomes.get())[1], errors.Fenced)
+        reply = await link.read(reading(0, 500))
+        assert sum(map(len, reply.frames)) == 200
+
+
+async def test_sigterm_takes_the_registration_back_and_ends_with_0(world: World) -> None:
+    async with started(world) as bookie, linked(bookie) as link, world.cluster() as cluster:
+        info = await registration.read_service_info(cluster, BOOKIE)
+        assert info is not None
+        assert info.bookie is not None
+        assert f"{info.bookie.host}:{info.bookie.port}" == bookie.grpc
+        await append_all(link, range(10))
+
+        assert await bookie.end(signal.SIGTERM) == 0
+
+        assert await registration.read_service_info(cluster, BOOKIE) is None
+    async with started(world) as again:
+        assert await again.end(signal.SIGINT) == 0
+
+
+async def test_it_is_ready_when_it_says_so_and_its_cookie_came_before_its_registration(
+    world: World,
+) -> None:
+    async with started(world) as bookie, world.cluster() as cluster:
+        assert await ask(bookie.http_port, get("/healthz")) == (200, "alive\n")
+        assert await ask(bookie.http_port, get("/readyz")) == (200, "ready\n")
+        cookie = await cookie_store.read(cluster, BOOKIE)
+        assert cookie is not None
+        assert cookie.cookie.location == locations.parse("/a/ud-1")
+        cookie_node = await cluster.store.get(cluster.root.cookie(BOOKIE))
+        registered_node = await cluster.store.get(cluster.root.writable(BOOKIE))
+        assert cookie_node is not None
+        assert registered_node is not None
+        assert cookie_node.modified_id < registered_node.created_id
+
+
+async def test_a_read_only_bookie_is_registered_as_one(world: World) -> None:
+    async with started(world) as bookie, linked(bookie) as link, world.cluster() as cluster:
+        async with cluster.store.watch(cluster.root.read_only(BOOKIE)) as states:
+            assert await anext(states) is None
+            await link.set_read_only(read_only=True)
+            async with asyncio.timeout(LIMIT_S):
+                assert await anext(states) is not None
+        assert await cluster.store.get(cluster.root.writable(BOOKIE)) is None
+        assert await ask(bookie.http_port, get("/readyz")) == (200, "ready\n")
+
+
+async def test_wrong_settings_end_with_2_and_name_the_flag(world: World) -> None:
+    assert await refused(world.arguments(listen="nowhere")) == (
+        2,
+        "Error: --listen: 'nowhere': must be HOST:PORT, such as 0.0.0.0:3181 or [::1]:3181",
+    )
+    code, said = await refused(world.arguments(upgrade_domains="0"))
+    assert code == 2
+    assert "--upgrade-domains" in said
+    code, said = await refused(["--data=/data"])
+    assert code == 2
+    assert "--metadata" in said
+    assert not world.data.exists()
+
+
+async def test_what_is_wrong_with_the_world_ends_with_1_and_one_line(
+    world: World, tmp_path: Path
+) -> None:
+    async def said(**changed: str) -> str:
+        code, line = await refused(world.arguments(**changed))
+        assert code == 1
+        return line
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert f"--listen: cannot listen on {address}: Address already in use" in await said(
+            listen=address
+        )
+        assert f"--http: cannot listen on {address}" in await said(http=address)
+    assert not world.data.exists()
+    assert "missing/data cannot be used" in await said(data=str(tmp_path / "missing" / "data"))
+    assert "/nobody" in await said(metadata=f"sqlite://{tmp_path}/meta.db?root=/nobody")
+    assert str(tmp_path / "none") in await said(metadata=f"sqlite://{tmp_path}/none/meta.db")
+    assert [path.name for path in world.data.iterdir()] == [identity.LOCK_NAME]
+    async with world.cluster() as cluster:
+        assert await cookie_store.ids(cluster) == []
+
+
+async def test_a_disk_that_is_not_its_own_is_refused_in_words(world: World) -> None:
+    async with started(world) as bookie:
+        code, line = await refused(world.arguments())
+        assert (code, "is in use by another bookie's process" in line) == (1, True)
+        assert await bookie.end(signal.SIGTERM) == 0
+
+    code, line = await refused(world.arguments(id="bk-a-7"))
+    assert (code, "has bookie 'bk-a-4'" in line) == (1, True)
+    code, line = await refused(world.arguments(zone="b"))
+    assert (code, "starts in zone b" in line) == (1, True)
+    code, line = await refused(world.arguments(data=str(world.folder / "new")))
+    assert (code, "has journal_dirs" in line or "no file VERSION" in line) == (1, True)
+
+
+async def test_a_folder_that_is_a_file_is_refused(world: World) -> None:
+    world.data.touch()
+
+    code, line = await refused(world.arguments())
+
+    assert (code, line) == (1, f"Error: --data: {world.data} cannot be used: File exists")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root can write everywhere")
+async def test_a_folder_that_cannot_be_written_is_refused(world: World) -> None:
+    world.data.mkdir(mode=0o500)
+
+    code, line = await refused(world.arguments())
+
+    assert code == 1
+    assert f"--data: {world.data} cannot be written: Permission denied" in line
