@@ -45,9 +45,13 @@ from zonekeeper.metadata.errors import (
 #: A session's number, unique in its store for ever.
 SessionId = NewType("SessionId", int)
 
-#: A node's value, and all values of one transaction together, stay under ZooKeeper's 1 MiB packet
-#: (``jute.maxbuffer``), which holds paths and framing too: a larger packet cuts the connection.
+#: ZooKeeper takes packets of up to 1 MiB (``jute.maxbuffer``), with paths and framing in them, and
+#: cuts the connection of whoever sends a larger one. A node's value stays well under that,
 VALUE_SIZE_BYTES_MAX: Final = 1_000_000
+
+#: and a transaction as a whole: values, paths, and so much for each write's framing and ACL.
+COMMIT_SIZE_BYTES_MAX: Final = 1_040_000
+_WRITE_FRAMING_BYTES: Final = 128
 
 #: A transaction of more writes than this is a mistake: it blocks everybody else's.
 COMMIT_WRITES_MAX: Final = 1_000
@@ -253,7 +257,7 @@ class MetadataStore(abc.ABC):
     async def _make_parents(self, path: str) -> None:
         missing = []
         parent = parent_of(path)
-        while parent != "/" and not await self.exists(parent):
+        while parent != "/" and not await self.exists(parent, sync=True):
             missing.append(parent)
             parent = parent_of(parent)
         for parent in reversed(missing):
@@ -300,11 +304,18 @@ def check_writes(writes: Sequence[Write], *, store: str) -> None:
     size_bytes = 0
     for write in writes:
         check_path(write.path, store=store)
+        size_bytes += len(write.path.encode()) + _WRITE_FRAMING_BYTES
         if isinstance(write, Create | Put):
+            _check_size(len(write.value), VALUE_SIZE_BYTES_MAX, "a value", store, write.path)
             size_bytes += len(write.value)
-        if size_bytes > VALUE_SIZE_BYTES_MAX:
-            raise TooLargeError(
-                f"at least {size_bytes} bytes in one transaction; at most {VALUE_SIZE_BYTES_MAX}",
-                store=store,
-                path=write.path,
-            )
+        if not isinstance(write, Create):
+            # A negative one would mean "whatever the version" to ZooKeeper.
+            assert write.version is None or write.version >= 0, f"{write} was never read"
+        _check_size(size_bytes, COMMIT_SIZE_BYTES_MAX, "a transaction", store, write.path)
+
+
+def _check_size(size_bytes: int, max_bytes: int, what: str, store: str, path: str) -> None:
+    if size_bytes > max_bytes:
+        raise TooLargeError(
+            f"{what} of {size_bytes} bytes or more; at most {max_bytes}", store=store, path=path
+        )

@@ -7,8 +7,8 @@ import pytest
 from tests.support.stores import MemoryPlace, Place
 from zonekeeper.metadata import errors
 from zonekeeper.metadata.store import (
+    COMMIT_SIZE_BYTES_MAX,
     COMMIT_WRITES_MAX,
-    VALUE_SIZE_BYTES_MAX,
     Check,
     Create,
     Delete,
@@ -114,12 +114,20 @@ async def test_nothing_to_write_is_done_at_once(store: MetadataStore) -> None:
 async def test_a_transaction_has_limits(store: MetadataStore, root: str) -> None:
     with pytest.raises(errors.TooLargeError):
         await store.commit([Check(path=root, version=None)] * (COMMIT_WRITES_MAX + 1))
-    half = bytes(VALUE_SIZE_BYTES_MAX // 2 + 1)
+    half = bytes(COMMIT_SIZE_BYTES_MAX // 2)
     with pytest.raises(errors.TooLargeError):
         await store.commit(
             [Create(path=f"{root}/a", value=half), Create(path=f"{root}/b", value=half)]
         )
     assert await store.children(root) == ()
+
+
+async def test_what_is_just_within_the_limits_is_taken(store: MetadataStore, root: str) -> None:
+    many = [Create(path=f"{root}/{n:04d}") for n in range(COMMIT_WRITES_MAX)]
+    assert len(await store.commit(many)) == COMMIT_WRITES_MAX
+
+    long = [Create(path=f"{root}/{n:0900d}") for n in range(COMMIT_SIZE_BYTES_MAX // 1_080)]
+    assert len(await store.commit(long)) == len(long)
 
 
 @pytest.mark.parametrize("seed", range(12))

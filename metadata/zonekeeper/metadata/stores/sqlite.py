@@ -144,14 +144,16 @@ class SqliteStore(MetadataStore):
         self._feed.close()
         self._poller.close()
         lease, self._lease = self._lease, None
-        if lease is not None:
-            # If it does not work, the lease runs out by itself.
-            with contextlib.suppress(errors.StoreError):
+        try:
+            if lease is not None:
                 end = partial(self._written.end_session, lease.session, self._deadline_ms())
-                await self._in(self._writer, end)
-        for thread, file in ((self._writer, self._written), (self._reader, self._read)):
-            thread.submit(file.close)
-            thread.shutdown(wait=False)
+                # If it does not work, the lease runs out by itself.
+                with contextlib.suppress(errors.StoreError):
+                    await self._in(self._writer, end)
+        finally:
+            for thread, file in ((self._writer, self._written), (self._reader, self._read)):
+                thread.submit(file.close)
+                thread.shutdown(wait=False)
 
     async def _get(self, path: str, *, sync: bool) -> Versioned | None:
         del sync  # a read always sees the last commit
