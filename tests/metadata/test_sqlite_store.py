@@ -352,7 +352,7 @@ _MOUNTS = r"""22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
 30 22 0:26 / /srv/shared rw,nosuid - nfs4 server:/export rw,vers=4.2
 31 22 0:27 / /srv/shared/local rw - xfs /dev/vdb rw
 32 22 0:28 / /mnt/with\040space rw - cifs //host/share rw
-33 22 0:29 / /home/a rw - fuse.sshfs host: rw
+33 22 0:29 / /srv/a rw - fuse.sshfs host: rw
 34 22 0:30 / /over rw - nfs server:/x rw
 35 22 0:31 / /over rw - tmpfs tmpfs rw
 a line that is nothing
@@ -369,7 +369,7 @@ a line that is nothing
         ("/srv/sharedish", None),
         ("/srv/shared/local/x", None),
         ("/mnt/with space/x", "cifs"),
-        ("/home/a/b", "fuse.sshfs"),
+        ("/srv/a/b", "fuse.sshfs"),
         ("/over/x", None),
     ],
 )
