@@ -1,13 +1,17 @@
 """The lab as a fixture; where it cannot be had, the tests are skipped, and in CI they fail."""
 
+import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from kazoo.client import KazooClient
 
-from tests.cluster import namespaces, toolchain
-from tests.cluster.lab import Lab
+from tests.cluster import installation, namespaces, toolchain
+from tests.cluster.installation import Clusters
+from tests.cluster.lab import HOST_ADDRESS, Lab
+from tests.support import zookeeper
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +26,48 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         if os.environ.get("CI"):
             raise
         pytest.skip(f"no lab on this machine: {error}")
+
+
+@pytest.fixture(scope="session")
+def operator(lab: Lab) -> Lab:
+    """The lab with the operator installed from the chart, under the rights that ship."""
+    try:
+        toolchain.build(toolchain.HELM_PROGRAM)
+    except toolchain.UnavailableError as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"no helm on this machine: {error}")
+    installation.install(lab)
+    return lab
+
+
+@pytest.fixture(scope="session")
+def metadata_servers(lab: Lab) -> Iterator[str]:
+    """A ZooKeeper that pods reach: its ``host:port``."""
+    with zookeeper.single(host=HOST_ADDRESS) as ensemble:
+        yield ensemble.addresses
+
+
+@pytest.fixture
+def store(metadata_servers: str) -> Iterator[KazooClient]:
+    """A client that looks at the metadata store past all of our code."""
+    client = KazooClient(metadata_servers)
+    client.start()
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
+
+
+@pytest.fixture(scope="session")
+def new_clusters(operator: Lab, metadata_servers: str) -> Callable[[], Clusters]:
+    """Make a namespace and a root of its own for BookieClusters."""
+    numbers = itertools.count(1)
+
+    def make() -> Clusters:
+        space = f"space-{next(numbers)}"
+        operator.apply([installation.namespace(space)])
+        return Clusters(operator, space, f"zk://{metadata_servers}/{space}/ledgers")
+
+    return make

@@ -53,7 +53,15 @@ def run_command(namespaces: tuple[str, ...], liveness: str | None) -> None:
 def crds_command() -> None:
     """Print the custom resource definitions, to be applied before the operator is started."""
     click.echo("# Made by `zonekeeper operator crds`; make crds writes it again.")
-    click.echo(yaml.safe_dump(crd.definition(), sort_keys=False, width=100), nl=False)
+    click.echo(yaml.dump(crd.definition(), Dumper=_Plain, sort_keys=False, width=100), nl=False)
+
+
+class _Plain(yaml.SafeDumper):
+    """Writes equal parts out each time, where YAML would refer to the first."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Refer to nothing."""
+        return True
 
 
 async def _run(settings: Settings) -> None:

@@ -179,7 +179,7 @@ def _example(kind: fields.Kind) -> str:
 def _zones(spec: Json, problems: list[Problem]) -> tuple[Zone, ...]:
     given = spec.get("zones")
     items = given if isinstance(given, list) else []
-    names = [item.get("name") if isinstance(item, dict) else item for item in items]
+    names = [item.get("name") if isinstance(item, dict) else None for item in items]
     try:
         fields.Names(policy_data.ZONES_MAX).read("spec.zones", names)
     except fields.InvalidFieldsError as refused:

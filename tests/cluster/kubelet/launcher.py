@@ -67,10 +67,11 @@ def _make_root(libc: ctypes.CDLL, spec: Spec) -> str:
         Path(folder).mkdir()
     options = f"lowerdir=/,upperdir={upper},workdir={work}"
     _mount("-t", "overlay", "overlay", "-o", options, root)
+    # before what is kept, because that may be somewhere under it
+    _mount("-t", "tmpfs", "tmpfs", f"{root}/tmp")
     for folder in ("/dev", *spec["keep"]):
         _bind(folder, root + folder)
     _mount("-t", "proc", "proc", f"{root}/proc")
-    _mount("-t", "tmpfs", "tmpfs", f"{root}/tmp")
     for source, path, read_only in spec["mounts"]:
         # /var/run and the like are links; inside the new root they must not lead out of it
         inside = root + os.path.realpath(path)

@@ -1,0 +1,141 @@
+"""zonekeeper in the lab, as a user installs it: the chart, applied; and resources of its kind."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from tests.cluster.kubelet.api import Json
+from tests.cluster.lab import Lab
+from tests.cluster.processes import until
+
+CHECKOUT = Path(__file__).parents[2]
+CHART = CHECKOUT / "charts" / "zonekeeper"
+SYSTEM = "zonekeeper-system"
+ZONES = ("a", "b", "c")
+
+#: On a machine under load; a cluster that comes up at all does so in a fraction of it.
+READY_SECONDS_MAX = 180.0
+
+
+def namespace(name: str) -> Json:
+    """Give a namespace whose pods keep to the strictest security standard."""
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+def install(lab: Lab) -> None:
+    """Install the operator as the documentation says; returns when it is available."""
+    rendered = lab.helm(
+        *("template", "zonekeeper", str(CHART), "--include-crds", "--namespace", SYSTEM)
+    )
+    lab.apply([namespace(SYSTEM)])
+    lab.kubectl("apply", "--server-side", "-f", "-", stdin=rendered)
+    lab.kubectl(
+        *("wait", "--for=condition=Established", "crd/bookieclusters.zonekeeper.io"),
+        "--timeout=60s",
+    )
+    until(
+        lambda: lab.get("deployment", "zonekeeper-operator", namespace=SYSTEM)["status"].get(
+            "availableReplicas"
+        ),
+        what="the operator available",
+        seconds=READY_SECONDS_MAX,
+    )
+
+
+def resource(name: str, space: str, uri: str, **spec: object) -> Json:
+    """Give a resource of three zones with three bookies each; ``spec`` changes it."""
+    return {
+        "apiVersion": "zonekeeper.io/v1alpha1",
+        "kind": "BookieCluster",
+        "metadata": {"name": name, "namespace": space},
+        "spec": {
+            "image": "zonekeeper:0.1.0",
+            "metadata": {"uri": uri},
+            "zones": [{"name": zone} for zone in ZONES],
+            "bookiesPerZone": 3,
+            "storage": {"size": "1Gi"},
+            **spec,
+        },
+    }
+
+
+class Clusters:
+    """BookieClusters of one namespace, as ``kubectl`` shows them."""
+
+    def __init__(self, lab: Lab, space: str, uri: str) -> None:
+        self.lab = lab
+        self.space = space
+        self.uri = uri
+
+    def apply(self, name: str, **spec: object) -> None:
+        """Apply a resource."""
+        self.lab.apply([resource(name, self.space, **{"uri": self.uri, **spec})])  # type: ignore[arg-type] # uri is a text
+
+    def get(self, name: str) -> Json:
+        """Read a resource; an empty object if it is gone."""
+        return self.lab.get("bookiecluster", name, namespace=self.space)
+
+    def condition(self, name: str, kind: str) -> Json:
+        """Read one condition; an empty object until there is one."""
+        found = self.get(name).get("status", {}).get("conditions", ())
+        return next((dict(item) for item in found if item["type"] == kind), {})
+
+    def ready_in(self, name: str) -> Mapping[str, int]:
+        """Give the ready bookies by zone."""
+        zones = self.get(name).get("status", {}).get("zones", ())
+        return {zone["name"]: zone["ready"] for zone in zones}
+
+    def wait(self, name: str, kind: str, status: str, reason: str = "") -> Json:
+        """Wait for a condition, and give it."""
+
+        def holds() -> bool:
+            found = self.condition(name, kind)
+            return found.get("status") == status and reason in ("", found.get("reason"))
+
+        self.until(name, holds, what=f"{name}: {kind}={status} {reason}")
+        return self.condition(name, kind)
+
+    def wait_for_ready(self, name: str) -> None:
+        """Wait until all bookies of a cluster are ready."""
+        self.wait(name, "Ready", "True")
+
+    def until(self, name: str, condition: Callable[[], object], *, what: str) -> None:
+        """Wait for a condition; what the resource says then is in the error."""
+        try:
+            until(condition, what=what, seconds=READY_SECONDS_MAX)
+        except Exception as error:
+            status = json.dumps(self.get(name).get("status", {}), indent=1)
+            raise AssertionError(f"{error}\n{status}\n{self.logs()}") from error
+
+    def delete(self, name: str) -> None:
+        """Delete a resource and wait until it is gone."""
+        self.lab.kubectl("delete", "bookiecluster", name, "-n", self.space, "--timeout=180s")
+
+    def left(self, *kinds: str) -> list[str]:
+        """Name what objects of these kinds are there, as ``kind/name``."""
+        return sorted(
+            f"{kind}/{item['metadata']['name']}"
+            for kind in kinds
+            for item in self.lab.list(kind, namespace=self.space)
+            if item["metadata"]["name"] not in ("default", "kube-root-ca.crt")
+        )
+
+    def events(self, name: str) -> list[Json]:
+        """Read the events about a resource."""
+        return [
+            item
+            for item in self.lab.list("events", namespace=self.space)
+            if item["involvedObject"]["name"] == name
+            and item["involvedObject"]["kind"] == "BookieCluster"
+        ]
+
+    def logs(self) -> str:
+        """Give the ends of the operator's and of a bookie's log, for an error."""
+        logs = sorted(self.lab.folder.glob("nodes/*/pods/*/*.log"))
+        kept = [log for log in logs if log.stem == "operator"][-1:]
+        kept += [log for log in logs if log.stem == "bookie"][-2:]
+        ends = [log.read_text(errors="replace").splitlines()[-25:] for log in kept]
+        return "\n".join(
+            "\n".join([f"--- {log}", *end]) for log, end in zip(kept, ends, strict=True)
+        )

@@ -1,0 +1,132 @@
+"""A BookieCluster from its resource to its end, on a real control plane and a real ZooKeeper."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+from kazoo.client import KazooClient
+
+from tests.cluster.installation import ZONES, Clusters
+from zonekeeper.metadata import cookies
+
+pytestmark = pytest.mark.cluster
+
+#: All that the operator and the controllers make for a cluster, but volumes.
+MADE = ("statefulsets", "pods", "services", "serviceaccounts", "poddisruptionbudgets")
+
+
+def names(cluster: str) -> list[str]:
+    return [f"{cluster}-{zone}-{n}" for zone in ZONES for n in range(3)]
+
+
+def volumes(cluster: str) -> list[str]:
+    return [f"persistentvolumeclaims/data-{name}" for name in names(cluster)]
+
+
+def test_a_resource_becomes_nine_bookies_that_outlive_a_zone_and_leave_their_data(
+    new_clusters: Callable[[], Clusters],
+    store: KazooClient,
+    record_testsuite_property: Callable[[str, object], None],
+) -> None:
+    clusters = new_clusters()
+    root = f"/{clusters.space}/ledgers"
+
+    started = time.monotonic()  # noqa: TID251 measured for the documentation, not asserted
+    clusters.apply("log")
+    clusters.wait_for_ready("log")
+    taken = time.monotonic() - started  # noqa: TID251 as above
+    record_testsuite_property("seconds from apply to Ready", round(taken, 1))
+
+    assert clusters.ready_in("log") == {"a": 3, "b": 3, "c": 3}
+    assert sorted(store.get_children(f"{root}/cookies")) == names("log")
+    for name in names("log"):
+        raw, cookie = store.get(f"{root}/cookies/{name}")
+        _, zone, ordinal = name.split("-")
+        assert str(cookies.parse(raw).location) == f"/{zone}/ud-{ordinal}"
+        registered = store.exists(f"{root}/available/{name}")
+        assert registered is not None
+        assert cookie.czxid < registered.czxid, "the location stood before the registration"
+    clusters.wait("log", "LocationsVerified", "True")
+    clusters.wait("log", "PolicyPublished", "True")
+
+    clusters.lab.stop_zone("b")
+    ready = clusters.wait("log", "Ready", "False", "BookiesNotReady")
+    clusters.until(
+        "log",
+        lambda: clusters.ready_in("log") == {"a": 3, "b": 0, "c": 3},
+        what="zone b counted out",
+    )
+    assert "zone b" in ready["message"]
+    clusters.lab.start_zone("b")
+    clusters.wait_for_ready("log")
+    assert clusters.ready_in("log") == {"a": 3, "b": 3, "c": 3}
+
+    clusters.delete("log")
+    clusters.until("log", lambda: clusters.left(*MADE) == [], what="nothing left")
+    assert clusters.left("persistentvolumeclaims") == volumes("log")
+    assert len(store.get_children(f"{root}/cookies")) == 9
+
+
+def test_onDelete_Delete_leaves_nothing(  # noqa: N802 spelled as the field
+    new_clusters: Callable[[], Clusters], store: KazooClient
+) -> None:
+    clusters = new_clusters()
+    clusters.apply("gone", onDelete="Delete", bookiesPerZone=1)
+    clusters.wait_for_ready("gone")
+
+    clusters.delete("gone")
+
+    assert store.exists(f"/{clusters.space}/ledgers") is None
+    assert store.exists(f"/{clusters.space}/ledgers.zonekeeper") is None
+    clusters.until(
+        "gone",
+        lambda: clusters.left(*MADE, "persistentvolumeclaims") == [],
+        what="nothing left",
+    )
+
+
+def test_a_cluster_made_again_over_its_volumes_is_the_same_cluster(
+    new_clusters: Callable[[], Clusters], store: KazooClient
+) -> None:
+    clusters = new_clusters()
+    clusters.apply("again", bookiesPerZone=1)
+    clusters.wait_for_ready("again")
+    instance = clusters.get("again")["status"]["instance"]
+    cookie = store.get(f"/{clusters.space}/ledgers/cookies/again-a-0")
+
+    clusters.delete("again")
+    clusters.apply("again", bookiesPerZone=1)
+    clusters.wait_for_ready("again")
+
+    assert clusters.get("again")["status"]["instance"] == instance
+    assert store.get(f"/{clusters.space}/ledgers/cookies/again-a-0") == cookie
+
+
+def test_what_is_changed_or_deleted_by_hand_is_restored(
+    new_clusters: Callable[[], Clusters],
+) -> None:
+    clusters = new_clusters()
+    clusters.apply("log", bookiesPerZone=1)
+    clusters.wait_for_ready("log")
+    pods = [item["metadata"]["uid"] for item in clusters.lab.list("pods", namespace=clusters.space)]
+
+    clusters.lab.kubectl("delete", "service", "log-bookies", "-n", clusters.space)
+    clusters.lab.kubectl("delete", "pdb", "log-bookies", "-n", clusters.space)
+    clusters.lab.kubectl(
+        *("patch", "statefulset", "log-a", "-n", clusters.space, "--type=merge"),
+        "--patch=" + '{"metadata":{"labels":{"ours":"kept"}},"spec":{"minReadySeconds":1}}',
+    )
+    clusters.lab.kubectl("annotate", "sa", "log-bookie", "-n", clusters.space, "theirs=kept")
+
+    clusters.until(
+        "log",
+        lambda: (
+            clusters.left("services", "poddisruptionbudgets")
+            == ["poddisruptionbudgets/log-bookies", "services/log-bookies"]
+        ),
+        what="service and budget restored",
+    )
+    account = clusters.lab.get("sa", "log-bookie", namespace=clusters.space)
+    assert account["metadata"]["annotations"]["theirs"] == "kept"
+    now = [item["metadata"]["uid"] for item in clusters.lab.list("pods", namespace=clusters.space)]
+    assert now == pods, "no pod was restarted"
