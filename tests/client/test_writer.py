@@ -1,20 +1,488 @@
-"""A writer on a small real cluster: ids, acknowledgements, bounds, and bookies that fail."""
+"""A writer on a small real cluster: ids, acknowledgements, bounds, and bookies that fail.
 
-from tests.client.lab import Lab, play
+Numbers are those of the scenarios (reliability, A).
+"""
+
+import asyncio
+import gc
+
+import pytest
+
+from tests.client.lab import Lab, play, policy
+from zonekeeper.client import client as clients
+from zonekeeper.client import errors
+from zonekeeper.client.config import ClientConfig
+from zonekeeper.client.writer import Writer
+from zonekeeper.placement.ids import EntryId, LedgerId, ZoneName
+from zonekeeper.placement.policy import Policy
+from zonekeeper.placement.quorums import Quorums
+from zonekeeper.wire import entries
+from zonekeeper.wire import errors as wire_errors
+from zonekeeper.wire.links import LinkSettings
+
+
+def data(number: int) -> bytes:
+    return b"entry %d" % number
+
+
+async def fill(writer: Writer, count: int) -> None:
+    for _ in range(count):
+        await writer.append(data(writer.last_appended + 1))
+
+
+async def contents(client: clients.Client, ledger_id: LedgerId) -> list[bytes]:
+    """Recover a ledger, and read all of it."""
+    reader = await client.open(ledger_id)
+    return [entry.payload async for entry in reader.read_entries()]
+
+
+async def holds(client: clients.Client, ledger_id: LedgerId, count: int) -> None:
+    """The ledger has so many entries, and they are what was written."""
+    assert await contents(client, ledger_id) == [data(number) for number in range(count)]
 
 
 def test_entries_get_ids_in_order_and_are_acknowledged() -> None:
     async def scenario(lab: Lab) -> None:
         async with lab.client() as client:
             writer = await client.create()
-            ids = [await writer.append(b"entry %d" % n) for n in range(100)]
+            ids = [await writer.append(data(n)) for n in range(100)]
             assert ids == list(range(100))
             await writer.flush()
             assert writer.last_confirmed == 99
             assert writer.used_bytes == 0
             await writer.close()
+            await writer.close()
             ledger = await client.metadata(writer.ledger_id)
             assert (ledger.is_closed, ledger.last_entry) == (True, 99)
-            assert ledger.length == sum(len(b"entry %d" % n) for n in range(100))
+            assert ledger.length == sum(len(data(n)) for n in range(100))
+
+    play(scenario)
+
+
+def test_creating_a_ledger_talks_to_no_bookie() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client() as client:
+            writer = await client.create()
+            await asyncio.sleep(1)
+            assert not any(machine.doorway.openings for machine in lab.machines.values())
+            await writer.close()
+            assert (await client.metadata(writer.ledger_id)).last_entry == -1
+
+    play(scenario)
+
+
+def test_what_is_appended_in_one_go_leaves_in_few_frames() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client() as client:
+            writer = await client.create()
+            await writer.append_many(data(n) for n in range(5_000))
+            await writer.flush()
+            frames = [len(lab.door(who).appended) for who in writer.ensemble]
+            assert max(frames) <= 5
+            await writer.close()
+
+    play(scenario)
+
+
+def test_after_a_silence_bookies_know_the_last_entry_as_confirmed() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client() as client:
+            writer = await client.create()
+            await writer.append_and_wait(b"alone")
+            await asyncio.sleep(0.1)
+            reader = await client.open(writer.ledger_id, recover=False)
+            assert reader.last_confirmed == 0
+            assert [lab.door(who).lacs for who in writer.ensemble] == [1, 1, 1]
+            await writer.close()
+
+    play(scenario)
+
+
+# ── bounds ──
+
+
+def test_append_nowait_refuses_beyond_the_budget_and_append_waits() -> None:
+    async def scenario(lab: Lab) -> None:
+        config = ClientConfig(writer_budget_bytes=10_000)
+        async with lab.client(config=config) as client:
+            writer = await client.create()
+            for _ in range(9):
+                writer.append_nowait(b"x" * 1_000)
+            with pytest.raises(errors.BudgetSpent) as refused:
+                writer.append_nowait(b"x" * 1_000)
+            assert (refused.value.retryable, refused.value.maybe_applied) == (True, False)
+            taken = writer.last_appended
+            assert 0 < writer.used_bytes <= 10_000
+            assert await writer.append(b"x" * 1_000) == taken + 1
+            await writer.close()
+            assert (await client.metadata(writer.ledger_id)).last_entry == taken + 1
+
+    play(scenario)
+
+
+def test_an_append_that_is_cancelled_while_it_waits_has_appended_nothing() -> None:
+    async def scenario(lab: Lab) -> None:
+        config = ClientConfig(writer_budget_bytes=2_000)
+        async with lab.client(config=config) as client:
+            writer = await client.create()
+            writer.append_nowait(b"x" * 1_900)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0):
+                    await writer.append(b"y" * 1_000)
+            await writer.close()
+            assert await contents(client, writer.ledger_id) == [b"x" * 1_900]
+
+    play(scenario)
+
+
+def test_a_wait_that_is_cancelled_breaks_nothing() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client() as client:
+            writer = await client.create()
+            for number in range(20):
+                await writer.append(data(number))
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0):
+                        await writer.flush()
+            await writer.close()
+            await holds(client, writer.ledger_id, 20)
+
+    play(scenario)
+
+
+def test_s10_largest_and_empty_entries_are_taken_and_larger_ones_refused() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client() as client:
+            writer = await client.create()
+            largest = bytes(entries.PAYLOAD_BYTES_MAX)
+            await writer.append(largest)
+            await writer.append(b"")
+            with pytest.raises(errors.TooLarge):
+                await writer.append(largest + b"x")
+            await writer.append(bytearray(b"after"))
+            await writer.close()
+            assert await contents(client, writer.ledger_id) == [largest, b"", b"after"]
+
+    play(scenario)
+
+
+def test_a_hundred_thousand_entries_outstanding_take_bounded_memory() -> None:
+    """No object of ours for each: payloads in lists, and the frames under way."""
+
+    async def scenario(lab: Lab) -> None:
+        async with lab.client() as client:
+            writer = await client.create()
+            for who in lab.machines.values():
+                who.doorway.holding = True
+            payload = b"x" * 100
+            gc.collect()
+            before = len(gc.get_objects())
+            for _ in range(100_000):
+                await writer.append(payload)
+            await asyncio.sleep(0.1)
+            gc.collect()
+            assert len(gc.get_objects()) - before < 1_000
+            assert writer.last_confirmed == -1
+            assert writer.used_bytes == 100_000 * (100 + 64)
+            for who in lab.machines.values():
+                who.doorway.release()
+            await writer.close()
+            assert writer.used_bytes == 0
+            assert (await client.metadata(writer.ledger_id)).last_entry == 99_999
+
+    play(scenario)
+
+
+# ── bookies and networks that fail ──
+
+
+def test_s01_without_faults_all_is_acknowledged_and_tails_agree() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client("writing") as client, lab.client("reading") as other:
+            writer = await client.create()
+            seen: list[list[bytes]] = [[], []]
+
+            async def follow(into: list[bytes]) -> None:
+                reader = await other.open(writer.ledger_id, recover=False)
+                async for batch in reader.tail():
+                    into.extend(entry.payload for entry in batch)
+
+            async with asyncio.TaskGroup() as tasks:
+                await writer.append_and_wait(data(0))
+                for into in seen:
+                    tasks.create_task(follow(into))
+                await fill(writer, 9_999)
+                await writer.close()
+            assert seen[0] == seen[1] == [data(number) for number in range(10_000)]
+            assert client.counters.ensemble_changes == 0
+
+    play(scenario)
+
+
+def test_s03_s04_a_connection_that_breaks_costs_no_entry_and_no_ensemble_change() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client("writing") as client:
+            writer = await client.create()
+            await writer.append_and_wait(data(0))
+            for number in range(1, 60):
+                await writer.append(data(number))
+                if number % 3 == 0:
+                    await asyncio.sleep(0.0004 * (number % 5))
+                    lab.network.disconnect("writing", writer.ensemble[number % 2])
+                await writer.flush()
+            assert client.counters.ensemble_changes == 0
+            await writer.close()
+            await holds(client, writer.ledger_id, 60)
+
+    play(scenario)
+
+
+def test_s07_a_bookie_that_hears_and_is_not_heard_is_replaced() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client("writing") as client:
+            writer = await client.create()
+            await fill(writer, 10)
+            await writer.flush()
+            mute = writer.ensemble[0]
+            lab.network.cut(mute, "writing")
+            for _ in range(20):
+                await fill(writer, 10)
+                await asyncio.sleep(1)
+            assert mute not in writer.ensemble
+            await writer.close()
+            await holds(client, writer.ledger_id, 210)
+
+    play(scenario)
+
+
+def test_s08_a_slow_bookie_does_not_stop_the_writer_and_is_replaced_and_avoided() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client("writing") as client:
+            writer = await client.create()
+            slow = writer.ensemble[1]
+            lab.door(slow).holding = True
+            loop = asyncio.get_running_loop()
+            start_s = loop.time()
+            await fill(writer, 10)
+            await writer.flush()
+            assert loop.time() - start_s < 1, "an ack quorum is enough (of simulated time)"
+            for _ in range(10):
+                await fill(writer, 1)
+                await asyncio.sleep(1)
+            await writer.flush()
+            assert slow not in writer.ensemble
+            assert slow in client.bookies.suspects
+            for _ in range(10):
+                other = await client.create()
+                assert slow not in other.ensemble
+            await writer.close()
+            await holds(client, writer.ledger_id, 20)
+
+    play(scenario)
+
+
+def test_s08_a_slow_bookie_is_not_queued_for_without_bound() -> None:
+    async def scenario(lab: Lab) -> None:
+        config = ClientConfig(writer_budget_bytes=4 << 20, zone=ZoneName("a"))
+        links = LinkSettings(budget_bytes=2 << 20, append_timeout_ms=3_600_000)
+        async with lab.client("writing", config, links) as client:
+            writer = await client.create()
+            slow = writer.ensemble[1]
+            lab.door(slow).holding = True
+            for _ in range(20_000):
+                await writer.append(b"x" * 1_000)
+                assert writer.used_bytes <= 4 << 20
+            await writer.flush()
+            assert slow not in writer.ensemble
+            await writer.close()
+            assert (await client.metadata(writer.ledger_id)).last_entry == 19_999
+
+    play(scenario)
+
+
+def test_s09_a_writer_that_slept_through_a_recovery_acknowledges_nothing_more() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client("first") as first, lab.client("second") as second:
+            writer = await first.create()
+            await fill(writer, 10)
+            await writer.flush()
+            for who in writer.ensemble:
+                lab.network.cut("first", who)
+            await fill(writer, 5)
+            await holds(second, writer.ledger_id, 10)
+            for who in writer.ensemble:
+                lab.network.heal("first", who)
+            with pytest.raises(errors.Fenced) as fenced:
+                await writer.flush()
+            assert (fenced.value.retryable, fenced.value.maybe_applied) == (False, True)
+            assert writer.last_confirmed == 9
+            with pytest.raises(errors.WriterClosed):
+                await writer.append(b"never")
+            with pytest.raises(errors.Fenced):
+                await writer.close()
+            await holds(second, writer.ledger_id, 10)
+
+    play(scenario)
+
+
+def test_s12_with_all_bookies_silent_nothing_is_acknowledged_and_the_ledger_ends_at_its_lac() -> (
+    None
+):
+    async def scenario(lab: Lab) -> None:
+        config = ClientConfig(add_timeout_ms=20_000)
+        async with lab.client("writing", config) as client:
+            writer = await client.create()
+            await fill(writer, 3)
+            await writer.flush()
+            for machine in lab.machines.values():
+                machine.doorway.holding = True
+            await fill(writer, 3)
+            with pytest.raises(errors.WriterStopped) as stopped:
+                await writer.close()
+            assert stopped.value.maybe_applied
+            for machine in lab.machines.values():
+                machine.doorway.release()
+            ledger = await client.metadata(writer.ledger_id)
+            assert (ledger.is_closed, ledger.last_entry) == (True, 2)
+            await holds(client, writer.ledger_id, 3)
+
+    play(scenario)
+
+
+def test_a_bookie_that_crashes_is_replaced_and_nothing_is_lost() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client() as client:
+            writer = await client.create()
+            await fill(writer, 100)
+            victim = writer.ensemble[2]
+            await lab.machines[victim].crash()
+            await fill(writer, 100)
+            await writer.flush()
+            assert victim not in writer.ensemble
+            await writer.close()
+            await holds(client, writer.ledger_id, 200)
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    ("rules", "bookies_in"),
+    [
+        (policy(), {"a": 3, "b": 3, "c": 3}),
+        (
+            policy(Quorums(ensemble=6, write=6, ack=4, ack_zones=2)),
+            {"a": 4, "b": 4, "c": 4},
+        ),
+    ],
+    ids=["3/3/2", "6/6/4"],
+)
+def test_a_zone_is_lost_under_load_and_nothing_is_lost(
+    rules: Policy, bookies_in: dict[str, int]
+) -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client() as client:
+            writer = await client.create()
+            abandoned = await client.create()
+            await fill(abandoned, 50)
+            await abandoned.flush()
+            await fill(writer, 500)
+            await lab.crash_zone("b")
+            await fill(writer, 500)
+            await writer.flush()
+            assert not any("-b-" in who for who in writer.ensemble)
+            await writer.close()
+            await holds(client, writer.ledger_id, 1_000)
+            await holds(client, abandoned.ledger_id, 50)
+
+    play(scenario, rules=rules, bookies_in=bookies_in)
+
+
+def test_with_three_bookies_only_the_writer_goes_on_without_one_until_it_is_back() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client() as client:
+            writer = await client.create()
+            await fill(writer, 10)
+            await writer.flush()
+            victim = lab.machines[writer.ensemble[0]]
+            await victim.crash()
+            await fill(writer, 10)
+            await writer.flush()
+            await victim.start()
+            await asyncio.sleep(30)
+            await fill(writer, 10)
+            await writer.flush()
+            await asyncio.sleep(1)
+            assert victim.id in writer.ensemble
+            assert victim.doorway.appended[-1].frame.last == 29
+            await writer.close()
+            await holds(client, writer.ledger_id, 30)
+
+    play(scenario, bookies_in={"a": 1, "b": 1, "c": 1})
+
+
+def test_s30_with_too_few_bookies_left_the_ledger_ends_at_its_lac() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client() as client:
+            writer = await client.create()
+            await fill(writer, 10)
+            await writer.flush()
+            for who in writer.ensemble[:2]:
+                await lab.machines[who].crash()
+            await fill(writer, 10)
+            with pytest.raises(errors.LostQuorum) as lost:
+                await writer.flush()
+            assert str(writer.ledger_id) in str(lost.value)
+            assert writer.ensemble[0] in str(lost.value)
+            with pytest.raises(errors.LostQuorum):
+                await writer.close()
+            ledger = await client.metadata(writer.ledger_id)
+            assert (ledger.is_closed, ledger.last_entry) == (True, 9)
+
+    play(scenario, bookies_in={"a": 1, "b": 1, "c": 1})
+
+
+def test_a_read_only_bookie_is_replaced() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client() as client:
+            writer = await client.create()
+            await fill(writer, 10)
+            await writer.flush()
+            full = writer.ensemble[1]
+            lab.door(full).append_error = wire_errors.ReadOnly("no space")
+            await fill(writer, 10)
+            await asyncio.sleep(1)
+            await fill(writer, 10)
+            await writer.close()
+            assert full not in writer.ensemble
+            await holds(client, writer.ledger_id, 30)
+
+    play(scenario)
+
+
+def test_s31_an_ensemble_changed_just_before_the_close_is_no_harm() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client() as client:
+            writer = await client.create()
+            await fill(writer, 10)
+            await writer.flush()
+            for who in writer.ensemble[:2]:
+                await lab.machines[who].crash()
+            writer.append_nowait(b"not acknowledged")
+            with pytest.raises(errors.LostQuorum):
+                await writer.close()
+            await holds(client, writer.ledger_id, 10)
+            reader = await client.open(writer.ledger_id)
+            with pytest.raises(errors.BeyondEnd):
+                async for _ in reader.read(10, 10):
+                    pass
+
+    play(scenario, bookies_in={"a": 1, "b": 1, "c": 1})
+
+
+def test_flushed_of_an_entry_that_was_never_appended_is_a_mistake_of_the_caller() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client() as client, await client.create() as writer:
+            with pytest.raises(ValueError, match="was not appended"):
+                await writer.flushed(EntryId(0))
 
     play(scenario)

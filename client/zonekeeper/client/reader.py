@@ -7,16 +7,18 @@ read again before giving up, because the ledger may have got another ensemble me
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
-from zonekeeper.client import errors
+from zonekeeper.client import checking, errors
 from zonekeeper.client.asks import Asks
 from zonekeeper.client.reading import Reading
 from zonekeeper.client.share_read import Outcome, ShareRead
 from zonekeeper.client.survey import Survey
+from zonekeeper.client.tailing import Spell
 from zonekeeper.metadata import ledgers
 from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata
 from zonekeeper.placement.ids import EntryId, LedgerId
@@ -25,6 +27,12 @@ from zonekeeper.wire.entries import Entry
 #: With E > Qw, what one window of all shares together aims at; and how many entries at most.
 WINDOW_BYTES_AIM: Final = 1 << 20
 WINDOW_ENTRIES_MAX: Final = 4_096
+
+#: Who follows a ledger looks again so much later when there was nothing new, up to a limit.
+_PAUSE_FIRST_S: Final = 0.02
+_PAUSE_MAX_S: Final = 2.0
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +157,58 @@ class Reader:
             async for batch in batches:
                 for entry in batch:
                     yield entry
+
+    async def tail(self, first: int = 0) -> AsyncGenerator[Batch, None]:
+        """Follow an open ledger from an entry on; ends when the ledger is closed and all is read.
+
+        It is patient: what may succeed later is tried again until it does.
+        """
+        following, pause_s = EntryId(first), _PAUSE_FIRST_S
+        while True:
+            try:
+                async with aclosing(self._known(following)) as batches:
+                    async for batch in batches:
+                        following, pause_s = EntryId(batch.last + 1), _PAUSE_FIRST_S
+                        yield batch
+                if self._metadata.is_closed:
+                    return
+                async with aclosing(self._spell(following)) as batches:
+                    async for batch in batches:
+                        following, pause_s = EntryId(batch.last + 1), _PAUSE_FIRST_S
+                        yield batch
+                await self.read_last_confirmed()
+            except errors.ClientError as error:
+                if not error.retryable:
+                    raise
+                _logger.warning("following ledger %d at %d: %s", self.ledger_id, following, error)
+            if following > self._confirmed and not self._metadata.is_closed:
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _PAUSE_MAX_S)
+
+    async def _known(self, following: EntryId) -> AsyncGenerator[Batch, None]:
+        """Read up to the end that is known."""
+        if following <= self._confirmed:
+            async with aclosing(self.read(following)) as batches:
+                async for batch in batches:
+                    yield batch
+
+    async def _spell(self, following: EntryId) -> AsyncGenerator[Batch, None]:
+        """Follow one replica, as long as it and the metadata last."""
+        async with Spell(self._reading, self._metadata, following, self._tasks) as spell:
+            while (update := await spell.next()) is not None:
+                self._confirmed = max(self._confirmed, update.last_add_confirmed)
+                fresh = [
+                    entry
+                    for entry in checking.check(self._reading.sealer, update.frames).entries
+                    if entry.entry_id >= following
+                ]
+                if fresh and fresh[-1].entry_id - following == len(fresh) - 1:
+                    following = EntryId(fresh[-1].entry_id + 1)
+                    yield Batch(fresh)
+                async with aclosing(self._known(following)) as batches:
+                    async for batch in batches:
+                        following = EntryId(batch.last + 1)
+                        yield batch
 
     def _start(self, first: EntryId, last: EntryId) -> "asyncio.Task[Batch | errors.ClientError]":
         return self._tasks.create_task(self._fetch_or_fail(first, last))

@@ -44,7 +44,7 @@ class Reading:
         self.quorums = quorums
         self.bookies = bookies
         self._tasks = tasks
-        self._bytes_max = bytes_max
+        self.bytes_max = bytes_max
 
     async def share(self, fragment: Fragment, wanted: range) -> ShareRead:
         """Read entries that have the same replicas; give the read as it ended."""
@@ -91,7 +91,7 @@ class Reading:
                 elif isinstance(answer, errors.NoSuchLedger):
                     found.denied(position)
                 else:
-                    self._report(fragment.ensemble[position], answer)
+                    self.report(fragment.ensemble[position], answer)
                     found.failed(position, answer)
                     if isinstance(answer, errors.UnauthorizedAccess):
                         return
@@ -118,7 +118,7 @@ class Reading:
             first_entry_id=EntryId(wanted[0]),
             last_entry_id=EntryId(wanted[-1]),
             step=wanted.step,
-            bytes_max=self._bytes_max,
+            bytes_max=self.bytes_max,
             fence_key=fence_key,
         )
         self._pending(bookie, 1)
@@ -129,10 +129,14 @@ class Reading:
         checked = checking.check(self.sealer, reply.frames)
         until = reply.next_entry_id
         if checked.bad is not None:
-            self._report(bookie, checked.bad)
+            self.report(bookie, checked.bad)
             assert checked.bad.entry_id is not None
             until = checked.bad.entry_id
         return checked, until
+
+    def nearest(self, fragment: Fragment, entry_id: EntryId) -> BookieId:
+        """Give the replica of an entry that is to be asked first."""
+        return fragment.ensemble[self._order(fragment, entry_id).positions[0]]
 
     def _order(self, fragment: Fragment, entry_id: EntryId) -> ReadOrder:
         return read_order.order(
@@ -176,7 +180,7 @@ class Reading:
         except errors.Negative:
             return share_read.Denied(position=position)
         except errors.ProtocolError as error:
-            self._report(bookie, error)
+            self.report(bookie, error)
             return share_read.Unknown(position=position, error=error)
         if checked.entries and checked.entries[0].entry_id == wanted[0]:
             return share_read.Got(position=position, entries=checked.entries)
@@ -193,7 +197,7 @@ class Reading:
 
         self.bookies.note(bookie, counted)
 
-    def _report(self, bookie: BookieId, error: Exception) -> None:
+    def report(self, bookie: BookieId, error: Exception) -> None:
         """Note a failure; a bad copy is counted, for it needs repair."""
         rules, now_ms = self.bookies.policy.reads, self.bookies.now_ms()
         self.bookies.note(bookie, lambda replica: replica.failed(rules, now_ms))

@@ -1,0 +1,94 @@
+"""Following a ledger that is still written: what one replica sends, and what metadata shows.
+
+A *spell* of following ends when its replica fails or falls silent, or when the metadata changes:
+another ensemble, or the ledger's end. Who follows then reads the metadata again and begins another
+spell behind what was given out last.
+"""
+
+import asyncio
+from contextlib import aclosing
+from types import TracebackType
+from typing import Final, Self, TypeAlias
+
+from zonekeeper.client.reading import Reading
+from zonekeeper.metadata import ledger_format, ledgers
+from zonekeeper.metadata.errors import StoreError
+from zonekeeper.metadata.ledger_metadata import LedgerMetadata
+from zonekeeper.metadata.malformed import UnreadableError
+from zonekeeper.placement.ids import EntryId
+from zonekeeper.wire import errors, service
+
+#: The replica says something at least this often.
+QUIET_MS: Final = 5_000
+#: Updates that nobody has looked at; then the replica has to wait.
+UPDATES_MAX: Final = 4
+
+#: None: the spell is over.
+Heard: TypeAlias = service.TailUpdate | None
+
+
+class Spell:
+    """One spell of following; to be used in ``async with``."""
+
+    def __init__(
+        self,
+        reading: Reading,
+        ledger: LedgerMetadata,
+        following: EntryId,
+        tasks: asyncio.TaskGroup,
+    ) -> None:
+        self._reading = reading
+        self._ledger = ledger
+        self._following = following
+        self._tasks = tasks
+        self._heard: asyncio.Queue[Heard] = asyncio.Queue(UPDATES_MAX)
+        self._running: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        work = (self._listen(), self._watch())
+        self._running = [self._tasks.create_task(each) for each in work]
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for task in self._running:
+            task.cancel()
+
+    async def next(self) -> Heard:
+        """Wait for what the replica says next; None: the spell is over."""
+        return await self._heard.get()
+
+    async def _listen(self) -> None:
+        """Follow the replica that is to be asked first."""
+        bookie = self._reading.nearest(self._ledger.last_fragment, self._following)
+        request = service.TailRequest(
+            ledger_id=self._reading.sealer.ledger_id,
+            first_entry_id=self._following,
+            bytes_max=self._reading.bytes_max,
+            quiet_ms=QUIET_MS,
+        )
+        try:
+            link = await self._reading.bookies.pool.link(bookie)
+            async with aclosing(link.tail(request)) as updates:
+                async for update in updates:
+                    await self._heard.put(update)
+        except errors.ProtocolError as error:
+            self._reading.report(bookie, error)
+        await self._heard.put(None)
+
+    async def _watch(self) -> None:
+        """End the spell when the metadata is another one."""
+        cluster = self._reading.bookies.cluster
+        path = ledgers.path(cluster, self._reading.sealer.ledger_id)
+        try:
+            async with cluster.store.watch(path) as states:
+                async for state in states:
+                    if state is None or ledger_format.parse(state.value) != self._ledger:
+                        break
+        except* (StoreError, UnreadableError):
+            pass  # whoever follows reads the metadata again, and hears it there
+        await self._heard.put(None)
