@@ -1,0 +1,127 @@
+"""Processes that outlive the command that started them, and are never mistaken for others.
+
+A process is named by its number *and* the moment at which it began *and* the machine's boot: the
+kernel gives a number again, but not all three. What is done to a process goes through a descriptor
+of it, which is opened first and compared then, so that a process which ends in between is missed
+and no other one hit.
+"""
+
+import asyncio
+import contextlib
+import os
+import select
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+#: Where the start time stands in ``/proc/<pid>/stat``, counted behind the name in brackets.
+_STARTED_AT: Final = 19
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """Which process."""
+
+    pid: int
+    #: When it began, in clock ticks since the boot.
+    started_ticks: int
+    boot: str
+
+
+def start(arguments: Sequence[str], output: Path) -> Mark:
+    """Start this interpreter in a session of its own, so that no terminal's signals reach it.
+
+    What it says is appended to a file.
+    """
+    written = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
+    try:
+        pid = os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-P", *arguments],
+            os.environ,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_DUP2, written, 1),
+                (os.POSIX_SPAWN_DUP2, written, 2),
+            ],
+            setsid=True,
+        )
+    finally:
+        os.close(written)
+    # It is a child of ours, so even after its end the number is its own until it is waited for.
+    started_ticks = _started_ticks(pid)
+    assert started_ticks is not None, "a child that was not waited for is there"
+    return Mark(pid=pid, started_ticks=started_ticks, boot=_boot())
+
+
+def is_running(mark: Mark) -> bool:
+    """Is it there, and has not ended?"""
+    with _opened(mark) as process:
+        return process is not None and not _has_ended(process)
+
+
+def send(mark: Mark, number: signal.Signals) -> None:
+    """Send a signal; to a process that has ended: to nobody."""
+    with _opened(mark) as process:
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(process, number)
+
+
+async def ended(mark: Mark) -> None:
+    """Wait until it has ended."""
+    with _opened(mark) as process:
+        if process is None:
+            return
+        gone = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        loop.add_reader(process, gone.set)
+        try:
+            await gone.wait()
+        finally:
+            loop.remove_reader(process)
+        _reap(process)
+
+
+@contextlib.contextmanager
+def _opened(mark: Mark) -> Iterator[int | None]:
+    """Give a descriptor of this very process; None: it is no more."""
+    try:
+        process = os.pidfd_open(mark.pid)
+    except ProcessLookupError:
+        yield None
+        return
+    try:
+        same = _boot() == mark.boot and _started_ticks(mark.pid) == mark.started_ticks
+        yield process if same else None
+    finally:
+        os.close(process)
+
+
+def _reap(process: int) -> None:
+    """Free the number of a process that has ended, if it is a child of ours."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitid(os.P_PIDFD, process, os.WEXITED | os.WNOHANG)
+
+
+def _has_ended(process: int) -> bool:
+    poll = select.poll()
+    poll.register(process, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _started_ticks(pid: int) -> int | None:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text("ascii", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The name may hold anything, brackets and spaces included.
+    return int(text.rpartition(")")[2].split()[_STARTED_AT])
+
+
+def _boot() -> str:
+    return _BOOT_ID.read_text("ascii").strip()

@@ -1,0 +1,49 @@
+"""Running a command's work so that an interruption ends it in order.
+
+The first SIGINT, SIGTERM or SIGHUP cancels the work, which then takes back what it began. Further
+ones are not heard: half-way through taking back is the one place where nobody may stop.
+"""
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine
+from typing import Final, TypeVar
+
+_T = TypeVar("_T")
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class StoppedError(Exception):
+    """Somebody interrupted the work, and what it had begun is taken back."""
+
+
+def run(work: Coroutine[None, None, _T], say_stopping: Callable[[], None]) -> _T:
+    """Run to the end; raises ``StoppedError``. ``say_stopping`` is called at the first signal."""
+    return asyncio.run(_heard(work, say_stopping))
+
+
+async def _heard(work: Coroutine[None, None, _T], say_stopping: Callable[[], None]) -> _T:
+    stopped = False
+    task = asyncio.current_task()
+    assert task is not None, "a coroutine runs in a task"
+
+    def stop() -> None:
+        nonlocal stopped
+        if not stopped:
+            stopped = True
+            say_stopping()
+            task.cancel()
+
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, stop)
+    try:
+        return await work
+    except asyncio.CancelledError:
+        if stopped:
+            raise StoppedError from None
+        raise
+    finally:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
