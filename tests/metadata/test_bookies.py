@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from itertools import count
 
 import pytest
 
@@ -21,7 +22,8 @@ from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.cookies import Cookie
 from zonekeeper.metadata.malformed import UnreadableError
 from zonekeeper.metadata.registration import Mode, Registrar
-from zonekeeper.metadata.stores.memory import Loss, MemoryStore
+from zonekeeper.metadata.stores.memory import Kind, Loss, MemoryStore, Passage
+from zonekeeper.metadata.stores.memory_server import Change, MemoryServer
 from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.placement.ids import BookieId, UpgradeDomain, ZoneName
 from zonekeeper.placement.locations import Location
@@ -181,6 +183,50 @@ async def test_a_bookie_registers_and_changes_sides_and_is_never_on_both(cluster
     assert info.bookie.port == 3181
     await bookie.leave()
     assert await sides(cluster, A) == (False, False)
+
+
+class Onlooker:
+    """Sees on which sides a bookie is after each change."""
+
+    read_lag_ms = 0
+
+    def __init__(self, server: MemoryServer, cluster: Cluster, bookie: BookieId) -> None:
+        self.seen: list[tuple[bool, bool]] = []
+        self._server = server
+        self._paths = (cluster.root.writable(bookie), cluster.root.read_only(bookie))
+
+    def changed(self, change: Change) -> None:
+        writable, read_only = (self._server.node(path, change.id) for path in self._paths)
+        self.seen.append((writable is not None, read_only is not None))
+
+    def session_ended(self) -> None: ...
+
+
+@pytest.mark.parametrize("first", Mode)
+@pytest.mark.parametrize("looks", range(4))
+async def test_a_change_of_mind_while_it_registers_shows_the_bookie_once(
+    memory: MemoryPlace, first: Mode, looks: int
+) -> None:
+    """Whatever is asked for between two looks at the store, no plan is made for half of each."""
+    store = await memory.open()
+    assert isinstance(store, MemoryStore)
+    cluster = await clusters.initialise(store, INSTANCE)
+    bookie = registrar(cluster, A)
+    second = Mode.READ_ONLY if first is Mode.WRITABLE else Mode.WRITABLE
+    await bookie.register(second)
+    onlooker = Onlooker(memory.server, cluster, A)
+    memory.server.join(onlooker)
+    requests = count()
+    async with asyncio.TaskGroup() as group:
+
+        def change_mind(_: Kind) -> Passage:
+            if next(requests) == looks:
+                group.create_task(bookie.register(second))
+            return Passage(there_ms=1)
+
+        store.weather = change_mind
+        await bookie.register(first)
+    assert all(writable != read_only for writable, read_only in onlooker.seen), onlooker.seen
 
 
 @pytest.mark.parametrize("loss", [Loss.ANSWER, Loss.REQUEST])

@@ -154,7 +154,7 @@ class Registrar:
                 session = self._cluster.store.session.id
                 if session is None:
                     raise SessionLostError("has no session now", store=self._cluster.store.name)
-                writes = await self._plan(session)
+                writes = await self._plan(session, self._mode)
                 if not writes:
                     return
                 try:
@@ -169,8 +169,12 @@ class Registrar:
                 else:
                     return
 
-    async def _plan(self, session: SessionId) -> list[Write]:
-        """Give what is missing for the store to say what was asked for."""
+    async def _plan(self, session: SessionId, wanted: Mode | None) -> list[Write]:
+        """Give what is missing for the store to say this.
+
+        What is asked for may change while we look: a plan for half of each would show the bookie
+        on both sides, or on none.
+        """
         root = self._cluster.root
         writes: list[Write] = []
         for mode, path in (
@@ -179,10 +183,10 @@ class Registrar:
         ):
             node = await self._cluster.store.get(path, sync=True)
             if node is not None and node.owner != session:
-                if self._mode is None:
+                if wanted is None:
                     continue  # not ours to remove
                 node = await self._waited_out(path, session)
-            if mode is not self._mode:
+            if mode is not wanted:
                 if node is not None:
                     writes.append(Delete(path=path, version=node.version))
             elif node is None:
