@@ -238,7 +238,7 @@ def test_s21_an_entry_on_a_single_bookie_is_kept_and_written_back(
 def test_s22_a_recovery_that_died_half_way_is_taken_up_by_the_next() -> None:
     async def scenario(lab: Lab) -> None:
         died = 0
-        for steps in range(1, 40, 3):
+        for steps in range(1, 40, 2):
             async with lab.client(f"first-{steps}") as first:
                 writer = await written(first, 30)
                 await append_to(lab, writer, [writer.ensemble[1]], b"at one")

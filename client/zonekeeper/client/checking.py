@@ -1,7 +1,7 @@
 """From a bookie's reply to entries that may be shown to somebody: only what its digest covers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from zonekeeper.placement.ids import EntryId
 from zonekeeper.wire import frames
@@ -11,30 +11,28 @@ from zonekeeper.wire.frames import Frame
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The good entries before the first bad one."""
+    """What a reply holds: a bad copy says nothing of its entry, and nothing of the others."""
 
-    entries: list[Entry]
-    #: What is wrong with the copy that follows them; None: nothing.
-    bad: EntryError | None
+    #: In the order of their ids.
+    good: list[Entry] = field(default_factory=list)
+    bad: dict[EntryId, EntryError] = field(default_factory=dict)
 
 
 def check(sealer: Sealer, parts: Sequence[Frame]) -> Checked:
-    """Check frames in their order, up to the first bad copy."""
-    good: list[Entry] = []
+    """Check every copy of a reply."""
+    checked = Checked()
     for part in parts:
         try:
-            good += frames.unseal(sealer, part)
-        except EntryError as error:
-            good += _before(sealer, part, error.entry_id)
-            return Checked(good, error)
-    return Checked(good, None)
+            checked.good.extend(frames.unseal(sealer, part))
+        except EntryError:
+            _check_each(sealer, part, checked)
+    return checked
 
 
-def _before(sealer: Sealer, part: Frame, bad: EntryId | None) -> list[Entry]:
-    """Give what is good in a frame before its first bad copy."""
-    good: list[Entry] = []
+def _check_each(sealer: Sealer, part: Frame, checked: Checked) -> None:
+    """Tell the good copies of a frame from the bad ones."""
     for entry_id, packet in part:
-        if entry_id == bad:
-            break
-        good.append(sealer.open(packet, entry_id))
-    return good
+        try:
+            checked.good.append(sealer.open(packet, entry_id))
+        except EntryError as error:
+            checked.bad[entry_id] = error

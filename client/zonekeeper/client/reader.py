@@ -199,7 +199,7 @@ class Reader:
                 self._confirmed = max(self._confirmed, update.last_add_confirmed)
                 fresh = [
                     entry
-                    for entry in checking.check(self._reading.sealer, update.frames).entries
+                    for entry in checking.check(self._reading.sealer, update.frames).good
                     if entry.entry_id >= following
                 ]
                 if fresh and fresh[-1].entry_id - following == len(fresh) - 1:

@@ -112,7 +112,7 @@ class Reading:
     async def entries(
         self, bookie: BookieId, wanted: range, fence_key: MasterKey | None = None
     ) -> tuple[checking.Checked, EntryId]:
-        """Ask one bookie for entries; give the good ones, and up to where it has spoken."""
+        """Ask one bookie for entries; give what came, and up to where it has spoken."""
         request = service.ReadRequest(
             ledger_id=self.sealer.ledger_id,
             first_entry_id=EntryId(wanted[0]),
@@ -127,12 +127,9 @@ class Reading:
         finally:
             self._pending(bookie, -1)
         checked = checking.check(self.sealer, reply.frames)
-        until = reply.next_entry_id
-        if checked.bad is not None:
-            self.report(bookie, checked.bad)
-            assert checked.bad.entry_id is not None
-            until = checked.bad.entry_id
-        return checked, until
+        for error in checked.bad.values():
+            self.report(bookie, error)
+        return checked, reply.next_entry_id
 
     def nearest(self, fragment: Fragment, entry_id: EntryId) -> BookieId:
         """Give the replica of an entry that is to be asked first."""
@@ -182,12 +179,13 @@ class Reading:
         except errors.ProtocolError as error:
             self.report(bookie, error)
             return share_read.Unknown(position=position, error=error)
-        if checked.entries and checked.entries[0].entry_id == wanted[0]:
-            return share_read.Got(position=position, entries=checked.entries)
-        if until > wanted[0]:
-            return share_read.Denied(position=position)
-        assert checked.bad is not None, "a reply speaks for the first entry that was asked for"
-        return share_read.Unknown(position=position, error=checked.bad)
+        first = EntryId(wanted[0])
+        if (bad := checked.bad.get(first)) is not None:
+            return share_read.Unknown(position=position, error=bad)
+        if checked.good and checked.good[0].entry_id == first:
+            return share_read.Got(position=position, entries=checked.good)
+        assert until > first, "a reply speaks for the first entry that was asked for"
+        return share_read.Denied(position=position)
 
     def _pending(self, bookie: BookieId, step: int) -> None:
         rules = self.bookies.policy.reads

@@ -140,11 +140,11 @@ class Recovery:
         while True:
             read = await self._window(ledger, range(first, first + WINDOW_ENTRIES))
             if read.verdict is Verdict.UNKNOWN:
-                self._refused(read.errors)
+                self._refused(read.failures)
                 raise errors.RecoveryFailed(
                     f"ledger {self.ledger_id}, entry {first + len(read.found)}: nobody gave it, "
                     "and too few say that it never was "
-                    f"({self._failures(ledger.last_fragment, read.errors)}); "
+                    f"({self._failures(ledger.last_fragment, read.failures)}); "
                     "the ledger stays in recovery, try again"
                 )
             if read.found:
@@ -274,4 +274,4 @@ def _silent(error: Exception) -> _Told:
 
 
 def _spoken(checked: checking.Checked, until: EntryId) -> _Told:
-    return lambda read, position: read.told(position, checked.entries, until, checked.bad)
+    return lambda read, position: read.told(position, checked.good, until, checked.bad)

@@ -9,18 +9,22 @@ order, the answers of its write set decide:
 * neither, and nobody left to ask: unknown. The recovery fails, and changes nothing.
 
 Only an explicit "I never had it" denies. A reply denies what it speaks for and does not hold; a
-bookie that failed, timed out or gave a bad copy is silent from there on.
+bookie that failed or timed out is silent from there on, and a bad copy says nothing of its entry.
 """
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
 
 from zonekeeper.placement import coverage
 from zonekeeper.placement.coverage import Coverage
 from zonekeeper.placement.ids import EntryId, ZoneName
 from zonekeeper.placement.quorums import Quorums
 from zonekeeper.wire.entries import Entry
+
+_NONE_BAD: Final[Mapping[EntryId, Exception]] = MappingProxyType({})
 
 
 class Verdict(enum.Enum):
@@ -56,7 +60,13 @@ class TailRead:
     #: By position: up to where it has spoken, and what it has.
     _spoken: dict[int, int] = field(default_factory=dict)
     _held: dict[int, Entry] = field(default_factory=dict)
+    _bad: dict[tuple[int, int], Exception] = field(default_factory=dict)
     _outstanding: dict[int, None] = field(default_factory=dict)
+
+    @property
+    def failures(self) -> dict[int, Exception]:
+        """Say what went wrong, by position."""
+        return {**{position: bad for (position, _), bad in self._bad.items()}, **self.errors}
 
     def start(self) -> list[Ask]:
         """Ask everybody."""
@@ -68,15 +78,14 @@ class TailRead:
         position: int,
         entries: Sequence[Entry],
         until: EntryId,
-        bad: Exception | None = None,
+        bad: Mapping[EntryId, Exception] = _NONE_BAD,
     ) -> list[Ask]:
         """Take in what a member has before ``until``; what it does not have there it denies.
 
-        With ``bad``, its copy of ``until`` is no good, and it is silent from there on.
+        Of the entries in ``bad`` it has copies that are no good: there it says nothing.
         """
         self._outstanding.pop(position, None)
-        if bad is not None:
-            self.errors[position] = bad
+        self._bad.update({(position, number): error for number, error in bad.items()})
         for entry in entries:
             if self.quorums.holds(position, entry.entry_id):
                 self._held.setdefault(entry.entry_id, entry)
@@ -108,7 +117,9 @@ class TailRead:
             answer = coverage.of_entry(
                 self.quorums,
                 EntryId(number),
-                denied={p for p in members if self._spoken[p] > number},
+                denied={
+                    p for p in members if self._spoken[p] > number and (p, number) not in self._bad
+                },
                 pending={p for p in members if self._spoken[p] <= number and p not in self.errors},
                 zones=self.zones,
             )

@@ -1,0 +1,158 @@
+"""The whole way for real: sockets, a metadata store in a file, and ``connect`` by its address."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.client.lab import policy
+from zonekeeper.bookie import log
+from zonekeeper.bookie.disks import InlineDisk
+from zonekeeper.bookie.memory_files import MemoryFileSystem
+from zonekeeper.bookie.service import Bookie
+from zonekeeper.bookie.storage import open_storage
+from zonekeeper.client import client as clients
+from zonekeeper.client import errors
+from zonekeeper.client.config import ClientConfig
+from zonekeeper.metadata import (
+    cluster,
+    cookie_store,
+    cookies,
+    policy_store,
+    registration,
+    service_info,
+)
+from zonekeeper.metadata.stores.opening import open_store
+from zonekeeper.placement.ids import BookieId, LedgerId, UpgradeDomain, ZoneName
+from zonekeeper.placement.locations import Location
+from zonekeeper.wire.grpc_server import GrpcServer
+from zonekeeper.wire.serving import Host
+
+INSTANCE = "6f2ee3ee-52a8-4b5c-8f0e-4a3c8d5f0c11"
+
+
+class _Served:
+    """A bookie on a socket, which a test can take away."""
+
+    def __init__(self, server: GrpcServer, stop: asyncio.Event) -> None:
+        self.server = server
+        self._stop = stop
+
+    async def kill(self) -> None:
+        await self.server.stop(0)
+        self._stop.set()
+
+
+async def serve(uri: str, zone: str, up: "asyncio.Future[_Served]") -> None:
+    """Run a bookie until it is killed."""
+    files, stop = MemoryFileSystem(), asyncio.Event()
+    log.create_file(files, random.Random(1))
+    storage = await open_storage(files, writing=InlineDisk(), reads=InlineDisk())
+    store = await open_store(uri)
+    found = await cluster.open_cluster(store)
+    bookie_id = BookieId(f"bk-{zone}-0")
+    location = Location(ZoneName(zone), UpgradeDomain("ud-0"))
+    async with asyncio.TaskGroup() as tasks:
+        bookie = Bookie(bookie_id, storage, boot_epoch=1, version="test", tasks=tasks)
+        tasks.create_task(storage.run())
+        server = GrpcServer(Host(bookie), "127.0.0.1:0", credentials=None)
+        await server.start()
+        cookie = cookies.Cookie(
+            bookie=bookie_id,
+            journal_dirs=("/d",),
+            ledger_dirs=("/d",),
+            instance=found.instance,
+            location=location,
+        )
+        await cookie_store.create(found, cookie)
+        info = service_info.of_bookie("127.0.0.1", server.port, location, tls=False)
+        registrar = registration.Registrar(found, bookie_id, info, session_timeout_ms=10_000)
+        await registrar.register(registration.Mode.WRITABLE)
+        up.set_result(_Served(server, stop))
+        await stop.wait()
+        await store.close()
+        bookie.drain()
+        storage.log.close()
+
+
+@asynccontextmanager
+async def cluster_of(folder: Path, zones: str) -> AsyncIterator[tuple[str, dict[str, _Served]]]:
+    uri = f"sqlite://{folder / 'meta.db'}"
+    store = await open_store(uri)
+    made = await cluster.initialise(store, INSTANCE)
+    await policy_store.write(made, policy(), replaces=0)
+    served: dict[str, _Served] = {}
+    async with asyncio.TaskGroup() as tasks:
+        for zone in zones:
+            up: asyncio.Future[_Served] = asyncio.get_running_loop().create_future()
+            tasks.create_task(serve(uri, zone, up))
+            served[zone] = await up
+        yield uri, served
+        for each in served.values():
+            await each.kill()
+    await store.close()
+
+
+async def test_a_log_is_written_followed_and_recovered_over_sockets(tmp_path: Path) -> None:
+    config = ClientConfig(zone=ZoneName("a"))
+    async with (
+        cluster_of(tmp_path, "abc") as (uri, served),
+        clients.connect(uri, config) as first,
+        clients.connect(uri, config) as second,
+    ):
+        writer = await first.create(custom={"made-by": b"a test"})
+        reader = await second.open(writer.ledger_id, recover=False)
+        seen: list[bytes] = []
+
+        async def follow() -> None:
+            async for batch in reader.tail():
+                seen.extend(entry.payload for entry in batch)
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(follow())
+            expected = [b"entry %d" % number for number in range(2_000)]
+            await writer.append_many(expected[:1_000])
+            await writer.flush()
+            await served["c"].kill()
+            await writer.append_many(expected[1_000:])
+            await writer.flush()
+            recovered = await second.open(writer.ledger_id)
+            assert [entry.payload async for entry in recovered.read_entries()] == expected
+        assert seen == expected
+        with pytest.raises(errors.Fenced):
+            await writer.append_and_wait(b"too late")
+        assert recovered.metadata.custom_value("made-by") == b"a test"
+
+
+async def test_errors_of_an_open_client_come_as_they_are(tmp_path: Path) -> None:
+    async with cluster_of(tmp_path, "abc") as (uri, _):
+        with pytest.raises(LookupError):
+            async with clients.connect(uri):
+                raise LookupError
+        async with clients.connect(uri) as client:
+            with pytest.raises(errors.NoSuchLedger):
+                await client.open(LedgerId(1 << 20))
+
+
+async def test_an_address_without_a_cluster_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(errors.ClusterNotReady, match="cluster init"):
+        async with clients.connect(f"sqlite://{tmp_path / 'meta.db'}"):
+            pass
+    with pytest.raises(errors.MetadataFailed):
+        async with clients.connect("ftp://somewhere"):
+            pass
+
+
+async def test_a_cluster_without_a_policy_is_refused_when_a_ledger_is_created(
+    tmp_path: Path,
+) -> None:
+    uri = f"sqlite://{tmp_path / 'meta.db'}"
+    store = await open_store(uri)
+    await cluster.initialise(store, INSTANCE)
+    async with clients.connect(uri) as client:
+        with pytest.raises(errors.ClusterNotReady, match="policy set"):
+            await client.create()
+    await store.close()
