@@ -18,7 +18,7 @@ from tests.placement.zone_world import (
     settled,
 )
 from zonekeeper.placement.freeze import ClusterObservation
-from zonekeeper.placement.losses import Holds
+from zonekeeper.placement.losses import HeldBy
 from zonekeeper.placement.observation import Observation
 from zonekeeper.placement.permission import Permission
 from zonekeeper.placement.policy import (
@@ -167,7 +167,7 @@ def test_a_persons_hold_of_the_cluster_holds_everything_until_the_release() -> N
 
     held = world.what_holds(members(A, 0)[0])
     assert held is not None
-    assert held.by is Holds.CLUSTER_HELD
+    assert held.by is HeldBy.CLUSTER_HELD
     assert "anna" in held.text
     assert len(world.reminders()) == 24
     world.release(None)
@@ -216,6 +216,52 @@ def test_a_lost_switch_off_is_asked_again() -> None:
     world.look()
 
     assert any(isinstance(effect, SwitchOff) for _, effect in world.happened)
+    assert not world.enabled
+
+
+def test_a_switch_off_that_was_lost_is_not_asked_again_once_its_incident_is_released() -> None:
+    world = settled(policy(repair=CLUSTER))
+    world.lose(members(A))
+    world.wait(MINUTE)
+    world.enabled = True  # it never arrived
+    world.happened.clear()
+    world.release(None)
+    world.wait(HOUR, every_ms=MINUTE)
+
+    assert not any(isinstance(effect, SwitchOff) for _, effect in world.happened)
+    assert world.enabled
+    assert Alert.SWITCHED_OFF not in world.cluster.alerts
+
+
+def test_a_switch_off_that_arrives_after_the_release_is_a_persons_to_take_back() -> None:
+    world = settled(policy(repair=CLUSTER))
+    world.lose(members(A))
+    world.wait(MINUTE)
+    world.enabled = True
+    world.release(None)
+    world.enabled = False  # it was only late
+    world.look()
+
+    assert Alert.SWITCHED_OFF in world.cluster.alerts
+    world.enabled = True
+    world.look()
+    assert Alert.SWITCHED_OFF not in world.cluster.alerts
+    assert world.permission(A) is Permission.RELEASED
+
+
+def test_a_switch_off_that_was_lost_is_asked_for_the_next_incident() -> None:
+    world = settled(policy(repair=CLUSTER))
+    world.lose(members(A))
+    world.wait(MINUTE)
+    world.enabled = True
+    world.release(None)
+    world.release(A)
+    world.come(members(A))
+    world.wait(10 * MINUTE)
+    assert world.enabled
+
+    world.lose(members(B))
+    world.wait(MINUTE)
     assert not world.enabled
 
 

@@ -19,7 +19,7 @@ from tests.placement.zone_world import (
 )
 from zonekeeper.placement import losses
 from zonekeeper.placement.ids import BookieId
-from zonekeeper.placement.losses import Followed, Holds
+from zonekeeper.placement.losses import Followed, HeldBy
 from zonekeeper.placement.permission import Permission
 from zonekeeper.placement.policy import RepairRules, ZoneWatchRules
 from zonekeeper.placement.watching import longest_step_ms
@@ -28,17 +28,17 @@ ONE = members(A, 0)[0]
 RULES = ZoneWatchRules()
 
 
-def holds(world: World, bookie: BookieId = ONE) -> Holds | None:
+def holds(world: World, bookie: BookieId = ONE) -> HeldBy | None:
     """By what is the publication of its ledgers held?"""
     held = world.what_holds(bookie)
     assert held is None or held.text
     return held.by if held else None
 
 
-def holds_now(world: World, bookie: BookieId = ONE) -> Holds | None:
+def holds_now(world: World, bookie: BookieId = ONE) -> HeldBy | None:
     """By what is a repair of what it had held, for whoever is at it?"""
     now_ms = world.now_ms + world.auditor_clock_ms
-    held = losses.what_holds(where(bookie), world.followed, world.policy.zone_watch, now_ms=now_ms)
+    held = losses.what_holds(where(bookie), world.followed, world.policy, now_ms=now_ms)
     return held.by if held else None
 
 
@@ -46,7 +46,7 @@ def test_a_loss_waits_for_its_delay() -> None:
     world = settled()
     world.lose([ONE])
 
-    assert holds(world) is Holds.RECOVERY_DELAY
+    assert holds(world) is HeldBy.RECOVERY_DELAY
     assert holds_now(world) is None
     world.wait(5 * MINUTE)
     assert holds(world) is None
@@ -61,7 +61,7 @@ def test_a_bookie_that_is_back_is_no_loss_and_the_next_time_is_a_new_one() -> No
     world.lose([ONE])
     world.wait(4 * MINUTE)
 
-    assert holds(world) is Holds.RECOVERY_DELAY
+    assert holds(world) is HeldBy.RECOVERY_DELAY
 
 
 def test_no_record_holds() -> None:
@@ -72,12 +72,12 @@ def test_no_record_holds() -> None:
     zones = {zone: record for zone, record in world.health.zones.items() if zone != A}
     world.health = replace(world.health, zones=zones)
     world.look()
-    assert holds(world) is Holds.NO_RECORD
-    assert holds_now(world) is Holds.NO_RECORD
+    assert holds(world) is HeldBy.NO_RECORD
+    assert holds_now(world) is HeldBy.NO_RECORD
 
     world.health = replace(world.health, cluster=None)
     world.look()
-    assert holds(world) is Holds.NO_RECORD
+    assert holds(world) is HeldBy.NO_RECORD
 
 
 def test_a_counter_that_stands_still_holds() -> None:
@@ -90,8 +90,8 @@ def test_a_counter_that_stands_still_holds() -> None:
     world.wait(longest_step_ms(RULES))
     assert holds(world) is None
     world.wait(SECOND)
-    assert holds(world) is Holds.NOT_WATCHED
-    assert holds_now(world) is Holds.NOT_WATCHED
+    assert holds(world) is HeldBy.NOT_WATCHED
+    assert holds_now(world) is HeldBy.NOT_WATCHED
 
 
 def test_a_process_that_has_just_begun_holds_until_it_sees_the_counter_move() -> None:
@@ -101,12 +101,12 @@ def test_a_process_that_has_just_begun_holds_until_it_sees_the_counter_move() ->
     world.followed = Followed()
     world.watching = False
     world.look()
-    assert holds_now(world) is Holds.NOT_WATCHED
+    assert holds_now(world) is HeldBy.NOT_WATCHED
 
     world.watching = True
     world.look()
     assert holds_now(world) is None
-    assert holds(world) is Holds.RECOVERY_DELAY  # and its delays begin anew
+    assert holds(world) is HeldBy.RECOVERY_DELAY  # and its delays begin anew
 
 
 def test_the_counter_must_have_moved_since_the_loss_was_seen() -> None:
@@ -114,7 +114,7 @@ def test_the_counter_must_have_moved_since_the_loss_was_seen() -> None:
     world.watching = False
     world.lose([ONE])
     world.wait(30 * SECOND)
-    assert holds(world) is Holds.NOT_EVALUATED
+    assert holds(world) is HeldBy.NOT_EVALUATED
 
     world.watching = True
     world.look()
@@ -127,11 +127,11 @@ def test_what_was_first_seen_without_a_record_is_seen_anew_with_one() -> None:
     world.health, world.watching = replace(health, cluster=None), False
     world.lose([ONE])
     world.wait(10 * MINUTE)
-    assert holds(world) is Holds.NO_RECORD
+    assert holds(world) is HeldBy.NO_RECORD
 
     world.health, world.watching = health, True
     world.wait(2 * SECOND, every_ms=SECOND)
-    assert holds(world) is Holds.RECOVERY_DELAY
+    assert holds(world) is HeldBy.RECOVERY_DELAY
 
 
 def test_a_record_that_was_made_again_begins_the_delay_again() -> None:
@@ -142,7 +142,7 @@ def test_a_record_that_was_made_again_begins_the_delay_again() -> None:
     world.health = replace(world.health, zones=zones)
     world.wait(2 * MINUTE)
 
-    assert holds(world) is Holds.RECOVERY_DELAY
+    assert holds(world) is HeldBy.RECOVERY_DELAY
 
 
 def test_a_gap_in_the_auditors_own_time_is_not_counted_as_delay() -> None:
@@ -151,7 +151,7 @@ def test_a_gap_in_the_auditors_own_time_is_not_counted_as_delay() -> None:
     world.auditor_clock_ms += HOUR
     world.wait(4 * MINUTE)
 
-    assert holds(world) is Holds.RECOVERY_DELAY
+    assert holds(world) is HeldBy.RECOVERY_DELAY
     world.wait(2 * MINUTE)
     assert holds(world) is None
 
@@ -163,7 +163,7 @@ def test_the_switch_holds_everything() -> None:
     world.enabled = False
     world.look()
 
-    assert holds(world) is holds_now(world) is Holds.REPLICATION_DISABLED
+    assert holds(world) is holds_now(world) is HeldBy.REPLICATION_DISABLED
 
 
 def test_a_zones_hold_holds_its_own_losses_only() -> None:
@@ -171,7 +171,7 @@ def test_a_zones_hold_holds_its_own_losses_only() -> None:
     world.lose([*members(A), *members(B, 0)])
     world.wait(10 * MINUTE)
 
-    assert holds(world) is holds_now(world) is Holds.ZONE_HELD
+    assert holds(world) is holds_now(world) is HeldBy.ZONE_HELD
     assert list(world.published) == members(B, 0)
 
 
@@ -180,14 +180,28 @@ def test_a_bookie_whose_zone_nobody_knows_is_held_while_any_zone_is() -> None:
     world.lose(members(A))
     world.wait(10 * MINUTE)
     now_ms = world.now_ms + world.auditor_clock_ms
-    held = losses.what_holds(None, world.followed, RULES, now_ms=now_ms)
+    held = losses.what_holds(None, world.followed, world.policy, now_ms=now_ms)
     assert held is not None
-    assert held.by is Holds.ZONE_HELD
+    assert held.by is HeldBy.ZONE_HELD
 
     world.come(members(A))
     world.wait(10 * MINUTE)
     now_ms = world.now_ms + world.auditor_clock_ms
-    assert losses.what_holds(None, world.followed, RULES, now_ms=now_ms) is None
+    assert losses.what_holds(None, world.followed, world.policy, now_ms=now_ms) is None
+
+
+def test_a_bookie_whose_zone_nobody_knows_is_held_while_the_record_of_any_zone_is_missing() -> None:
+    world = settled()
+    records = world.followed.records
+    zones = {zone: record for zone, record in records.zones.items() if zone != B}
+    unread = replace(world.followed, records=replace(records, zones=zones))
+    now_ms = world.now_ms + world.auditor_clock_ms
+
+    held = losses.what_holds(None, unread, world.policy, now_ms=now_ms)
+
+    assert held is not None
+    assert held.by is HeldBy.NO_RECORD
+    assert "zone b" in held.text
 
 
 @settings(deadline=None, max_examples=25)

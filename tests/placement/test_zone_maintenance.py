@@ -11,7 +11,7 @@ from tests.placement.zone_world import (
     settled,
     where,
 )
-from zonekeeper.placement.losses import Holds
+from zonekeeper.placement.losses import HeldBy
 from zonekeeper.placement.observation import Observation
 from zonekeeper.placement.permission import Permission
 from zonekeeper.placement.policy import ZoneWatchRules
@@ -36,7 +36,7 @@ def test_declared_bookies_are_not_counted_and_their_losses_are_held() -> None:
     assert world.zone(A).evidence.in_maintenance == len(UNIT_0)
     held = world.what_holds(UNIT_0[0])
     assert held is not None
-    assert held.by is Holds.IN_MAINTENANCE
+    assert held.by is HeldBy.IN_MAINTENANCE
     assert not world.published
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.placement.zone_world import HOUR, MINUTE, SECOND, A, B, C, members, policy, settled
 from zonekeeper.placement.freeze import ClusterObservation
-from zonekeeper.placement.losses import Holds
+from zonekeeper.placement.losses import HeldBy
 from zonekeeper.placement.observation import Observation
 from zonekeeper.placement.permission import Permission
 from zonekeeper.placement.policy import RepairRules, RepairScope, Resume
@@ -181,7 +181,7 @@ def test_s8_two_zones_lost_freeze_the_cluster_and_leaving_it_restarts_the_delays
     world.wait(1 * HOUR, every_ms=MINUTE)
     held = world.what_holds(members(C, 0)[0])
     assert held is not None
-    assert held.by is Holds.CLUSTER_HELD
+    assert held.by is HeldBy.CLUSTER_HELD
     assert not world.published
 
     world.come(members(B))

@@ -16,9 +16,9 @@ delay begins again (``losses``). It is data, since those who wait are other proc
 
 **The switch** (Apache's ``underreplication/disable``) is used where only a person ends a hold of
 the cluster: scope cluster, ``resume: manual``, ``onZoneLoss: hold``. It is asked for once an
-incident; turning it on again, with whatever tool, is a person's release. Under any other rules the
-watch would have to turn it on itself, and could not tell its own from a person's; there, this
-record alone holds everything.
+incident, until it is seen off or the incident is not held any more; turning it on again, with
+whatever tool, is a person's release. Under any other rules the watch would have to turn it on
+itself, and could not tell its own from a person's; there, this record alone holds everything.
 """
 
 import enum
@@ -155,6 +155,14 @@ def ask(switch: Switch, gate: Gate, policy: Policy) -> Switch:
     if only_a_person and lost and gate.token != switch.token:
         return Switch(phase=SwitchPhase.ASKED, token=gate.token)
     return switch
+
+
+def still_asked(switch: Switch, gate: Gate) -> bool:
+    """Is it still to be turned off? Not where the incident it was asked for is not held any more.
+
+    It stays ``ASKED`` then: a request that was only late is still recognised as the watch's own.
+    """
+    return switch.phase is SwitchPhase.ASKED and not gate.permits and gate.token == switch.token
 
 
 def _grounds(before: ClusterObserved, view: View, policy: Policy) -> str | None:

@@ -20,7 +20,8 @@ other bookies' sessions have run out too, and a watch that is alive has seen it.
 A loss is seen anew (its delay begins again) when it was in maintenance, when the cluster stopped
 being held, and when the records it was first seen under are gone. A bookie that is back is no loss.
 
-A bookie whose zone nobody knows may be in any: it is held while any zone is.
+A bookie whose zone nobody knows may be in any: it is held while any zone is, and while the record
+of any zone that the policy names is missing.
 """
 
 import enum
@@ -35,7 +36,7 @@ from zonekeeper.placement.watching import counted_step_ms, longest_step_ms, spel
 from zonekeeper.placement.zone_records import ClusterRecord, ZoneRecord
 
 
-class Holds(enum.StrEnum):
+class HeldBy(enum.StrEnum):
     """What can hold a repair: the names that status, metrics and runbooks use."""
 
     REPLICATION_DISABLED = "replicationDisabled"
@@ -52,7 +53,7 @@ class Holds(enum.StrEnum):
 class Held:
     """One reason not to repair."""
 
-    by: Holds
+    by: HeldBy
     text: str
 
 
@@ -141,18 +142,18 @@ def follow(
 
 
 def what_holds(
-    where: Location | None, followed: Followed, rules: ZoneWatchRules, *, now_ms: int
+    where: Location | None, followed: Followed, policy: Policy, *, now_ms: int
 ) -> Held | None:
     """Say what holds the repair of a copy that was lost there; None: nothing."""
-    records = followed.records
+    records, rules = followed.records, policy.zone_watch
     if not records.replication_enabled:
         text = "automatic replication is switched off: `zonekeeper autorecovery enable` ends it"
-        return Held(by=Holds.REPLICATION_DISABLED, text=text)
+        return Held(by=HeldBy.REPLICATION_DISABLED, text=text)
     if held := _by_record(None, followed, rules, now_ms):
         return held
     if where in records.maintenance:
-        return Held(by=Holds.IN_MAINTENANCE, text=f"{where} is in maintenance")
-    for zone in [where.zone] if where else sorted(records.zones):
+        return Held(by=HeldBy.IN_MAINTENANCE, text=f"{where} is in maintenance")
+    for zone in [where.zone] if where else sorted({*policy.placement.zones, *records.zones}):
         if held := _by_record(zone, followed, rules, now_ms):
             return held
     return None
@@ -166,16 +167,16 @@ def what_holds_publishing(
     The bookie must be among the missing that were followed.
     """
     loss = followed.missing[bookie]
-    if held := what_holds(loss.location, followed, policy.zone_watch, now_ms=now_ms):
+    if held := what_holds(loss.location, followed, policy, now_ms=now_ms):
         return held
     delay_ms = policy.repair.bookie_recovery_delay_ms
     if loss.missing_ms < delay_ms:
         text = f"missing for {spelled(loss.missing_ms)}, repaired after {spelled(delay_ms)}"
-        return Held(by=Holds.RECOVERY_DELAY, text=text)
+        return Held(by=HeldBy.RECOVERY_DELAY, text=text)
     pulse = followed.pulses[loss.location.zone if loss.location else None]
     if loss.evaluation is None or pulse.evaluation <= loss.evaluation:
         text = f"not evaluated since it is missing (evaluation {pulse.evaluation})"
-        return Held(by=Holds.NOT_EVALUATED, text=text)
+        return Held(by=HeldBy.NOT_EVALUATED, text=text)
     return None
 
 
@@ -206,9 +207,9 @@ def _by_record(
     record = followed.records.cluster if zone is None else followed.records.zones.get(zone)
     if record is None:
         text = f"there is no readable record of {what}: is a zone watch running?"
-        return Held(by=Holds.NO_RECORD, text=text)
+        return Held(by=HeldBy.NO_RECORD, text=text)
     if not record.gate.permits:
-        by = Holds.CLUSTER_HELD if zone is None else Holds.ZONE_HELD
+        by = HeldBy.CLUSTER_HELD if zone is None else HeldBy.ZONE_HELD
         text = f"{what} is held for {spelled(record.gate.held_ms)}: {record.gate.reason}"
         return Held(by=by, text=text)
     moved_ms = followed.pulses[zone].moved_ms
@@ -218,4 +219,4 @@ def _by_record(
         "not seen to move yet" if moved_ms is None else f"still for {spelled(now_ms - moved_ms)}"
     )
     text = f"the evaluations of {what} are {since}, at {record.evaluation}"
-    return Held(by=Holds.NOT_WATCHED, text=text)
+    return Held(by=HeldBy.NOT_WATCHED, text=text)

@@ -8,6 +8,7 @@ cleared again, whoever watches then. A reminder comes each time that the held ti
 from dataclasses import replace
 from typing import TypeVar, assert_never
 
+from zonekeeper.placement import freeze
 from zonekeeper.placement.freeze import ClusterObservation, SwitchPhase
 from zonekeeper.placement.observation import Observation
 from zonekeeper.placement.permission import Gate
@@ -86,7 +87,7 @@ def _of_cluster(record: ClusterRecord) -> set[Alert]:
         found.add(Alert.CLUSTER_FROZEN)
     if record.observed.view_suspect:
         found.add(Alert.VIEW_SUSPECT)
-    if record.switch.phase in (SwitchPhase.ASKED, SwitchPhase.OFF):
+    if record.switch.phase is SwitchPhase.OFF or freeze.still_asked(record.switch, record.gate):
         found.add(Alert.SWITCHED_OFF)
     return found
 

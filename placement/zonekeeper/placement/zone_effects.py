@@ -95,7 +95,11 @@ class Noted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchOff:
-    """Turn automatic replication off, unless it is off; the token and reason go beside it."""
+    """Turn automatic replication off, unless it is off; the token and reason go beside it.
+
+    Whoever has done it evaluates again at once, with the switch as it left it: only a switch that
+    was seen off can be seen turned on, and a request that was not seen done is made again.
+    """
 
     token: Token
     reason: str

@@ -155,7 +155,8 @@ def _asked(
     cluster: ClusterRecord, ended: tuple[Maintenance, ...], rules: ZoneWatchRules
 ) -> list[Effect]:
     effects: list[Effect] = []
-    if cluster.switch.phase is SwitchPhase.ASKED and cluster.switch.token is not None:
+    if freeze.still_asked(cluster.switch, cluster.gate):
+        assert cluster.switch.token is not None, "asked for an incident"
         effects.append(SwitchOff(token=cluster.switch.token, reason=cluster.gate.reason))
     for one in ended:
         lasted_ms = min(one.lasts_ms, rules.maintenance_max_ms)
