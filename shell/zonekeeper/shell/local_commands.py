@@ -4,9 +4,14 @@ Exit code 2: what was asked for cannot be meant; 1: it did not work; 130: it was
 what it had started is stopped.
 """
 
+import contextlib
 import json
+import logging
+import shutil
 import sys
-from collections.abc import Coroutine, Sequence
+import tempfile
+import time
+from collections.abc import Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -17,7 +22,8 @@ from rich.table import Table
 from rich.text import Text
 
 from zonekeeper.placement.ids import BookieId, ZoneName
-from zonekeeper.shell import local_running
+from zonekeeper.shell import demo, local_running
+from zonekeeper.shell.demo_screen import Screen
 from zonekeeper.shell.local_cluster import LocalCluster, Seen, Status
 from zonekeeper.shell.local_folder import BadRequestError, LocalError
 from zonekeeper.shell.local_shape import Shape
@@ -154,6 +160,53 @@ def down(folder: Path, purge: bool, output: str) -> None:
     if purge:
         text += "; everything is removed"
     _answer(output, text, {"stopped": stopped, "purged": purge})
+
+
+@local.command("demo")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    help="Keep the cluster there, to look at afterwards.  [default: a temporary folder]",
+)
+@_OUTPUT
+def demo_command(folder: Path | None, output: str) -> None:
+    """Show a cluster that loses a bookie and a zone while it is written to. About a minute.
+
+    The exit code is 0 only if everything that was acknowledged was read back byte for byte.
+    Nothing is left running, however it ends.
+    """
+    logging.getLogger("zonekeeper").setLevel(logging.ERROR)  # the story tells what warnings would
+    console = Console(highlight=False, soft_wrap=True, stderr=output == "json")
+    screen = Screen(console, time.perf_counter)
+    with _place(folder) as place:
+        summary = _run(demo.run(_cluster(place), screen, demo.Pace()))
+        screen.summary(summary)
+        if output == "json":
+            _print_json(summary.plain())
+        if not summary.whole:
+            raise click.ClickException("acknowledged entries were not read back")
+
+
+@contextlib.contextmanager
+def _place(folder: Path | None) -> Iterator[Path]:
+    """Give the folder, or a temporary one: it stays only if there is something to be found out."""
+    if folder is not None:
+        yield folder
+        return
+    made = Path(tempfile.mkdtemp(prefix="zonekeeper-demo-"))
+    try:
+        yield made
+    except click.ClickException as failure:
+        if failure.exit_code == 1:
+            click.echo(f"what the cluster kept is in {made}", err=True)
+            raise
+        shutil.rmtree(made)
+        raise
+    except BaseException:
+        shutil.rmtree(made)
+        raise
+    else:
+        shutil.rmtree(made)
 
 
 def _cluster(folder: Path) -> LocalCluster:

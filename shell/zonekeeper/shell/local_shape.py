@@ -60,11 +60,12 @@ def places(shape: Shape) -> dict[BookieId, Location]:
 
 def policy(shape: Shape) -> Policy:
     """Give the policy of such a cluster: the defaults, with fewer zones where there are fewer."""
+    spared = min(2, shape.zones - 1)  # without one zone, ledgers are still created
     rules: fields.Plain = {
-        "quorums": {"ackZones": min(2, shape.zones)},
+        "quorums": {"ackZones": max(1, spared)},
         "placement": {
             "zones": [str(zone) for zone in zones(shape)],
-            "minZones": min(2, shape.zones - 1),
+            "minZones": spared,
             "desiredZones": min(3, shape.zones),
             "upgradeDomains": shape.upgrade_domains,
         },
