@@ -1,0 +1,255 @@
+"""The files of the arrival segments: opened, taken into use, sealed, recycled, written in advance.
+
+A segment's file is used in one generation after the other. It is *active* while batches are added,
+*sealed* when the next one is active, and *free* when the checkpoint no longer needs it. A batch
+never goes into a file that has to grow, but for the first segments of a new disk: files are filled
+with zeros in advance (``keep_ready``), one ahead of need, in small steps, off the writer's thread.
+There are at most ``segments_max`` files; who needs one more waits.
+
+A start (``open_arrivals``) trusts the files as little as it can:
+
+* what no later batch says was synced is written again and synced before it is shown. It may be
+  known to the kernel only, after a process died; or not even be its business any more, after a
+  sync failed: then it would be read until the next power loss, and be gone after it;
+* it goes on in a generation of its own, two past the last good one: the one between may have left
+  pieces of batches behind, when it was begun and its first batch was never whole;
+* files in which no batch is good are removed: of their names, too, nothing is known.
+"""
+
+import asyncio
+import errno
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from zonekeeper.bookie.disks import Disk
+from zonekeeper.bookie.files import File, FileSystem
+from zonekeeper.bookie.segments import arrival_scan, batch_format
+from zonekeeper.bookie.segments.arrival_scan import Scanned
+from zonekeeper.bookie.segments.batch_format import Position
+
+PREFIX: Final = "arrival-"
+
+SEGMENT_BYTES_DEFAULT: Final = 64 << 20
+#: The largest batch fits.
+SEGMENT_BYTES_MIN: Final = 32 << 20
+SEGMENTS_MAX_DEFAULT: Final = 16
+_STEP_BYTES: Final = 1 << 20
+_FULL_DELAY_MS: Final = 1_000
+
+
+@dataclass(slots=True, kw_only=True)
+class Segment:
+    """The active segment."""
+
+    file: File
+    generation: int
+    #: The last good batch before its generation.
+    before: Position
+    #: Where the next batch goes.
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sealed:
+    """A segment to which nothing is added any more, and its last batch."""
+
+    file: File
+    last: Position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """The segments as a start finds and leaves them; made by ``open_arrivals``."""
+
+    log_id: int
+    active: Segment
+    #: The number of the last batch, which is on the disk.
+    sequence: int
+    sealed: dict[int, Sealed] = field(default_factory=dict)
+    free: deque[File] = field(default_factory=deque)
+    #: What the next new file is called.
+    next_number: int = 1
+
+
+def segment_bytes_on(total_bytes: int) -> int:
+    """Choose the size of segments: smaller ones on a small disk."""
+    return max(SEGMENT_BYTES_MIN, min(SEGMENT_BYTES_DEFAULT, total_bytes >> 8))
+
+
+class Arrivals:
+    """The files, on an event loop."""
+
+    def __init__(
+        self,
+        files: FileSystem,
+        opened: Opened,
+        *,
+        writing: Disk,
+        background: Disk,
+        segment_bytes: int,
+        segments_max: int,
+    ) -> None:
+        """``writing`` is the writer's disk; what it does not wait for goes to ``background``."""
+        self._files = files
+        self._writing = writing
+        self._background = background
+        self._free = opened.free
+        self._next_number = opened.next_number
+        self.segment_bytes = segment_bytes
+        self.segments_max = segments_max
+        #: By generation, oldest first.
+        self.sealed = opened.sealed
+        self._count = 1 + len(opened.free) + len(opened.sealed)
+        self._changed = asyncio.Event()
+
+    @property
+    def in_reach(self) -> int:
+        """How many segments can still be begun before the writer has to wait."""
+        return len(self._free) + max(0, self.segments_max - self._count)
+
+    async def take(self) -> File:
+        """Give a file for the next generation; waits until there is one."""
+        while True:
+            if self._free:
+                file = self._free.popleft()
+                self._tell()
+                return file
+            if self._count < self.segments_max:
+                return await self._create(self._writing)
+            await self._change()
+
+    def seal(self, segment: Segment, last: Position) -> None:
+        """Note that nothing is added to a segment any more, and that all of it is on the disk."""
+        self.sealed[segment.generation] = Sealed(file=segment.file, last=last)
+        self._tell()
+
+    def recycle(self, through: int) -> None:
+        """Free the sealed segments up to a generation: nobody needs or reads them any more."""
+        for generation in [each for each in self.sealed if each <= through]:
+            self._free.append(self.sealed.pop(generation).file)
+        self._tell()
+
+    async def wait_for_sealed(self, count: int) -> None:
+        """Return when so many segments are sealed, or when the writer is about to need one."""
+        while len(self.sealed) < count and (self.in_reach > 0 or not self.sealed):
+            await self._change()
+
+    async def keep_ready(self) -> None:
+        """Keep one file filled with zeros, for ever."""
+        while True:
+            if not self._free and self._count < self.segments_max:
+                await self._fill(await self._create(self._background))
+            elif self._free and self._free[0].size() < self.segment_bytes:
+                # It was left short by an earlier life, or was a new disk's first one.
+                await self._fill(self._free.popleft())
+            else:
+                await self._change()
+
+    def close(self) -> None:
+        """Give all files back but the active one's, when nobody writes or reads any more."""
+        for file in (*self._free, *(sealed.file for sealed in self.sealed.values())):
+            file.close()
+
+    async def _create(self, disk: Disk) -> File:
+        name = f"{PREFIX}{self._next_number:08}"
+        self._next_number += 1
+        self._count += 1
+        return await disk.run(lambda: create(self._files, name))
+
+    async def _fill(self, file: File) -> None:
+        """Fill a file that nobody has with zeros to its end, and free it; if it does not fit, wait.
+
+        The part that did not fit may be there or not: nothing is in it.
+        """
+        try:
+            for at in range(file.size(), self.segment_bytes, _STEP_BYTES):
+                zeros = bytes(min(_STEP_BYTES, self.segment_bytes - at))
+                await self._background.run(partial(_write, file, at, zeros))
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            await asyncio.sleep(_FULL_DELAY_MS / 1_000)
+        finally:
+            self._free.append(file)
+            self._tell()
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def _change(self) -> None:
+        await self._changed.wait()
+
+
+def create(files: FileSystem, name: str) -> File:
+    """Create a file whose name is on the disk before anything is in it. Blocks."""
+    file = files.create(name)
+    files.sync_names()
+    return file
+
+
+def open_arrivals(
+    files: FileSystem, log_id: int, mark: Position, visit: Callable[[Scanned], None]
+) -> Opened:
+    """Read what is past the mark, give its batches to ``visit``, and begin a generation. Blocks.
+
+    Raises ``DamagedLogError``, or ``OSError`` from the disk.
+    """
+    named = {name: files.open(name) for name in files.names() if name.startswith(PREFIX)}
+    headers = {name: arrival_scan.first_header(named[name].read, log_id) for name in named}
+    heads = {name: header for name, header in headers.items() if header is not None}
+    links = arrival_scan.chain(heads, mark)
+    known = {link.generation for link in links}
+    bad = sorted(set(named) - set(heads))
+    for name in bad:
+        read = named[name].read
+        arrival_scan.refuse_lost_generation(read, log_id, name=name, known=known, mark=mark)
+    sealed: dict[int, Sealed] = {}
+    before = mark
+    for link in links:
+        file = named[link.name]
+        end = arrival_scan.scan(file.read, log_id, link, visit)
+        before = end.position
+        sealed[link.generation] = Sealed(file=file, last=before)
+        if link is links[-1]:
+            _write(file, end.unsynced_at, file.read(end.unsynced_at, end.offset - end.unsynced_at))
+    next_number = 1 + max((int(name.removeprefix(PREFIX)) for name in named), default=0)
+    for name in bad:
+        named[name].close()
+        files.remove(name)
+    used = {link.name for link in links}
+    free = deque(named[name] for name in sorted(heads) if name not in used)
+    generations = [mark.generation, *(head.position.generation for head in heads.values())]
+    if free:
+        active = free.popleft()
+    else:
+        active = create(files, f"{PREFIX}{next_number:08}")
+        next_number += 1
+    segment = Segment(file=active, generation=max(generations) + 2, before=before)
+    _begin(segment, log_id)
+    return Opened(
+        log_id=log_id,
+        active=segment,
+        sequence=before.sequence + 1,
+        sealed=sealed,
+        free=free,
+        next_number=next_number,
+    )
+
+
+def _begin(segment: Segment, log_id: int) -> None:
+    """Write a start's first batch, which is empty and says that all before it is on the disk."""
+    known_synced = segment.before.sequence
+    position = Position(segment.generation, known_synced + 1)
+    batch = batch_format.build(log_id, position, known_synced, segment.before, ())
+    segment.file.write(0, batch.buffers)
+    segment.file.sync()
+    segment.offset = batch.size
+
+
+def _write(file: File, offset: int, data: bytes) -> None:
+    file.write(offset, [data])
+    file.sync()

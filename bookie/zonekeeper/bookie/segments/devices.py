@@ -1,0 +1,22 @@
+"""What a storage is made of: its file systems, its index, and the threads that work on them."""
+
+from dataclasses import dataclass
+
+from zonekeeper.bookie.disks import Disk
+from zonekeeper.bookie.files import FileSystem
+from zonekeeper.bookie.segments.index import Index
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Devices:
+    """Where everything is; the two file systems may be one and the same."""
+
+    arrival_files: FileSystem
+    #: Sorted segments and the checkpoint.
+    files: FileSystem
+    index: Index
+    #: The writer's own.
+    writing: Disk
+    #: For the rewrite, and for writing zeros; one piece of work after the other.
+    background: Disk
+    reads: Disk

@@ -1,0 +1,278 @@
+"""The writer: records come in, and are acknowledged when one write and one sync held them all.
+
+What is put in waits in a queue. Whenever the disk is free, all that waits becomes one batch: one
+vectored write into the active arrival segment, one sync, then the answers. So one record alone does
+not wait for company, and a flood shares its syncs. Order in is order out, on disk and in the
+answers. A batch is smaller than what is left of its segment, or the next segment is begun; if there
+is none, everything waits (``arrivals``).
+
+*Deferred* frames (``Flags.DEFERRED_SYNC``) are answered when they are written. They are not shown
+to anybody (``on_placed``) before a sync, so that what was seen stays; ``settle`` waits for that.
+A sync comes with the next record that is not deferred, with a put without a record (``force``),
+when there are many bytes without one, and when the log falls idle.
+
+When the log falls idle, and at the end, an empty batch says that all before it was synced: damage
+to what was acknowledged last is then told from a torn end.
+
+An error of the disk ends it: everything that waits fails with IoFailed, which says that it may be
+there nevertheless, and ``run`` raises. Nothing is ever tried again on that disk.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from zonekeeper.bookie.disks import Disk
+from zonekeeper.bookie.files import File, FileSystem, Space
+from zonekeeper.bookie.records import Record
+from zonekeeper.bookie.segments import batch_format, places, record_format
+from zonekeeper.bookie.segments.arrivals import Arrivals, Opened, Segment
+from zonekeeper.bookie.segments.batch_format import Placed, Position
+from zonekeeper.wire import errors
+from zonekeeper.wire.frames import Flags, Frame
+
+#: A log without work for so long gets its empty batch.
+IDLE_MS: Final = 100
+#: Deferred frames of so many bytes are synced even if nobody asks.
+UNSYNCED_BYTES_MAX: Final = 8 << 20
+
+
+class DiskFailedError(Exception):
+    """The disk refused a write or a sync; the bookie must stop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Put:
+    """Something for the log, and who hears of it. Without a record: all before it, synced."""
+
+    record: Record | None
+    #: Called when it, and all before it, is on disk; a deferred frame: is written.
+    written: Callable[[], None]
+    failed: Callable[[errors.ProtocolError], None]
+
+
+class Log:
+    """Adds to the arrival segments, on an event loop."""
+
+    def __init__(
+        self,
+        files: FileSystem,
+        disk: Disk,
+        opened: Opened,
+        arrivals: Arrivals,
+        *,
+        on_placed: Callable[[Sequence[Placed]], None],
+        on_segment: Callable[[Segment], None],
+    ) -> None:
+        """Of a batch ``on_placed`` hears before those who put it; of a segment, before use."""
+        self._files = files
+        self._disk = disk
+        self._log_id = opened.log_id
+        self._arrivals = arrivals
+        self._segment = opened.active
+        #: The last batch that was written, and the last that is known to be on disk.
+        self._sequence = self._synced = opened.sequence
+        self._on_placed = on_placed
+        self._on_segment = on_segment
+        #: Called after all who put a batch's records have heard of it.
+        self.on_batch: Callable[[], None] = _nothing
+        self._queue: deque[Put] = deque()
+        self._in_work: Sequence[Put] = ()
+        #: Written, acknowledged as deferred, and not shown.
+        self._hidden: list[Placed] = []
+        self._hidden_bytes = 0
+        self._wake = asyncio.Event()
+        self._covered = True
+        self._closing = False
+        #: What is told to who comes too late.
+        self._refusal: errors.ProtocolError | None = None
+        #: Room on the device, as of the last batch or ``measure``.
+        self.space = Space(total_bytes=0, free_bytes=0)
+        #: Put in, and not on disk yet.
+        self.waiting_bytes = 0
+
+    @property
+    def active(self) -> File:
+        """The file of the active segment."""
+        return self._segment.file
+
+    def put(self, put: Put) -> None:
+        """Add something; its outcome comes later, never from within this call."""
+        if self._refusal is not None:
+            asyncio.get_running_loop().call_soon(put.failed, self._refusal)
+            return
+        self._queue.append(put)
+        if put.record is not None:
+            self.waiting_bytes += record_format.size_of(put.record)
+        self._wake.set()
+
+    async def settle(self) -> None:
+        """Return when everything that was answered is on disk, and shown."""
+        if not self._hidden and not any(map(_deferred, self._in_work)):
+            return
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def settled() -> None:
+            if not done.done():
+                done.set_result(None)
+
+        def failed(error: errors.ProtocolError) -> None:
+            if not done.done():
+                done.set_exception(error)
+
+        self.put(Put(record=None, written=settled, failed=failed))
+        await done
+
+    async def run(self) -> None:
+        """Do the work until ``close``; raises ``DiskFailedError``."""
+        try:
+            while self._queue or not self._closing:
+                if self._queue:
+                    await self._commit(self._take())
+                elif await self._is_idle():
+                    await self._cover()
+            await self._cover()
+        except OSError as error:
+            self.fail(error)
+            raise DiskFailedError(
+                f"the log cannot be written ({error}); what was not acknowledged is unknown"
+            ) from error
+
+    def close(self) -> None:
+        """Let ``run`` end when all that was put in is done."""
+        self._closing = True
+        if self._refusal is None:
+            self._refusal = errors.ShuttingDown("the bookie is stopping; this was not written")
+        self._wake.set()
+
+    async def measure(self) -> None:
+        """Look at the room on the device; a device that cannot say keeps what it said."""
+        try:
+            self.space = await self._disk.run(self._files.space)
+        except OSError:
+            return
+
+    async def _is_idle(self) -> bool:
+        """Wait for work; True: there is none, and the last batch is not covered."""
+        self._wake.clear()
+        if self._covered:
+            await self._wake.wait()
+            return False
+        try:
+            async with asyncio.timeout(IDLE_MS / 1_000):
+                await self._wake.wait()
+        except TimeoutError:
+            return True
+        return False
+
+    def _take(self) -> list[Put]:
+        aim = min(batch_format.BATCH_BYTES_AIM, self._arrivals.segment_bytes // 4)
+        taken: list[Put] = []
+        size = 0
+        queue = self._queue
+        while queue and size < aim and len(taken) < batch_format.RECORDS_MAX:
+            put = queue.popleft()
+            taken.append(put)
+            if put.record is not None:
+                size += record_format.size_of(put.record)
+        self.waiting_bytes -= size
+        return taken
+
+    async def _commit(self, puts: Sequence[Put]) -> None:
+        self._in_work = puts
+        wanted = [put.record for put in puts if put.record is not None]
+        if not all(map(_deferred, puts)) or self._hidden_bytes >= UNSYNCED_BYTES_MAX:
+            await self._write(wanted, sync=True)
+        else:
+            await self._write(wanted, sync=False)
+        self._in_work = ()
+        for put in puts:
+            put.written()
+        self.on_batch()
+
+    async def _cover(self) -> None:
+        if not self._covered:
+            await self._write((), sync=True)
+            await self._append((), sync=True)
+            self._covered = True
+
+    async def _write(self, wanted: Sequence[Record], *, sync: bool) -> None:
+        """Write a batch, if there is anything for it; sync what is not; show what is."""
+        if wanted:
+            self._hidden += await self._append(wanted, sync=sync)
+            self._hidden_bytes += batch_format.size_of(wanted)
+        if sync:
+            await self._sync()
+            self._show()
+
+    def _show(self) -> None:
+        """Let everybody see what was written; it is synced."""
+        shown, self._hidden, self._hidden_bytes = self._hidden, [], 0
+        self._on_placed(shown)
+
+    async def _append(self, wanted: Sequence[Record], *, sync: bool) -> list[Placed]:
+        size = batch_format.size_of(wanted)
+        # There is always room for one empty batch more: who is idle never waits for a segment.
+        needed = size + batch_format.HEADER_BYTES if wanted else size
+        if needed >= self._arrivals.segment_bytes - self._segment.offset:
+            await self._roll()
+        segment = self._segment
+        assert needed < self._arrivals.segment_bytes - segment.offset, "a batch fits a segment"
+        position = Position(segment.generation, self._sequence + 1)
+        batch = batch_format.build(
+            self._log_id, position, self._synced, segment.before, list(wanted)
+        )
+        offset = segment.offset
+
+        def write() -> Space:
+            segment.file.write(offset, batch.buffers)
+            if sync:
+                segment.file.sync()
+            return self._files.space()
+
+        self._covered = False
+        self.space = await self._disk.run(write)
+        self._sequence += 1
+        segment.offset += batch.size
+        if sync:
+            self._synced = self._sequence
+        key = places.arrival_key(segment.generation)
+        return [Placed(r, places.location(key, offset + at)) for r, at in batch.placed]
+
+    async def _sync(self) -> None:
+        """Sync what was written without; batches of earlier segments are."""
+        if self._synced < self._sequence:
+            await self._disk.run(self._segment.file.sync)
+            self._synced = self._sequence
+
+    async def _roll(self) -> None:
+        """Go on in the next segment; nothing in the one before is left to be synced or shown."""
+        await self._sync()
+        self._show()
+        file = await self._arrivals.take()
+        before = Position(self._segment.generation, self._sequence)
+        sealed = self._segment
+        self._segment = Segment(file=file, generation=sealed.generation + 1, before=before)
+        self._on_segment(self._segment)
+        self._arrivals.seal(sealed, before)
+
+    def fail(self, error: OSError) -> None:
+        """Tell everybody who waits that nothing will be written any more."""
+        failed = errors.IoFailed(f"the bookie's log cannot be written: {error}")
+        self._refusal = failed
+        puts = [*self._in_work, *self._queue]
+        self._queue.clear()
+        for put in puts:
+            put.failed(failed)
+        self.on_batch()
+
+
+def _nothing() -> None:
+    """Nobody gathers the answers of a batch."""
+
+
+def _deferred(put: Put) -> bool:
+    """Say whether it may be answered before it is on disk."""
+    return isinstance(put.record, Frame) and Flags.DEFERRED_SYNC in put.record.flags

@@ -1,0 +1,204 @@
+"""The bytes of one record, as they stand in batches and in checkpoints. Pure.
+
+::
+
+    a record                                      a fragment's body
+    0      1       4      8                       | ledger 8 | first entry 8 | master key 20 |
+    | kind | zero  | size | body ...              | ensemble 2 | write 2 | ack 2 | ack zones 2 |
+    1 frame      size is the frame's; no body     | digest 1 | bookie ids: length 2, UTF-8, ... |
+    2 fragment   see the right
+    3 fence      ledger 8, master key 20          All numbers are unsigned and big-endian. Digests:
+    4 LAC        ledger 8, LAC packet             1 CRC32, 2 HMAC, 3 CRC32C, 4 DUMMY.
+    5 limbo      ledger 8, 0 or 1
+    6 mode       0 writable, 1 read-only
+
+A frame's record only announces it; where its bytes are is for whoever holds the record to say. A
+record has no checksum of its own; it stands in something that has. These constants never change.
+"""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeAlias, assert_never
+
+from zonekeeper.bookie import records
+from zonekeeper.placement.digests import Digest
+from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.quorums import Quorums
+from zonekeeper.wire import entries, frames
+from zonekeeper.wire.digests import MASTER_KEY_BYTES, MasterKey
+from zonekeeper.wire.errors import Fault, FormatError
+from zonekeeper.wire.frames import Frame
+from zonekeeper.wire.service import FragmentOpening
+
+#: All but a frame.
+StateRecord: TypeAlias = records.LedgerRecord | records.Mode
+
+_HEAD: Final = struct.Struct(">BBHI")
+_LEDGER: Final = struct.Struct(">Q")
+_FENCE: Final = struct.Struct(f">Q{MASTER_KEY_BYTES}s")
+_LIMBO: Final = struct.Struct(">QB")
+_FRAGMENT: Final = struct.Struct(f">QQ{MASTER_KEY_BYTES}sHHHHB")
+_NAME: Final = struct.Struct(">H")
+
+_FRAME_KIND: Final = 1
+_DIGEST_NUMBERS: Final = {Digest.CRC32: 1, Digest.HMAC: 2, Digest.CRC32C: 3, Digest.DUMMY: 4}
+_DIGESTS: Final = {number: digest for digest, number in _DIGEST_NUMBERS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """A frame of so many bytes, which stands elsewhere."""
+
+    size: int
+
+
+def encode(record: records.Record) -> bytes:
+    """Give a record's bytes; of a frame, its announcement."""
+    if isinstance(record, Frame):
+        return _HEAD.pack(_FRAME_KIND, 0, 0, record.size_bytes)
+    kind, body = _body(record)
+    return _HEAD.pack(kind, 0, 0, len(body)) + body
+
+
+def size_of(record: records.Record) -> int:
+    """Give the bytes that a record takes, a frame's own among them."""
+    if isinstance(record, Frame):
+        return _HEAD.size + record.size_bytes
+    return _HEAD.size + len(_body(record)[1])
+
+
+def parse(data: bytes | memoryview, at: int, end: int) -> tuple[StateRecord | Announced, int]:
+    """Give the record at an offset, and where the next one begins; raises ``FormatError``."""
+    if at + _HEAD.size > end:
+        raise bad(Fault.TRUNCATED, f"a record at {at}, the records end at {end}")
+    kind, zero, more_zero, size = _HEAD.unpack_from(data, at)
+    if zero or more_zero:
+        raise bad(Fault.RESERVED, f"the record at {at}")
+    at += _HEAD.size
+    if kind == _FRAME_KIND:
+        if not frames.HEADER_BYTES <= size <= frames.FRAME_BYTES_MAX:
+            raise bad(Fault.LENGTH, f"a frame of {size} bytes")
+        return Announced(size), at
+    if at + size > end:
+        raise bad(Fault.TRUNCATED, f"a record of {size} bytes at {at}, the records end at {end}")
+    parse_body = _PARSERS.get(kind)
+    if parse_body is None:
+        raise bad(Fault.KIND, f"record kind {kind}")
+    try:
+        return parse_body(bytes(data[at : at + size])), at + size
+    except struct.error as error:
+        raise bad(Fault.LENGTH, f"record kind {kind} of {size} bytes") from error
+
+
+def bad(fault: Fault, detail: str) -> FormatError:
+    """Give the error of something stored that is not what it should be."""
+    return FormatError("stored record", fault, detail)
+
+
+def _body(record: StateRecord) -> tuple[int, bytes]:
+    match record:
+        case records.Fragment():
+            return 2, _fragment(record.opening)
+        case records.Fence():
+            return 3, _FENCE.pack(record.ledger_id, record.master_key)
+        case records.Lac():
+            return 4, _LEDGER.pack(record.ledger_id) + record.packet
+        case records.Limbo():
+            return 5, _LIMBO.pack(record.ledger_id, record.in_limbo)
+        case records.Mode():
+            return 6, bytes([record.read_only])
+        case _:
+            assert_never(record)
+
+
+def _fragment(opening: FragmentOpening) -> bytes:
+    quorums = opening.quorums
+    fixed = _FRAGMENT.pack(
+        opening.ledger_id,
+        opening.first_entry_id,
+        opening.master_key,
+        quorums.ensemble,
+        quorums.write,
+        quorums.ack,
+        quorums.ack_zones,
+        _DIGEST_NUMBERS[opening.digest],
+    )
+    names = [bookie.encode() for bookie in opening.ensemble]
+    return fixed + b"".join(_NAME.pack(len(name)) + name for name in names)
+
+
+def _parse_fragment(body: bytes) -> StateRecord:
+    ledger, first, key, size, write, ack, zones, digest = _FRAGMENT.unpack_from(body)
+    if not (1 <= ack <= write <= size and 1 <= zones <= ack) or digest not in _DIGESTS:
+        raise bad(Fault.RANGE, f"quorums {size}/{write}/{ack} in {zones}, digest {digest}")
+    names, at = [], _FRAGMENT.size
+    for _ in range(size):
+        (length,) = _NAME.unpack_from(body, at)
+        at += _NAME.size + length
+        names.append(BookieId(_text(body[at - length : at])))
+    if at != len(body):
+        raise bad(Fault.LENGTH, f"a fragment's names end at {at} of {len(body)}")
+    return records.Fragment(
+        opening=FragmentOpening(
+            ledger_id=ledger_id(ledger),
+            master_key=MasterKey(key),
+            quorums=Quorums(ensemble=size, write=write, ack=ack, ack_zones=zones),
+            digest=_DIGESTS[digest],
+            first_entry_id=EntryId(ledger_id(first)),
+            ensemble=tuple(names),
+        )
+    )
+
+
+def _parse_fence(body: bytes) -> StateRecord:
+    ledger, key = _FENCE.unpack(body)
+    return records.Fence(ledger_id=ledger_id(ledger), master_key=MasterKey(key))
+
+
+def _parse_lac(body: bytes) -> StateRecord:
+    (ledger,) = _LEDGER.unpack_from(body)
+    packet = body[_LEDGER.size :]
+    if not entries.LAC_PACKET_BYTES_MIN <= len(packet) <= entries.LAC_PACKET_BYTES_MAX:
+        raise bad(Fault.LENGTH, f"a LAC packet of {len(packet)} bytes")
+    return records.Lac(ledger_id=ledger_id(ledger), packet=packet)
+
+
+def _parse_limbo(body: bytes) -> StateRecord:
+    ledger, flag = _LIMBO.unpack(body)
+    return records.Limbo(ledger_id=ledger_id(ledger), in_limbo=_flag(flag))
+
+
+def _parse_mode(body: bytes) -> StateRecord:
+    if len(body) != 1:
+        raise bad(Fault.LENGTH, f"a mode of {len(body)} bytes")
+    return records.Mode(read_only=_flag(body[0]))
+
+
+_PARSERS: Final[dict[int, Callable[[bytes], StateRecord]]] = {
+    2: _parse_fragment,
+    3: _parse_fence,
+    4: _parse_lac,
+    5: _parse_limbo,
+    6: _parse_mode,
+}
+
+
+def ledger_id(number: int) -> LedgerId:
+    """Give a number as an id, if it can be one."""
+    if not 0 <= number < entries.ID_END:
+        raise bad(Fault.RANGE, f"{number} is not a ledger or entry id")
+    return LedgerId(number)
+
+
+def _flag(number: int) -> bool:
+    if number > 1:
+        raise bad(Fault.RANGE, f"{number} is neither 0 nor 1")
+    return bool(number)
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise bad(Fault.TEXT, str(error)) from error

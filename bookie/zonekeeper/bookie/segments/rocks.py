@@ -1,0 +1,77 @@
+"""The index's store for real: RocksDB in a folder of its own."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+from rocksdict import Options, Rdict, WriteBatch, WriteOptions
+
+from zonekeeper.bookie.segments.index import Pair
+from zonekeeper.wire import errors
+
+T = TypeVar("T")
+
+#: Above every key that is used.
+_END: Final = b"\xff"
+
+
+class RocksOrdered:
+    """Keys and values in RocksDB, with its write-ahead log."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open or create it; raises ``OSError``, also for one that is damaged."""
+        options = Options(raw_mode=True)
+        options.create_if_missing(True)
+        self._folder = folder
+        self._open = _written(lambda: Rdict(str(folder), options))
+
+    def from_floor(self, key: bytes) -> Iterator[Pair]:
+        """Give the pairs in order, from the greatest key on that is not above this one."""
+        rows = self._open.iter()
+
+        def start() -> None:
+            rows.seek_for_prev(key)
+            if not rows.valid():
+                rows.seek(key)
+
+        self._read(start)
+        while self._read(rows.valid):
+            yield self._read(rows.key), self._read(rows.value)
+            self._read(rows.next)
+        self._read(rows.status)
+
+    def write(self, pairs: Sequence[Pair], *, sync: bool) -> None:
+        """Put all or none."""
+        batch = WriteBatch(raw_mode=True)
+        for key, value in pairs:
+            batch.put(key, value)
+        how = WriteOptions()
+        how.sync = sync
+        _written(lambda: self._open.write(batch, how))
+
+    def clear(self) -> None:
+        """Remove everything, for good."""
+        batch = WriteBatch(raw_mode=True)
+        batch.delete_range(b"", _END)
+        how = WriteOptions()
+        how.sync = True
+        _written(lambda: self._open.write(batch, how))
+
+    def close(self) -> None:
+        """Give the folder back."""
+        self._open.close()
+
+    def _read(self, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except Exception as error:  # rocksdict raises nothing narrower
+            raise errors.IoFailed(
+                f"the index in {self._folder} cannot be read ({error}); ask another bookie"
+            ) from error
+
+
+def _written(work: Callable[[], T]) -> T:
+    try:
+        return work()
+    except Exception as error:  # rocksdict raises nothing narrower
+        raise OSError(f"the index cannot be written: {error}") from error

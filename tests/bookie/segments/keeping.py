@@ -1,0 +1,274 @@
+"""A storage to test with: the real one, on files and an index in memory, and what it promised."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+from zonekeeper.bookie import admission, records
+from zonekeeper.bookie.disks import InlineDisk
+from zonekeeper.bookie.files import FileSystem
+from zonekeeper.bookie.memory_files import MemoryFileSystem
+from zonekeeper.bookie.segments import checkpoint as checkpoints
+from zonekeeper.bookie.segments import rewrite, storage
+from zonekeeper.bookie.segments.devices import Devices
+from zonekeeper.bookie.segments.index import Index, MemoryOrdered
+from zonekeeper.bookie.segments.log import Put
+from zonekeeper.bookie.segments.storage import Sizes, Storage
+from zonekeeper.placement.digests import Digest
+from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.quorums import Quorums
+from zonekeeper.wire import digests, entries, errors, frames, service
+from zonekeeper.wire.frames import Flags, Frame
+
+KEY = digests.master_key(b"secret")
+SIZES = Sizes(segment_bytes=2048, segments_max=4)
+
+
+def fresh() -> MemoryFileSystem:
+    files = MemoryFileSystem()
+    storage.create(files, random.Random(1))
+    return files
+
+
+def devices(files: FileSystem, store: MemoryOrdered) -> Devices:
+    return Devices(
+        arrival_files=files,
+        files=files,
+        index=Index(store),
+        writing=InlineDisk(),
+        background=InlineDisk(),
+        reads=InlineDisk(),
+    )
+
+
+async def opened(
+    files: FileSystem,
+    store: MemoryOrdered,
+    sizes: Sizes = SIZES,
+    *,
+    end_of: rewrite.EndOf = rewrite.keep_all,
+) -> Storage:
+    return await storage.open_storage(devices(files, store), sizes, end_of=end_of)
+
+
+class _CrashError(Exception):
+    """Ends all of a storage at once."""
+
+
+@asynccontextmanager
+async def running(
+    files: FileSystem,
+    store: MemoryOrdered,
+    sizes: Sizes = SIZES,
+    *,
+    crash: bool = False,
+    end_of: rewrite.EndOf = rewrite.keep_all,
+) -> AsyncIterator[Storage]:
+    """Run a storage; at the end it stops in order, or (``crash``) in the middle of what it does."""
+    on = devices(files, store)
+    kept = await storage.open_storage(on, sizes, end_of=end_of)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(kept.run())
+            yield kept
+            if crash:
+                _crash(on)
+            kept.log.close()
+    except* _CrashError:
+        pass
+    kept.close()
+
+
+def _crash(on: Devices) -> None:
+    for disk in (on.writing, on.background):
+        assert isinstance(disk, InlineDisk)
+        disk.stop()
+    raise _CrashError
+
+
+def payload(ledger_id: int, entry_id: int) -> bytes:
+    return b"%d/%d " % (ledger_id, entry_id) * (1 + entry_id * 7 % 23)
+
+
+def sealer(ledger_id: int) -> entries.Sealer:
+    return entries.Sealer(LedgerId(ledger_id), Digest.CRC32C, b"secret")
+
+
+def frame(
+    ledger_id: int, entry_ids: Sequence[int], *, lac: int = -1, flags: Flags = Flags.PLAIN
+) -> Frame:
+    """A frame of these entries; what they hold follows from their ids."""
+    ids = [EntryId(number) for number in entry_ids]
+    seal = sealer(ledger_id).seal
+    packets = [seal(each, EntryId(lac), 1 << 20, payload(ledger_id, each)) for each in ids]
+    return frames.build(LedgerId(ledger_id), ids, packets, flags)
+
+
+def opening(ledger_id: int, first: int = 0) -> service.FragmentOpening:
+    return service.FragmentOpening(
+        ledger_id=LedgerId(ledger_id),
+        master_key=KEY,
+        quorums=Quorums(ensemble=1, write=1, ack=1),
+        digest=Digest.CRC32C,
+        first_entry_id=EntryId(first),
+        ensemble=(BookieId("bk-a-0"),),
+    )
+
+
+@dataclass
+class LedgerPromise:
+    """What somebody was told of a ledger."""
+
+    #: Durable, for sure.
+    entries: set[int] = field(default_factory=set)
+    #: Sent, and acknowledged or not.
+    sent: set[int] = field(default_factory=set)
+    fenced: bool = False
+    in_limbo: bool = False
+    lac: int = -1
+    fragments: int = 0
+
+
+class Driver:
+    """Puts into a storage as a bookie does, and notes what is promised, in the moment it is."""
+
+    def __init__(self, kept: Storage) -> None:
+        self._kept = kept
+        self.promised: dict[int, LedgerPromise] = {}
+        self.failed: list[errors.ProtocolError] = []
+        #: Written, to be durable with the next sync.
+        self._deferred: list[tuple[int, set[int]]] = []
+
+    def snapshot(self) -> dict[int, LedgerPromise]:
+        return {
+            number: replace(each, entries=set(each.entries), sent=set(each.sent))
+            for number, each in self.promised.items()
+        }
+
+    def append(self, wanted: Frame) -> "asyncio.Future[None]":
+        promise = self._promise(wanted.ledger_id)
+        promise.sent.update(wanted.entry_ids)
+
+        def noted() -> None:
+            if Flags.DEFERRED_SYNC in wanted.flags:
+                self._deferred.append((wanted.ledger_id, set(wanted.entry_ids)))
+            else:
+                self._synced()
+                promise.entries.update(wanted.entry_ids)
+                promise.lac = max(promise.lac, wanted.last_add_confirmed)
+
+        self._kept.memory.ledger(wanted.ledger_id).sent(wanted)
+        return self._put(wanted, noted)
+
+    def state(self, ledger_id: int, event: admission.Event) -> "asyncio.Future[None]":
+        """Decide, and hand over what is decided; what is refused breaks the test."""
+        ledger = self._kept.memory.ledger(LedgerId(ledger_id))
+        effects = ledger.decide(event)
+        for effect in effects:
+            assert isinstance(effect, admission.Write), effect
+            ledger.sent(effect.record)
+            self._put(effect.record, lambda record=effect.record: self._note(record))
+        return self.force()
+
+    def force(self) -> "asyncio.Future[None]":
+        return self._put(None, self._synced)
+
+    def _note(self, record: records.LedgerRecord) -> None:
+        self._synced()
+        promise = self._promise(record.ledger_id)
+        match record:
+            case records.Fragment():
+                promise.fragments += 1
+            case records.Fence():
+                promise.fenced = True
+            case records.Limbo(in_limbo=in_limbo):
+                promise.fenced, promise.in_limbo = True, in_limbo
+            case records.Lac(packet=packet):
+                promise.lac = max(promise.lac, admission.lac_of(packet))
+
+    def _synced(self) -> None:
+        for ledger_id, ids in self._deferred:
+            self._promise(ledger_id).entries.update(ids)
+        self._deferred.clear()
+
+    def _promise(self, ledger_id: int) -> LedgerPromise:
+        return self.promised.setdefault(ledger_id, LedgerPromise())
+
+    def _put(self, record: records.Record | None, noted: object) -> "asyncio.Future[None]":
+        assert callable(noted)
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def written() -> None:
+            noted()
+            done.set_result(None)
+
+        def failed(error: errors.ProtocolError) -> None:
+            self.failed.append(error)
+            done.cancel()
+
+        self._kept.log.put(Put(record=record, written=written, failed=failed))
+        return done
+
+
+async def read_ids(kept: Storage, ledger_id: int) -> set[int]:
+    """Read all that is there of a ledger, and check each entry's bytes."""
+    ledger = kept.memory.ledgers.get(LedgerId(ledger_id))
+    found: set[int] = set()
+    last = None if ledger is None else ledger.extents.last
+    if ledger is None or last is None:
+        return found
+    at, check = 0, sealer(ledger_id)
+    while at <= last:
+        part = await kept.read(ledger, range(at, last + 1), 1 << 20)
+        for each in part.frames:
+            for entry in frames.unseal(check, each):
+                assert entry.payload == payload(ledger_id, entry.entry_id)
+                assert entry.entry_id not in found, "an entry is given once"
+                found.add(entry.entry_id)
+        at = part.next_entry_id
+    return found
+
+
+async def check(kept: Storage, promised: dict[int, LedgerPromise]) -> dict[int, LedgerPromise]:
+    """Hold a storage to what was promised; gives what it shows, which is promised from now on."""
+    shown: dict[int, LedgerPromise] = {}
+    for number, promise in promised.items():
+        found = await read_ids(kept, number)
+        lost = promise.entries - found
+        assert not lost, f"ledger {number}: entries {sorted(lost)} were acknowledged, and are gone"
+        assert found <= promise.sent, f"ledger {number}: {sorted(found - promise.sent)} from where?"
+        ledger = kept.memory.ledger(LedgerId(number))
+        state = ledger.durable
+        assert ledger.admitted == state
+        assert state.fenced or not promise.fenced, f"ledger {number} is not fenced any more"
+        assert state.in_limbo >= promise.in_limbo, f"ledger {number} is not in limbo any more"
+        assert ledger.confirmed >= promise.lac, f"ledger {number}: the LAC fell"
+        assert len(state.fragments) >= promise.fragments, f"ledger {number}: lost fragment hints"
+        assert promise.fragments == 0 or state.master_key == KEY
+        assert ledger.highest >= max(found, default=-1)
+        shown[number] = LedgerPromise(
+            entries=found,
+            sent=promise.sent,
+            fenced=state.fenced,
+            in_limbo=state.in_limbo,
+            lac=ledger.confirmed,
+            fragments=len(state.fragments),
+        )
+    return shown
+
+
+async def let_work(until: Callable[[], bool]) -> None:
+    """Let the storage go on until something is so, and then as far as it comes by itself."""
+    for _ in range(10_000):
+        if until():
+            break
+        await asyncio.sleep(0)
+    assert until()
+    for _ in range(100):
+        await asyncio.sleep(0)
+
+
+def mark_of(files: FileSystem) -> tuple[int, int]:
+    return checkpoints.load(files).mark
