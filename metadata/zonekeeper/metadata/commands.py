@@ -1,23 +1,41 @@
-"""``zonekeeper metadata``: a cluster's metadata as a file, and back."""
+"""The commands that speak to the metadata store alone.
+
+``zonekeeper cluster`` makes and shows a cluster's root; ``zonekeeper metadata`` writes all of it to
+a file, and back. A component has one module of commands, so both stand here.
+"""
 
 import asyncio
 import contextlib
+import json
 import os
 import sys
 import time
+import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TextIO
 
 import click
 
 from zonekeeper.metadata import cluster as clusters
-from zonekeeper.metadata import errors, export_diff, export_format, exporting, importing
+from zonekeeper.metadata import (
+    errors,
+    export_diff,
+    export_format,
+    exporting,
+    importing,
+    policy_store,
+    restored,
+)
+from zonekeeper.metadata.cluster import Cluster, Counts
 from zonekeeper.metadata.export_format import Node
 from zonekeeper.metadata.importing import Imported
 from zonekeeper.metadata.malformed import UnreadableError
 from zonekeeper.metadata.store import MetadataStore
 from zonekeeper.metadata.stores.opening import open_store
+from zonekeeper.placement import policy_data
+from zonekeeper.placement.policy import Policy
 
 _STORE: Final = click.option(
     "--store",
@@ -25,6 +43,14 @@ _STORE: Final = click.option(
     required=True,
     envvar="ZONEKEEPER_METADATA",
     help="Where the cluster is: zk://host:2181/ledgers or sqlite:///path/meta.db.",
+)
+_OUTPUT: Final = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="The form of the answer.",
 )
 _FAILURES: Final = (
     errors.StoreError,
@@ -35,6 +61,54 @@ _FAILURES: Final = (
     UnreadableError,
     OSError,
 )
+
+
+@click.group()
+def cluster() -> None:
+    """Make a cluster's root in the metadata store, and look at it."""
+
+
+@cluster.command(name="init")
+@_STORE
+@_OUTPUT
+def init_command(address: str, output: str) -> None:
+    """Make the root that the address names, all of it or nothing; making it twice is harmless.
+
+    On Kubernetes the operator does this, and on one machine `zonekeeper local up`.
+    """
+    with _reported("cluster"):
+        made, root = asyncio.run(_init(address))
+    if output == "json":
+        _print_json({"made": made, "instance": root.instance, "root": root.root.path})
+    else:
+        click.echo(f"{'made' if made else 'was there already'}: {root}")
+
+
+@cluster.command(name="info")
+@_STORE
+@_OUTPUT
+def info_command(address: str, output: str) -> None:
+    """Show which cluster it is, how many bookies it knows, and under which policy."""
+    with _reported("cluster"):
+        info = asyncio.run(_info(address))
+    if output == "json":
+        _print_json(info.plain())
+        return
+    counts, policy = info.counts, info.policy
+    click.echo(f"cluster:   {info.cluster}")
+    click.echo(
+        f"bookies:   {counts.cookies} with a cookie; {counts.writable} writable and "
+        f"{counts.read_only} read-only now"
+    )
+    if policy is None:
+        click.echo("policy:    none yet: no ledger can be created")
+    else:
+        click.echo(
+            f"policy:    version {policy.version}, set by {policy.owner}: zones "
+            f"{', '.join(policy.placement.zones)}, quorums {policy.quorums}"
+        )
+    if info.restored:
+        click.echo("restored:  marked as restored from an export: bookies collect nothing")
 
 
 @click.group(name="metadata")
@@ -50,7 +124,7 @@ def export_command(address: str, file: str) -> None:
 
     A file appears under its name only when it is whole.
     """
-    with _reported():
+    with _reported("metadata"):
         if file == "-":
             asyncio.run(_export(address, sys.stdout))
             return
@@ -75,7 +149,7 @@ def import_command(address: str, file: str) -> None:
 
     While the mark stands bookies collect nothing. An import that was interrupted is run again.
     """
-    with _reported():
+    with _reported("metadata"):
         done = asyncio.run(_import(address, Path(file)))
     click.echo(
         f"{done.written} nodes written and {done.kept} kept in {done.cluster}; "
@@ -93,19 +167,19 @@ def diff_command(first: str, second: str) -> None:
 
     Exit code 0: the same, 1: they differ, 2: one of them cannot be read.
     """
-    with _reported(), contextlib.ExitStack() as opened:
+    with _reported("metadata"), contextlib.ExitStack() as opened:
         found = asyncio.run(_diff(_source(first, opened), _source(second, opened)))
     click.echo("the same" if not found else f"{found} nodes differ", err=True)
     sys.exit(1 if found else 0)
 
 
 @contextlib.contextmanager
-def _reported() -> Iterator[None]:
+def _reported(command: str) -> Iterator[None]:
     """Make a message, and exit code 2, of what can go wrong."""
     try:
         yield
     except _FAILURES as error:
-        click.echo(f"zonekeeper metadata: {error}", err=True)
+        click.echo(f"zonekeeper {command}: {error}", err=True)
         sys.exit(2)
 
 
@@ -127,6 +201,52 @@ async def _opened(address: str) -> AsyncIterator[MetadataStore]:
         yield store
     finally:
         await store.close()
+
+
+async def _init(address: str) -> tuple[bool, Cluster]:
+    """Make the root; say whether it was not there before."""
+    instance = str(uuid.uuid4())
+    async with _opened(address) as store:
+        found = await clusters.initialise(store, instance)
+    return found.instance == instance, found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Info:
+    cluster: Cluster
+    counts: Counts
+    #: None: nobody has set one.
+    policy: Policy | None
+    restored: bool
+
+    def plain(self) -> dict[str, object]:
+        """Give it as plain data; the policy as its record."""
+        return {
+            "instance": self.cluster.instance,
+            "root": self.cluster.root.path,
+            "bookies": {
+                "cookies": self.counts.cookies,
+                "writable": self.counts.writable,
+                "readOnly": self.counts.read_only,
+            },
+            "policy": None if self.policy is None else policy_data.record(self.policy),
+            "restored": self.restored,
+        }
+
+
+async def _info(address: str) -> _Info:
+    async with _opened(address) as store:
+        found = await clusters.open_cluster(store)
+        return _Info(
+            cluster=found,
+            counts=await clusters.count_bookies(found),
+            policy=await policy_store.read(found),
+            restored=await restored.read(found) is not None,
+        )
+
+
+def _print_json(data: dict[str, object]) -> None:
+    click.echo(json.dumps(data, indent=2, sort_keys=True))
 
 
 async def _export(address: str, out: TextIO) -> int:

@@ -16,6 +16,8 @@ GROUP = "zonekeeper.commands"
 _DISTRIBUTION = "zonekeeper"
 #: Components that have no extra of their own come with this one.
 _SHARED_EXTRA = "client"
+#: The shell's own extra is there; its commands that are published run bookies, and need theirs.
+_EXTRA_OF_THE_SHELL = "bookie"
 
 
 class Host(click.Group):
@@ -94,5 +96,7 @@ def _unavailable(point: metadata.EntryPoint, missing: ModuleNotFoundError) -> cl
 def _extra(point: metadata.EntryPoint) -> str:
     """Give the extra that brings what a component needs."""
     component = re.sub(r"^zonekeeper\.([a-z]+)\..*$", r"\1", point.module)
+    if component == "shell":
+        return _EXTRA_OF_THE_SHELL
     extras = metadata.metadata(_DISTRIBUTION).get_all("Provides-Extra") or []
     return component if component in extras else _SHARED_EXTRA
