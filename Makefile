@@ -27,10 +27,8 @@ $(INSTALLED): requirements.lock pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	@touch $@
 
-demo: $(INSTALLED) ## run the main job (today: says what is missing, and shows the part that exists)
-	@echo "The demonstration (a cluster that loses a zone) is not there yet. What is: what a configuration survives and costs."
-	@echo
-	@$(BIN)/zonekeeper placement explain docs/examples/cluster.yaml
+demo: $(INSTALLED) ## run the main job: a cluster that loses a bookie and a zone under load; half a minute
+	@$(BIN)/zonekeeper local demo
 
 SLOW := contracts or fuzz or processes or crash or simulation or spark or demo or cluster or interop or long
 
