@@ -8,10 +8,10 @@ do there, and how leases work; this module brings it to the event loop.
   handed in under a session whose lease has run out is refused with ``SessionLostError``, even when
   the process did not know yet; then a new session begins.
 - Reads see the last commit, always: ``sync`` has nothing to do here.
-- Changes of other processes are noticed by asking SQLite every ``POLL_EVERY_MS`` whether anybody
-  committed, while there are watches: that is the bound of a watch's delay. What this object wrote
-  itself it looks at once. It looks for leases that ran out as well, so that a dead session's nodes
-  go while anybody watches, and not only when somebody writes.
+- Changes of other processes are noticed by asking SQLite again and again while there are watches
+  (``sqlite_polling``). What this object wrote itself it looks at once. It looks for leases that ran
+  out as well, so that a dead session's nodes go while anybody watches, and not only when somebody
+  writes.
 
 A store object does not survive a fork: open it in the process that uses it.
 """
@@ -20,10 +20,9 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final, TypeAlias, TypeVar
@@ -39,19 +38,17 @@ from zonekeeper.metadata.store import (
 )
 from zonekeeper.metadata.stores import local_disk
 from zonekeeper.metadata.stores.sqlite_file import File, Lease, Stamp
+from zonekeeper.metadata.stores.sqlite_polling import Poller, Sight, taken
 from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.metadata.stores.watching import (
     Key,
     Notice,
-    Notices,
     SessionFeed,
     Watched,
     follow,
 )
 
 Answer = TypeVar("Answer")
-
-POLL_EVERY_MS: Final = 50
 
 #: A lease is renewed this often within its timeout.
 _BEATS_PER_TIMEOUT: Final = 3
@@ -110,7 +107,7 @@ class SqliteStore(MetadataStore):
         self._feed = SessionFeed(self.name, Session(id=None, connected=False))
         self._timer: asyncio.TimerHandle | None = None
         self._renewing = False
-        self._poller = _Poller(self._loop, self._look, self._beat)
+        self._poller = Poller(self._loop, self._look, self._beat)
 
     async def start(self) -> None:
         """Open the file and begin a session."""
@@ -204,13 +201,13 @@ class SqliteStore(MetadataStore):
 
         return follow(read, lambda notice: self._poller.disarm(key, notice))
 
-    def _look(self, known_version: int | None, paths: Sequence[str]) -> "asyncio.Future[_Sight]":
+    def _look(self, known_version: int | None, paths: Sequence[str]) -> "asyncio.Future[Sight]":
         """See, in the reading thread, what stands at these paths, if anybody committed since."""
 
-        def look() -> _Sight:
+        def look() -> Sight:
             version = self._read.data_version()
             stamps = {} if version == known_version else self._read.stamps(paths)
-            return _Sight(version=version, stamps=stamps, overdue=self._read.anybody_overdue())
+            return Sight(version=version, stamps=stamps, overdue=self._read.anybody_overdue())
 
         return self._loop.run_in_executor(self._reader, look)
 
@@ -255,7 +252,7 @@ class SqliteStore(MetadataStore):
         begin = partial(self._written.begin_session, lease, self._deadline_ms())
 
         def begun(done: "asyncio.Future[None]") -> None:
-            if _failed(done, self._closed):
+            if taken(done, self._closed):
                 self._feed.publish(Session(id=None, connected=False))
                 self._in_a_while(self._begin_again, _RETRY_DELAY_MS)
             elif not self._closed:
@@ -275,7 +272,7 @@ class SqliteStore(MetadataStore):
             self._renewing = False
             if lease is not self._lease or self._closed:
                 return
-            error = _failed(done, self._closed)
+            error = taken(done, self._closed)
             if isinstance(error, errors.SessionLostError):
                 self._lost(lease)
                 return
@@ -315,119 +312,6 @@ class SqliteStore(MetadataStore):
     def _require_open(self) -> None:
         if self._closed:
             raise errors.StoreClosedError("is closed", store=self.name)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Sight:
-    """What the reading thread saw; no stamps: nobody committed since."""
-
-    version: int
-    stamps: Mapping[str, Stamp | None]
-    overdue: bool
-
-
-class _Poller:
-    """Tells watches what other processes changed, by looking again and again while there are any.
-
-    A key's stamp is that of the oldest read that armed it: a change after it is never missed, and
-    who armed later may be told for nothing.
-    """
-
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        look: Callable[[int | None, Sequence[str]], "asyncio.Future[_Sight]"],
-        end_overdue: Callable[[], None],
-    ) -> None:
-        self._loop = loop
-        self._look = look
-        self._end_overdue = end_overdue
-        self._notices = Notices()
-        self._stamps: dict[Key, Stamp | None] = {}
-        self._version: int | None = None
-        #: Whatever was armed since the last look began must be compared by the next one.
-        self._armed_since = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._looking = False
-        self._hurried = False
-        self._closed = False
-
-    def arm(self, key: Key, notice: Notice, stamp: Stamp | None) -> None:
-        self._notices.arm(key, notice)
-        self._stamps.setdefault(key, stamp)
-        self._armed_since = True
-        if self._timer is None and not self._looking:
-            self._timer = self._loop.call_later(POLL_EVERY_MS / 1000, self._poll)
-
-    def disarm(self, key: Key, notice: Notice) -> None:
-        self._notices.disarm(key, notice)
-        if key not in self._notices:
-            self._stamps.pop(key, None)
-
-    def hurry(self) -> None:
-        """Look now: something was committed."""
-        if self._looking:
-            self._hurried = True
-        elif self._timer is not None:
-            self._timer.cancel()
-            self._poll()
-
-    def close(self) -> None:
-        """Tell everybody, and look no more."""
-        self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-        self._stamps.clear()
-        self._notices.tell_all()
-
-    def _poll(self) -> None:
-        self._timer = None
-        if not self._stamps or self._closed:
-            return
-        self._looking = True
-        self._hurried = False
-        paths = tuple({path: None for _, path in self._stamps})
-        known_version = None if self._armed_since else self._version
-        self._armed_since = False
-        self._look(known_version, paths).add_done_callback(self._seen)
-
-    def _seen(self, done: "asyncio.Future[_Sight]") -> None:
-        self._looking = False
-        if self._closed:
-            _failed(done, self._closed)
-            return
-        if _failed(done, self._closed) is None:
-            sight = done.result()
-            self._version = sight.version
-            if sight.overdue:
-                self._end_overdue()
-            for key, stamp in tuple(self._stamps.items()):
-                seen = sight.stamps.get(key[1], stamp)
-                if _part(key, seen) != _part(key, stamp):
-                    del self._stamps[key]
-                    self._notices.tell(key)
-        if self._hurried:
-            self._poll()
-        elif self._stamps:
-            self._timer = self._loop.call_later(POLL_EVERY_MS / 1000, self._poll)
-
-
-def _part(key: Key, stamp: Stamp | None) -> tuple[int, int] | None:
-    """Give the part of a stamp that changes with what is watched."""
-    if stamp is None:
-        return None
-    which = stamp.modified_id if key[0] is Watched.NODE else stamp.children_id
-    return stamp.created_id, which
-
-
-def _failed(done: "asyncio.Future[Answer]", closed: bool) -> BaseException | None:
-    """Take a finished job's error; what is no error of the store is a bug, and goes on."""
-    if done.cancelled():
-        return asyncio.CancelledError()
-    error = done.exception()
-    if error is not None and not closed and not isinstance(error, errors.StoreError):
-        raise error
-    return error
 
 
 def _boot() -> str:
