@@ -16,7 +16,8 @@ from zonekeeper.metadata.errors import SessionLostError
 from zonekeeper.metadata.malformed import MalformedError
 from zonekeeper.metadata.repair_controls import Check
 from zonekeeper.metadata.store import SessionId
-from zonekeeper.metadata.stores.memory import Loss, MemoryStore
+from zonekeeper.metadata.stores.memory import Loss, MemoryStore, Passage, calm
+from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.metadata.underreplication import Held
 from zonekeeper.metadata.underreplication_format import Underreplicated
 from zonekeeper.placement.ids import BookieId, LedgerId
@@ -308,6 +309,23 @@ async def test_a_leader_that_lost_its_session_is_told_and_stands_again(memory: M
         assert again is not None
         with pytest.raises(SessionLostError):
             await store.create(f"{votes}/written", session=first.session)
+
+
+async def test_a_leader_of_a_lost_session_is_told_before_the_votes_can_be_read(
+    memory: MemoryPlace,
+) -> None:
+    store = await memory.open(Timeouts(request_ms=3_600_000))
+    cluster = await clusters.initialise(store, INSTANCE)
+    assert isinstance(store, MemoryStore)
+    async with elections.stand(store, elections.zone_watch_votes(cluster), ME) as states:
+        first = await until(states, lambda state: state is not None)
+        assert first is not None
+        store.weather = lambda _: Passage(there_ms=3_600_000)
+        memory.server.expire(first.session)
+        assert await anext(states) is None
+        store.cut()  # nothing of what is on its way arrives
+        store.weather = calm
+        store.mend()
 
 
 async def test_a_leader_out_of_reach_does_not_say_that_it_leads(memory: MemoryPlace) -> None:

@@ -8,6 +8,7 @@ from zonekeeper.metadata import cookies, update
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.cookies import Cookie
 from zonekeeper.metadata.errors import NoNodeError, StoreError
+from zonekeeper.metadata.malformed import stored_at
 from zonekeeper.metadata.store import Versioned
 from zonekeeper.placement.ids import BookieId
 from zonekeeper.placement.locations import Location
@@ -44,11 +45,9 @@ async def ids(cluster: Cluster) -> list[BookieId]:
 async def read(cluster: Cluster, bookie: BookieId) -> StoredCookie | None:
     """Read a bookie's cookie; None: it has none. Raises ``UnreadableError`` for damage."""
     node = await cluster.store.get(cluster.root.cookie(bookie), sync=True)
-    return (
-        None
-        if node is None
-        else StoredCookie(cookie=cookies.parse(node.value), version=node.version)
-    )
+    if node is None:
+        return None
+    return StoredCookie(cookie=_parse(cluster, bookie, node.value), version=node.version)
 
 
 async def create(cluster: Cluster, cookie: Cookie) -> None:
@@ -100,7 +99,7 @@ async def _change(cluster: Cluster, bookie: BookieId, decide: Callable[[Cookie],
     def decide_bytes(node: Versioned | None) -> update.Decision:
         if node is None:
             raise NoCookieError(f"{bookie} has no cookie in {cluster}")
-        before = cookies.parse(node.value)
+        before = _parse(cluster, bookie, node.value)
         after = decide(before)
         return update.Keep() if after == before else update.Store(cookies.render(after))
 
@@ -108,4 +107,9 @@ async def _change(cluster: Cluster, bookie: BookieId, decide: Callable[[Cookie],
         cluster.store, cluster.root.cookie(bookie), decide_bytes, applied=update.redo
     )
     assert standing is not None, "an absent cookie raises"
-    return cookies.parse(standing.value)
+    return _parse(cluster, bookie, standing.value)
+
+
+def _parse(cluster: Cluster, bookie: BookieId, raw: bytes) -> Cookie:
+    with stored_at(cluster.root.cookie(bookie), cluster.store.name):
+        return cookies.parse(raw)

@@ -21,6 +21,7 @@ from zonekeeper.metadata import underreplication_format, update
 from zonekeeper.metadata.background import alongside
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.errors import StoreError
+from zonekeeper.metadata.malformed import stored_at
 from zonekeeper.metadata.store import MetadataStore, SessionId, Versioned
 from zonekeeper.placement.ids import BookieId
 
@@ -132,9 +133,11 @@ async def stand(
 async def leader(store: MetadataStore, votes: str) -> BookieId | None:
     """Say who leads now; None: nobody does."""
     for name in in_order(await store.children(votes, sync=True) or ()):
-        node = await store.get(f"{votes}/{name}")
+        path = f"{votes}/{name}"
+        node = await store.get(path)
         if node is not None:
-            return underreplication_format.parse_holder(node.value)
+            with stored_at(path, store.name):
+                return underreplication_format.parse_holder(node.value)
     return None
 
 
@@ -166,7 +169,7 @@ class _Candidacy:
             async for session in sessions:
                 if not session.connected:
                     self._vacant_since_ms = None
-                    self._know(None)
+                self._know(self._known)
                 self._changed.set()
 
     async def run(self) -> None:

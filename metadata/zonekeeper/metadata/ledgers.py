@@ -29,6 +29,7 @@ from zonekeeper.metadata.errors import (
     VersionConflictError,
 )
 from zonekeeper.metadata.ledger_metadata import LedgerMetadata
+from zonekeeper.metadata.malformed import stored_at
 from zonekeeper.metadata.store import Versioned
 from zonekeeper.placement.ids import LedgerId
 
@@ -94,11 +95,7 @@ async def create(
 async def read(cluster: Cluster, ledger_id: LedgerId, *, sync: bool = False) -> StoredLedger | None:
     """Read a ledger; None: the store shows none. Raises ``UnreadableError`` for damage."""
     node = await cluster.store.get(path(cluster, ledger_id), sync=sync)
-    if node is None:
-        return None
-    return StoredLedger(
-        id=ledger_id, metadata=ledger_format.parse(node.value), version=node.version
-    )
+    return None if node is None else _read(cluster, ledger_id, node.value, node.version)
 
 
 async def change(cluster: Cluster, ledger_id: LedgerId, decide: Change) -> StoredLedger:
@@ -110,7 +107,7 @@ async def change(cluster: Cluster, ledger_id: LedgerId, decide: Change) -> Store
     def decide_bytes(node: Versioned | None) -> update.Decision:
         if node is None:
             raise NoLedgerError(f"there is no ledger {ledger_id} in {cluster}")
-        before = ledger_format.parse(node.value)
+        before = _read(cluster, ledger_id, node.value, node.version).metadata
         after = decide(before)
         if after is None or after == before:
             return update.Keep()
@@ -121,9 +118,7 @@ async def change(cluster: Cluster, ledger_id: LedgerId, decide: Change) -> Store
         cluster.store, path(cluster, ledger_id), decide_bytes, applied=update.redo
     )
     assert standing is not None, "an absent ledger raises"
-    return StoredLedger(
-        id=ledger_id, metadata=ledger_format.parse(standing.value), version=standing.version
-    )
+    return _read(cluster, ledger_id, standing.value, standing.version)
 
 
 async def delete(cluster: Cluster, ledger_id: LedgerId, *, version: int | None = None) -> None:
@@ -155,6 +150,12 @@ async def proven_deleted(cluster: Cluster, ledger_id: LedgerId) -> bool:
     if instance is None or instance.value != cluster.instance.encode("ascii"):
         return False
     return await restored.read(cluster) is None
+
+
+def _read(cluster: Cluster, ledger_id: LedgerId, raw: bytes, version: int) -> StoredLedger:
+    with stored_at(path(cluster, ledger_id), cluster.store.name):
+        metadata = ledger_format.parse(raw)
+    return StoredLedger(id=ledger_id, metadata=metadata, version=version)
 
 
 async def _create(

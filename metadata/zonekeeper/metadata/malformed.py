@@ -7,6 +7,8 @@ nothing else, whatever the bytes are.
 """
 
 import enum
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar, Final
 
 #: ZooKeeper's own limit of a node (``jute.maxbuffer``): nothing longer is ever parsed.
@@ -36,6 +38,14 @@ class UnreadableError(Exception):
     retryable: ClassVar[bool] = False
     maybe_applied: ClassVar[bool] = False
 
+    #: Where the bytes stand, as far as whoever read them knew.
+    where: str = ""
+
+    def __str__(self) -> str:
+        """Say where, and what is wrong."""
+        problem = super().__str__()
+        return f"{self.where}: {problem}" if self.where else problem
+
 
 class MalformedError(UnreadableError):
     """Stored bytes that break their format."""
@@ -47,6 +57,16 @@ class MalformedError(UnreadableError):
 
 class UnsupportedError(UnreadableError):
     """Stored bytes of a version, or with a field, that this program does not know."""
+
+
+@contextmanager
+def stored_at(path: str, store: str) -> Iterator[None]:
+    """Say in an error of a reader, who knows only bytes, which node they are the value of."""
+    try:
+        yield
+    except UnreadableError as error:
+        error.where = error.where or f"{path} in {store}"
+        raise
 
 
 def check_size(raw: bytes, what: str) -> None:

@@ -14,7 +14,7 @@ from typing import Generic, TypeAlias, TypeVar
 from zonekeeper.metadata import records, update
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.following import follow_children
-from zonekeeper.metadata.malformed import UnreadableError
+from zonekeeper.metadata.malformed import UnreadableError, stored_at
 from zonekeeper.metadata.records import ForeignRecordError
 from zonekeeper.metadata.store import Versioned
 from zonekeeper.placement.fields import Plain
@@ -103,7 +103,7 @@ def _seen(cluster: Cluster, path: str, codec: Codec[Value], node: Versioned | No
     try:
         return _value(cluster, path, codec, node)
     except UnreadableError as error:
-        _logger.warning("%s in %s: %s", path, cluster.store.name, error)
+        _logger.warning("%s", error)
         return error
 
 
@@ -114,9 +114,9 @@ def _value(
 
 
 def _read(cluster: Cluster, path: str, codec: Codec[Value], raw: bytes) -> Value | None:
-    try:
-        data = records.parse(raw, cluster.instance)
-    except ForeignRecordError as error:
-        _logger.warning("%s in %s is ignored: %s", path, cluster.store.name, error)
-        return None
-    return codec.parse(data)
+    with stored_at(path, cluster.store.name):
+        try:
+            return codec.parse(records.parse(raw, cluster.instance))
+        except ForeignRecordError as error:
+            _logger.warning("%s in %s is ignored: %s", path, cluster.store.name, error)
+            return None

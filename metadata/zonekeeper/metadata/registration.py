@@ -27,7 +27,7 @@ from zonekeeper.metadata.errors import (
     StoreError,
     VersionConflictError,
 )
-from zonekeeper.metadata.malformed import UnreadableError
+from zonekeeper.metadata.malformed import UnreadableError, stored_at
 from zonekeeper.metadata.service_info import ServiceInfo
 from zonekeeper.metadata.store import Create, Delete, Put, SessionId, Versioned, Write
 from zonekeeper.placement.ids import BookieId
@@ -64,7 +64,8 @@ async def read_service_info(cluster: Cluster, bookie: BookieId) -> ServiceInfo |
     """Say how a registered bookie is reached; None: it is not registered."""
     for path in (cluster.root.writable(bookie), cluster.root.read_only(bookie)):
         if (node := await cluster.store.get(path)) is not None:
-            return service_info.parse(node.value)
+            with stored_at(path, cluster.store.name):
+                return service_info.parse(node.value)
     return None
 
 

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 
 from zonekeeper.metadata import underreplication_format, update
 from zonekeeper.metadata.cluster import Cluster
+from zonekeeper.metadata.malformed import stored_at
 from zonekeeper.metadata.store import Versioned
 
 
@@ -47,7 +48,8 @@ async def watch_enabled(cluster: Cluster) -> AsyncIterator[AsyncIterator[bool]]:
 async def read_delay_s(cluster: Cluster) -> int | None:
     """Read Apache's delay before a lost bookie's ledgers are marked; None: nobody set it."""
     node = await cluster.store.get(_delay(cluster), sync=True)
-    return None if node is None else underreplication_format.parse_seconds(node.value)
+    with stored_at(_delay(cluster), cluster.store.name):
+        return None if node is None else underreplication_format.parse_seconds(node.value)
 
 
 async def write_delay_s(cluster: Cluster, seconds: int) -> None:
@@ -69,15 +71,18 @@ async def watch_delay(cluster: Cluster) -> AsyncIterator[AsyncIterator[int]]:
 
 async def read_check_time_ms(cluster: Cluster, check: Check) -> int | None:
     """Say when a periodic check last ran (wall time); None: never."""
-    node = await cluster.store.get(cluster.root.below(f"underreplication/{check.value}"))
-    return None if node is None else underreplication_format.parse_time(node.value)
+    path = _checked(cluster, check)
+    node = await cluster.store.get(path)
+    with stored_at(path, cluster.store.name):
+        return None if node is None else underreplication_format.parse_time(node.value)
 
 
 async def write_check_time_ms(cluster: Cluster, check: Check, wall_ms: int) -> None:
     """Note that a periodic check ran."""
     raw = underreplication_format.render_time(wall_ms)
-    path = cluster.root.below(f"underreplication/{check.value}")
-    await update.update(cluster.store, path, lambda _: update.Store(raw), applied=update.redo)
+    await update.update(
+        cluster.store, _checked(cluster, check), lambda _: update.Store(raw), applied=update.redo
+    )
 
 
 def _switch(cluster: Cluster) -> str:
@@ -86,3 +91,7 @@ def _switch(cluster: Cluster) -> str:
 
 def _delay(cluster: Cluster) -> str:
     return cluster.root.below("underreplication/lostBookieRecoveryDelay")
+
+
+def _checked(cluster: Cluster, check: Check) -> str:
+    return cluster.root.below(f"underreplication/{check.value}")

@@ -22,7 +22,7 @@ from zonekeeper.metadata.errors import (
     VersionConflictError,
 )
 from zonekeeper.metadata.ledger_paths import LEDGER_ID_MAX
-from zonekeeper.metadata.malformed import UnreadableError
+from zonekeeper.metadata.malformed import UnreadableError, stored_at
 from zonekeeper.metadata.store import Create, Delete, Put, SessionId, Versioned, parent_of
 from zonekeeper.metadata.underreplication_format import Underreplicated
 from zonekeeper.placement.ids import BookieId, LedgerId
@@ -62,7 +62,7 @@ async def mark(
     """Say that a ledger's copies on some bookies are lost; joins what is said already."""
 
     def decide(node: Versioned | None) -> update.Decision:
-        before = underreplication_format.parse(node.value) if node else Underreplicated(replicas=())
+        before = _parse(cluster, ledger_id, node) if node else Underreplicated(replicas=())
         added = tuple(sorted(set(lost) - set(before.replicas)))
         if node is not None and not added:
             return update.Keep()
@@ -85,7 +85,7 @@ async def mark(
 async def read(cluster: Cluster, ledger_id: LedgerId) -> Underreplicated | None:
     """Read a ledger's mark; None: it is not marked."""
     node = await cluster.store.get(_mark_path(cluster, ledger_id), sync=True)
-    return None if node is None else underreplication_format.parse(node.value)
+    return None if node is None else _parse(cluster, ledger_id, node)
 
 
 async def unmark(cluster: Cluster, ledger_id: LedgerId, returned: Collection[BookieId]) -> bool:
@@ -99,7 +99,7 @@ async def unmark(cluster: Cluster, ledger_id: LedgerId, returned: Collection[Boo
         node = await cluster.store.get(path, sync=True)
         if node is None:
             return True
-        before = underreplication_format.parse(node.value)
+        before = _parse(cluster, ledger_id, node)
         left = tuple(replica for replica in before.replicas if replica not in returned)
         if left == before.replicas:
             return True
@@ -162,7 +162,7 @@ async def claim(cluster: Cluster, ledger_id: LedgerId, worker: BookieId) -> Clai
         await _unlock(cluster, ledger_id, session)
         return None
     try:
-        found = underreplication_format.parse(node.value)
+        found = _parse(cluster, ledger_id, node)
     except UnreadableError:
         await _unlock(cluster, ledger_id, session)
         raise
@@ -275,6 +275,11 @@ async def _unlock(cluster: Cluster, ledger_id: LedgerId, session: SessionId) -> 
                 raise
         else:
             return
+
+
+def _parse(cluster: Cluster, ledger_id: LedgerId, node: Versioned) -> Underreplicated:
+    with stored_at(_mark_path(cluster, ledger_id), cluster.store.name):
+        return underreplication_format.parse(node.value)
 
 
 def _session(cluster: Cluster) -> SessionId:
