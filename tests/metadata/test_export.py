@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ from zonekeeper.metadata.errors import StoreError
 from zonekeeper.metadata.export_format import Footer, Header, Node, Writer
 from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata
 from zonekeeper.metadata.malformed import Flaw, MalformedError, UnreadableError, UnsupportedError
+from zonekeeper.metadata.store import VALUE_SIZE_BYTES_MAX
 from zonekeeper.metadata.stores.memory import Kind, Loss, MemoryStore, Passage
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.metadata.timeline import Event
@@ -142,6 +144,14 @@ def test_each_damage_to_a_file_is_named(
     assert caught.value.flaw is flaw
 
 
+def test_a_file_of_other_bytes_is_no_export(tmp_path: Path) -> None:
+    file = tmp_path / "other.bin"
+    file.write_bytes(b"\xff\xfe\x00")
+    with file.open(encoding="utf-8", newline="\n") as text, pytest.raises(MalformedError) as caught:
+        importing.check(export_format.lines_of(text))
+    assert caught.value.flaw is Flaw.BAD_TEXT
+
+
 def test_a_file_of_a_later_version_is_unsupported() -> None:
     lines = written(NODES)
     with pytest.raises(UnsupportedError, match="version 2"):
@@ -247,6 +257,42 @@ async def test_the_high_part_is_above_all_that_the_export_knows(
     assert (await importing.run(empty, lambda: lines, now_ms=0)).high == 10
 
 
+async def test_a_ledger_with_the_last_id_of_all_does_not_stop_an_import(
+    memory: MemoryPlace, empty: MemoryStore
+) -> None:
+    """Ids that somebody chose by himself may be anything; only counters must not be met again."""
+    cluster = await clusters.initialise(await memory.open(), INSTANCE)
+    await ledgers.create(cluster, NEW, ledger_id=LedgerId(2**63 - 1))
+    lines = await exported(cluster)
+    done = await importing.run(empty, lambda: lines, now_ms=NOW_MS)
+    assert done.high == SINCE_2020_S
+    assert (await ledgers.create(done.cluster, NEW)).id == SINCE_2020_S << 32
+
+
+async def test_counters_that_are_used_up_are_said_before_a_byte_is_written(
+    memory: MemoryPlace, empty: MemoryStore
+) -> None:
+    cluster = await clusters.initialise(await memory.open(), INSTANCE)
+    last = ledger_ids.high_directory(ledger_ids.HIGH_MAX)
+    await cluster.store.create(cluster.root.below(f"idgen-long/{last}"), make_parents=True)
+    lines = await exported(cluster)
+    with pytest.raises(ledger_ids.IdsUsedUpError):
+        await importing.run(empty, lambda: lines, now_ms=NOW_MS)
+    assert not await empty.exists(empty.root)
+
+
+async def test_large_values_are_imported_whatever_stands_before_them(
+    memory: MemoryPlace, empty: MemoryStore
+) -> None:
+    """Together they would be more than a transaction may hold."""
+    cluster = await clusters.initialise(await memory.open(), INSTANCE)
+    for name, size_bytes in (("a", 250_000), ("b", VALUE_SIZE_BYTES_MAX), ("c", 250_000)):
+        await cluster.store.create(cluster.root.beside(name), b"x" * size_bytes)
+    lines = await exported(cluster)
+    done = await importing.run(empty, lambda: lines, now_ms=NOW_MS)
+    assert values(lines).items() <= values(await exported(done.cluster)).items()
+
+
 async def test_the_mark_and_the_high_part_come_with_the_root(
     export: list[str], empty: MemoryStore
 ) -> None:
@@ -315,6 +361,23 @@ async def test_the_mark_of_a_cluster_that_was_here_before_is_replaced(
     mark = await restored.read(done.cluster)
     assert mark is not None
     assert mark.at_ms == NOW_MS
+
+
+async def test_a_mark_is_cleared_by_whoever_saw_it_and_no_other(
+    export: list[str], empty: MemoryStore
+) -> None:
+    done = await importing.run(empty, lambda: export, now_ms=NOW_MS)
+    mark = await restored.read(done.cluster)
+    assert mark is not None
+    with pytest.raises(restored.RestoredAgainError, match="look again"):
+        await restored.clear(done.cluster, replace(mark, at_ms=NOW_MS - 1))
+    assert await restored.read(done.cluster) == mark
+    weather.lose(empty, 0, Loss.ANSWER)
+    await restored.clear(done.cluster, mark)
+    assert await restored.read(done.cluster) is None
+    await restored.clear(done.cluster, mark)
+    ledger_id = (await ledgers.create(done.cluster, NEW)).id
+    assert ledger_id == mark.high << 32, "ids go on in the new high part"
 
 
 async def test_a_truncated_file_writes_nothing(export: list[str], empty: MemoryStore) -> None:

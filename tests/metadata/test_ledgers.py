@@ -232,10 +232,11 @@ async def test_absence_proves_nothing_in_a_root_that_is_not_the_clusters_any_mor
 
 
 async def test_absence_proves_nothing_in_a_restored_root(cluster: Cluster) -> None:
-    mark = restored.render(Restored(at_ms=1, high=2, export="sum"), cluster.instance)
-    await cluster.store.create(cluster.root.beside("restored"), mark)
+    mark = Restored(at_ms=1, high=2, export="sum")
+    raw = restored.render(mark, cluster.instance)
+    await cluster.store.create(cluster.root.beside("restored"), raw)
     assert not await ledgers.proven_deleted(cluster, LedgerId(5))
-    await restored.clear(cluster)
+    await restored.clear(cluster, mark)
     assert await ledgers.proven_deleted(cluster, LedgerId(5))
 
 

@@ -75,6 +75,7 @@ def test_an_address_is_read(text: str, address: uri.Address) -> None:
         ("zk://h/a/../b", "'.' or '..' part"),
         ("zk://h/zookeeper", "/zookeeper"),
         ("zk://h/zookeeper/x", "/zookeeper"),
+        ("zk://h/ledgers.zonekeeper", "stands beside a root"),
         ("zk://h/x?root=/y", "unknown option 'root'"),
         ("zk://h/x?tls=off", "'tls'"),
         ("zk://h/x?tls", "name=value"),

@@ -93,8 +93,11 @@ class Writer:
 
 def lines_of(text: TextIO) -> Iterator[str]:
     """Read the lines of a file; one that is too long is not read to its end."""
-    while line := text.readline(LINE_LENGTH_MAX + 1):
-        yield line
+    try:
+        while line := text.readline(LINE_LENGTH_MAX + 1):
+            yield line
+    except UnicodeDecodeError as error:
+        raise MalformedError(Flaw.BAD_TEXT, f"the file is not UTF-8: {error}") from error
 
 
 def read(lines: Iterable[str]) -> Iterator[Header | Node | Footer]:

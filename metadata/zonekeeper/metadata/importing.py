@@ -21,7 +21,7 @@ from zonekeeper.metadata import export_format, ledger_ids, ledger_paths, restore
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.errors import NodeExistsError, StoreError
 from zonekeeper.metadata.export_format import Footer, Header, Node
-from zonekeeper.metadata.layout import Root
+from zonekeeper.metadata.layout import OWN_SUFFIX, Root
 from zonekeeper.metadata.malformed import Flaw, MalformedError
 from zonekeeper.metadata.restored import Restored
 from zonekeeper.metadata.store import Create, MetadataStore, Put, Write
@@ -34,9 +34,8 @@ _ATTEMPTS_MAX: Final = 5
 #: High parts count seconds from 2020 on, so that two restores of one export do not share one.
 _EPOCH_MS: Final = 1_577_836_800_000
 
-_OWN: Final = ".zonekeeper"
-_TIMELINE: Final = f"{_OWN}/timeline/"
-_MARK: Final = f"{_OWN}/restored"
+_TIMELINE: Final = f"{OWN_SUFFIX}/timeline/"
+_MARK: Final = f"{OWN_SUFFIX}/restored"
 
 
 class RootInUseError(Exception):
@@ -52,8 +51,23 @@ class Export:
 
     header: Header
     footer: Footer
-    #: The largest high part that any id in it has.
+    #: The largest high part that any id in it has, and that its counters have.
     high: int
+    counted_high: int
+
+    def fresh_high(self, now_ms: int) -> int:
+        """Give a high part that was never counted, and that no id in the export has.
+
+        Somebody who chooses ids by himself may have taken the last high parts of all. Then only
+        what was counted is left out, and ids that a ledger has are passed over when they are drawn.
+        """
+        by_clock = (now_ms - _EPOCH_MS) // 1000
+        fresh = max(self.high + 1, by_clock)
+        if fresh > ledger_ids.HIGH_MAX:
+            fresh = max(self.counted_high + 1, by_clock)
+        if fresh > ledger_ids.HIGH_MAX:
+            raise ledger_ids.IdsUsedUpError("the export's counters have given out every ledger id")
+        return fresh
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,18 +85,19 @@ def check(lines: Iterable[str]) -> Export:
     """Read an export to its end; raises ``UnreadableError`` unless it is whole."""
     header: Header | None = None
     footer: Footer | None = None
-    high = 0
+    high = counted_high = 0
     for part in export_format.read(lines):
         match part:
             case Header():
                 header = part
             case Footer():
                 footer = part
-            case Node():
-                high = max(high, _high(part.suffix))
+            case Node(suffix):
+                counted_high = max(counted_high, _counted_high(suffix))
+                high = max(high, counted_high, (ledger_paths.parse(suffix) or 0) >> 32)
     if header is None or footer is None:
         raise MalformedError(Flaw.TRUNCATED, "the export is empty")
-    return Export(header=header, footer=footer, high=high)
+    return Export(header=header, footer=footer, high=high, counted_high=counted_high)
 
 
 async def run(store: MetadataStore, lines: Callable[[], Iterable[str]], *, now_ms: int) -> Imported:
@@ -101,7 +116,7 @@ async def run(store: MetadataStore, lines: Callable[[], Iterable[str]], *, now_m
 async def _begin(store: MetadataStore, export: Export, now_ms: int) -> tuple[Cluster, Restored]:
     """Make the root with its mark, or find it as an earlier run of this import left it."""
     root, instance = Root(store.root), export.header.instance
-    high = max(export.high + 1, (now_ms - _EPOCH_MS) // 1000)
+    high = export.fresh_high(now_ms)
     mark = Restored(at_ms=now_ms, high=high, export=export.footer.checksum)
     directory = root.below("idgen-long")
     path, value = root.beside("restored"), restored.render(mark, instance)
@@ -142,7 +157,7 @@ class _Import:
         self.kept = 0
 
     async def add(self, node: Node) -> None:
-        if node.suffix in (_OWN, _MARK):
+        if node.suffix in (OWN_SUFFIX, _MARK):
             return  # written with the root; of an earlier restore's mark and ours, ours stands
         if node.suffix.startswith(_TIMELINE):
             await self.flush()
@@ -151,10 +166,13 @@ class _Import:
             else:
                 self.kept += 1
             return
+        if (
+            len(self._batch) >= BATCH_NODES_MAX
+            or self._bytes + len(node.value) > BATCH_BYTES_MAX  # a larger value goes alone
+        ):
+            await self.flush()
         self._batch.append(Create(path=self._cluster.root.path + node.suffix, value=node.value))
         self._bytes += len(node.value)
-        if len(self._batch) >= BATCH_NODES_MAX or self._bytes >= BATCH_BYTES_MAX:
-            await self.flush()
 
     async def flush(self) -> None:
         """Write what is waiting: all at once, or one by one where something is there already."""
@@ -188,10 +206,7 @@ class _Import:
                     break
 
 
-def _high(suffix: str) -> int:
-    """Give the high part of an id that a path speaks of; 0: of none, or of a short one."""
-    ledger_id = ledger_paths.parse(suffix)
-    if ledger_id is not None:
-        return ledger_id >> 32
+def _counted_high(suffix: str) -> int:
+    """Give the high part whose counter a path is; 0: it is none."""
     directory = suffix.removeprefix("/idgen-long/")
     return (ledger_ids.parse_high_directory(directory) or 0) if directory != suffix else 0

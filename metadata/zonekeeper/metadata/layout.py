@@ -19,6 +19,9 @@ _LEDGER_MANAGER: Final = "org.apache.bookkeeper.meta.HierarchicalLedgerManagerFa
 LAYOUT: Final = f"2\n{_LEDGER_MANAGER}:1".encode()
 _LAYOUT_BYTES_MAX: Final = 1024
 
+#: What is only ours stands beside a root, under its name with this behind.
+OWN_SUFFIX: Final = ".zonekeeper"
+
 _ROOT: Final = re.compile(r"(/[^/\x00-\x1f\x7f]+)+")
 
 
@@ -29,13 +32,13 @@ class Root:
     path: str
 
     def __post_init__(self) -> None:
-        if not _ROOT.fullmatch(self.path) or self.path.endswith(".zonekeeper"):
+        if not _ROOT.fullmatch(self.path) or self.path.endswith(OWN_SUFFIX):
             raise ValueError(f"{self.path!r} cannot be a root: it must look like /ledgers")
 
     @property
     def own(self) -> str:
         """The tree that only zonekeeper knows."""
-        return f"{self.path}.zonekeeper"
+        return f"{self.path}{OWN_SUFFIX}"
 
     def below(self, name: str) -> str:
         """Give the path of what Apache knows by a name."""

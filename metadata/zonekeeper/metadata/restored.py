@@ -6,12 +6,23 @@ and new ids come from a high part that no ledger has had. A person clears it onc
 has found what the export did not know.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar, Final
 
-from zonekeeper.metadata import records
+from zonekeeper.metadata import record_store, records
 from zonekeeper.metadata.cluster import Cluster
-from zonekeeper.metadata.errors import NoNodeError, StoreError
+from zonekeeper.metadata.malformed import stored_at
+from zonekeeper.metadata.record_store import Codec
 from zonekeeper.metadata.records import ForeignRecordError
+from zonekeeper.placement.fields import Plain
+
+
+class RestoredAgainError(Exception):
+    """The mark is not the one that was decided on: the root was restored once more."""
+
+    retryable: ClassVar[bool] = False
+    maybe_applied: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,14 +36,11 @@ class Restored:
     export: str
 
 
-def render(mark: Restored, instance: str) -> bytes:
-    """Write the mark."""
-    return records.render({"atMs": mark.at_ms, "export": mark.export, "high": mark.high}, instance)
+def _plain(mark: Restored) -> dict[str, Plain]:
+    return {"atMs": mark.at_ms, "export": mark.export, "high": mark.high}
 
 
-def parse(raw: bytes, instance: str) -> Restored:
-    """Read the mark."""
-    data = records.parse(raw, instance)
+def _mark(data: Mapping[str, Plain]) -> Restored:
     return Restored(
         at_ms=records.number(data, "atMs"),
         high=records.number(data, "high"),
@@ -40,27 +48,47 @@ def parse(raw: bytes, instance: str) -> Restored:
     )
 
 
+CODEC: Final = Codec(render=_plain, parse=_mark)
+
+
+def render(mark: Restored, instance: str) -> bytes:
+    """Write the mark."""
+    return records.render(_plain(mark), instance)
+
+
+def parse(raw: bytes, instance: str) -> Restored:
+    """Read the mark."""
+    return _mark(records.parse(raw, instance))
+
+
 async def read(cluster: Cluster) -> Restored | None:
     """Read the mark; None: nothing was restored here.
 
     Raises ``UnreadableError`` if there is one that cannot be read: then it stands.
     """
-    node = await cluster.store.get(cluster.root.beside("restored"), sync=True)
+    path = _path(cluster)
+    node = await cluster.store.get(path, sync=True)
     if node is None:
         return None
-    try:
-        return parse(node.value, cluster.instance)
-    except ForeignRecordError:
-        return None  # of a cluster that was here before
+    with stored_at(path, cluster.store.name):
+        try:
+            return parse(node.value, cluster.instance)
+        except ForeignRecordError:
+            return None  # of a cluster that was here before
 
 
-async def clear(cluster: Cluster) -> None:
-    """Remove the mark: a person says that everything has been found."""
-    path = cluster.root.beside("restored")
-    try:
-        await cluster.store.delete(path, version=None)
-    except NoNodeError:
-        return
-    except StoreError as error:
-        if not error.maybe_applied or await cluster.store.exists(path, sync=True):
-            raise
+async def clear(cluster: Cluster, mark: Restored) -> None:
+    """Remove the mark that a person decided on; that it is gone already counts as done."""
+
+    def decide(standing: Restored | None) -> None:
+        if standing not in (None, mark):
+            raise RestoredAgainError(
+                f"{_path(cluster)} in {cluster.store.name} is of another import than the one that "
+                "was looked at: look again, and decide again"
+            )
+
+    await record_store.change(cluster, _path(cluster), CODEC, decide)
+
+
+def _path(cluster: Cluster) -> str:
+    return cluster.root.beside("restored")

@@ -23,6 +23,7 @@ from typing import Final, TypeAlias, assert_never
 from urllib.parse import parse_qsl, unquote
 
 from zonekeeper.metadata import errors
+from zonekeeper.metadata.layout import OWN_SUFFIX
 from zonekeeper.metadata.store import check_path
 
 DEFAULT_ROOT: Final = "/ledgers"
@@ -206,6 +207,10 @@ def _root(text: str, root: str) -> str:
         check_path(root, store=text)
     except errors.BadPathError as error:
         raise _bad(text, f"as a root: {error}") from error
+    if root.endswith(OWN_SUFFIX):
+        raise _bad(
+            text, f"a name with {OWN_SUFFIX!r} at its end stands beside a root: leave it out"
+        )
     if root == "/" or root.split("/")[1] == "zookeeper":
         raise _bad(text, "the root is a node of its own, and not under '/zookeeper'")
     return root
