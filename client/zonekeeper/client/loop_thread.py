@@ -7,9 +7,9 @@ one loop of a process well, and several badly.
 
 A call ends with its block at the latest. One whose thread is interrupted is cancelled.
 
-Nothing here survives a fork: the child has no such thread, and gRPC itself aborts a process that
-was forked while it was in use. So whoever was forked inside a block is refused, in words, in that
-block and in new ones. A process that is forked outside of any block begins anew.
+Nothing here survives a fork: the child has no such thread, and gRPC, whose own threads outlive the
+last block by an unknown time, aborts a process that uses it on both sides of a fork. So a child of
+a process that ever opened something here is refused, in words, whatever it wants to open or call.
 """
 
 import asyncio
@@ -35,12 +35,12 @@ class ClientEnded(errors.ClientError):
         self.maybe_applied = maybe_applied
 
 
-class ForkedInUse(errors.ClientError):
-    """This process was forked while a client was in use, and cannot use one."""
+class ForkedAfterUse(errors.ClientError):
+    """This process was forked from one that had used a client, and cannot use one."""
 
     def __init__(self) -> None:
         super().__init__(
-            "this process was forked while a blocking client was connected, so that it cannot "
+            "this process was forked from one that had connected a blocking client, and cannot "
             "reach bookies: fork before connecting, or start processes by 'spawn'; nothing was done"
         )
 
@@ -92,7 +92,7 @@ class Calls:
 
     def _begin(self, work: Callable[[], Coroutine[None, None, Result]]) -> Future[Result]:
         if self.forked:
-            raise ForkedInUse
+            raise ForkedAfterUse
         with self._lock:
             if self._ended:
                 raise ClientEnded(
@@ -184,12 +184,14 @@ class _Process:
         self._lock = threading.Lock()
         self._users = 0
         self._thread: _LoopThread | None = None
-        self._forked_in_use = False
+        self._used = False
+        self._refuses = False
 
     def enter(self) -> asyncio.AbstractEventLoop:
         with self._lock:
-            if self._forked_in_use:
-                raise ForkedInUse
+            if self._refuses:
+                raise ForkedAfterUse
+            self._used = True
             if self._thread is None:
                 self._thread = _LoopThread()
             self._users += 1
@@ -204,11 +206,8 @@ class _Process:
 
     def forked(self) -> None:
         """Be the child: the thread is not here, and somebody may have held the lock."""
-        in_use = self._forked_in_use or self._users > 0
         self._lock = threading.Lock()
-        self._users = 0
-        self._thread = None
-        self._forked_in_use = in_use
+        self._refuses = self._used
 
 
 _PROCESS = _Process()
