@@ -410,7 +410,20 @@ async def test_differences_are_found_node_by_node(cluster: Cluster) -> None:
 # ── the commands ──
 
 
-def test_the_commands_write_read_and_compare(tmp_path: Path) -> None:
+@pytest.fixture
+def call() -> Callable[..., tuple[int, str]]:
+    """Call `zonekeeper metadata`; gives its exit code and all that it says."""
+
+    def run(*words: str, answer: str = "") -> tuple[int, str]:
+        result = CliRunner().invoke(commands.commands, words, input=answer)
+        return result.exit_code, result.output
+
+    return run
+
+
+@pytest.fixture
+def addresses(tmp_path: Path) -> tuple[str, str]:
+    """Stores on the disk: with a cluster, and with nothing."""
     first, second = (f"sqlite://{tmp_path}/{name}.db?root=/ledgers" for name in ("a", "b"))
 
     async def prepare() -> None:
@@ -419,12 +432,14 @@ def test_the_commands_write_read_and_compare(tmp_path: Path) -> None:
         await store.close()
 
     asyncio.run(prepare())
-    file, runner = tmp_path / "root.txt", CliRunner()
+    return first, second
 
-    def call(*words: str) -> tuple[int, str]:
-        result = runner.invoke(commands.commands, words)
-        return result.exit_code, result.output
 
+def test_the_commands_write_read_and_compare(
+    tmp_path: Path, addresses: tuple[str, str], call: Callable[..., tuple[int, str]]
+) -> None:
+    first, second = addresses
+    file = tmp_path / "root.txt"
     code, said = call("export", "--store", first, str(file))
     assert (code, "nodes written" in said) == (0, True)
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".part"] == []
@@ -444,3 +459,35 @@ def test_the_commands_write_read_and_compare(tmp_path: Path) -> None:
     code, said = call("export", "--store", "nonsense", str(tmp_path / "x"))
     assert code == 2
     assert not (tmp_path / "x").exists()
+    file.write_bytes(b"\xff")
+    assert call("diff", first, str(file))[0] == 2
+
+
+def test_a_person_looks_at_the_mark_of_a_restore_and_clears_it(
+    tmp_path: Path, addresses: tuple[str, str], call: Callable[..., tuple[int, str]]
+) -> None:
+    first, second = addresses
+    file = str(tmp_path / "root.txt")
+    assert call("export", "--store", first, file)[0] == 0
+    assert call("import", "--store", second, file)[0] == 0
+    code, said = call("restored", "--store", first)
+    assert (code, "not marked as restored" in said) == (0, True)
+    code, said = call("restored", "--store", second)
+    assert (code, "from the export with the checksum" in said) == (0, True)
+    code, said = call("restored", "--store", second, "--clear", "all found", answer="n\n")
+    assert (code, "will delete every ledger" in said) == (1, True)
+    assert "from the export" in call("restored", "--store", second)[1]
+    assert call("restored", "--store", second, "--clear", "x" * 501, "--yes")[0] == 2
+    assert call("restored", "--store", second, "--clear", "")[0] == 2
+    code, said = call("restored", "--store", second, "--clear", "ü" * 500, answer="y\n")
+    assert (code, "the mark is cleared" in said) == (0, True)
+    assert "not marked as restored" in call("restored", "--store", second)[1]
+
+    async def told() -> Event:
+        store = await open_store(second)
+        newest = await timeline.newest(await clusters.open_cluster(store))
+        await store.close()
+        return newest[0]
+
+    found = asyncio.run(told())
+    assert (found.kind, found.subject, found.reason) == ("cleared", "restored", "ü" * 500)

@@ -322,10 +322,12 @@ async def test_a_leader_of_a_lost_session_is_told_before_the_votes_can_be_read(
         assert first is not None
         store.weather = lambda _: Passage(there_ms=3_600_000)
         memory.server.expire(first.session)
-        assert await anext(states) is None
-        store.cut()  # nothing of what is on its way arrives
-        store.weather = calm
-        store.mend()
+        try:
+            await until(states, lambda state: state is None)
+        finally:  # nothing of what is on its way arrives
+            store.cut()
+            store.weather = calm
+            store.mend()
 
 
 async def test_a_leader_out_of_reach_does_not_say_that_it_leads(memory: MemoryPlace) -> None:

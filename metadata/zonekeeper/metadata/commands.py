@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -25,15 +26,19 @@ from zonekeeper.metadata import (
     export_format,
     exporting,
     importing,
+    ledger_ids,
     policy_store,
     restored,
+    timeline,
 )
 from zonekeeper.metadata.cluster import Cluster, Counts
 from zonekeeper.metadata.export_format import Node
 from zonekeeper.metadata.importing import Imported
 from zonekeeper.metadata.malformed import UnreadableError
+from zonekeeper.metadata.restored import Restored
 from zonekeeper.metadata.store import MetadataStore
 from zonekeeper.metadata.stores.opening import open_store
+from zonekeeper.metadata.timeline import Event
 from zonekeeper.placement import policy_data
 from zonekeeper.placement.policy import Policy
 
@@ -52,12 +57,17 @@ _OUTPUT: Final = click.option(
     show_default=True,
     help="The form of the answer.",
 )
+#: So that it fits into an event of the timeline, whatever its characters.
+_REASON_LENGTH_MAX: Final = 500
+
 _FAILURES: Final = (
     errors.StoreError,
     errors.BadStoreUriError,
     clusters.NotAClusterError,
     clusters.ForeignRootError,
     importing.RootInUseError,
+    restored.RestoredAgainError,
+    ledger_ids.IdsUsedUpError,
     UnreadableError,
     OSError,
 )
@@ -113,7 +123,7 @@ def info_command(address: str, output: str) -> None:
 
 @click.group(name="metadata")
 def commands() -> None:
-    """Write a cluster's metadata to a file, read it back, compare."""
+    """Write a cluster's metadata to a file, read it back, compare; what a restore left behind."""
 
 
 @commands.command(name="export")
@@ -154,9 +164,43 @@ def import_command(address: str, file: str) -> None:
     click.echo(
         f"{done.written} nodes written and {done.kept} kept in {done.cluster}; "
         f"new ledger ids have the high part {done.high}.\n"
-        "The root is marked as restored: bookies collect nothing until `metadata rebuild` has run "
-        "and the mark is cleared."
+        "The root is marked as restored: bookies collect nothing until the mark is cleared. "
+        "See `zonekeeper metadata restored`."
     )
+
+
+@commands.command(name="restored")
+@_STORE
+@click.option("--clear", "reason", metavar="REASON", help="Clear the mark, and say why.")
+@click.option("--yes", is_flag=True, help="Do not ask before the mark is cleared.")
+def restored_command(address: str, reason: str | None, yes: bool) -> None:
+    """Show whether the root was restored from an export, and clear the mark of it.
+
+    While the mark stands bookies delete nothing. Clear it when the ledgers that are younger than
+    the export have been rebuilt, or are given up: bookies then delete what the root does not know.
+    """
+    if reason is not None and not 0 < len(reason) <= _REASON_LENGTH_MAX:
+        raise click.BadParameter(f"1 to {_REASON_LENGTH_MAX} characters", param_hint="--clear")
+    with _reported("metadata"):
+        found, mark = asyncio.run(_mark(address))
+        if mark is None:
+            click.echo(f"not marked as restored: {found}")
+            return
+        when = datetime.fromtimestamp(mark.at_ms / 1000, UTC).isoformat(timespec="seconds")
+        click.echo(
+            f"marked as restored: {found}\n"
+            f"imported at {when} from the export with the checksum {mark.export}; "
+            f"ledgers that are created since have ids from {mark.high << 32} on"
+        )
+        if reason is None:
+            return
+        if not yes:
+            click.confirm(
+                "Bookies will delete every ledger that the root does not know. Clear the mark?",
+                abort=True,
+            )
+        asyncio.run(_clear(address, mark, reason))
+    click.echo("the mark is cleared")
 
 
 @commands.command(name="diff")
@@ -243,6 +287,31 @@ async def _info(address: str) -> _Info:
             policy=await policy_store.read(found),
             restored=await restored.read(found) is not None,
         )
+
+
+async def _mark(address: str) -> tuple[Cluster, Restored | None]:
+    async with _opened(address) as store:
+        found = await clusters.open_cluster(store)
+        return found, await restored.read(found)
+
+
+async def _clear(address: str, mark: Restored, reason: str) -> None:
+    event = Event(
+        at_ms=time.time_ns() // 1_000_000,
+        kind="cleared",
+        subject="restored",
+        by="shell",
+        reason=reason,
+        token=uuid.uuid4().hex,
+        details={"export": mark.export},
+    )
+    async with _opened(address) as store:
+        found = await clusters.open_cluster(store)
+        await restored.clear(found, mark)
+        try:
+            await timeline.append(found, event)
+        except errors.StoreError as error:
+            click.echo(f"the mark is cleared, but the timeline does not say so: {error}", err=True)
 
 
 def _print_json(data: dict[str, object]) -> None:
