@@ -68,9 +68,9 @@ class Clusters:
         self.space = space
         self.uri = uri
 
-    def apply(self, name: str, **spec: object) -> None:
-        """Apply a resource."""
-        self.lab.apply([resource(name, self.space, **{"uri": self.uri, **spec})])  # type: ignore[arg-type] # uri is a text
+    def apply(self, name: str, *, uri: str | None = None, **spec: object) -> None:
+        """Apply a resource; ``spec`` changes it."""
+        self.lab.apply([resource(name, self.space, self.uri if uri is None else uri, **spec)])
 
     def get(self, name: str) -> Json:
         """Read a resource; an empty object if it is gone."""

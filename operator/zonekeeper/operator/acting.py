@@ -66,7 +66,7 @@ class Actor:
             case Release():
                 await self._kubernetes.apply(BOOKIE_CLUSTERS, _marked(meta, []))
             case InitialiseRoot():
-                await self._root.initialise(address)
+                await self._root.initialise(address, action.policy)
             case PublishPolicy():
                 await self._root.publish(
                     address, action.policy, instance=action.instance, replaces=action.replaces

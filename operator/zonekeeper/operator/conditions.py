@@ -66,6 +66,9 @@ class Notice:
 #: Their words count bookies: each step would be an event, so only a new reason is one.
 _COUNTING: Final = frozenset({Type.READY, Type.UP_TO_DATE, Type.LOCATIONS_VERIFIED, Type.RELEASED})
 
+#: How a new cluster begins: no news until it was different.
+_BEGINNINGS: Final = frozenset({"NotInitialised", "NoPolicy", "BookiesNotReady", "Refused"})
+
 
 def good(kind: Type, reason: str, message: str) -> Condition:
     """Say that it holds."""
@@ -122,7 +125,8 @@ def notices(conditions: Iterable[Condition], before: Iterable[Json]) -> tuple[No
 def _is_news(condition: Condition, known: Mapping[str, Json]) -> bool:
     before = known.get(condition.type)
     if before is None:
-        return condition.status is Status.FALSE
+        is_new = condition.reason not in _BEGINNINGS or condition.type is Type.LEGAL
+        return condition.status is Status.FALSE and is_new
     if (before["status"], before["reason"]) != (condition.status, condition.reason):
         return True
     message = condition.message[:MESSAGE_MAX]

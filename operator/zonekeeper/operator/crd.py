@@ -30,28 +30,36 @@ _DESCRIPTIONS: Final = {
     "storage.className": "The storage class; the default one if it is left out.",
     "storage.size": "The size of each bookie's volume.",
 }
-_RULES: Final = {
-    "": [
-        (
-            "!self.metadata.name.contains('.') && size(self.metadata.name) <= "
-            f"{desired.CLUSTER_NAME_MAX}",
-            f"metadata.name must have at most {desired.CLUSTER_NAME_MAX} characters and no dot, so "
-            "that pod names fit",
-        )
-    ],
-    "metadata.uri": [("self == oldSelf", "the metadata store of a cluster cannot be changed")],
-    "storage.size": [("self == oldSelf", "the size of volumes cannot be changed yet")],
-    "storage.className": [("self == oldSelf", "the class of volumes cannot be changed")],
-    "bookiesPerZone": [
-        ("self >= oldSelf", "removing bookies would lose what they hold, and is not supported yet")
-    ],
-    "zones": [
-        (
-            "oldSelf.all(old, self.exists(zone, zone.name == old.name))",
-            "removing a zone would lose what it holds, and is not supported yet",
-        ),
-    ],
-}
+#: A cluster is built once its instance is known; before that, everything can still be corrected.
+_BUILT: Final = "has(oldSelf.status) && has(oldSelf.status.instance)"
+
+#: Rules over the whole resource: what must hold, and what is said if it does not.
+_RULES: Final = (
+    (
+        "!self.metadata.name.contains('.') && "
+        f"size(self.metadata.name) <= {desired.CLUSTER_NAME_MAX}",
+        f"metadata.name: must have at most {desired.CLUSTER_NAME_MAX} characters and no dot, so "
+        "that pod names fit; choose a shorter name",
+    ),
+    (
+        f"!({_BUILT}) || self.spec.metadata == oldSelf.spec.metadata",
+        "spec.metadata: cannot change once the cluster is built: its bookies belong to that root",
+    ),
+    (
+        f"!({_BUILT}) || self.spec.storage == oldSelf.spec.storage",
+        "spec.storage: cannot change once the cluster is built: its volumes are there",
+    ),
+    (
+        f"!({_BUILT}) || self.spec.bookiesPerZone >= oldSelf.spec.bookiesPerZone",
+        "spec.bookiesPerZone: removing bookies would lose what they hold; set it to what it was, "
+        "or more",
+    ),
+    (
+        f"!({_BUILT}) || "
+        "oldSelf.spec.zones.all(old, self.spec.zones.exists(zone, zone.name == old.name))",
+        "spec.zones: removing a zone would lose what its bookies hold; name it again",
+    ),
+)
 
 
 def definition() -> Json:
@@ -78,7 +86,7 @@ def definition() -> Json:
                     "storage": True,
                     "subresources": {"status": {}},
                     "additionalPrinterColumns": _columns(),
-                    "schema": {"openAPIV3Schema": _ruled("", _whole())},
+                    "schema": {"openAPIV3Schema": _whole()},
                 }
             ],
         },
@@ -101,7 +109,7 @@ def _whole() -> Json:
     spec = _object(
         {
             **_tree(desired.FIELDS, defaults=desired.DEFAULTS),
-            "zones": _ruled("zones", _zones()),
+            "zones": _zones(),
             "resources": _resources(),
             "policy": _policy(),
         },
@@ -110,7 +118,7 @@ def _whole() -> Json:
     )
     spec["properties"]["metadata"]["required"] = ["uri"]
     spec["properties"]["storage"]["required"] = ["size"]
-    return _object(
+    whole = _object(
         {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
@@ -121,6 +129,8 @@ def _whole() -> Json:
         description="A cluster of bookies in several zones.",
         required=["spec"],
     )
+    rules = [{"rule": rule, "message": message} for rule, message in _RULES]
+    return whole | {"x-kubernetes-validations": rules}
 
 
 def _object(properties: Json, *, description: str, required: list[str] | None = None) -> Json:
@@ -138,18 +148,13 @@ def _tree(table: Mapping[str, fields.Kind], *, defaults: Mapping[str, int | str]
             path = f"{path}.{section}" if path else section
             inner = level.setdefault(section, _object({}, description=_description(path)))
             level = inner["properties"]
-        leaf = _ruled(name, schema_of(kind) | {"description": _description(name)})
+        leaf = schema_of(kind) | {"description": _description(name)}
         level[last] = leaf | ({"default": defaults[name]} if name in defaults else {})
     return properties
 
 
 def _description(name: str) -> str:
     return _DESCRIPTIONS.get(name, f"The section {name}; docs/placement.md describes it.")
-
-
-def _ruled(name: str, schema: Json) -> Json:
-    rules = [{"rule": rule, "message": message} for rule, message in _RULES.get(name, ())]
-    return schema | ({"x-kubernetes-validations": rules} if rules else {})
 
 
 def schema_of(kind: fields.Kind) -> Json:

@@ -5,7 +5,7 @@ turns came before, were lost, or ended in the middle. Each act is safe to repeat
 follows from what is there then.
 
 The order in which a cluster comes to be, one step a turn: the finalizer (if something must be
-removed later) → the root → the policy record → the objects. Nothing is created before its policy
+removed later) → the root with its policy record → the objects. Nothing is created before its policy
 stands and is ours, so what is refused, or somebody else's, leaves nothing behind. When the store is
 out of reach, a cluster that was built goes on to be kept up; a new one waits.
 
@@ -132,7 +132,7 @@ def _next_step(wanted: Desired, observed: Observed, owner: str) -> Iterator[Acti
     match found:
         case roots.Absent():
             if known is None:
-                yield InitialiseRoot()
+                yield InitialiseRoot(wanted.policy)
         case roots.Found():
             if known not in (None, found.instance):
                 return

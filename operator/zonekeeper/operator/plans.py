@@ -20,7 +20,9 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class InitialiseRoot:
-    """Make the root in the metadata store."""
+    """Make the root in the metadata store, with its policy."""
+
+    policy: Policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,15 +10,16 @@ then the root is recognised as the same cluster's, so that whoever was interrupt
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from zonekeeper.metadata import bookie_watch, cookie_store, policy_store
+from zonekeeper.metadata import bookie_watch, cookie_store, policy_store, records
 from zonekeeper.metadata import cluster as clusters
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.errors import BadStoreUriError, StoreError
+from zonekeeper.metadata.layout import Root
 from zonekeeper.metadata.malformed import UnreadableError
-from zonekeeper.metadata.store import COMMIT_WRITES_MAX, Delete, MetadataStore
+from zonekeeper.metadata.store import COMMIT_WRITES_MAX, Create, Delete, MetadataStore
 from zonekeeper.placement.ids import BookieId
 from zonekeeper.placement.locations import Location
 from zonekeeper.placement.policy import Policy
@@ -102,9 +103,16 @@ class Roots:
         except StoreError as error:
             return Unreachable(str(error)) if error.retryable else Unusable(str(error))
 
-    async def initialise(self, address: str) -> None:
-        """Make the root; that it is made already counts as done."""
-        await clusters.initialise(await self._opened(address), str(uuid.uuid4()))
+    async def initialise(self, address: str, policy: Policy) -> None:
+        """Make the root and its policy in one; that a root is made already counts as done.
+
+        Made in two steps, an interruption would leave a root that nobody can be shown to own.
+        """
+        store, instance = await self._opened(address), str(uuid.uuid4())
+        data = policy_store.CODEC.render(replace(policy, version=1, instance=instance))
+        path = Root(store.root).beside("policy")
+        record = Create(path=path, value=records.render(data, instance))
+        await clusters.initialise(store, instance, also=[record])
 
     async def publish(self, address: str, policy: Policy, *, instance: str, replaces: int) -> None:
         """Set the policy of this very cluster in place of the version that was seen."""

@@ -1,0 +1,112 @@
+"""What a resource says is read whole, and everything that is wrong with it is said at once."""
+
+import pytest
+
+from tests.operator.worlds import resource
+from zonekeeper.operator import desired
+from zonekeeper.operator.desired import Desired, OnDelete, Refused
+
+
+def reasons(**spec: object) -> str:
+    found = desired.read(resource(**spec))
+    assert isinstance(found, Refused)
+    return "\n".join(found.reasons)
+
+
+def built(**spec: object) -> Desired:
+    found = desired.read(resource(**spec))
+    assert isinstance(found, Desired)
+    return found
+
+
+def test_defaults_are_those_of_the_record_and_the_zones_those_of_the_resource() -> None:
+    found = built()
+
+    assert found.policy.placement.zones == ("a", "b", "c")
+    assert str(found.policy.quorums) == "3/3/2"
+    assert found.policy.owner == "operator/logs/log"
+    assert found.zones[0].node_labels == {"topology.kubernetes.io/zone": "a"}
+
+
+def test_a_zone_may_name_its_nodes_itself() -> None:
+    zones = [{"name": "a", "nodeSelector": {"rack": "1"}}, {"name": "b"}, {"name": "c"}]
+
+    assert built(zones=zones).zones[0].node_labels == {"rack": "1"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"zones": []}, "spec.zones: []: must be a list of 1 to 16 names"),
+        ({"zones": ["a", "b"]}, "spec.zones[0]: null: must be a text"),
+        ({"zones": [{"name": "a"}, {"name": "a"}]}, 'spec.zones[1]: "a": duplicates spec.zones[0]'),
+        ({"bookiesPerZone": 0}, "spec.bookiesPerZone: 0: must be a whole number from 1"),
+        ({"bookiesPerZone": True}, "spec.bookiesPerZone: true: must be a whole number"),
+        ({"image": "zonekeeper"}, "spec.image: "),
+        ({"image": None}, "spec.image: missing: is required"),
+        ({"storage": {}}, "spec.storage.size: missing: is required"),
+        ({"storage": "1Gi"}, "spec.storage.size: missing: is required"),
+        ({"storage": {"size": "ten"}}, 'spec.storage.size: "ten": must be a whole number and Mi'),
+        ({"onDelete": "retain"}, 'spec.onDelete: "retain": must be one of Retain, Delete'),
+        ({"metadata": {"uri": "sqlite:///meta.db"}}, "spec.metadata.uri: "),
+        ({"metadata": {"uri": "zk://host/../x"}}, "spec.metadata.uri: "),
+        ({"metadata": {"uri": "zk://user:pass@host/x"}}, "spec.metadata.uri: "),
+        ({"metadata": {"uri": "zk://$(HOME)/x"}}, "spec.metadata.uri: "),
+        ({"policy": {"version": 4}}, "spec.policy.version: 4: is set by zonekeeper"),
+        ({"policy": {"reads": {"hedge": 1}}}, "spec.policy.reads.hedge: 1: unknown field"),
+        ({"policy": []}, ""),
+        (
+            {"policy": {"placement": {"zones": ["a"]}}},
+            'spec.policy.placement.zones: ["a"]: must be the zones of spec.zones',
+        ),
+        (
+            {"policy": {"quorums": {"ensemble": 3, "write": 2}}},
+            "spec.policy.quorums.ensemble: 3: must be a multiple of quorums.write (2)",
+        ),
+        (
+            {"bookiesPerZone": 1, "policy": {"quorums": {"ensemble": 6, "write": 6, "ack": 4}}},
+            "spec.bookiesPerZone: 1: must give at least as many bookies as "
+            "spec.policy.quorums.ensemble (6), and 3 zones have 3; set it to 2 or more",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_path_and_a_way_out(
+    spec: dict[str, object], words: str
+) -> None:
+    if words:
+        assert words in reasons(**spec)
+    else:
+        assert isinstance(desired.read(resource(**spec)), Desired | Refused)
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    found = reasons(image="x", onDelete="no", policy={"quorums": {"ack": 5}})
+
+    assert found.count("\n") >= 2
+    for path in ("spec.image", "spec.onDelete", "spec.policy.quorums.ack"):
+        assert path in found
+
+
+@pytest.mark.parametrize("name", ["with.dot", "n" * 31])
+def test_a_name_from_which_no_pod_name_can_be_made_is_refused(name: str) -> None:
+    bad = resource()
+    bad["metadata"]["name"] = name
+    found = desired.read(bad)
+
+    assert isinstance(found, Refused)
+    assert "metadata.name" in found.reasons[0]
+
+
+def test_a_zone_whose_set_name_is_too_long_is_refused() -> None:
+    assert "has at most 52 characters" in reasons(zones=[{"name": "z" * 50}])
+
+
+@pytest.mark.parametrize("given", [None, "delete", "Retain", 1, ["Delete"]])
+def test_whatever_does_not_plainly_say_delete_retains(given: object) -> None:
+    assert desired.on_delete(resource(onDelete=given)) is OnDelete.RETAIN
+
+
+def test_warnings_of_placement_do_not_refuse() -> None:
+    found = built(policy={"placement": {"upgradeDomains": 2}})
+
+    assert any("placement.upgradeDomains: 2" in warning for warning in found.warnings)

@@ -1,0 +1,29 @@
+"""An object that others added to still holds ours; one that differs does not."""
+
+import pytest
+
+from zonekeeper.operator import drift
+from zonekeeper.operator.api import Json
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found", "answer"),
+    [
+        ({}, {"a": 1}, True),
+        ({"a": 1}, {"a": 1, "b": 2}, True),
+        ({"a": 1}, {}, False),
+        ({"a": None}, {}, False),
+        ({"a": {"b": 1}}, {"a": {"b": 2}}, False),
+        ({"a": {"b": 1}}, {"a": 1}, False),
+        ({"a": [{"x": 1}]}, {"a": [{"x": 1, "y": 2}]}, True),
+        ({"a": [1]}, {"a": [1, 2]}, False),
+        ({"a": [1, 2]}, {"a": [2, 1]}, False),
+        ({"cpu": "0.5"}, {"cpu": "500m"}, True),
+        ({"memory": "1Gi"}, {"memory": "1024Mi"}, True),
+        ({"memory": "1G"}, {"memory": "1Gi"}, False),
+        ({"cpu": 1}, {"cpu": "1"}, True),
+        ({"a": "1e3"}, {"a": "1k"}, False),
+    ],
+)
+def test_ours_is_compared_and_the_rest_is_not(wanted: Json, found: Json, answer: bool) -> None:
+    assert drift.holds(wanted, found) is answer

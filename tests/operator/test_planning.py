@@ -1,0 +1,193 @@
+"""One turn decides from what it sees alone: a table of what is there and what follows."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from tests.operator.worlds import NOW, URI, kinds_of, resource
+from zonekeeper.operator import desired, owned_objects, planning, roots
+from zonekeeper.operator.api import FINALIZER, STATEFUL_SETS, Json
+from zonekeeper.operator.desired import Desired
+from zonekeeper.operator.observed import Observed, Pod
+from zonekeeper.operator.plans import Plan
+from zonekeeper.placement.ids import BookieId, ZoneName
+
+INSTANCE = "0d6e3a1e-0000-4000-8000-000000000001"
+
+
+def wanted(item: Json) -> Desired:
+    found = desired.read(item)
+    assert isinstance(found, Desired)
+    return found
+
+
+def root(item: Json, *, owner: str | None = None, instance: str = INSTANCE) -> roots.Found:
+    policy = wanted(item).policy
+    return roots.Found(
+        instance=instance,
+        policy=replace(policy, owner=owner or policy.owner, version=3, instance=instance),
+        locations={},
+        registered=frozenset(),
+    )
+
+
+def owned(item: Json) -> Mapping[tuple[str, str], Json]:
+    return {
+        (kind.plural, body["metadata"]["name"]): body
+        | {"metadata": {**body["metadata"], "uid": f"uid-{kind.plural}-{index}"}}
+        for index, (kind, body) in enumerate(owned_objects.all_of(wanted(item), item))
+    }
+
+
+def seen(item: Json, found: roots.Facts, **changes: object) -> Observed:
+    base = Observed(resource=item, owned={}, pods=(), claims={}, nodes={}, root=found)
+    return replace(base, **changes)  # type: ignore[arg-type] # fields by name
+
+
+def decide(item: Json, found: roots.Facts, **changes: object) -> Plan:
+    return planning.decide(desired.read(item), seen(item, found, **changes), NOW)
+
+
+def held(**spec: object) -> Json:
+    item = resource(onDelete="Delete", **spec)
+    item["metadata"]["finalizers"] = [FINALIZER]
+    return item
+
+
+def leaving(**spec: object) -> Json:
+    item = held() if not spec else resource(**spec)
+    item["metadata"] |= {"finalizers": [FINALIZER], "deletionTimestamp": NOW}
+    item["status"] = {"instance": INSTANCE}
+    return item
+
+
+def built(item: Json) -> Json:
+    return item | {"status": {"instance": INSTANCE}}
+
+
+UNKNOWN = roots.Unreachable(f"{URI}: nobody answers")
+
+
+@pytest.mark.parametrize(
+    ("item", "found", "acts"),
+    [
+        (resource(), roots.Absent(), ["InitialiseRoot"]),
+        (resource(onDelete="Delete"), roots.Absent(), ["Hold"]),
+        (held(), roots.Absent(), ["InitialiseRoot"]),
+        (held() | {"spec": resource()["spec"]}, roots.Absent(), ["Release"]),
+        (resource(), UNKNOWN, []),
+        (resource(), roots.Unusable("a Java cluster"), []),
+        (built(resource()), roots.Absent(), []),
+        (resource(), root(resource()), ["Apply"] * 6),
+        (built(resource()), UNKNOWN, ["Apply"] * 6),
+        (resource(), root(resource(), owner="shell"), []),
+        (resource(), root(resource(), owner="operator/logs/other"), []),
+        (built(resource()), root(resource(), instance=INSTANCE[:-1] + "2"), []),
+        (resource(policy={"repair": {"after": "1h"}}), root(resource()), ["PublishPolicy"]),
+        (resource(), replace(root(resource()), policy=None), ["PublishPolicy"]),
+        (resource(policy={"quorums": {"ack": 9}}), root(resource()), []),
+    ],
+)
+def test_the_next_step_follows_from_what_is_there(
+    item: Json, found: roots.Facts, acts: list[str]
+) -> None:
+    assert kinds_of(decide(item, found).actions) == acts
+
+
+def test_a_whole_cluster_needs_nothing() -> None:
+    plan = decide(resource(), root(resource()), owned=owned(resource()))
+
+    assert plan.actions == ()
+
+
+def test_what_the_api_server_and_others_added_is_not_taken_for_a_change() -> None:
+    found = dict(owned(resource()))
+    sets = found["statefulsets", "log-a"]
+    spec = sets["spec"] | {"minReadySeconds": 0, "revisionHistoryLimit": 10}
+    found["statefulsets", "log-a"] = sets | {"spec": spec, "status": {"replicas": 2}}
+
+    assert decide(resource(), root(resource()), owned=found).actions == ()
+
+
+def test_only_what_differs_is_applied() -> None:
+    found = dict(owned(resource()))
+    sets = found["statefulsets", "log-b"]
+    found["statefulsets", "log-b"] = sets | {"spec": sets["spec"] | {"replicas": 1}}
+
+    plan = decide(resource(), root(resource()), owned=found)
+
+    assert kinds_of(plan.actions) == ["Apply"]
+
+
+POD = Pod(name=BookieId("log-a-0"), zone=ZoneName("a"), ready=False, node="node-a")
+
+
+@pytest.mark.parametrize(
+    ("item", "changes", "found", "acts"),
+    [
+        (leaving(), {"owned": owned(resource())}, root(held()), ["Remove"] * 3),
+        (leaving(), {"pods": (POD,)}, root(held()), []),
+        (leaving(), {"claims": {"data-log-a-0": "uid"}}, root(held()), ["Remove"]),
+        (leaving(), {}, root(held()), ["RemoveRoot"]),
+        (leaving(), {}, replace(root(held()), registered=frozenset({POD.name})), []),
+        (leaving(), {}, root(held(), owner="shell"), ["Release"]),
+        (leaving(), {}, root(held(), instance=INSTANCE[:-1] + "2"), ["Release"]),
+        (leaving(), {}, replace(root(held()), policy=None), ["Release"]),
+        (leaving(), {}, UNKNOWN, []),
+        (leaving(), {}, roots.Absent(), ["Release"]),
+        (leaving(), {}, roots.Unusable("a Java cluster"), ["Release"]),
+        (leaving(onDelete="Retain"), {"pods": (POD,)}, UNKNOWN, ["Release"]),
+        (leaving(onDelete="Retain"), {}, root(held()), ["Release"]),
+    ],
+)
+def test_a_removal_goes_in_its_order_and_touches_only_its_own(
+    item: Json, changes: dict[str, object], found: roots.Facts, acts: list[str]
+) -> None:
+    assert kinds_of(decide(item, found, **changes).actions) == acts
+
+
+def test_another_resources_set_is_never_removed() -> None:
+    theirs = dict(owned(resource()))
+    for (plural, _), body in theirs.items():
+        if plural == STATEFUL_SETS.plural:
+            body["metadata"]["ownerReferences"][0]["uid"] = "uid-of-another"
+
+    plan = decide(leaving(), root(held()), owned=theirs)
+
+    assert kinds_of(plan.actions) == ["RemoveRoot"]
+
+
+def test_a_deleted_resource_that_nobody_holds_is_left_alone() -> None:
+    item = leaving()
+    item["metadata"]["finalizers"] = []
+
+    plan = decide(item, root(held()), owned=owned(resource()))
+
+    assert (plan.actions, plan.notices) == ((), ())
+
+
+def test_a_condition_keeps_its_time_until_its_status_changes() -> None:
+    item = resource()
+    first = planning.decide(desired.read(item), seen(item, UNKNOWN), "2026-01-01T00:00:00Z")
+    item["status"] = first.status
+
+    second = planning.decide(desired.read(item), seen(item, roots.Absent()), NOW)
+    third = planning.decide(desired.read(item), seen(item, root(item)), NOW)
+
+    def since(plan: Plan) -> str:
+        found = plan.status["conditions"]
+        return str(next(c["lastTransitionTime"] for c in found if c["type"] == "MetadataReady"))
+
+    assert since(second) == "2026-01-01T00:00:00Z", "False for another reason is still False"
+    assert since(third) == NOW
+
+
+def test_the_same_view_is_told_once() -> None:
+    item = resource()
+    first = decide(item, UNKNOWN)
+    item["status"] = first.status
+
+    assert [notice.reason for notice in first.notices] == ["Unreachable"]
+    assert decide(item, UNKNOWN).notices == ()
+    assert decide(item, UNKNOWN).status == first.status

@@ -1,0 +1,224 @@
+"""A world for the operator: the twins of Kubernetes and ZooKeeper, and a person at the controls.
+
+``Controllers`` does what Kubernetes' controllers and the bookies do: pods, claims, cookies and
+registrations follow from StatefulSets.
+"""
+
+import datetime
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from zonekeeper.metadata import cluster as clusters
+from zonekeeper.metadata import cookie_store
+from zonekeeper.metadata.cookies import Cookie
+from zonekeeper.metadata.store import MetadataStore
+from zonekeeper.metadata.stores import uri
+from zonekeeper.metadata.stores.memory import MemoryStore
+from zonekeeper.metadata.stores.memory_server import MemoryServer
+from zonekeeper.metadata.stores.opening import open_store
+from zonekeeper.operator.api import (
+    BOOKIE_CLUSTERS,
+    CLAIMS,
+    NODES,
+    PODS,
+    STATEFUL_SETS,
+    ZONE_LABEL,
+    Json,
+    Kind,
+)
+from zonekeeper.operator.memory_api import MemoryKubernetes
+from zonekeeper.operator.plans import Action
+from zonekeeper.operator.reconciling import Key, Reconciler
+from zonekeeper.placement import upgrade_domains
+from zonekeeper.placement.ids import BookieId, ZoneName
+from zonekeeper.placement.locations import Location
+from zonekeeper.placement.upgrade_domains import RoundRobin
+
+SPACE, NAME = "logs", "log"
+KEY = Key(SPACE, NAME)
+URI = "zk://zookeeper:2181/logs/ledgers"
+NOW = "2026-01-02T03:04:05Z"
+
+#: More turns than anything takes.
+TURNS_MAX = 60
+
+
+def resource(**spec: object) -> Json:
+    """Give a resource that is legal; ``spec`` changes it."""
+    return {
+        "apiVersion": "zonekeeper.io/v1alpha1",
+        "kind": "BookieCluster",
+        "metadata": {
+            "name": NAME,
+            "namespace": SPACE,
+            "uid": "uid-log",
+            "generation": 1,
+            "finalizers": [],
+        },
+        "spec": {
+            "image": "zonekeeper:0.1.0",
+            "metadata": {"uri": URI},
+            "zones": [{"name": "a"}, {"name": "b"}, {"name": "c"}],
+            "bookiesPerZone": 2,
+            "storage": {"size": "1Gi"},
+            **spec,
+        },
+    }
+
+
+def clock() -> datetime.datetime:
+    return datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
+
+
+class World:
+    """One resource, and all that there is around it."""
+
+    def __init__(self, folder: Path | None = None, **spec: object) -> None:
+        """Make it; with a folder, its metadata stands in a file there."""
+        self.kubernetes = MemoryKubernetes()
+        self.server = MemoryServer()
+        self.file = None if folder is None else folder / "meta.db"
+        self.fate: Callable[[str, Kind], None] = lambda verb, kind: None
+        self.reconciler = self.new_operator()
+        for zone in "abc":
+            labels = {"topology.kubernetes.io/zone": zone}
+            self.kubernetes.put(NODES, {"metadata": {"name": f"node-{zone}", "labels": labels}})
+        self.kubernetes.put(BOOKIE_CLUSTERS, resource(**spec))
+
+    def new_operator(self) -> Reconciler:
+        """Give an operator that knows nothing of what an earlier one did."""
+        return Reconciler(self.kubernetes, self.open, KEY, clock)
+
+    async def open(self, address: str) -> MetadataStore:
+        """Open the metadata store."""
+        root = self.root_of(address)
+        if self.file is not None:
+            return await open_store(f"sqlite://{self.file}?root={root}")
+        return MemoryStore(self.server, root=root)
+
+    @staticmethod
+    def root_of(address: str) -> str:
+        parsed = uri.parse(address)
+        assert isinstance(parsed, uri.ZooKeeperAddress)
+        return parsed.root
+
+    async def settle(self) -> None:
+        """Let operator, controllers and bookies work until nothing changes any more."""
+        for _ in range(TURNS_MAX):
+            before = await self.picture()
+            wait_ms = await self.turn()
+            await self.controllers()
+            if wait_ms is None or before == await self.picture():
+                return
+        raise AssertionError("it does not settle")
+
+    async def turn(self) -> int | None:
+        """Let the operator do one turn; its calls, and no others, meet ``fate``."""
+        self.kubernetes.disturb = self.fate
+        try:
+            return await self.reconciler.turn()
+        finally:
+            self.kubernetes.disturb = lambda verb, kind: None
+
+    async def picture(self) -> tuple[Sequence[Json], object]:
+        """Give all that is there, but events."""
+        kinds = (BOOKIE_CLUSTERS, STATEFUL_SETS, PODS, CLAIMS)
+        objects = [item for kind in kinds for item in await self.kubernetes.list(kind, "")]
+        stored = self.server.last_change_id if self.file is None else await self.nodes_in_store()
+        return objects, stored
+
+    async def controllers(self) -> None:
+        """Do what StatefulSets' controller and the bookies do."""
+        wanted = {}
+        for item in await self.kubernetes.list(STATEFUL_SETS, SPACE):
+            for ordinal in range(item["spec"]["replicas"]):
+                wanted[f"{item['metadata']['name']}-{ordinal}"] = item
+        for pod in await self.kubernetes.list(PODS, SPACE):
+            if pod["metadata"]["name"] not in wanted:
+                self.kubernetes.mark_deleted(PODS, SPACE, pod["metadata"]["name"])
+        for name, item in wanted.items():
+            await self._bookie(name, item)
+
+    async def _bookie(self, name: str, item: Json) -> None:
+        labels = item["spec"]["selector"]["matchLabels"]
+        zone = labels[ZONE_LABEL]
+        if await self.kubernetes.get(CLAIMS, SPACE, f"data-{name}") is None:
+            meta = {"name": f"data-{name}", "namespace": SPACE, "labels": labels}
+            self.kubernetes.put(CLAIMS, {"metadata": meta})
+        if await self.kubernetes.get(PODS, SPACE, name) is None:
+            self.put_pod(name, labels, node=f"node-{zone}")
+            await self.write_cookie(name, zone)
+
+    def put_pod(self, name: str, labels: Json, *, node: str, ready: bool = True) -> None:
+        condition = {"type": "Ready", "status": "True" if ready else "False"}
+        self.kubernetes.put(
+            PODS,
+            {
+                "metadata": {"name": name, "namespace": SPACE, "labels": labels},
+                "spec": {"nodeName": node},
+                "status": {"conditions": [condition]},
+            },
+        )
+
+    async def write_cookie(self, name: str, zone: str) -> None:
+        store = await self.open(URI)
+        cluster = await clusters.open_cluster(store)
+        domain = upgrade_domains.of_ordinal(
+            upgrade_domains.ordinal_of(name), RoundRobin(upgrade_domains=3)
+        )
+        bookie = BookieId(name)
+        if await cookie_store.read(cluster, bookie) is None:
+            dirs = ("/data",)
+            cookie = Cookie(
+                bookie=bookie,
+                journal_dirs=dirs,
+                ledger_dirs=dirs,
+                instance=cluster.instance,
+                location=Location(ZoneName(zone), domain),
+            )
+            await cookie_store.create(cluster, cookie)
+        await store.close()
+
+    async def change(self, **spec: object) -> None:
+        """Edit the resource as a person does."""
+        found = await self.get()
+        found["spec"] |= spec
+        found["metadata"]["generation"] += 1
+        self.kubernetes.put(BOOKIE_CLUSTERS, found)
+
+    def delete(self) -> None:
+        """Delete the resource as a person does."""
+        self.kubernetes.mark_deleted(BOOKIE_CLUSTERS, SPACE, NAME)
+
+    async def get(self) -> Json:
+        found = await self.kubernetes.get(BOOKIE_CLUSTERS, SPACE, NAME)
+        assert found is not None
+        return found
+
+    async def conditions(self) -> dict[str, tuple[str, str]]:
+        """Give status and reason by condition."""
+        found = (await self.get())["status"]["conditions"]
+        return {item["type"]: (item["status"], item["reason"]) for item in found}
+
+    async def message(self, kind: str) -> str:
+        found = (await self.get())["status"]["conditions"]
+        return next(str(item["message"]) for item in found if item["type"] == kind)
+
+    async def nodes_in_store(self) -> Sequence[str]:
+        """Give the paths in the metadata store under the cluster's two trees."""
+        store = await self.open(URI)
+        found = []
+        todo = [store.root, f"{store.root}.zonekeeper"]
+        while todo:
+            path = todo.pop()
+            children = await store.children(path, sync=True)
+            if children is not None:
+                found.append(path)
+                todo += [f"{path}/{name}" for name in children]
+        await store.close()
+        return sorted(found)
+
+
+def kinds_of(actions: Sequence[Action]) -> list[str]:
+    """Name actions by their types."""
+    return [type(action).__name__ for action in actions]
