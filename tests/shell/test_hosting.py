@@ -82,6 +82,7 @@ def test_a_missing_library_is_told_with_the_extra_that_brings_it(written: Path) 
         ("zonekeeper.pipeline.commands", "pipeline"),
         ("zonekeeper.metadata.commands", "client"),
         ("zonekeeper.replication.commands", "client"),
+        ("zonekeeper.shell.local_commands", "bookie"),
     ],
 )
 def test_a_component_comes_with_its_own_extra_or_the_client_s(module: str, extra: str) -> None:

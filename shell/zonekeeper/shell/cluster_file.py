@@ -208,7 +208,7 @@ def _prices(top: _Section) -> Prices:
         as_of=section.take("asOf", _Day(), "", required="say on which day it was looked up"),
         source=section.take(
             "source",
-            fields.Text(r"[^\x00-\x1f\x7f]{1,200}", "a line of at most 200 characters", "our bill"),
+            fields.Text(r"[^\x00-\x1f\x7f]{1,200}", "a line of 1 to 200 characters", "our bill"),
             "",
             required="say where it was found",
         ),

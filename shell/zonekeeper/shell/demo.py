@@ -78,6 +78,7 @@ class _Play:
             "Each bookie is a process. A ledger has a copy in each zone; an entry counts as"
         )
         screen.note("acknowledged when bookies of two zones have it on disk.")
+        screen.note(f"Everything stands in {self._cluster.folder.path}.")
         await self._cluster.up(_SHAPE)
         screen.happened("nine bookies are ready")
         async with connect(address) as client:

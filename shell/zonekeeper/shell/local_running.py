@@ -32,8 +32,8 @@ async def _heard(work: Coroutine[None, None, _T], say_stopping: Callable[[], Non
         nonlocal stopped
         if not stopped:
             stopped = True
+            task.cancel()  # first: the terminal may be gone
             say_stopping()
-            task.cancel()
 
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import textwrap
 from pathlib import Path
 
 import click
@@ -47,8 +48,8 @@ def explain(file: Path, output: str, show_policy: bool) -> None:
     except yaml_files.UnreadableFileError as error:
         raise BadInputError(str(error)) from None
     except InvalidFieldsError as error:
-        lines = "".join(f"\n  {problem}" for problem in error.problems)
-        raise BadInputError(f"{file} is not a cluster that could be:{lines}") from None
+        lines = textwrap.indent(str(error), "  ")
+        raise BadInputError(f"{file} is not a cluster that could be:\n{lines}") from None
     found = explanation.explain(cluster)
     if output == "json":
         data = explanation.plain(found, show_policy=show_policy)

@@ -1,0 +1,99 @@
+"""The demonstration, run whole: what it shows is true, and nothing is left running."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.shell.local_world import processes_with
+
+pytestmark = pytest.mark.demo
+
+COMMAND = (
+    sys.executable,
+    *("-c", "from zonekeeper.shell.local_commands import local; local()", "demo"),
+)
+
+
+def surroundings(tmp_path: Path) -> dict[str, str]:
+    """Its temporary folder is where the test can see it."""
+    return {**os.environ, "TMPDIR": str(tmp_path)}
+
+
+def test_it_shows_what_it_says_and_reads_everything_back(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*COMMAND, "--output", "json"],
+        capture_output=True,
+        text=True,
+        env=surroundings(tmp_path),
+        check=False,
+        timeout=180,
+    )
+
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["whole"] is True
+    assert found["acknowledged"] == found["readBackTheSame"] > 20_000
+    assert found["recovery"]["acknowledged"] == found["recovery"]["readBackTheSame"] >= 200
+    assert found["ensembleChanges"] >= 2
+    assert len(found["killed"]) == 4
+    assert [part["acknowledged"] > 0 for part in found["parts"]] == [True] * 4
+    assert found["problems"] == []
+    assert "nothing is missing" in done.stderr
+    assert "\x1b" not in done.stderr  # plain where nobody has a terminal
+    assert list(tmp_path.iterdir()) == []
+    assert processes_with(str(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "at"),
+    [
+        (signal.SIGHUP, "1. A cluster on this machine"),
+        (signal.SIGTERM, "nine bookies are ready"),
+        (signal.SIGINT, "4. A whole zone is killed"),
+    ],
+)
+def test_interrupted_it_leaves_nothing_running(
+    tmp_path: Path, number: signal.Signals, at: str
+) -> None:
+    with subprocess.Popen(
+        COMMAND, stdout=subprocess.PIPE, text=True, env=surroundings(tmp_path)
+    ) as running:
+        assert running.stdout is not None
+        for line in running.stdout:
+            if at in line:
+                running.send_signal(number)
+                break
+        running.stdout.read()
+
+    assert running.returncode == 130
+    assert list(tmp_path.iterdir()) == []
+    assert processes_with(str(tmp_path)) == []
+
+
+def test_it_leaves_nothing_running_when_nobody_reads_it_any_more(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        COMMAND, stdout=subprocess.PIPE, text=True, env=surroundings(tmp_path)
+    ) as running:
+        assert running.stdout is not None
+        next(line for line in running.stdout if "nine bookies are ready" in line)
+
+    assert running.returncode != 0
+    assert processes_with(str(tmp_path)) == []
+
+
+def test_with_a_folder_it_leaves_the_cluster_there_to_look_at(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "--folder", str(tmp_path / "kept")], stdout=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout is not None
+        next(line for line in running.stdout if "is written to" in line)
+        running.send_signal(signal.SIGINT)
+        running.stdout.read()
+
+    assert (tmp_path / "kept" / "local.json").exists()
+    assert processes_with(str(tmp_path)) == []
