@@ -34,21 +34,9 @@ from zonekeeper.wire.serving import Host
 INSTANCE = "6f2ee3ee-52a8-4b5c-8f0e-4a3c8d5f0c11"
 
 
-class _Served:
-    """A bookie on a socket, which a test can take away."""
-
-    def __init__(self, server: GrpcServer, stop: asyncio.Event) -> None:
-        self.server = server
-        self._stop = stop
-
-    async def kill(self) -> None:
-        await self.server.stop(0)
-        self._stop.set()
-
-
-async def serve(uri: str, zone: str, up: "asyncio.Future[_Served]") -> None:
+async def serve(uri: str, zone: str, up: asyncio.Event, killed: asyncio.Event) -> None:
     """Run a bookie until it is killed."""
-    files, stop = MemoryFileSystem(), asyncio.Event()
+    files = MemoryFileSystem()
     log.create_file(files, random.Random(1))
     storage = await open_storage(files, writing=InlineDisk(), reads=InlineDisk())
     store = await open_store(uri)
@@ -71,35 +59,43 @@ async def serve(uri: str, zone: str, up: "asyncio.Future[_Served]") -> None:
         info = service_info.of_bookie("127.0.0.1", server.port, location, tls=False)
         registrar = registration.Registrar(found, bookie_id, info, session_timeout_ms=10_000)
         await registrar.register(registration.Mode.WRITABLE)
-        up.set_result(_Served(server, stop))
-        await stop.wait()
-        await store.close()
-        bookie.drain()
-        storage.log.close()
+        up.set()
+        try:
+            await killed.wait()
+        finally:
+            await server.stop(0)
+            await store.close()
+            bookie.drain()
+            storage.log.close()
 
 
 @asynccontextmanager
-async def cluster_of(folder: Path, zones: str) -> AsyncIterator[tuple[str, dict[str, _Served]]]:
+async def cluster_of(
+    folder: Path, zones: str
+) -> AsyncIterator[tuple[str, dict[str, asyncio.Event]]]:
+    """Give the cluster's address, and what kills the bookie of each zone."""
     uri = f"sqlite://{folder / 'meta.db'}"
     store = await open_store(uri)
     made = await cluster.initialise(store, INSTANCE)
     await policy_store.write(made, policy(), replaces=0)
-    served: dict[str, _Served] = {}
+    kills = {zone: asyncio.Event() for zone in zones}
     async with asyncio.TaskGroup() as tasks:
-        for zone in zones:
-            up: asyncio.Future[_Served] = asyncio.get_running_loop().create_future()
-            tasks.create_task(serve(uri, zone, up))
-            served[zone] = await up
-        yield uri, served
-        for each in served.values():
-            await each.kill()
+        for zone, killed in kills.items():
+            up = asyncio.Event()
+            tasks.create_task(serve(uri, zone, up, killed))
+            await up.wait()
+        try:
+            yield uri, kills
+        finally:
+            for killed in kills.values():
+                killed.set()
     await store.close()
 
 
 async def test_a_log_is_written_followed_and_recovered_over_sockets(tmp_path: Path) -> None:
     config = ClientConfig(zone=ZoneName("a"))
     async with (
-        cluster_of(tmp_path, "abc") as (uri, served),
+        cluster_of(tmp_path, "abc") as (uri, kills),
         clients.connect(uri, config) as first,
         clients.connect(uri, config) as second,
     ):
@@ -116,13 +112,13 @@ async def test_a_log_is_written_followed_and_recovered_over_sockets(tmp_path: Pa
             expected = [b"entry %d" % number for number in range(2_000)]
             await writer.append_many(expected[:1_000])
             await writer.flush()
-            await served["c"].kill()
+            kills["c"].set()
             await writer.append_many(expected[1_000:])
             await writer.flush()
             recovered = await second.open(writer.ledger_id)
             assert [entry.payload async for entry in recovered.read_entries()] == expected
         assert seen == expected
-        with pytest.raises(errors.Fenced):
+        with pytest.raises((errors.Fenced, errors.ClosedByOther)):
             await writer.append_and_wait(b"too late")
         assert recovered.metadata.custom_value("made-by") == b"a test"
 

@@ -196,6 +196,21 @@ def test_a_read_that_is_left_early_leaves_nothing_behind() -> None:
     play(scenario)
 
 
+def test_a_client_ends_though_somebody_still_follows() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client() as client:
+            writer = await written(client, 5, told=True)
+            reader = await client.open(writer.ledger_id, recover=False)
+            tail = reader.tail()
+            assert (await anext(tail)).last == 4
+            following = asyncio.ensure_future(anext(tail))
+            await asyncio.sleep(1)
+        with pytest.raises(errors.ClientClosed):
+            await following
+
+    play(scenario)
+
+
 def test_ledgers_are_listed_in_order() -> None:
     async def scenario(lab: Lab) -> None:
         async with lab.client() as client:

@@ -9,33 +9,40 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
+from zonekeeper.client import tasks
+from zonekeeper.client.tasks import Tasks
+
 Answer = TypeVar("Answer")
 
 
 class Asks(Generic[Answer]):
     """Questions of one purpose; to be used in ``async with``."""
 
-    def __init__(self, tasks: asyncio.TaskGroup) -> None:
-        self._tasks = tasks
+    def __init__(self, group: Tasks) -> None:
+        self._tasks = group
         self._loop = asyncio.get_running_loop()
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[Answer]] = set()
         self._timers: list[asyncio.TimerHandle] = []
-        self._answers: asyncio.Queue[Answer] = asyncio.Queue()
+        #: Each answer in a tuple; None: a question was ended from outside, with the client.
+        self._answers: asyncio.Queue[tuple[Answer] | None] = asyncio.Queue()
 
     def ask(self, question: Coroutine[None, None, Answer]) -> None:
         """Start a question."""
-        task = self._tasks.create_task(self._answer(question))
+        task = self._tasks.start(question)
         self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        task.add_done_callback(self._answered)
 
     def later(self, delay_ms: int, answer: Answer) -> None:
         """Have an answer after a time."""
         when_s = self._loop.time() + delay_ms / 1_000
-        self._timers.append(self._loop.call_at(when_s, self._answers.put_nowait, answer))
+        self._timers.append(self._loop.call_at(when_s, self._answers.put_nowait, (answer,)))
 
     async def next(self) -> Answer:
-        """Wait for the next answer."""
-        return await self._answers.get()
+        """Wait for the next answer; raises ClientClosed."""
+        answer = await self._answers.get()
+        if answer is None:
+            raise tasks.closed()
+        return answer[0]
 
     async def __aenter__(self) -> Self:
         return self
@@ -51,5 +58,10 @@ class Asks(Generic[Answer]):
         for task in self._running:
             task.cancel()
 
-    async def _answer(self, question: Coroutine[None, None, Answer]) -> None:
-        self._answers.put_nowait(await question)
+    def _answered(self, task: "asyncio.Task[Answer]") -> None:
+        """Pass an answer on; a task that was cancelled before it began ends here, too."""
+        self._running.discard(task)
+        if task.cancelled():
+            self._answers.put_nowait(None)
+        elif task.exception() is None:
+            self._answers.put_nowait((task.result(),))

@@ -100,13 +100,18 @@ class Bookies:
 
     @property
     def policy(self) -> Policy:
-        """The owner's rules; raises ClusterNotReady while there are none."""
+        """The owner's rules; once there are some, there always are."""
+        self.check()
+        assert self._policy is not None
+        return self._policy
+
+    def check(self) -> None:
+        """Raise ClusterNotReady as long as there are no rules to read and write by."""
         if self._policy is None:
             raise ClusterNotReady(
-                f"{self.cluster} has no policy: set one with `zonekeeper policy set`, or apply its "
-                "BookieCluster resource"
+                f"{self.cluster} has no policy that can be read: set one with `zonekeeper policy "
+                "set`, or apply its BookieCluster resource"
             )
-        return self._policy
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Have a function called after each change of the topology."""
@@ -127,10 +132,11 @@ class Bookies:
     async def _follow_policy(self) -> None:
         async with policy_store.watch(self.cluster) as records:
             async for record in records:
-                if isinstance(record, UnreadableError):
-                    _logger.warning("%s: the last good policy holds: %s", self.cluster, record)
-                else:
+                if isinstance(record, Policy):
                     self._policy = record
+                elif self._policy is not None:
+                    why = record or "it was removed"
+                    _logger.warning("%s: the last good policy holds: %s", self.cluster, why)
                 self._policy_seen = True
                 self._look_ready()
 

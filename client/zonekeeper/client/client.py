@@ -22,6 +22,7 @@ from zonekeeper.client.owner import Owner
 from zonekeeper.client.reader import Reader
 from zonekeeper.client.reading import Reading
 from zonekeeper.client.recovery import Recovery
+from zonekeeper.client.tasks import Tasks
 from zonekeeper.client.write_session import Identity, WriteSession
 from zonekeeper.client.writer import Writer
 from zonekeeper.client.writer_core import Limits, Start, WriterCore
@@ -93,19 +94,30 @@ async def on(
     ``links`` is given the task group that the links' own tasks run in.
     """
     config, failure = config or ClientConfig(), None
-    async with asyncio.TaskGroup() as tasks:
-        client = Client(cluster, links(tasks), config, surroundings or _real(), tasks)
-        watching = tasks.create_task(client.bookies.follow())
-        try:
-            await client.bookies.known(config.start_timeout_ms)
-            yield client
-        except Exception as error:  # noqa: BLE001 the group would wrap what is not its own
-            failure = error
-        finally:
-            watching.cancel()
-            await client.close()
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            client = Client(cluster, links(tasks), config, surroundings or _real(), tasks)
+            tasks.create_task(client.bookies.follow())
+            try:
+                await client.bookies.known(config.start_timeout_ms)
+                yield client
+            except Exception as error:  # noqa: BLE001 the group would wrap what is not its own
+                failure = error
+            finally:
+                await client.close()
+            _end()
+    except* _OverError:
+        pass
     if failure is not None:
         raise failure
+
+
+class _OverError(Exception):
+    """Ends what still runs in a client's group, such as the tasks of a stream left half-read."""
+
+
+def _end() -> None:
+    raise _OverError
 
 
 class Client:
@@ -130,7 +142,7 @@ class Client:
             counters=self.counters,
         )
         self._surroundings = surroundings
-        self._tasks = tasks
+        self._tasks = Tasks(tasks)
         self._writers: dict[LedgerId, Writer] = {}
 
     async def create(
@@ -171,6 +183,7 @@ class Client:
         fenced and gets no further acknowledgement. Without, nobody is disturbed, and the reader
         sees as far as the writer has said that it is acknowledged.
         """
+        self.bookies.check()
         ledger = await self.metadata(ledger_id)
         if not hmac.compare_digest(password, ledger.password):
             raise errors.Unauthorized(

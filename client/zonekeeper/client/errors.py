@@ -18,7 +18,6 @@ from zonekeeper.metadata.ledger_metadata import IllegalChangeError
 from zonekeeper.metadata.ledgers import LedgerExistsError, NoLedgerError
 from zonekeeper.metadata.malformed import UnreadableError
 from zonekeeper.placement.failures import PlacementError
-from zonekeeper.wire.errors import ProtocolError
 
 
 class ClientError(Exception):
@@ -32,6 +31,10 @@ class ClusterNotReady(ClientError):
     """There is no cluster at the address, or it has no policy yet."""
 
     retryable = True
+
+
+class ClientClosed(ClientError):
+    """The client that this belongs to was closed; nothing was asked of anybody."""
 
 
 class MetadataFailed(ClientError):
@@ -146,5 +149,4 @@ def translated(doing: str) -> Iterator[None]:
 
 def describe(bookie: str, error: Exception) -> str:
     """Give one bookie's failure, for a message that lists several."""
-    kind = type(error).__name__ if isinstance(error, ProtocolError) else "error"
-    return f"{bookie}: {kind}: {error}"
+    return f"{bookie}: {type(error).__name__}: {error}"

@@ -19,6 +19,7 @@ from zonekeeper.client.reading import Reading
 from zonekeeper.client.share_read import Outcome, ShareRead
 from zonekeeper.client.survey import Survey
 from zonekeeper.client.tailing import Spell
+from zonekeeper.client.tasks import Tasks
 from zonekeeper.metadata import ledgers
 from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata
 from zonekeeper.placement.ids import EntryId, LedgerId
@@ -66,7 +67,7 @@ class Reader:
         ledger_id: LedgerId,
         metadata: LedgerMetadata,
         reading: Reading,
-        tasks: asyncio.TaskGroup,
+        tasks: Tasks,
     ) -> None:
         self.ledger_id = ledger_id
         self._metadata = metadata
@@ -137,7 +138,7 @@ class Reader:
         fetching = self._start(EntryId(first), end)
         try:
             while True:
-                batch = await fetching
+                batch = await self._tasks.result(fetching)
                 if isinstance(batch, errors.ClientError):
                     raise batch
                 following = EntryId(batch.last + 1)
@@ -211,7 +212,7 @@ class Reader:
                         yield batch
 
     def _start(self, first: EntryId, last: EntryId) -> "asyncio.Task[Batch | errors.ClientError]":
-        return self._tasks.create_task(self._fetch_or_fail(first, last))
+        return self._tasks.start(self._fetch_or_fail(first, last))
 
     async def _fetch_or_fail(self, first: EntryId, last: EntryId) -> Batch | errors.ClientError:
         """Give a failure as a value: nobody may be there any more to be told."""

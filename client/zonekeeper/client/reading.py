@@ -4,7 +4,6 @@ What is seen of bookies here (requests outstanding, failures, slowness, bad copi
 ledgers of the client, and decides who is asked first next time.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from typing import TypeVar, assert_never
@@ -14,6 +13,7 @@ from zonekeeper.client.asks import Asks
 from zonekeeper.client.bookies import Bookies
 from zonekeeper.client.share_read import Outcome, ShareRead
 from zonekeeper.client.survey import Survey
+from zonekeeper.client.tasks import Tasks
 from zonekeeper.metadata.ledger_metadata import Fragment
 from zonekeeper.placement import read_order
 from zonekeeper.placement.ids import BookieId, EntryId
@@ -36,7 +36,7 @@ class Reading:
         sealer: entries.Sealer,
         quorums: Quorums,
         bookies: Bookies,
-        tasks: asyncio.TaskGroup,
+        tasks: Tasks,
         *,
         bytes_max: int,
     ) -> None:

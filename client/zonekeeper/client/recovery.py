@@ -15,8 +15,6 @@ Any number of recoveries may run at once, and any may die: one closing wins, and
 it. What is unknown is never decided: then it fails, and the ledger stays IN_RECOVERY for the next.
 """
 
-import asyncio
-import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -30,6 +28,7 @@ from zonekeeper.client.reading import Reading
 from zonekeeper.client.share_read import Outcome
 from zonekeeper.client.survey import Survey
 from zonekeeper.client.tail_read import TailRead, Verdict
+from zonekeeper.client.tasks import Tasks
 from zonekeeper.client.write_session import Identity, WriteSession
 from zonekeeper.client.writer_core import Limits, Start, WriterCore
 from zonekeeper.metadata import ledger_metadata, ledgers
@@ -42,8 +41,6 @@ from zonekeeper.wire.entries import Entry
 
 #: Entries read, and then written back, at a time.
 WINDOW_ENTRIES: Final = 1_024
-
-_logger = logging.getLogger(__name__)
 
 
 class _InMemory:
@@ -77,7 +74,7 @@ class Recovery:
     ledger_id: LedgerId
     reading: Reading
     bookies: Bookies
-    tasks: asyncio.TaskGroup
+    tasks: Tasks
     limits: Limits
 
     async def run(self) -> LedgerMetadata:

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Final, Self, TypeAlias
 
 from zonekeeper.client.reading import Reading
+from zonekeeper.client.tasks import Tasks
 from zonekeeper.metadata import ledger_format, ledgers
 from zonekeeper.metadata.errors import StoreError
 from zonekeeper.metadata.ledger_metadata import LedgerMetadata
@@ -35,18 +36,21 @@ class Spell:
         reading: Reading,
         ledger: LedgerMetadata,
         following: EntryId,
-        tasks: asyncio.TaskGroup,
+        tasks: Tasks,
     ) -> None:
         self._reading = reading
         self._ledger = ledger
         self._following = following
         self._tasks = tasks
-        self._heard: asyncio.Queue[Heard] = asyncio.Queue(UPDATES_MAX)
+        self._heard: asyncio.Queue[Heard] = asyncio.Queue()
+        self._room = asyncio.Semaphore(UPDATES_MAX)
         self._running: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
-        work = (self._listen(), self._watch())
-        self._running = [self._tasks.create_task(each) for each in work]
+        for work in (self._listen, self._watch):
+            task = self._tasks.start(work())
+            task.add_done_callback(lambda _: self._heard.put_nowait(None))
+            self._running.append(task)
         return self
 
     async def __aexit__(
@@ -60,7 +64,9 @@ class Spell:
 
     async def next(self) -> Heard:
         """Wait for what the replica says next; None: the spell is over."""
-        return await self._heard.get()
+        heard = await self._heard.get()
+        self._room.release()
+        return heard
 
     async def _listen(self) -> None:
         """Follow the replica that is to be asked first."""
@@ -75,10 +81,10 @@ class Spell:
             link = await self._reading.bookies.pool.link(bookie)
             async with aclosing(link.tail(request)) as updates:
                 async for update in updates:
-                    await self._heard.put(update)
+                    await self._room.acquire()
+                    self._heard.put_nowait(update)
         except errors.ProtocolError as error:
             self._reading.report(bookie, error)
-        await self._heard.put(None)
 
     async def _watch(self) -> None:
         """End the spell when the metadata is another one."""
@@ -91,4 +97,3 @@ class Spell:
                         break
         except* (StoreError, UnreadableError):
             pass  # whoever follows reads the metadata again, and hears it there
-        await self._heard.put(None)

@@ -19,6 +19,7 @@ from zonekeeper.client import writer_events as ev
 from zonekeeper.client.batches import ENTRY_OVERHEAD_BYTES
 from zonekeeper.client.bookies import Bookies
 from zonekeeper.client.pending_entries import PendingEntries
+from zonekeeper.client.tasks import Tasks
 from zonekeeper.client.writer_core import WriterCore
 from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
@@ -96,7 +97,7 @@ class WriteSession:
         sealer: entries.Sealer,
         steward: Steward,
         bookies: Bookies,
-        tasks: asyncio.TaskGroup,
+        tasks: Tasks,
     ) -> None:
         self._identity = identity
         self._core = core
@@ -277,7 +278,7 @@ class WriteSession:
                 waiter.set_result(None)
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
-        task = self._tasks.create_task(work)
+        task = self._tasks.start(work)
         self._children.add(task)
         task.add_done_callback(self._children.discard)
 

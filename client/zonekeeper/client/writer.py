@@ -52,6 +52,8 @@ class Writer:
         self._without_turn_bytes = 0
         self._closing = False
         self._closed = False
+        #: Why the ledger was not closed at what was appended.
+        self._failure: errors.ClientError | None = None
 
     @property
     def last_appended(self) -> EntryId:
@@ -124,22 +126,27 @@ class Writer:
         await self.flushed(self.last_appended)
 
     async def close(self) -> None:
-        """Wait for what was appended, and close the ledger behind it; closing twice is harmless.
+        """Wait for what was appended, and close the ledger behind it; twice is as good as once.
 
         Raises what stopped the writer, if something did; the ledger is then closed at its LAC, or
         left to a recovery.
         """
         if self._closed:
+            if self._failure is not None:
+                raise self._failure.with_traceback(None)
             return
         self._closing = True
+        core = self._session.core
         try:
             await self.flush()
-        except errors.WriterStopped:
+            await self._owner.close(core.confirmed, core.confirmed_length)
+        except errors.ClientError as error:
+            if error.retryable:
+                raise  # the ledger may still be closed: call again
             await self._session.settled()
+            self._failure = error
             self._end()
             raise
-        core = self._session.core
-        await self._owner.close(core.confirmed, core.confirmed_length)
         self._end()
 
     def halt(self) -> None:
