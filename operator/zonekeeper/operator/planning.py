@@ -20,6 +20,7 @@ named in the condition ``Released``; setting ``onDelete: Retain`` lets the resou
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from zonekeeper.operator import conditions, desired, drift, judging, owned_objects, roots
@@ -107,17 +108,16 @@ def _instance(observed: Observed) -> str | None:
     """Give the instance that this cluster is: set once, when its policy stands in a root."""
     if observed.instance is not None:
         return observed.instance
-    return observed.root.instance if _is_ours(observed) else None  # type: ignore[union-attr] # _is_ours: it is Found
+    ours = _ours(observed)
+    return None if ours is None else ours.instance
 
 
-def _is_ours(observed: Observed) -> bool:
-    """Does a policy of ours stand in the root?"""
+def _ours(observed: Observed) -> roots.Found | None:
+    """Give the root, if a policy of ours stands in it."""
     found = observed.root
-    return (
-        isinstance(found, roots.Found)
-        and found.policy is not None
-        and found.policy.owner == desired.owner(observed.resource)
-    )
+    if not isinstance(found, roots.Found) or found.policy is None:
+        return None
+    return found if found.policy.owner == desired.owner(observed.resource) else None
 
 
 # ── a cluster comes to be, and is kept up ──
@@ -207,14 +207,7 @@ def _leaving(observed: Observed, now: str) -> Plan:
     recheck = SOON_MS if actions else WAITING_MS
     plan = _plan(actions, said, zones, observed, recheck_ms=recheck, now=now)
     kept = _kept_root(observed) if actions == (Release(),) else None
-    if kept is None:
-        return plan
-    return Plan(
-        actions=plan.actions,
-        status=plan.status,
-        notices=(*plan.notices, kept),
-        recheck_ms=plan.recheck_ms,
-    )
+    return plan if kept is None else replace(plan, notices=(*plan.notices, kept))
 
 
 def _removal(observed: Observed) -> tuple[tuple[Action, ...], str]:
@@ -240,26 +233,19 @@ def _removal(observed: Observed) -> tuple[tuple[Action, ...], str]:
 
 
 def _root_removal(observed: Observed) -> tuple[tuple[Action, ...], str]:
-    """Give the last step, once nothing runs any more that needs the root."""
-    found = observed.root
-    if isinstance(found, roots.Unreachable):
-        return (), f"the root cannot be removed: {found.reason}"
-    if not (isinstance(found, roots.Found) and _is_removable(observed)):
+    """Give the last step, once nothing runs any more that needs the root.
+
+    It is removed only if it is this resource's by its policy and, if one was noted, its instance.
+    """
+    if isinstance(observed.root, roots.Unreachable):
+        return (), f"the root cannot be removed: {observed.root.reason}"
+    ours = _ours(observed)
+    if ours is None or observed.instance not in (None, ours.instance):
         return (Release(),), ""
-    if found.registered:
-        still = ", ".join(sorted(found.registered))
+    if ours.registered:
+        still = ", ".join(sorted(ours.registered))
         return (), f"bookies are still registered, until their sessions end: {still}"
-    return (RemoveRoot(instance=found.instance),), "the root is being removed"
-
-
-def _is_removable(observed: Observed) -> bool:
-    """Is the root this resource's, by its policy and, if one was noted, by its instance?"""
-    found = observed.root
-    return (
-        isinstance(found, roots.Found)
-        and _is_ours(observed)
-        and observed.instance in (None, found.instance)
-    )
+    return (RemoveRoot(instance=ours.instance),), "the root is being removed"
 
 
 def _kept_root(observed: Observed) -> Notice | None:
