@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.cluster import namespaces
-from tests.cluster.certificates import Authority, KeyPair, signing_pair
 from tests.cluster.processes import Process
+from tests.support.certificates import Authority, KeyPair, signing_pair
 
 API_PORT = 6443
 ETCD_PORT = 2379

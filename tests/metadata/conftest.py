@@ -1,12 +1,13 @@
 """What the tests of the metadata share: golden bytes, places for stores, a fresh cluster."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.support import zookeeper
-from tests.support.stores import MemoryPlace, Place, SqlitePlace, ZooKeeperPlace
+from tests.support.stores import MemoryPlace, Place, place_of
 from zonekeeper.metadata import cluster as clusters
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.store import MetadataStore
@@ -41,16 +42,9 @@ def zookeeper_server() -> Iterator[zookeeper.Ensemble]:
     ]
 )
 async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
-    opened: Place
-    match request.param:
-        case "memory":
-            opened = MemoryPlace()
-        case "sqlite":
-            opened = SqlitePlace(tmp_path)
-        case _:
-            opened = ZooKeeperPlace(request.getfixturevalue("zookeeper_server").addresses)
-    yield opened
-    await opened.close()
+    server = partial(request.getfixturevalue, "zookeeper_server")
+    async with place_of(request.param, tmp_path, server) as opened:
+        yield opened
 
 
 @pytest.fixture

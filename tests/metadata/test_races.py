@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from tests.support import zookeeper
 from tests.support.histories import Append, Outcome, Read, violations
 from tests.support.python_process import PythonProcess, processes
 from tests.support.race import append, read, tokens
-from tests.support.stores import Place, SqlitePlace, ZooKeeperPlace
+from tests.support.stores import Place, ZooKeeperPlace, place_of
 from zonekeeper.metadata.store import MetadataStore
 from zonekeeper.metadata.stores.timeouts import Timeouts
 
@@ -21,21 +22,11 @@ _RACERS = 20
 _ROUNDS = 15
 
 
-@pytest.fixture(scope="module")
-def zookeeper_server() -> Iterator[zookeeper.Ensemble]:
-    with zookeeper.single() as server:
-        yield server
-
-
 @pytest.fixture(params=["sqlite", "zookeeper"])
 async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
-    opened: Place
-    if request.param == "sqlite":
-        opened = SqlitePlace(tmp_path)
-    else:
-        opened = ZooKeeperPlace(request.getfixturevalue("zookeeper_server").addresses)
-    yield opened
-    await opened.close()
+    server = partial(request.getfixturevalue, "zookeeper_server")
+    async with place_of(request.param, tmp_path, server) as opened:
+        yield opened
 
 
 async def test_twenty_processes_race_and_every_history_could_be(place: Place) -> None:

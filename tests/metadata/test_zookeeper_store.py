@@ -11,8 +11,8 @@ from kazoo.client import KazooClient
 from kazoo.protocol.serialization import Create as CreateRequest
 from kazoo.security import OPEN_ACL_UNSAFE
 
-from tests.cluster.certificates import Authority, KeyPair
 from tests.support import zookeeper
+from tests.support.certificates import Authority, KeyPair
 from tests.support.stores import ZooKeeperPlace
 from zonekeeper.metadata import errors
 from zonekeeper.metadata.store import MetadataStore, Session

@@ -9,10 +9,12 @@ import asyncio
 import contextlib
 import sqlite3
 import uuid
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from kazoo.client import KazooClient
 
+from tests.support.zookeeper import Ensemble
 from zonekeeper.metadata.store import MetadataStore, SessionId
 from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.metadata.stores.memory_server import MemoryServer
@@ -55,6 +57,25 @@ class Place(abc.ABC):
 
     @abc.abstractmethod
     async def _open(self, timeouts: Timeouts) -> MetadataStore: ...
+
+
+@contextlib.asynccontextmanager
+async def place_of(
+    kind: str, folder: Path, zookeeper_server: Callable[[], Ensemble]
+) -> AsyncIterator[Place]:
+    """Open a place of a kind; ``zookeeper_server`` is only asked for where it is needed."""
+    place: Place
+    match kind:
+        case "memory":
+            place = MemoryPlace()
+        case "sqlite":
+            place = SqlitePlace(folder)
+        case "zookeeper":
+            place = ZooKeeperPlace(zookeeper_server().addresses)
+        case _:
+            raise ValueError(f"there is no store of the kind {kind}")
+    yield place
+    await place.close()
 
 
 class MemoryPlace(Place):

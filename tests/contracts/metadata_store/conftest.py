@@ -1,12 +1,13 @@
 """One suite, run against every store: the memory model, SQLite, and a real ZooKeeper."""
 
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.support import zookeeper
-from tests.support.stores import MemoryPlace, Place, SqlitePlace, ZooKeeperPlace
+from tests.support.stores import Place, place_of
 from zonekeeper.metadata.store import MetadataStore
 
 
@@ -18,16 +19,9 @@ def zookeeper_server() -> Iterator[zookeeper.Ensemble]:
 
 @pytest.fixture(params=["memory", "sqlite", pytest.param("zookeeper", marks=pytest.mark.contracts)])
 async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
-    opened: Place
-    match request.param:
-        case "memory":
-            opened = MemoryPlace()
-        case "sqlite":
-            opened = SqlitePlace(tmp_path)
-        case _:
-            opened = ZooKeeperPlace(request.getfixturevalue("zookeeper_server").addresses)
-    yield opened
-    await opened.close()
+    server = partial(request.getfixturevalue, "zookeeper_server")
+    async with place_of(request.param, tmp_path, server) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Certificates for one run of the lab: an authority, and what it signs."""
+"""Certificates for one run of a test: an authority, and what it signs."""
 
 import datetime
 import ipaddress
@@ -30,7 +30,7 @@ class Authority:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "lab authority")])
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test authority")])
         certificate = (
             self._builder(self._name, self._key.public_key())
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
