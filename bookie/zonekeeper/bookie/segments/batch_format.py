@@ -9,8 +9,8 @@
     | before: generation | before: sequence | frames at | records | record | record | ...
     | frame | frame | ...                     those of the records, in their order, to the end
 
-All numbers are unsigned and big-endian; the crc32c covers byte 28 to where the frames begin. The
-frames have their own, so that a payload is summed once in its life here.
+All numbers are unsigned and big-endian; the crc32c covers bytes 0 to 23, and 28 to where the
+frames begin. The frames have their own, so that a payload is summed once in its life here.
 
 * *Generation*: a segment's file is used again and again, each time in a generation that was never
   used before. A batch of another generation than the file's first one is a left-over.
@@ -120,7 +120,8 @@ def build(
     numbers = (at, position.sequence, known_synced, *before, frames_at, len(wanted))
     summed = _AFTER_CRC.pack(*numbers) + encoded
     mark = log_mark(log_id) + _GENERATION.pack(position.generation)
-    buffers[0] = mark + _CRC.pack(checksums.value(summed)) + summed
+    crc = checksums.extend(checksums.value(mark), summed)
+    buffers[0] = mark + _CRC.pack(crc) + summed
     return Batch(buffers=buffers, size=at, placed=placed)
 
 
@@ -160,7 +161,8 @@ def check_records(data: bytes | memoryview, header: Header) -> None:
     if len(data) < header.frames_at:
         raise bad(Fault.TRUNCATED, f"{len(data)} of {header.frames_at} bytes of records")
     (expected,) = _CRC.unpack_from(data, MARK_BYTES)
-    found = checksums.value(bytes(data[_SUMMED_FROM : header.frames_at]))
+    mark = checksums.value(bytes(data[:MARK_BYTES]))
+    found = checksums.extend(mark, bytes(data[_SUMMED_FROM : header.frames_at]))
     if found != expected:
         raise bad(Fault.CHECKSUM, f"{found:08x}, the header says {expected:08x}")
 
@@ -180,7 +182,10 @@ def parse(data: bytes | memoryview, log_id: int) -> tuple[Header, list[Placed]]:
         record, at = record_format.parse(view, at, header.frames_at)
         if isinstance(record, Announced):
             end = frame_at + record.size
-            placed.append(Placed(frames.parse(view[frame_at:end]), frame_at))
+            frame = frames.parse(view[frame_at:end])
+            if record_format.checksum_of(frame) != record.checksum:
+                raise bad(Fault.CHECKSUM, f"another frame stands at {frame_at}")
+            placed.append(Placed(frame, frame_at))
             frame_at = end
         else:
             placed.append(Placed(record, header.frames_at))

@@ -201,7 +201,9 @@ class Log:
     async def _write(self, wanted: Sequence[Record], *, sync: bool) -> None:
         """Write a batch, if there is anything for it; sync what is not; show what is."""
         if wanted:
-            self._hidden += await self._append(wanted, sync=sync)
+            placed = await self._append(wanted, sync=sync)
+            # Only now: on the way into the next segment, what was hidden is shown.
+            self._hidden += placed
             self._hidden_bytes += batch_format.size_of(wanted)
         if sync:
             await self._sync()

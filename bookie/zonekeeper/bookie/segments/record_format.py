@@ -5,14 +5,15 @@
     a record                                      a fragment's body
     0      1       4      8                       | ledger 8 | first entry 8 | master key 20 |
     | kind | zero  | size | body ...              | ensemble 2 | write 2 | ack 2 | ack zones 2 |
-    1 frame      size is the frame's; no body     | digest 1 | bookie ids: length 2, UTF-8, ... |
+    1 frame      size is the frame's; its crc32c  | digest 1 | bookie ids: length 2, UTF-8, ... |
     2 fragment   see the right
     3 fence      ledger 8, master key 20          All numbers are unsigned and big-endian. Digests:
     4 LAC        ledger 8, LAC packet             1 CRC32, 2 HMAC, 3 CRC32C, 4 DUMMY.
     5 limbo      ledger 8, 0 or 1
     6 mode       0 writable, 1 read-only
 
-A frame's record only announces it; where its bytes are is for whoever holds the record to say. A
+A frame's record only announces it, by its size and its own checksum; where its bytes are is for
+whoever holds the record to say. So an older frame that stands in its place does not pass for it. A
 record has no checksum of its own; it stands in something that has. These constants never change.
 """
 
@@ -42,21 +43,25 @@ _FRAGMENT: Final = struct.Struct(f">QQ{MASTER_KEY_BYTES}sHHHHB")
 _NAME: Final = struct.Struct(">H")
 
 _FRAME_KIND: Final = 1
+#: Where ``wire.frames`` puts a frame's checksum.
+_FRAME_CRC: Final = slice(8, 12)
+_CRC_BYTES: Final = 4
 _DIGEST_NUMBERS: Final = {Digest.CRC32: 1, Digest.HMAC: 2, Digest.CRC32C: 3, Digest.DUMMY: 4}
 _DIGESTS: Final = {number: digest for digest, number in _DIGEST_NUMBERS.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """A frame of so many bytes, which stands elsewhere."""
+    """A frame of so many bytes and with this checksum, which stands elsewhere."""
 
     size: int
+    checksum: bytes
 
 
 def encode(record: records.Record) -> bytes:
     """Give a record's bytes; of a frame, its announcement."""
     if isinstance(record, Frame):
-        return _HEAD.pack(_FRAME_KIND, 0, 0, record.size_bytes)
+        return _HEAD.pack(_FRAME_KIND, 0, 0, record.size_bytes) + checksum_of(record)
     kind, body = _body(record)
     return _HEAD.pack(kind, 0, 0, len(body)) + body
 
@@ -64,7 +69,7 @@ def encode(record: records.Record) -> bytes:
 def size_of(record: records.Record) -> int:
     """Give the bytes that a record takes, a frame's own among them."""
     if isinstance(record, Frame):
-        return _HEAD.size + record.size_bytes
+        return _HEAD.size + _CRC_BYTES + record.size_bytes
     return _HEAD.size + len(_body(record)[1])
 
 
@@ -79,7 +84,9 @@ def parse(data: bytes | memoryview, at: int, end: int) -> tuple[StateRecord | An
     if kind == _FRAME_KIND:
         if not frames.HEADER_BYTES <= size <= frames.FRAME_BYTES_MAX:
             raise bad(Fault.LENGTH, f"a frame of {size} bytes")
-        return Announced(size), at
+        if at + _CRC_BYTES > end:
+            raise bad(Fault.TRUNCATED, f"a frame's record at {at}, the records end at {end}")
+        return Announced(size, bytes(data[at : at + _CRC_BYTES])), at + _CRC_BYTES
     if at + size > end:
         raise bad(Fault.TRUNCATED, f"a record of {size} bytes at {at}, the records end at {end}")
     parse_body = _PARSERS.get(kind)
@@ -89,6 +96,11 @@ def parse(data: bytes | memoryview, at: int, end: int) -> tuple[StateRecord | An
         return parse_body(bytes(data[at : at + size])), at + size
     except struct.error as error:
         raise bad(Fault.LENGTH, f"record kind {kind} of {size} bytes") from error
+
+
+def checksum_of(frame: Frame) -> bytes:
+    """Give the checksum that is in a frame."""
+    return frame.head[_FRAME_CRC]
 
 
 def bad(fault: Fault, detail: str) -> FormatError:

@@ -1,0 +1,200 @@
+"""Lives of a storage on a recording disk: what it did, and what it had promised when."""
+
+import asyncio
+import errno
+import random
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field
+
+from tests.bookie.segments import keeping
+from tests.bookie.segments.keeping import Driver, LedgerPromise
+from tests.crash.disk_states import Disk
+from zonekeeper.bookie import admission
+from zonekeeper.bookie.disks import InlineDisk
+from zonekeeper.bookie.memory_files import MemoryFileSystem
+from zonekeeper.bookie.segments import storage
+from zonekeeper.bookie.segments.index import MemoryOrdered, Pair
+from zonekeeper.bookie.segments.log import DiskFailedError
+from zonekeeper.bookie.segments.storage import Sizes, Storage
+from zonekeeper.placement.ids import EntryId
+from zonekeeper.wire.frames import Flags
+
+LEDGERS = (1, 2, 3)
+_CHANGES = {"create", "write", "allocate", "truncate", "sync", "remove", "rename", "sync_names"}
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A disk, an index, and what was promised when they were so."""
+
+    disk: Disk
+    index_writes: Sequence[Sequence[Pair]]
+    index_synced: int
+    promised: dict[int, LedgerPromise]
+    mark: tuple[int, int]
+
+
+@dataclass
+class Recorder:
+    """Notes a moment before each change of the disk or the index."""
+
+    files: MemoryFileSystem
+    store: MemoryOrdered
+    #: What holds before anybody drives this life.
+    inherited: dict[int, LedgerPromise] = field(default_factory=dict)
+    mark: tuple[int, int] = (0, 0)
+    driver: Driver | None = None
+    kept: Storage | None = None
+    moments: list[Moment] = field(default_factory=list)
+    #: The moment to be noted; None: each of them.
+    only: int | None = None
+    #: A sync that fails, counted from the beginning.
+    fail_sync: int | None = None
+    calls: int = 0
+    syncs: int = 0
+    kinds: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.files.troubles = self._before
+        write = self.store.write
+
+        def recorded(pairs: Sequence[Pair], *, sync: bool) -> None:
+            self._before("write", "index")
+            write(pairs, sync=sync)
+
+        self.store.write = recorded  # type: ignore[method-assign]  # the index's calls are noted
+
+    def note(self) -> None:
+        """Note how things are."""
+        promised = self.inherited if self.driver is None else self.driver.snapshot()
+        if self.kept is not None:
+            self.mark = max(self.mark, self.kept._rewriter._last.mark)
+        self.moments.append(
+            Moment(
+                disk=Disk.of(self.files),
+                index_writes=list(self.store.writes),
+                index_synced=self.store.synced,
+                promised=promised,
+                mark=self.mark,
+            )
+        )
+
+    def _before(self, kind: str, name: str) -> None:
+        if kind not in _CHANGES:
+            return
+        if self.only is None or self.calls == self.only:
+            self.note()
+        self.calls += 1
+        self.kinds.add(f"{kind} {name.split('-', maxsplit=1)[0]}")
+        if kind == "sync":
+            self.syncs += 1
+            if self.syncs - 1 == self.fail_sync:
+                raise OSError(errno.EIO, "input/output error", name)
+
+
+async def play(seed: int) -> Recorder:
+    """One life on an empty disk: a script that follows from the seed, and maybe a failing sync."""
+    chance = random.Random(seed)
+    files = keeping.fresh()
+    recorder = Recorder(files=files, store=MemoryOrdered())
+    if chance.random() < 0.2:
+        recorder.fail_sync = chance.randrange(5, 80)
+    sizes = Sizes(
+        segment_bytes=chance.choice([2048, 3072, 4096]), segments_max=chance.randrange(3, 6)
+    )
+    on = keeping.devices(files, recorder.store)
+    try:
+        kept = recorder.kept = await storage.open_storage(on, sizes)
+        driver = recorder.driver = Driver(kept)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(kept.run())
+            await _script(driver, chance)
+            kept.log.close()
+    except* (OSError, DiskFailedError):
+        assert recorder.fail_sync is not None
+    recorder.note()
+    for disk in (on.writing, on.background):
+        assert isinstance(disk, InlineDisk)
+        disk.stop()
+    return recorder
+
+
+async def _script(driver: Driver, chance: random.Random) -> None:
+    """Some work in flight at any time; who waits for a failed disk is cancelled with it."""
+    ends = dict.fromkeys(LEDGERS, 0)
+    for ledger_id in LEDGERS:
+        await driver.state(ledger_id, admission.Open(opening=keeping.opening(ledger_id)))
+    flying: list[Awaitable[None]] = []
+    for _ in range(chance.randrange(60, 110)):
+        flying.append(_step(driver, chance, ends))
+        if chance.random() < 0.4:
+            await asyncio.gather(*flying)
+            flying.clear()
+        elif chance.random() < 0.3:
+            await asyncio.sleep(0)
+    await asyncio.gather(*flying)
+
+
+def _step(driver: Driver, chance: random.Random, ends: dict[int, int]) -> Awaitable[None]:
+    ledger_id = chance.choice(LEDGERS)
+    end = ends[ledger_id]
+    what = chance.random()
+    if what < 0.08:
+        return driver.state(ledger_id, _lac(ledger_id, chance.randrange(-1, end + 1)))
+    if what < 0.10:
+        return driver.state(ledger_id, admission.Fence(master_key=keeping.KEY))
+    if what < 0.12:
+        return driver.state(ledger_id, admission.Open(opening=keeping.opening(ledger_id, end)))
+    if what < 0.13:
+        return driver.state(ledger_id, admission.Limbo(in_limbo=chance.random() < 0.7))
+    if what < 0.17:
+        return driver.force()
+    first, count = end, chance.randrange(1, 6)
+    if chance.random() < 0.35:
+        # Sent again, framed in another way, written back by a recovery; or ahead of its turn.
+        first = max(0, end + chance.randrange(-6, 4))
+    ids = list(range(first, first + count))
+    if chance.random() < 0.2:
+        ids = ids[::2]
+    ends[ledger_id] = max(end, ids[-1] + 1)
+    flags = chance.choice([Flags.PLAIN, Flags.PLAIN, Flags.RECOVERY, Flags.DEFERRED_SYNC])
+    return driver.append(keeping.frame(ledger_id, ids, lac=max(-1, first - 1), flags=flags))
+
+
+def _lac(ledger_id: int, lac: int) -> admission.WriteLac:
+    return admission.WriteLac(packet=keeping.sealer(ledger_id).seal_lac(EntryId(lac)))
+
+
+async def start_and_check(
+    files: MemoryFileSystem, store: MemoryOrdered, moment: Moment, chance: random.Random
+) -> Moment:
+    """Start from a state, hold it to its promises, live a little; gives a moment of that life."""
+    recorder = Recorder(
+        files=files,
+        store=store,
+        inherited=moment.promised,
+        mark=moment.mark,
+        only=chance.randrange(40),
+    )
+    sizes = Sizes(segment_bytes=2048, segments_max=4)
+    kept = await keeping.opened(files, store, sizes)
+    check_mark(files, moment)
+    shown = await keeping.check(kept, moment.promised)
+    driver = Driver(kept)
+    driver.promised = shown
+    recorder.driver, recorder.kept = driver, kept
+    log = asyncio.ensure_future(kept.log.run())
+    await driver.append(keeping.frame(1, [9_000], lac=chance.randrange(-1, 3)))
+    if kept.backlog.sealed:
+        await kept._rewriter.round()
+    await driver.append(keeping.frame(2, [9_000, 9_001], flags=Flags.DEFERRED_SYNC))
+    await driver.state(3, admission.Fence(master_key=keeping.KEY))
+    kept.log.close()
+    await log
+    await keeping.check(kept, driver.promised)
+    recorder.note()
+    return recorder.moments[0]
+
+
+def check_mark(files: MemoryFileSystem, moment: Moment) -> None:
+    assert keeping.mark_of(files) >= moment.mark, "the mark went back"

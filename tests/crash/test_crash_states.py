@@ -1,0 +1,42 @@
+"""Whatever a power loss leaves: all that was acknowledged is there, and nothing goes back.
+
+Lives of a storage (adds, overlaps, recovery, fences, LACs, limbo, force, rewrite, recycling,
+failing syncs) are recorded. Every kind of state that a crash may leave is started from, checked,
+crashed in the middle of that start or after it, and started and checked once more. The index is as
+it was, or as an older flush left it, or gone.
+"""
+
+import pytest
+
+from tests.crash import exploring
+
+STATES_OF_A_SHARD = 1_500
+#: Together 24,000 states.
+SHARDS = 16
+#: With those 501,000.
+LONG_SHARDS = 318
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("shard", range(SHARDS))
+async def test_no_state_of_the_disk_after_a_power_loss_breaks_a_promise(shard: int) -> None:
+    await explore(shard)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shard", range(SHARDS, SHARDS + LONG_SHARDS))
+async def test_no_state_of_the_disk_breaks_a_promise_in_the_long_run(shard: int) -> None:
+    await explore(shard)
+
+
+async def explore(shard: int) -> None:
+    explored = await exploring.explore(shard, STATES_OF_A_SHARD)
+
+    assert explored.states >= STATES_OF_A_SHARD
+    assert explored.in_doubt > explored.states // 4
+    assert explored.acknowledged > 50 * explored.lives
+    assert explored.fenced
+    assert explored.moved_marks
+    assert {"write arrival", "write sorted", "write index", "rename checkpoint.new"} <= (
+        explored.kinds
+    )
