@@ -1,0 +1,58 @@
+"""Which entries are read, and in which pieces.
+
+The pieces are consecutive, they differ in length by one at most, and together they are exactly the
+range that was asked for: no entry twice, none left out.
+"""
+
+from itertools import pairwise
+from typing import Final
+
+from zonekeeper.metadata.ledger_metadata import LedgerMetadata
+from zonekeeper.pipeline.options import PARTITIONS_MAX, ReadOptions
+
+#: One task reads about so much, unless it is told how many tasks there are to be.
+PARTITION_BYTES_AIM: Final = 64 << 20
+
+
+class NotReadable(Exception):
+    """The ledger is not one that can be read as it was asked for; nothing was done to it."""
+
+
+def plan(ledger: LedgerMetadata, options: ReadOptions) -> list[range]:
+    """Cut what is wanted of a ledger into pieces, at least one; raises ``NotReadable``."""
+    if not ledger.is_closed:
+        raise NotReadable(
+            f"ledger {options.ledger} is {ledger.state.value}: only a closed ledger is read, "
+            "because only its end is known for good. Close its writer; or, if the writer is gone "
+            f"for good, close the ledger with zonekeeper.client: client.open({options.ledger}) "
+            "recovers it, and fences a writer that lives after all"
+        )
+    wanted = _wanted(ledger, options)
+    count = options.partitions or _count_by_size(ledger, len(wanted))
+    return _cut(wanted, max(1, min(count, len(wanted))))
+
+
+def _wanted(ledger: LedgerMetadata, options: ReadOptions) -> range:
+    """Give the entries that were asked for; ``first`` may stand right behind the end."""
+    end = ledger.last_entry
+    beyond = options.last if options.last is not None and options.last > end else None
+    if beyond is None and options.first > end + 1:
+        beyond = options.first
+    if beyond is not None:
+        last = f"its last entry is {end}" if end >= 0 else "it has no entries"
+        raise NotReadable(
+            f"ledger {options.ledger} is closed, and {last}: there is no entry {beyond}; "
+            "give another first and last, or leave them out"
+        )
+    return range(options.first, (end if options.last is None else options.last) + 1)
+
+
+def _count_by_size(ledger: LedgerMetadata, wanted: int) -> int:
+    """Say how many pieces of the size aimed at it makes, if entries were all of one size."""
+    size_bytes = ledger.length * wanted // (ledger.last_entry + 1) if wanted else 0
+    return min(-(-size_bytes // PARTITION_BYTES_AIM), PARTITIONS_MAX)
+
+
+def _cut(wanted: range, count: int) -> list[range]:
+    ends = [len(wanted) * at // count for at in range(count + 1)]
+    return [wanted[low:high] for low, high in pairwise(ends)]

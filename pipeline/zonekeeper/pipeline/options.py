@@ -1,0 +1,119 @@
+"""What a reader may be told, as Spark's options: texts, read once, all that is wrong named at once.
+
+============  ==========  ======================================================================
+metadata      required    the cluster's metadata address: ``zk://host:2181/ledgers``
+ledger        required    the ledger's id
+first         0           the first entry that is wanted
+last          the end     the last entry that is wanted
+password      empty       the ledger's password, in UTF-8
+partitions    by size     how many tasks share the entries; never more than there are entries
+rowsPerBatch  10,000      rows of an Arrow batch; a batch ends earlier where its bytes are many
+============  ==========  ======================================================================
+
+Ranges are options and no filters: Spark 4.3 keeps what a source was once asked to filter, and
+applies it to other queries over the same DataFrame, whose results are then wrong.
+"""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from zonekeeper.metadata.errors import BadStoreUriError
+from zonekeeper.metadata.stores import uri
+from zonekeeper.placement import fields
+from zonekeeper.placement.fields import InvalidFieldsError, Problem
+from zonekeeper.placement.ids import LedgerId
+from zonekeeper.wire.entries import ID_END
+
+PARTITIONS_MAX: Final = 10_000
+ROWS_PER_BATCH_MAX: Final = 100_000
+ROWS_PER_BATCH: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """Which entries, from where, and in how many pieces."""
+
+    metadata: str
+    ledger: LedgerId
+    first: int = 0
+    #: None: to the ledger's end.
+    last: int | None = None
+    password: bytes = field(default=b"", repr=False)
+    #: None: as many as its size asks for.
+    partitions: int | None = None
+    rows_per_batch: int = ROWS_PER_BATCH
+
+
+#: Least and most of each number; Spark's names are case-insensitive, and come here in any case.
+_NUMBERS: Final = {
+    "ledger": (0, ID_END - 1),
+    "first": (0, ID_END - 1),
+    "last": (0, ID_END - 1),
+    "partitions": (1, PARTITIONS_MAX),
+    "rowsPerBatch": (1, ROWS_PER_BATCH_MAX),
+}
+_NAMES: Final = ("metadata", "ledger", "first", "last", "password", "partitions", "rowsPerBatch")
+_REQUIRED: Final = {
+    "metadata": '.option("metadata", "zk://host:2181/ledgers")',
+    "ledger": '.option("ledger", 7)',
+}
+
+
+def parse(given: Mapping[str, str]) -> ReadOptions:
+    """Read them, or raise ``InvalidFieldsError`` with everything that is wrong."""
+    known = {name.lower(): name for name in _NAMES}
+    texts = {known[name.lower()]: text for name, text in given.items() if name.lower() in known}
+    problems = [_unknown(name) for name in sorted(given) if name.lower() not in known]
+    problems += [
+        Problem(name, "not given", "is required", f"write {example}")
+        for name, example in _REQUIRED.items()
+        if name not in texts
+    ]
+    numbers: dict[str, int] = {}
+    for name, (least, most) in _NUMBERS.items():
+        if name in texts:
+            number = _number(texts[name])
+            if number is not None and least <= number <= most:
+                numbers[name] = number
+            else:
+                rule = f"must be a whole number from {least} to {most}"
+                fix = f"write for example {least}"
+                problems.append(Problem(name, fields.shown(texts[name]), rule, fix))
+    if numbers.get("last", ID_END) < numbers.get("first", 0):
+        rule = f"must not be below first, which is {numbers.get('first', 0)}"
+        problems.append(Problem("last", str(numbers["last"]), rule, "give the larger one as last"))
+    problems += _bad_address(texts)
+    if problems:
+        raise InvalidFieldsError(problems)
+    return ReadOptions(
+        metadata=texts["metadata"],
+        ledger=LedgerId(numbers["ledger"]),
+        first=numbers.get("first", 0),
+        last=numbers.get("last"),
+        password=texts.get("password", "").encode(),
+        partitions=numbers.get("partitions"),
+        rows_per_batch=numbers.get("rowsPerBatch", ROWS_PER_BATCH),
+    )
+
+
+def _number(text: str) -> int | None:
+    return (
+        int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(ID_END)) else None
+    )
+
+
+def _unknown(name: str) -> Problem:
+    near = difflib.get_close_matches(name, _NAMES, 1)
+    fix = f"did you mean {near[0]}?" if near else f"there are {', '.join(_NAMES)}"
+    return Problem(name, "unknown", "is no option of zonekeeper", fix)
+
+
+def _bad_address(texts: Mapping[str, str]) -> list[Problem]:
+    try:
+        uri.parse(texts.get("metadata", "memory:"))
+    except BadStoreUriError as error:
+        fix = "write the address that the bookies have"
+        return [Problem("metadata", "cannot be used", str(error), fix)]
+    return []

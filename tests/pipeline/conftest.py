@@ -1,0 +1,56 @@
+"""One Spark session and one cluster for all tests that ask for them: both take seconds to start."""
+
+import logging
+import sys
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.pipeline import local
+from zonekeeper.client import blocking
+from zonekeeper.pipeline.source import LedgerSource
+
+
+@pytest.fixture(scope="session")
+def cluster_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Bookie processes in three zones; gives the metadata's address."""
+    with local.cluster(tmp_path_factory.mktemp("cluster") / "local") as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def writing(cluster_address: str) -> Iterator[blocking.Client]:
+    with blocking.connect(cluster_address) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session of two workers, with the data source known to it."""
+    folder = tmp_path_factory.mktemp("spark")
+    properties = folder / "log4j2.properties"
+    properties.write_text("rootLogger.level = off\n")
+    with pytest.MonkeyPatch.context() as patch:
+        # Else workers run whatever python3 is first on the PATH.
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        logging.getLogger("py4j").setLevel(logging.ERROR)
+        session = (
+            SparkSession.builder.master("local[2]")
+            .appName("zonekeeper tests")
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+            .config("spark.local.dir", str(folder))
+            .config("spark.driver.memory", "1g")
+            .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={properties}")
+            .getOrCreate()
+        )
+        session.dataSource.register(LedgerSource)
+        try:
+            yield session
+        finally:
+            session.stop()
