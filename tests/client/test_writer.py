@@ -4,7 +4,6 @@ Numbers are those of the scenarios (reliability, A).
 """
 
 import asyncio
-import gc
 
 import pytest
 
@@ -16,7 +15,6 @@ from zonekeeper.client.writer import Writer
 from zonekeeper.placement.ids import EntryId, LedgerId, ZoneName
 from zonekeeper.placement.policy import Policy
 from zonekeeper.placement.quorums import Quorums
-from zonekeeper.wire import entries
 from zonekeeper.wire import errors as wire_errors
 from zonekeeper.wire.links import LinkSettings
 
@@ -94,101 +92,6 @@ def test_after_a_silence_bookies_know_the_last_entry_as_confirmed() -> None:
             assert reader.last_confirmed == 0
             assert [lab.door(who).lacs for who in writer.ensemble] == [1, 1, 1]
             await writer.close()
-
-    play(scenario)
-
-
-# ── bounds ──
-
-
-def test_append_nowait_refuses_beyond_the_budget_and_append_waits() -> None:
-    async def scenario(lab: Lab) -> None:
-        config = ClientConfig(writer_budget_bytes=10_000)
-        async with lab.client(config=config) as client:
-            writer = await client.create()
-            for _ in range(9):
-                writer.append_nowait(b"x" * 1_000)
-            with pytest.raises(errors.BudgetSpent) as refused:
-                writer.append_nowait(b"x" * 1_000)
-            assert (refused.value.retryable, refused.value.maybe_applied) == (True, False)
-            taken = writer.last_appended
-            assert 0 < writer.used_bytes <= 10_000
-            assert await writer.append(b"x" * 1_000) == taken + 1
-            await writer.close()
-            assert (await client.metadata(writer.ledger_id)).last_entry == taken + 1
-
-    play(scenario)
-
-
-def test_an_append_that_is_cancelled_while_it_waits_has_appended_nothing() -> None:
-    async def scenario(lab: Lab) -> None:
-        config = ClientConfig(writer_budget_bytes=2_000)
-        async with lab.client(config=config) as client:
-            writer = await client.create()
-            writer.append_nowait(b"x" * 1_900)
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0):
-                    await writer.append(b"y" * 1_000)
-            await writer.close()
-            assert await contents(client, writer.ledger_id) == [b"x" * 1_900]
-
-    play(scenario)
-
-
-def test_a_wait_that_is_cancelled_breaks_nothing() -> None:
-    async def scenario(lab: Lab) -> None:
-        async with lab.client() as client:
-            writer = await client.create()
-            for number in range(20):
-                await writer.append(data(number))
-                with pytest.raises(TimeoutError):
-                    async with asyncio.timeout(0):
-                        await writer.flush()
-            await writer.close()
-            await holds(client, writer.ledger_id, 20)
-
-    play(scenario)
-
-
-def test_s10_largest_and_empty_entries_are_taken_and_larger_ones_refused() -> None:
-    async def scenario(lab: Lab) -> None:
-        async with lab.client() as client:
-            writer = await client.create()
-            largest = bytes(entries.PAYLOAD_BYTES_MAX)
-            await writer.append(largest)
-            await writer.append(b"")
-            with pytest.raises(errors.TooLarge):
-                await writer.append(largest + b"x")
-            await writer.append(bytearray(b"after"))
-            await writer.close()
-            assert await contents(client, writer.ledger_id) == [largest, b"", b"after"]
-
-    play(scenario)
-
-
-def test_a_hundred_thousand_entries_outstanding_take_bounded_memory() -> None:
-    """No object of ours for each: payloads in lists, and the frames under way."""
-
-    async def scenario(lab: Lab) -> None:
-        async with lab.client() as client:
-            writer = await client.create()
-            for who in lab.machines.values():
-                who.doorway.holding = True
-            payload = b"x" * 100
-            gc.collect()
-            before = len(gc.get_objects())
-            for _ in range(100_000):
-                await writer.append(payload)
-            await asyncio.sleep(0.1)
-            gc.collect()
-            assert len(gc.get_objects()) - before < 1_000
-            assert writer.last_confirmed == -1
-            assert writer.used_bytes == 100_000 * (100 + 64)
-            for who in lab.machines.values():
-                who.doorway.release()
-            await writer.close()
-            assert writer.used_bytes == 0
-            assert (await client.metadata(writer.ledger_id)).last_entry == 99_999
 
     play(scenario)
 
