@@ -9,7 +9,7 @@ import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from tests.wire.link import virtual_time
+from tests.support import virtual_time
 from zonekeeper.bookie import log
 from zonekeeper.bookie.disks import InlineDisk
 from zonekeeper.bookie.memory_files import MemoryFileSystem

@@ -3,7 +3,6 @@
 The corpus has a file for each reader: a line for each sample, with how reading it ends.
 """
 
-import tracemalloc
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.metadata.conftest import HERE
 from tests.metadata.parsers import PARSERS, outcome
+from tests.support import allocations
 from zonekeeper.metadata.malformed import VALUE_SIZE_BYTES_MAX
 
 
@@ -76,11 +76,6 @@ def test_a_length_that_lies_allocates_nothing(name: str) -> None:
     """Announced sizes are checked against what is there: memory stays near the input's size."""
     huge = b"\xff\xff\xff\xff\x07"
     lies = [raw[:at] + huge + raw[at:] for _, raw in corpus(name) for at in range(0, len(raw), 7)]
-    tracemalloc.start()
-    try:
+    with allocations.peak_below(4 * VALUE_SIZE_BYTES_MAX):
         for raw in lies:
             outcome(PARSERS[name], raw)
-        _, peak_bytes = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak_bytes < 4 * VALUE_SIZE_BYTES_MAX

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.wire.link import virtual_time
+from tests.support import virtual_time
 from tests.wire.link.worlds import Writer
 from zonekeeper.placement.ids import EntryId, LedgerId
 from zonekeeper.wire import carriers, errors, service

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.wire.link import virtual_time
+from tests.support import virtual_time
 from zonekeeper.wire import errors
 from zonekeeper.wire.back_off import BackOff
 from zonekeeper.wire.connecting import Connecting

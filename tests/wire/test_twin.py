@@ -7,7 +7,7 @@ from contextlib import aclosing
 
 import pytest
 
-from tests.wire.link import virtual_time
+from tests.support import virtual_time
 from tests.wire.link.reference_bookie import Disk, ReferenceBookie
 from tests.wire.link.worlds import BOOKIE, KEY, Outcomes, Writer, opened
 from zonekeeper.placement.ids import EntryId, LedgerId

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from tests.wire.link import virtual_time
+from tests.support import virtual_time
 from tests.wire.link.reference_bookie import Disk, ReferenceBookie
 from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
