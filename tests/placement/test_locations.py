@@ -30,6 +30,7 @@ def test_two_levels_are_a_location() -> None:
         "/zo ne/ud",
         "/zone/u\nd",
         "/default-zone\x00/ud",
+        f"/{'z' * 256}/ud",
     ],
 )
 def test_anything_else_is_unresolved(text: str) -> None:

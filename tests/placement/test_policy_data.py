@@ -349,3 +349,22 @@ def test_a_boolean_is_not_a_number(name: str, value: bool) -> None:
     (problem,) = problems(with_value(policy_data.rules(DEFAULT), path, value))
 
     assert problem.startswith(f"policy.{'.'.join(path)}: {json.dumps(value)}: must be a ")
+
+
+@pytest.mark.parametrize("path", RULE_LEAVES, ids=".".join)
+@pytest.mark.parametrize("number", [16**5_000, -(16**5_000), 10**400], ids=["+", "-", "printable"])
+def test_a_number_of_any_size_gets_a_short_answer(path: tuple[str, ...], number: int) -> None:
+    (problem,) = problems(with_value(policy_data.rules(DEFAULT), path, number))
+
+    assert problem.startswith(f"policy.{'.'.join(path)}: ")
+    assert len(problem) < 250
+
+
+def test_a_flood_of_problems_is_cut_short_for_people() -> None:
+    flood = {f"field{number}": number for number in range(500)}
+    with pytest.raises(fields.InvalidFieldsError) as caught:
+        policy_data.from_rules(abc(**flood))
+
+    assert len(caught.value.problems) == 500
+    assert str(caught.value).count("\n") == fields.PROBLEMS_SHOWN_MAX
+    assert str(caught.value).endswith("and 400 more problems: mend these first")

@@ -47,6 +47,32 @@ def test_a_newer_format_is_refused_as_such_and_not_as_damage() -> None:
     assert caught.value.found == 2
 
 
+def test_a_format_of_any_size_is_a_newer_one() -> None:
+    with pytest.raises(policy_data.NewerFormatError) as caught:
+        policy_data.from_record({"format": 16**5_000})
+
+    assert len(str(caught.value)) < 250
+
+
+def nested(depth: int) -> object:
+    value: object = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "value", [nested(100_000), {"a": float("nan")}, [{1, 2}]], ids=["deep", "NaN", "set"]
+)
+def test_what_nobody_knows_and_json_cannot_say_is_refused(value: object) -> None:
+    stored = with_value(DEFAULT_RECORD, ("version",), 0)
+    stored["later"] = {"inside": value}
+
+    with pytest.raises(fields.InvalidFieldsError, match=r"(?m)^later: .*JSON") as caught:
+        policy_data.from_record(stored)
+    assert len(caught.value.problems) == 2
+
+
 @pytest.mark.parametrize("value", [None, 0, "1", True, 1.0])
 def test_any_other_format_is_wrong(value: object) -> None:
     with pytest.raises(fields.InvalidFieldsError, match=r"^format: .*: must be 1"):

@@ -159,6 +159,17 @@ def test_repair_after_ends_a_freeze_too() -> None:
     assert sorted(world.published) == sorted([*members(A), *members(B)])
 
 
+def test_a_zone_that_fails_at_the_moment_of_the_rules_release_is_not_covered_by_it() -> None:
+    rules = RepairRules(on_zone_loss=OnZoneLoss.REPAIR_AFTER, after_ms=HOUR)
+    world = two_zones_gone(rules)
+    world.wait(58 * MINUTE - SECOND)
+    world.now_ms += SECOND
+    world.lose(members(C))
+    world.look()
+
+    assert world.permission(None) is Permission.HELD
+
+
 def test_a_persons_hold_of_the_cluster_holds_everything_until_the_release() -> None:
     world = settled()
     world.hold(None)

@@ -167,3 +167,16 @@ def test_every_field_is_required(path: tuple[str, ...]) -> None:
 
     with pytest.raises(InvalidFieldsError, match="missing: is required"):
         zone_record_data.zone_record(data)
+
+
+def test_a_field_of_a_newer_version_that_json_cannot_say_is_refused() -> None:
+    with pytest.raises(InvalidFieldsError, match="must be what JSON can say"):
+        zone_record_data.zone_record({**loaded(GOLDEN_ZONE), "later": float("nan")})
+
+
+def test_a_switch_that_was_used_names_its_incident() -> None:
+    data = loaded(GOLDEN_CLUSTER)
+    data["switch"] = {"phase": "asked", "token": None}
+
+    with pytest.raises(InvalidFieldsError, match=r"switch: .*needs the token of the incident"):
+        zone_record_data.cluster_record(data)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from tests.placement.zone_world import ANNA, MINUTE, SECOND, A, B, C, World, members, policy, where
+from zonekeeper.placement.freeze import ClusterObservation
 from zonekeeper.placement.ids import BookieId, ZoneName
 from zonekeeper.placement.observation import Observation
 from zonekeeper.placement.permission import Permission, RefusedError
@@ -34,8 +35,8 @@ WATCH = ZoneWatchRules(
 )
 JUMP = 1_000 * MINUTE
 HELD, RELEASED = Permission.HELD, Permission.RELEASED
-FINE = (Observation.UP, Observation.DEGRADED)
-LOST = (Observation.DOWN, Observation.RETURNING)
+FINE = (Observation.UP, Observation.DEGRADED, ClusterObservation.CALM)
+LOST = (Observation.DOWN, Observation.RETURNING, ClusterObservation.FROZEN)
 
 RULES = st.builds(
     RepairRules,
@@ -52,7 +53,7 @@ Act = Callable[["Watched"], None]
 
 @dataclass
 class Account:
-    """What the observer knows of one zone."""
+    """What the observer knows of one zone, or of the cluster."""
 
     held_ms: int = 0
     #: The incident was down at some time.
@@ -68,7 +69,10 @@ class Account:
 class Watched(World):
     """A world whose every evaluation is checked."""
 
-    accounts: dict[ZoneName, Account] = field(default_factory=dict)
+    #: None is the cluster's.
+    accounts: dict[ZoneName | None, Account] = field(default_factory=dict)
+    #: Zones with an incident that no release of the cluster was given for.
+    uncovered: set[ZoneName] = field(default_factory=set)
     #: True time of the last evaluation; None: the next one is the first of its watch, or a gap.
     last_look_ms: int | None = None
     watched_ms: int = 0
@@ -77,7 +81,12 @@ class Watched(World):
 
     def look(self) -> None:
         """Evaluate, check what came of it, and what the auditor published."""
-        before = {zone: self.permission(zone) for zone in self.health.zones}
+        before: dict[ZoneName | None, Permission] = {}
+        epoch = 0
+        if self.health.cluster is not None:
+            gates: list[ZoneName | None] = [None, *self.health.zones]
+            before = {zone: self.permission(zone) for zone in gates}
+            epoch = self.cluster.delays_epoch
         published = set(self.published)
         step_ms = 0
         if self.watching:
@@ -89,19 +98,38 @@ class Watched(World):
             self.last_look_ms = self.evaluated_ms = self.now_ms
         super().look()
         if self.watching:
-            for zone in self.health.zones:
-                self._check(zone, before.get(zone), step_ms)
+            begun = {
+                zone for zone in self.health.zones if self._check(zone, before.get(zone), step_ms)
+            }
+            self._check_cluster(before.get(None), step_ms, begun)
             self.enabled_by_person = False
+        if before:
+            opened = before[None] is HELD and self.permission(None) is not HELD
+            assert self.cluster.delays_epoch == epoch + opened
         for bookie in set(self.published) - published:
             self._check_published(bookie)
 
-    def _check(self, zone: ZoneName, before: Permission | None, step_ms: int) -> None:
+    def _check_cluster(self, before: Permission | None, step_ms: int, begun: set[ZoneName]) -> None:
+        """Check the cluster as a zone is checked; its release ends where another zone fails."""
+        self.uncovered = {
+            zone for zone in self.uncovered | begun if self.state(zone)[0] not in FINE
+        }
+        if before is RELEASED and self.uncovered:
+            self.accounts[None].over = True
+        self._check(None, before, step_ms)
+        if self.permission(None) is HELD:
+            self.uncovered = set()
+
+    def _check(self, zone: ZoneName | None, before: Permission | None, step_ms: int) -> bool:
+        """Check a gate, and say whether an incident began."""
         account = self.accounts.setdefault(zone, Account())
-        state, now = self.state(zone)
+        state: Observation | ClusterObservation
+        state, now = self.state(zone) if zone else (self.freeze(), self.permission(None))
         enabled = self.enabled_by_person
         account.held_ms += step_ms if before is HELD else 0
         threatened = state not in FINE
-        if threatened and account.over:
+        began = threatened and account.over
+        if began:
             account.held_ms, account.real, account.over = 0, False, False
             assert now is HELD, "a new incident begins held"
         account.real |= state in LOST
@@ -133,6 +161,7 @@ class Watched(World):
         if now is not HELD:
             account.waits = False
             assert not threatened or now is RELEASED
+        return began
 
     def _check_published(self, bookie: BookieId) -> None:
         zone = ZoneName(bookie[0])
@@ -163,8 +192,8 @@ class Watched(World):
         self.watching = True
         self.look()
 
-    def person_releases(self, zone: ZoneName) -> None:
-        """A person releases a zone, if it is held."""
+    def person_releases(self, zone: ZoneName | None) -> None:
+        """A person releases a zone or the cluster, if it is held."""
         account = self.accounts[zone]
         was = (account.person, account.waits)
         account.person, account.waits = False, False
@@ -174,8 +203,8 @@ class Watched(World):
             account.person, account.waits = was
             assert self.permission(zone) is not HELD
 
-    def person_holds(self, zone: ZoneName) -> None:
-        """A person holds a zone."""
+    def person_holds(self, zone: ZoneName | None) -> None:
+        """A person holds a zone or the cluster."""
         account = self.accounts[zone]
         if self.permission(zone) is not HELD:
             account.held_ms = 0
@@ -191,6 +220,10 @@ class Watched(World):
 
 def _zones() -> st.SearchStrategy[ZoneName]:
     return st.sampled_from([A, B, C])
+
+
+def _gates() -> st.SearchStrategy[ZoneName | None]:
+    return st.sampled_from([A, B, C, None])
 
 
 def _some() -> st.SearchStrategy[list[BookieId]]:
@@ -217,8 +250,8 @@ def _acts() -> st.SearchStrategy[tuple[str, Act]]:
         st.just(("new watch", Watched.taken_over)),
         st.sampled_from([JUMP, -JUMP]).map(lambda ms: (f"jump {ms}", lambda w: w.jumped(ms))),
         seconds.map(lambda ms: (f"unwatched {ms}", lambda world: world.unwatched(ms))),
-        _zones().map(lambda zone: (f"release {zone}", lambda w: w.person_releases(zone))),
-        _zones().map(lambda zone: (f"hold {zone}", lambda w: w.person_holds(zone))),
+        _gates().map(lambda zone: (f"release {zone}", lambda w: w.person_releases(zone))),
+        _gates().map(lambda zone: (f"hold {zone}", lambda w: w.person_holds(zone))),
         st.just(("enable", Watched.person_enables)),
         st.tuples(_zones(), st.integers(0, 2), seconds).map(
             lambda drawn: (

@@ -19,6 +19,9 @@ from zonekeeper.placement import units
 #: What JSON and the plain part of YAML can say.
 Plain: TypeAlias = "str | int | float | bool | list[Plain] | dict[str, Plain] | None"
 
+#: A message lists so many problems at most, one a line; ``problems`` has all of them.
+PROBLEMS_SHOWN_MAX: Final = 100
+
 _SHOWN_MAX: Final = 60
 _DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -41,7 +44,10 @@ class InvalidFieldsError(ValueError):
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
-        super().__init__("\n".join(str(problem) for problem in self.problems))
+        lines = [str(problem) for problem in self.problems[:PROBLEMS_SHOWN_MAX]]
+        if more := len(self.problems) - len(lines):
+            lines.append(f"and {more} more problems: mend these first")
+        super().__init__("\n".join(lines))
 
 
 def shown(value: object) -> str:
@@ -50,7 +56,7 @@ def shown(value: object) -> str:
         text = json.dumps(value, ensure_ascii=False)
         text = text if text.isprintable() else json.dumps(value)
     except (TypeError, ValueError, RecursionError):
-        text = f"a {type(value).__name__}"
+        text = f"a value of type {type(value).__name__}"
     return _clipped(text)
 
 
@@ -61,6 +67,15 @@ def _clipped(text: str) -> str:
 def refuse(path: str, value: object, rule: str, fix: str) -> InvalidFieldsError:
     """Give the error for one wrong value."""
     return InvalidFieldsError([Problem(path, shown(value), rule, fix)])
+
+
+def kept(path: str, value: object) -> str:
+    """Give the JSON of a field that nobody here knows, to be written back; or refuse it."""
+    try:
+        return json.dumps(value, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        rule = "must be what JSON can say, and not nested too deep"
+        raise refuse(path, value, rule, "write the record again") from None
 
 
 def below(path: str, name: str) -> str:
@@ -155,9 +170,9 @@ class Duration:
         """Read it, or raise ``InvalidFieldsError``."""
         found = units.duration_ms(value) if isinstance(value, str) else None
         if found is None:
-            number = value if type(value) is int and value > 0 else 60
+            sane = type(value) is int and 0 < value <= self.most_ms // units.SECOND_MS
             rule = "must be a duration: a whole number and ms, s, m, h or d"
-            raise refuse(path, value, rule, f"write for example {number}s")
+            raise refuse(path, value, rule, f"write for example {value if sane else 60}s")
         if not self.least_ms <= found <= self.most_ms:
             least, most = units.duration_text(self.least_ms), units.duration_text(self.most_ms)
             fix = f"write {least if found < self.least_ms else most}"
@@ -224,7 +239,7 @@ class Choice:
         """Read it, or raise ``InvalidFieldsError``."""
         if not isinstance(value, str) or value not in list(self.words):
             allowed = [str(word) for word in self.words]
-            near = difflib.get_close_matches(str(value), allowed, 1) or allowed
+            near = difflib.get_close_matches(shown(value), allowed, 1) or allowed
             rule = f"must be one of {', '.join(allowed)}"
             raise refuse(path, value, rule, f"write for example {near[0]}")
         return self.words(value)

@@ -36,6 +36,9 @@ from zonekeeper.placement.zone_counts import Count
 #: This many zones that fail together are more than a zone's failure.
 ZONES_TO_FREEZE: Final = 2
 
+#: A reason names so many zones at most: it is part of a record, whose texts have a limit.
+ZONES_NAMED_MAX: Final = 8
+
 _FAILING: Final = (Observation.SUSPECT, Observation.DOWN)
 _LOST: Final = (Observation.DOWN, Observation.RETURNING)
 
@@ -96,6 +99,12 @@ class Switch:
 
     phase: SwitchPhase = SwitchPhase.UNUSED
     token: Token | None = None
+
+    def fault(self) -> str | None:
+        """Say what is wrong with it; a record may hold anything."""
+        if self.phase is not SwitchPhase.UNUSED and self.token is None:
+            return "a switch that was used needs the token of the incident"
+        return None
 
 
 def first(moment: Moment) -> ClusterObserved:
@@ -179,7 +188,9 @@ def _grounds(before: ClusterObserved, view: View, policy: Policy) -> str | None:
 
 
 def _zones(zones: list[ZoneName]) -> str:
-    return f"{'zone' if len(zones) == 1 else 'zones'} {', '.join(zones)}"
+    named = ", ".join(zones[:ZONES_NAMED_MAX])
+    more = len(zones) - ZONES_NAMED_MAX
+    return f"{'zone' if len(zones) == 1 else 'zones'} {named}{f' and {more} more' * (more > 0)}"
 
 
 def _entered(

@@ -5,10 +5,14 @@ There are exactly two levels. Whatever does not have them is *unresolved*, and u
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from zonekeeper.placement.ids import UpgradeDomain, ZoneName
 
-_LEVELS = 2
+#: A name may be so long: it is part of metadata paths and of every record of its zone.
+NAME_CHARS_MAX: Final = 255
+
+_LEVELS: Final = 2
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -25,8 +29,9 @@ class Location:
 def parse(text: str) -> Location | None:
     """Read ``/zone/upgradeDomain``; None (unresolved) for anything else.
 
-    Names may not be empty, hold white space or control characters, or be the relative path steps
-    ``.`` and ``..``: each is a path component in the metadata store.
+    Names may not be empty or longer than ``NAME_CHARS_MAX``, hold white space or control
+    characters, or be the relative path steps ``.`` and ``..``: each is a path component in the
+    metadata store.
     """
     if not text.startswith("/"):
         return None
@@ -37,4 +42,6 @@ def parse(text: str) -> Location | None:
 
 
 def _is_name(part: str) -> bool:
-    return part not in ("", ".", "..") and part.isprintable() and not any(c.isspace() for c in part)
+    if part in (".", "..") or not 1 <= len(part) <= NAME_CHARS_MAX:
+        return False
+    return part.isprintable() and not any(c.isspace() for c in part)

@@ -111,7 +111,8 @@ class NewerFormatError(ValueError):
     def __init__(self, found: int) -> None:
         self.found = found
         super().__init__(
-            f"the policy record has format {found}, written by a newer version of zonekeeper; "
+            f"the policy record has format {fields.shown(found)}, written by a newer version of "
+            "zonekeeper; "
             f"this one reads format {FORMAT}: upgrade it (the record is not damaged)"
         )
 
@@ -152,10 +153,15 @@ def from_record(data: object) -> Policy:
         given.problems.append(
             fields.Problem("format", fields.shown(found), rule, "write the policy again")
         )
-    kept = tuple(
-        (name, json.dumps(given.unknown[name], sort_keys=True)) for name in sorted(given.unknown)
-    )
-    return replace(given.policy(), unknown=kept)
+    kept: list[tuple[tuple[str, ...], str]] = []
+    for steps in sorted(given.unknown):
+        try:
+            kept.append(
+                (steps, fields.kept(fields.below("", ".".join(steps)), given.unknown[steps]))
+            )
+        except fields.InvalidFieldsError as refused:
+            given.problems += refused.problems
+    return replace(given.policy(), unknown=tuple(kept))
 
 
 def record(policy: Policy) -> dict[str, Plain]:

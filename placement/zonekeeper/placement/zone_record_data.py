@@ -74,8 +74,8 @@ def plain(value: Record | Maintenance) -> dict[str, Plain]:
 
 def _record(kind: type[_R], data: Mapping[str, Plain]) -> _R:
     record = _read_dataclass(kind, "", data)
-    unknown = json.dumps(_rest(data, _plain_dataclass(record)), sort_keys=True)
-    return dataclasses.replace(record, unknown=unknown)
+    rest = _rest(data, _plain_dataclass(record))
+    return dataclasses.replace(record, unknown=fields.kept("the record", rest))
 
 
 def _rest(data: Mapping[str, Plain], known: Mapping[str, Plain]) -> dict[str, Plain]:
