@@ -13,7 +13,6 @@ from tests.shell.local_world import LocalWorld, local_world, processes_with
 from zonekeeper.client.client import connect
 from zonekeeper.shell import local_state
 from zonekeeper.shell.local_cluster import LocalCluster
-from zonekeeper.shell.local_shape import Shape
 
 pytestmark = pytest.mark.processes
 
@@ -29,7 +28,7 @@ def world(tmp_path: Path) -> Iterator[LocalWorld]:
 
 def test_a_cluster_lives_through_kills_and_keeps_what_it_was_told(world: LocalWorld) -> None:
     assert world.data("up", *SMALL)["started"] == ALL
-    assert world.data("up")["started"] == []
+    assert world.data("up", *SMALL)["started"] == []
     assert world.column("process") == dict.fromkeys(ALL, "running")
     assert world.column("registration") == dict.fromkeys(ALL, "writable")
     ledger_id = asyncio.run(write(world))
@@ -102,7 +101,7 @@ def test_up_is_all_or_nothing_and_shows_the_last_words_of_who_failed(world: Loca
 
 async def test_an_up_that_is_given_up_takes_back_what_it_started(tmp_path: Path) -> None:
     cluster = LocalCluster(tmp_path)
-    starting = asyncio.ensure_future(cluster.up(Shape(bookies_per_zone=1)))
+    starting = asyncio.ensure_future(cluster.up({"bookies_per_zone": 1}))
     all_begun = asyncio.Event()
 
     def look() -> None:

@@ -79,7 +79,7 @@ class _Play:
         )
         screen.note("acknowledged when bookies of two zones have it on disk.")
         screen.note(f"Everything stands in {self._cluster.folder.path}.")
-        await self._cluster.up(_SHAPE)
+        await self._cluster.up()
         screen.happened("nine bookies are ready")
         async with connect(address) as client:
             load = Load(client, screen.happened, "all is well")

@@ -18,6 +18,8 @@ from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 ENTRY_BYTES: Final = 1_000
 ENTRIES_EACH: Final = 20
 EVERY_MS: Final = 10
+#: What could not be written in time is made up for, up to so much.
+BEHIND_MAX_MS: Final = 1_000
 _PAUSE_MS: Final = 200
 
 
@@ -101,11 +103,13 @@ class Load:
             except errors.ClientError as error:
                 self._say(f"{error}")
                 await self._create_again()
-            due_s = max(due_s + EVERY_MS / 1_000, self._loop.time() - 1)
+            due_s = max(due_s + EVERY_MS / 1_000, self._loop.time() - BEHIND_MAX_MS / 1_000)
             await asyncio.sleep(due_s - self._loop.time())
         if self._writer is not None:
-            await self._unheard.join()
-            await self._writer.close()
+            try:
+                await self._writer.close()
+            except errors.ClientError as error:
+                self._say(f"{error}")
 
     async def _renew(self) -> None:
         self._renewing = False

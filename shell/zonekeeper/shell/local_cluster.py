@@ -8,12 +8,13 @@ import contextlib
 import signal
 import sys
 import uuid
-from collections.abc import AsyncIterator, Collection
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from zonekeeper.metadata import bookie_watch, policy_store, registration
 from zonekeeper.metadata import cluster as clusters
+from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.errors import StoreError
 from zonekeeper.metadata.malformed import UnreadableError
 from zonekeeper.metadata.store import MetadataStore
@@ -57,15 +58,18 @@ class LocalCluster:
     def __init__(self, folder: Path) -> None:
         self.folder = Folder(folder)
 
-    async def up(self, asked: Shape | None = None) -> tuple[BookieId, ...]:
-        """Start every bookie that does not run; make the cluster first if there is none."""
+    async def up(self, asked: Mapping[str, int] | None = None) -> tuple[BookieId, ...]:
+        """Start every bookie that does not run; make the cluster first if there is none.
+
+        ``asked`` are fields of the shape. One that is left out is as the cluster was made.
+        """
         if sys.platform != "linux":
             raise BadRequestError("a local cluster needs Linux: it names processes by /proc")
         if self.folder.read() is None:
-            self._prepare(asked or Shape())
+            self._prepare(Shape(**(asked or {})))
         with self.folder.alone():
-            state = self.folder.read() or self.folder.make(asked or Shape())
-            if asked not in (None, state.shape):
+            state = self.folder.read() or self.folder.make(Shape(**(asked or {})))
+            if replace(state.shape, **(asked or {})) != state.shape:
                 raise BadRequestError(
                     f"the cluster in {self.folder.path} has {state.shape}: leave these options "
                     "out, or make another cluster with another --folder"
@@ -112,13 +116,13 @@ class LocalCluster:
         """Look at every bookie; changes nothing."""
         state = self._there()
         running = local_bookies.running(state)
-        registered: dict[BookieId, Registration] | None = None
-        addresses: dict[BookieId, str] = {}
+        absent: tuple[Registration | None, None] = (Registration.ABSENT, None)
+        registered: Mapping[BookieId, tuple[Registration, str | None]] = {}
         unknown = ""
         try:
-            registered = await self._registered(addresses)
+            registered = await self._registered()
         except LocalError as error:
-            unknown = str(error)
+            absent, unknown = (None, None), str(error)
         return Status(
             unknown=unknown,
             bookies=tuple(
@@ -127,10 +131,8 @@ class LocalCluster:
                     location=place,
                     pid=running[name].pid if name in running else None,
                     ended_by_itself=name in state.marks and name not in running,
-                    registration=None
-                    if registered is None
-                    else registered.get(name, Registration.ABSENT),
-                    address=addresses.get(name),
+                    registration=registered.get(name, absent)[0],
+                    address=registered.get(name, absent)[1],
                 )
                 for name, place in local_shape.places(state.shape).items()
             ),
@@ -167,18 +169,16 @@ class LocalCluster:
             self.folder.write(state.stopped(hit))
         return tuple(hit)
 
-    async def _registered(self, addresses: dict[BookieId, str]) -> dict[BookieId, Registration]:
+    async def _registered(self) -> dict[BookieId, tuple[Registration, str | None]]:
         """Read who is registered, and where they say that they are."""
         if not self.folder.store.exists():  # opening it would make a new one
             raise LocalError(f"{self.folder.store} is not there")
         async with self._opened() as store:
             cluster = await clusters.open_cluster(store)
-            registered = await bookie_watch.registrations(cluster)
-            for name in registered:
-                info = await registration.read_service_info(cluster, name)
-                if info is not None and info.bookie is not None:
-                    addresses[name] = f"{info.bookie.host}:{info.bookie.port}"
-            return registered
+            return {
+                name: (side, await _address(cluster, name))
+                for name, side in (await bookie_watch.registrations(cluster)).items()
+            }
 
     @contextlib.asynccontextmanager
     async def _opened(self) -> AsyncIterator[MetadataStore]:
@@ -195,6 +195,13 @@ class LocalCluster:
             clusters.ForeignRootError,
         ) as error:
             raise LocalError(str(error)) from error
+
+
+async def _address(cluster: Cluster, bookie: BookieId) -> str | None:
+    info = await registration.read_service_info(cluster, bookie)
+    if info is None or info.bookie is None:
+        return None
+    return f"{info.bookie.host}:{info.bookie.port}"
 
 
 def _of_zone(state: State, zone: ZoneName) -> tuple[BookieId, ...]:

@@ -31,6 +31,7 @@ from zonekeeper.shell.local_shape import Shape
 _T = TypeVar("_T")
 
 _STANDARD: Final = Shape()
+_DEFAULT: Final = "[default: as it was made; {} for a new cluster]"
 _INTERRUPTED: Final = 130
 
 _FOLDER: Final = click.option(
@@ -64,17 +65,17 @@ def local() -> None:
 @local.command()
 @_FOLDER
 @click.option(
-    "--zones", type=click.IntRange(min=1), help=f"Zones.  [default: {_STANDARD.zones}, as before]"
+    "--zones", type=click.IntRange(min=1), help=f"Zones.  {_DEFAULT.format(_STANDARD.zones)}"
 )
 @click.option(
     "--bookies-per-zone",
     type=click.IntRange(min=1),
-    help=f"Bookies in each zone.  [default: {_STANDARD.bookies_per_zone}, as before]",
+    help=f"Bookies in each zone.  {_DEFAULT.format(_STANDARD.bookies_per_zone)}",
 )
 @click.option(
     "--upgrade-domains",
     type=click.IntRange(min=1),
-    help=f"Upgrade domains in each zone.  [default: {_STANDARD.upgrade_domains}, as before]",
+    help=f"Upgrade domains in each zone.  {_DEFAULT.format(_STANDARD.upgrade_domains)}",
 )
 @_OUTPUT
 def up(
@@ -88,13 +89,12 @@ def up(
 
     All or nothing: if one does not come up, those started with it are stopped again.
     """
-    asked = None
-    if (zones, bookies_per_zone, upgrade_domains) != (None, None, None):
-        asked = Shape(
-            zones=zones or _STANDARD.zones,
-            bookies_per_zone=bookies_per_zone or _STANDARD.bookies_per_zone,
-            upgrade_domains=upgrade_domains or _STANDARD.upgrade_domains,
-        )
+    given = {
+        "zones": zones,
+        "bookies_per_zone": bookies_per_zone,
+        "upgrade_domains": upgrade_domains,
+    }
+    asked = {name: number for name, number in given.items() if number is not None}
     cluster = _cluster(folder)
     started = _run(cluster.up(asked))
     text = f"{_listed(started, 'started', 'every bookie runs already')}\n"
@@ -194,19 +194,17 @@ def _place(folder: Path | None) -> Iterator[Path]:
         yield folder
         return
     made = Path(tempfile.mkdtemp(prefix="zonekeeper-demo-"))
+    failed = False
     try:
         yield made
     except click.ClickException as failure:
-        if failure.exit_code == 1:
+        failed = failure.exit_code == 1
+        raise
+    finally:
+        if failed:
             click.echo(f"what the cluster kept is in {made}", err=True)
-            raise
-        shutil.rmtree(made)
-        raise
-    except BaseException:
-        shutil.rmtree(made)
-        raise
-    else:
-        shutil.rmtree(made)
+        else:
+            shutil.rmtree(made)
 
 
 def _cluster(folder: Path) -> LocalCluster:
