@@ -1,0 +1,401 @@
+"""Who uses a simulated cluster: writers, readers and recoverers, each a process with a client.
+
+They do what applications do, through the public face of the real client, and write down what they
+asked for and what they were told. Errors of the client are the world's ways, and are lived with;
+anything else that ends an actor is a bug. An actor that dies is followed by another of its name,
+who knows nothing of it.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+from tests.simulation import history as seen
+from tests.simulation.loop import Process, loop
+from tests.simulation.scenarios import CHAOS_MS
+from tests.simulation.surroundings import Surroundings
+from zonekeeper.client import client as clients
+from zonekeeper.client import errors
+from zonekeeper.client.client import Client
+from zonekeeper.client.config import ClientConfig
+from zonekeeper.client.reader import Reader
+from zonekeeper.client.writer import Writer
+from zonekeeper.metadata import cluster as clusters
+from zonekeeper.metadata import registration
+from zonekeeper.metadata.cluster import Cluster
+from zonekeeper.metadata.errors import StoreError
+from zonekeeper.metadata.ledger_metadata import LedgerMetadata
+from zonekeeper.metadata.stores.memory import MemoryStore
+from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId, ZoneName
+from zonekeeper.wire.links import LinkSettings
+from zonekeeper.wire.stream_link import StreamLink
+
+PASSWORD: Final = b"simulated"
+
+LINKS: Final = LinkSettings(
+    connect_timeout_ms=500,
+    append_timeout_ms=1_000,
+    read_timeout_ms=1_000,
+    call_timeout_ms=1_000,
+    back_off_first_ms=50,
+    back_off_max_ms=1_000,
+)
+_AGAIN_MS: Final = 300
+#: Writers begin nothing new behind this, so that in calm weather everything can be acknowledged.
+LAST_APPEND_MS: Final = CHAOS_MS - 500
+#: Recoverers act on such a grid, so that they often meet.
+_GRID_MS: Final = 1_500
+
+
+class Board:
+    """What actors tell each other outside the world: which ledgers there are."""
+
+    def __init__(self) -> None:
+        self.ledgers: list[LedgerId] = []
+
+    def choose(self, chance: Random) -> LedgerId | None:
+        """Give a ledger, most often a new one."""
+        if not self.ledgers:
+            return None
+        return chance.choice((*self.ledgers, *self.ledgers[-1:] * 3))
+
+
+class Observer:
+    """Sees the metadata store and every disk as they are, for the checker's eyes only."""
+
+    def __init__(
+        self,
+        around: Surroundings,
+        holds: Callable[[BookieId, LedgerId, EntryId], bool],
+    ) -> None:
+        self.board = Board()
+        self.ledgers: dict[LedgerId, LedgerMetadata] = {}
+        self._around = around
+        self._holds = holds
+
+    def copies(self, ledger_id: LedgerId, first: int, last: int) -> tuple[int, ...]:
+        """Give how many copies each of these entries has where metadata shows it."""
+        metadata = self.ledgers.get(ledger_id)
+        if metadata is None:
+            return ()
+        return tuple(self._copies(metadata, ledger_id, entry) for entry in range(first, last + 1))
+
+    def _copies(self, metadata: LedgerMetadata, ledger_id: LedgerId, entry: int) -> int:
+        ensemble = metadata.fragment_of(EntryId(entry)).ensemble
+        size = metadata.ensemble_size
+        members = [ensemble[(entry + step) % size] for step in range(metadata.write_quorum)]
+        return sum(self._holds(bookie, ledger_id, EntryId(entry)) for bookie in members)
+
+
+class _Links:
+    """A ``link_pool.LinkFactory`` over the network in memory; addresses stand in the store."""
+
+    def __init__(self, around: Surroundings, cluster: Cluster, name: str) -> None:
+        self._around = around
+        self._cluster = cluster
+        self._name = name
+
+    async def find(self, bookie_id: BookieId) -> str | None:
+        try:
+            info = await registration.read_service_info(self._cluster, bookie_id)
+        except StoreError:
+            return None
+        return None if info is None else bookie_id
+
+    def make(self, bookie_id: BookieId, address: str) -> StreamLink:
+        assert address == bookie_id
+        return self._around.network.link(self._name, bookie_id, LINKS)
+
+
+@asynccontextmanager
+async def client_of(
+    around: Surroundings, name: str, store: MemoryStore, chance: Random
+) -> AsyncIterator[Client]:
+    """Give a client to a process that has a connection to the metadata store."""
+    cluster = await clusters.open_cluster(store)
+    config = ClientConfig(
+        zone=ZoneName(chance.choice("abc")), add_timeout_ms=4_000, start_timeout_ms=3_000
+    )
+    async with clients.on(
+        cluster,
+        lambda _: _Links(around, cluster, name),
+        config,
+        clients.Surroundings(chance, lambda: 0),
+    ) as client:
+        yield client
+
+
+Doing = Callable[["Life"], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class Life:
+    """One life of an actor: its process and what dies with it."""
+
+    name: str
+    process: Process
+    chance: Random
+    around: Surroundings
+    observer: Observer
+    #: How an entry's writer is told apart from a later one of the same name.
+    number: int
+    store: MemoryStore | None = None
+    task: "asyncio.Task[None] | None" = None
+    client: Client | None = None
+    handles: int = 0
+
+    @property
+    def the_client(self) -> Client:
+        assert self.client is not None
+        return self.client
+
+    def handle(self) -> str:
+        """Name another handle of this process."""
+        self.handles += 1
+        return f"{self.process.name}/{self.handles}"
+
+
+@dataclass(slots=True)
+class Actor:
+    """An actor's place: somebody of that name is there, or was and will be."""
+
+    name: str
+    around: Surroundings
+    observer: Observer
+    doing: Doing
+    life: Life | None = None
+    lives: int = field(default=0)
+
+    def start(self) -> None:
+        """Let there be somebody, if there is nobody."""
+        if self.life is not None:
+            return
+        self.lives += 1
+        process = Process(f"{self.name}.{self.lives}")
+        chance = self.around.scenario.chance(f"life {self.lives} of {self.name}")
+        life = Life(self.name, process, chance, self.around, self.observer, self.lives)
+        self.life = life
+        life.task = self.around.tasks.create_task(self._live(life), context=process.context)
+
+    def crash(self, bookies: Sequence[BookieId]) -> None:
+        """End the process at once."""
+        life, self.life = self.life, None
+        if life is None:
+            return
+        # Cut off first: whatever its tasks do while they are cancelled is heard by nobody.
+        if life.store is not None:
+            life.store.cut()
+        for bookie in bookies:
+            self.around.network.disconnect(self.name, bookie)
+        loop().go_on(life.process)
+        if life.task is not None:
+            life.task.cancel()
+
+    async def _live(self, life: Life) -> None:
+        while self.life is life:
+            life.store = self.around.open_store(f"life {life.number} of {life.name}")
+            try:
+                async with client_of(self.around, life.name, life.store, life.chance) as client:
+                    life.client = client
+                    await self.doing(life)
+                    return
+            except (errors.ClientError, StoreError):
+                await life.store.close()
+                await asyncio.sleep(_AGAIN_MS / 1_000)
+            except Exception as error:  # noqa: BLE001 whatever it is, it is a bug to report
+                self.around.note(seen.Broke(what=f"{life.process.name}: {_first(error)!r}"))
+                return
+
+
+# ── writers ──
+
+
+async def write_ledgers(life: Life) -> None:
+    """Write one ledger after another until everything heals, then stay, as a zombie may."""
+    while life.around.now_ms() < LAST_APPEND_MS:
+        try:
+            writer = await life.the_client.create(
+                password=PASSWORD, quorums=life.around.scenario.quorums
+            )
+        except errors.ClientError:
+            await asyncio.sleep(_AGAIN_MS / 1_000)
+            continue
+        life.observer.board.ledgers.append(writer.ledger_id)
+        await _write(life, writer)
+    await asyncio.sleep(3_600)
+
+
+async def _write(life: Life, writer: Writer) -> None:
+    hearing = _Hearing(life, writer)
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(hearing.listen())
+        try:
+            await _append(life, writer, hearing.appended)
+            if life.chance.random() < 0.5:
+                await writer.close()
+                hearing.look()
+                life.around.note(
+                    seen.ClosedByWriter(ledger=writer.ledger_id, last=writer.last_confirmed)
+                )
+            else:
+                await asyncio.sleep(0.1 + life.chance.random() * 2)
+                hearing.look()
+                writer.halt()
+        except errors.ClientError:
+            writer.halt()
+        finally:
+            task.cancel()
+
+
+async def _append(life: Life, writer: Writer, appended: asyncio.Event) -> None:
+    """Append in bursts, some of them waited for."""
+    chance = life.chance
+    for _ in range(chance.randrange(2, 16)):
+        if life.around.now_ms() >= LAST_APPEND_MS:
+            return
+        for _ in range(chance.randrange(1, life.around.scenario.entries_max)):
+            value = _value(life, writer)
+            try:
+                entry = writer.append_nowait(value)
+            except errors.BudgetSpent:
+                await writer.flush()
+                continue
+            life.around.note(seen.Appended(ledger=writer.ledger_id, entry=entry, value=value))
+            appended.set()
+            if chance.random() < 0.2:
+                await asyncio.sleep(chance.random() * 0.02)
+        if chance.random() < 0.5:
+            await writer.flush()
+        await asyncio.sleep(chance.random() ** 3 * 0.6)
+
+
+def _value(life: Life, writer: Writer) -> bytes:
+    """Give an entry's payload: whose it is, and bytes that nobody else writes."""
+    which = f"{writer.ledger_id}/{writer.last_appended + 1}/{life.process.name}/"
+    return which.encode() + life.chance.randbytes(life.chance.randrange(24))
+
+
+class _Hearing:
+    """Writes down each acknowledgement of a writer, as soon as the writer speaks of it."""
+
+    def __init__(self, life: Life, writer: Writer) -> None:
+        self.appended = asyncio.Event()
+        self._life = life
+        self._writer = writer
+        self._heard = NO_ENTRY
+
+    async def listen(self) -> None:
+        """Hear until the writer stops."""
+        while True:
+            while self._heard >= self._writer.last_appended:
+                self.appended.clear()
+                await self.appended.wait()
+            try:
+                await self._writer.flushed(EntryId(self._heard + 1))
+            except errors.ClientError:
+                return
+            self.look()
+
+    def look(self) -> None:
+        """Write down what is acknowledged by now."""
+        first, last = EntryId(self._heard + 1), self._writer.last_confirmed
+        if first > last:
+            return
+        ledger_id = self._writer.ledger_id
+        copies = self._life.observer.copies(ledger_id, first, last)
+        self._life.around.note(seen.Acked(ledger=ledger_id, first=first, last=last, copies=copies))
+        self._heard = last
+
+
+# ── readers and recoverers ──
+
+
+async def follow_ledgers(life: Life) -> None:
+    """Open ledgers without a recovery, and read on as they grow."""
+    while True:
+        ledger_id = life.observer.board.choose(life.chance)
+        if ledger_id is not None:
+            with suppress(errors.ClientError):
+                await _follow(life, ledger_id)
+        await asyncio.sleep(life.chance.random())
+
+
+async def _follow(life: Life, ledger_id: LedgerId) -> None:
+    reader = await life.the_client.open(ledger_id, password=PASSWORD, recover=False)
+    handle, following, known = life.handle(), EntryId(0), NO_ENTRY
+    for _ in range(life.chance.randrange(1, 6)):
+        confirmed = await reader.read_last_confirmed()
+        copies = life.observer.copies(ledger_id, known + 1, confirmed)
+        life.around.note(
+            seen.Confirmed(
+                handle=handle,
+                ledger=ledger_id,
+                first=EntryId(known + 1),
+                last=confirmed,
+                copies=copies,
+            )
+        )
+        known = confirmed
+        following = await read_on(life.around, reader, handle, following, confirmed)
+        await asyncio.sleep(life.chance.random())
+
+
+async def recover_ledgers(life: Life) -> None:
+    """Take ledgers from their writers, and read what became of them."""
+    while True:
+        now_ms = life.around.now_ms()
+        wait_ms = _GRID_MS - now_ms % _GRID_MS + int(life.chance.random() ** 4 * _GRID_MS)
+        await asyncio.sleep(wait_ms / 1_000)
+        ledger_id = life.observer.board.choose(life.chance)
+        if ledger_id is None or life.chance.random() < 0.4:
+            continue
+        try:
+            await recover(life.around, life.the_client, life.handle(), ledger_id)
+        except errors.ClientError:
+            await asyncio.sleep(life.chance.random())
+
+
+async def recover(
+    around: Surroundings, client: Client, handle: str, ledger_id: LedgerId
+) -> EntryId:
+    """Recover a ledger, read all of it, and give its end; raises ``ClientError``."""
+    reader = await client.open(ledger_id, password=PASSWORD)
+    last = reader.metadata.last_entry
+    around.note(seen.Recovered(ledger=ledger_id, last=last))
+    await read_on(around, reader, handle, EntryId(0), last)
+    return last
+
+
+async def read_on(
+    around: Surroundings, reader: Reader, handle: str, first: EntryId, last: EntryId
+) -> EntryId:
+    """Read entries and write them down; give the one that comes next."""
+    wanted = first
+    if first > last:
+        return first
+    try:
+        async with aclosing(reader.read_entries(first, last)) as entries:
+            async for entry in entries:
+                around.note(
+                    seen.Got(
+                        handle=handle,
+                        ledger=reader.ledger_id,
+                        wanted=wanted,
+                        entry=entry.entry_id,
+                        value=bytes(entry.payload),
+                    )
+                )
+                wanted = EntryId(wanted + 1)
+    except errors.EntryLost:
+        around.note(seen.Denied(handle=handle, ledger=reader.ledger_id, entry=wanted))
+        raise
+    return wanted
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,245 @@
+"""A simulated bookie: the real one, on a disk that outlives it and a process that may die.
+
+The way up is that of ``bookie.process``, over the twins: cookie, boot, log, service, registration.
+A start that fails for want of the metadata store is tried again, as a supervisor would; anything
+else that ends a bookie, and that nobody ordered, is a bug.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from tests.simulation import history as seen
+from tests.simulation.disk import SimulatedDisk
+from tests.simulation.loop import Process, loop
+from tests.simulation.surroundings import SESSION_MS, Surroundings
+from zonekeeper.bookie import extents, identity
+from zonekeeper.bookie.log import DiskFailedError
+from zonekeeper.bookie.memory_files import MemoryFileSystem, no_troubles
+from zonekeeper.bookie.service import Bookie
+from zonekeeper.bookie.storage import Memory, open_storage
+from zonekeeper.metadata import bookie_records, service_info
+from zonekeeper.metadata import cluster as clusters
+from zonekeeper.metadata.errors import StoreError
+from zonekeeper.metadata.registration import Mode, NameTakenError, Registrar
+from zonekeeper.metadata.stores.memory import MemoryStore
+from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.locations import Location
+from zonekeeper.wire import entries, service
+from zonekeeper.wire.digests import MasterKey
+from zonekeeper.wire.serving import Host
+
+_START_AGAIN_MS = 500
+
+
+class _Watched(Bookie):
+    """A bookie that remembers which fences it has answered for."""
+
+    def watch(self) -> None:
+        self.fenced: set[LedgerId] = set()
+
+    async def fence(self, ledger_id: LedgerId, master_key: MasterKey) -> service.LacEvidence:
+        answer = await super().fence(ledger_id, master_key)
+        self.fenced.add(ledger_id)
+        return answer
+
+    async def read(self, request: service.ReadRequest) -> service.ReadReply:
+        answer = await super().read(request)
+        if request.fence_key is not None:
+            self.fenced.add(request.ledger_id)
+        return answer
+
+
+@dataclass(slots=True)
+class _Life:
+    """One life of a process: what dies with it."""
+
+    process: Process
+    writing: SimulatedDisk
+    reads: SimulatedDisk
+    store: MemoryStore | None = None
+    bookie: _Watched | None = None
+    task: "asyncio.Task[None] | None" = None
+    registrar: Registrar | None = None
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Machine:
+    """One bookie's place: it is there or not, its files always are."""
+
+    def __init__(self, around: Surroundings, bookie_id: BookieId, location: Location) -> None:
+        self.id = bookie_id
+        self.location = location
+        self.files = MemoryFileSystem()
+        self.slow_ms = 0.0
+        self.stays_dead = False
+        self.memory = Memory()
+        self._around = around
+        self._chance: Random = around.scenario.chance(f"disk of {bookie_id}")
+        self._life: _Life | None = None
+        self._lives = 0
+
+    @property
+    def running(self) -> bool:
+        """Is there a process, on its way up or serving?"""
+        return self._life is not None
+
+    @property
+    def process(self) -> Process | None:
+        """The process, while there is one."""
+        return None if self._life is None else self._life.process
+
+    @property
+    def store(self) -> MemoryStore | None:
+        """The process's connection to the metadata store."""
+        return None if self._life is None else self._life.store
+
+    @property
+    def serving(self) -> Bookie | None:
+        """The bookie, while it serves."""
+        return None if self._life is None else self._life.bookie
+
+    def start(self) -> None:
+        """Let there be a process, if there is none."""
+        if self._life is not None or self.stays_dead:
+            return
+        self._lives += 1
+        process = Process(f"{self.id}.{self._lives}")
+        life = _Life(
+            process,
+            SimulatedDisk(self._chance, self._disk_ms),
+            SimulatedDisk(self._chance, self._disk_ms),
+        )
+        self._life = life
+        life.task = self._around.tasks.create_task(self._live(life), context=process.context)
+
+    def crash(self, *, power: bool) -> None:
+        """End the process at once. Power loss: what was not synced may be gone."""
+        life = self._life
+        if life is None:
+            return
+        if life.bookie is not None:
+            self._around.note(seen.Crashed(kept=self.kept()))
+        self._life = None
+        # Cut off first: whatever its tasks do while they are cancelled is heard by nobody.
+        if life.store is not None:
+            life.store.cut()
+        if life.bookie is not None:
+            self._around.network.take_down(self.id)
+        self.files = life.writing.crash(self.files)
+        life.reads.crash(self.files)
+        self.files.troubles = no_troubles
+        if power:
+            self.files = self.files.crashed(self._chance)
+        loop().go_on(life.process)
+        if life.task is not None:
+            life.task.cancel()
+
+    def fail_next_sync(self) -> None:
+        """Let the disk refuse to make something durable, once."""
+
+        def refuse_once(kind: str, name: str) -> None:
+            if kind == "sync":
+                self.files.troubles = no_troubles
+                raise OSError(5, "ordered by the scenario", name)
+
+        self.files.troubles = refuse_once
+
+    async def set_read_only(self, *, read_only: bool) -> None:
+        """Do what a person does who makes it read-only, or writable again."""
+        life = self._life
+        if life is None or life.bookie is None or life.registrar is None:
+            return
+        await life.bookie.set_read_only(read_only=read_only)
+        try:
+            await life.registrar.register(_mode(life.bookie))
+        except StoreError:
+            return  # the session's end, or its next change, puts it right
+
+    def holds(self, ledger_id: LedgerId, entry_id: EntryId) -> bool:
+        """Does this bookie say, or did it say until it died, that it has the entry on disk?"""
+        ledger = self.memory.ledgers.get(ledger_id)
+        return ledger is not None and any(True for _ in ledger.extents.between(entry_id, entry_id))
+
+    def kept(self) -> tuple[seen.Kept, ...]:
+        """Give all that this bookie answers for; before it serves, what its disk says."""
+        told = None if self._life is None or self._life.bookie is None else self._life.bookie.fenced
+        return tuple(
+            seen.Kept(
+                bookie=self.id,
+                ledger=ledger_id,
+                entries=frozenset(
+                    EntryId(entry)
+                    for first, last in extents.joined(
+                        ledger.extents.between(EntryId(0), EntryId(entries.ID_END))
+                    )
+                    for entry in range(first, last + 1)
+                ),
+                confirmed=ledger.confirmed,
+                fenced=ledger.durable.fenced if told is None else ledger_id in told,
+            )
+            for ledger_id, ledger in self.memory.ledgers.items()
+        )
+
+    def _disk_ms(self) -> float:
+        return (1 + self._around.scenario.disk_max_ms * self._chance.random()) + self.slow_ms
+
+    async def _live(self, life: _Life) -> None:
+        """Come up, and serve until the process ends."""
+        while self._life is life:
+            try:
+                await self._serve(life)
+            except* (StoreError, NameTakenError):
+                await self._end(life)
+            except* (DiskFailedError, OSError):
+                self.crash(power=False)
+                self._around.later(_START_AGAIN_MS, self.start)
+            except* Exception as group:  # noqa: BLE001 whatever it is, it is a bug to report
+                self._around.note(seen.Broke(what=f"{life.process.name}: {_first(group)!r}"))
+                self.crash(power=False)
+            if self._life is life:
+                await asyncio.sleep(_START_AGAIN_MS / 1_000)
+
+    async def _end(self, life: _Life) -> None:
+        """Give back what a process gives back that ends by itself."""
+        if life.store is not None:
+            await life.store.close()
+            life.store = None
+        if life.bookie is not None:
+            self._around.note(seen.Crashed(kept=self.kept()))
+            self._around.network.take_down(self.id)
+            life.bookie = None
+
+    async def _serve(self, life: _Life) -> None:
+        around, files = self._around, self.files
+        life.store = around.open_store(f"{self.id}")
+        cluster = await clusters.open_cluster(life.store)
+        mine = identity.of_bookie(self.id, cluster, Path("/data"))
+        await identity.settle(
+            cluster, mine, self.location, files=files, disk=life.writing, chance=self._chance
+        )
+        boot_epoch = await bookie_records.next_boot(cluster, self.id)
+        storage = await open_storage(files, writing=life.writing, reads=life.reads)
+        self.memory = storage.memory
+        around.note(seen.Restarted(bookie=self.id, kept=self.kept()))
+        async with asyncio.TaskGroup() as tasks:
+            bookie = _Watched(self.id, storage, boot_epoch=boot_epoch, version="sim", tasks=tasks)
+            bookie.watch()
+            tasks.create_task(storage.run())
+            life.bookie = bookie
+            around.network.put_up(self.id, Host(bookie))
+            info = service_info.of_bookie(self.id, 3181, self.location, tls=False)
+            life.registrar = Registrar(cluster, self.id, info, session_timeout_ms=SESSION_MS)
+            await life.registrar.register(_mode(bookie))
+            await life.registrar.keep()
+
+
+def _mode(bookie: Bookie) -> Mode:
+    return Mode.READ_ONLY if bookie.read_only else Mode.WRITABLE
+
+
+def _first(group: BaseException) -> BaseException:
+    while isinstance(group, BaseExceptionGroup):
+        group = group.exceptions[0]
+    return group

@@ -1,0 +1,421 @@
+"""Bugs that are planted to see whether the simulator finds them; they exist only here.
+
+Each is numbered as in the reliability reference, takes away one rule of the real code, and must be
+found in the profile that stands beside it within so many seeds. Numbers that are missing die in
+other lanes: what happens to single bytes of a disk in the crash states, what few histories show in
+directed tests.
+"""
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from tests.simulation.patching import Patch, patched
+from zonekeeper.bookie import admission, log, log_format
+from zonekeeper.bookie.log import Log
+from zonekeeper.bookie.log_format import Placed
+from zonekeeper.bookie.records import Record
+from zonekeeper.bookie.service import Bookie
+from zonekeeper.client import checking, recovery, tail_read
+from zonekeeper.client import writer_events as ev
+from zonekeeper.client.batches import Batch
+from zonekeeper.client.flight import Flight
+from zonekeeper.client.reading import Reading
+from zonekeeper.client.recovery import Recovery
+from zonekeeper.client.tail_read import TailRead
+from zonekeeper.client.writer_core import Limits, Start, WriterCore
+from zonekeeper.metadata import ledger_metadata, ledgers
+from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata
+from zonekeeper.placement import coverage
+from zonekeeper.placement.coverage import Coverage
+from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId, ZoneName
+from zonekeeper.placement.quorums import Quorums
+from zonekeeper.wire import digests, entries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """One bug, and where it must be found."""
+
+    number: int
+    what: str
+    profile: str
+    within_seeds: int
+    patches: Callable[[], Sequence[Patch]]
+
+    def planted(self) -> AbstractContextManager[None]:
+        """Let the code have the bug, while a block runs."""
+        return patched(self.patches())
+
+
+# ── fencing ──
+
+
+def _reads_do_not_fence() -> list[Patch]:
+    original = Reading.entries
+
+    async def without_key(
+        self: Reading, bookie: BookieId, wanted: range, fence_key: digests.MasterKey | None = None
+    ) -> tuple[checking.Checked, EntryId]:
+        del fence_key
+        return await original(self, bookie, wanted)
+
+    return [(Reading, "entries", without_key)]
+
+
+def _fences_are_volatile() -> list[Patch]:
+    original = Bookie._settle
+
+    async def settle(self: Bookie, ledger_id: LedgerId, event: admission.Event) -> None:
+        if not isinstance(event, admission.Fence):
+            await original(self, ledger_id, event)
+            return
+        ledger = self._memory.ledger(ledger_id)
+        for effect in admission.decide(ledger_id, ledger.admitted, event):
+            if isinstance(effect, admission.Refuse):
+                raise effect.error
+        ledger.known = True
+        ledger.admitted = dataclasses.replace(
+            ledger.admitted, fenced=True, master_key=event.master_key
+        )
+
+    return [(Bookie, "_settle", settle)]
+
+
+def _covers_one_too_few() -> list[Patch]:
+    original = coverage.of_ensemble
+
+    def of_ensemble(
+        quorums: Quorums,
+        *,
+        answered: AbstractSet[int],
+        pending: AbstractSet[int],
+        zones: Sequence[ZoneName | None],
+    ) -> Coverage:
+        lax = dataclasses.replace(quorums, ack=quorums.ack + 1)
+        return original(lax, answered=answered, pending=pending, zones=zones)
+
+    return [(coverage, "of_ensemble", of_ensemble), *_reads_do_not_fence()]
+
+
+# ── what a recovery believes ──
+
+
+def _one_negative_is_enough() -> list[Patch]:
+    original = coverage.of_entry
+
+    def of_entry(
+        quorums: Quorums,
+        entry_id: EntryId,
+        *,
+        denied: AbstractSet[int],
+        pending: AbstractSet[int],
+        zones: Sequence[ZoneName | None],
+    ) -> Coverage:
+        if denied:
+            return Coverage.YES
+        return original(quorums, entry_id, denied=denied, pending=pending, zones=zones)
+
+    return [(coverage, "of_entry", of_entry)]
+
+
+def _silence_denies() -> list[Patch]:
+    def silent(self: TailRead, position: int, error: Exception) -> list[tail_read.Ask]:
+        del error
+        return self.denied(position)
+
+    return [(TailRead, "silent", silent)]
+
+
+def _kept_only_with_an_ack_quorum() -> list[Patch]:
+    original = TailRead.told
+    sightings: dict[tuple[int, EntryId], set[int]] = {}
+
+    def told(
+        self: TailRead,
+        position: int,
+        entries: Sequence[entries.Entry],
+        until: EntryId,
+        bad: Mapping[EntryId, Exception] = MappingProxyType({}),
+    ) -> list[tail_read.Ask]:
+        enough = []
+        for entry in entries:
+            if not self.quorums.holds(position, entry.entry_id):
+                continue
+            # Reads are told apart by the dictionary that each has for itself.
+            seen = sightings.setdefault((id(self._spoken), entry.entry_id), set())
+            seen.add(position)
+            if len(seen) >= self.quorums.ack:
+                enough.append(entry)
+        return original(self, position, enough, until, bad)
+
+    return [(TailRead, "told", told)]
+
+
+def _starts_at_the_beginning() -> list[Patch]:
+    original = Recovery._fence
+
+    async def fence(self: Recovery, ledger: LedgerMetadata) -> tuple[EntryId, dict[EntryId, int]]:
+        _, lengths = await original(self, ledger)
+        return NO_ENTRY, lengths
+
+    return [(Recovery, "_fence", fence)]
+
+
+# ── what a recovery writes ──
+
+
+def _ensembles_are_committed_early() -> list[Patch]:
+    original = recovery._InMemory.change
+
+    async def change(self: recovery._InMemory, wanted: ev.ChangeEnsemble) -> ev.ChangeEvent:
+        outcome = await original(self, wanted)
+        if not isinstance(outcome, ev.Changed):
+            return outcome
+        newest = self.fragments[-1]
+
+        def decide(ledger: LedgerMetadata) -> LedgerMetadata | None:
+            if ledger.is_closed:
+                return None
+            fragments = ledger_metadata.grown(ledger.fragments, newest)
+            return dataclasses.replace(ledger, fragments=fragments)
+
+        await ledgers.change(self._bookies.cluster, self._reading.sealer.ledger_id, decide)
+        return outcome
+
+    def unchecked(before: LedgerMetadata, after: LedgerMetadata) -> None:
+        del before, after
+
+    return [
+        (recovery._InMemory, "change", change),
+        (ledger_metadata, "check_update", unchecked),
+    ]
+
+
+def _reads_from_the_new_ensemble() -> list[Patch]:
+    change, window = recovery._InMemory.change, Recovery._window
+    newest: dict[int, Fragment] = {}
+
+    async def change_and_tell(
+        self: recovery._InMemory, wanted: ev.ChangeEnsemble
+    ) -> ev.ChangeEvent:
+        outcome = await change(self, wanted)
+        if isinstance(outcome, ev.Changed):
+            newest[id(self._reading)] = self.fragments[-1]
+        return outcome
+
+    async def window_of_newest(self: Recovery, ledger: LedgerMetadata, wanted: range) -> TailRead:
+        fragment = newest.get(id(self.reading))
+        if fragment is not None:
+            fragments = ledger_metadata.grown(ledger.fragments, fragment)
+            ledger = dataclasses.replace(ledger, fragments=fragments)
+        return await window(self, ledger, wanted)
+
+    return [
+        (recovery._InMemory, "change", change_and_tell),
+        (Recovery, "_window", window_of_newest),
+    ]
+
+
+def _carries_its_own_lac() -> list[Patch]:
+    original = WriterCore.__init__
+
+    def init(
+        self: WriterCore, sealer: entries.Sealer, quorums: Quorums, start: Start, limits: Limits
+    ) -> None:
+        original(self, sealer, quorums, start, limits)
+        self._pinned_lac = None
+
+    return [(WriterCore, "__init__", init)]
+
+
+# ── bookies ──
+
+
+def _acks_before_the_sync() -> list[Patch]:
+    async def write(self: Log, wanted: Sequence[Record]) -> list[Placed]:
+        batch = log_format.build(self._log_id, self._sequence, wanted)
+        offset = self._offset
+        self._file.write(offset, batch.buffers)
+        self._covered = False
+        self._offset += batch.size
+        self._sequence += 1
+        syncing = asyncio.get_running_loop().create_task(self._disk.run(self._file.sync))
+        syncing.add_done_callback(lambda _: None)
+        await asyncio.sleep(0)
+        return [Placed(record, offset + at) for record, at in batch.placed]
+
+    return [(Log, "_write", write)]
+
+
+def _failed_syncs_are_ignored() -> list[Patch]:
+    async def write(self: Log, wanted: Sequence[Record]) -> list[Placed]:
+        batch = log_format.build(self._log_id, self._sequence, wanted)
+        offset = self._offset
+
+        def write_and_hope() -> None:
+            self._file.write(offset, batch.buffers)
+            try:
+                self._file.sync()
+            except OSError:
+                return
+
+        self._covered = False
+        await self._disk.run(write_and_hope)
+        self._offset += batch.size
+        self._sequence += 1
+        return [Placed(record, offset + at) for record, at in batch.placed]
+
+    return [(log.Log, "_write", write)]
+
+
+# ── writers ──
+
+
+def _lac_jumps_gaps() -> list[Patch]:
+    original = Flight.confirm
+
+    def confirm(self: Flight, is_enough: Callable[[Batch], bool]) -> bool:
+        def enough_or_overtaken(batch: Batch) -> bool:
+            return is_enough(batch) or any(map(is_enough, list(self.waiting)[1:]))
+
+        return original(self, enough_or_overtaken)
+
+    return [(Flight, "confirm", confirm)]
+
+
+def _replaced_acks_count() -> list[Patch]:
+    def unack(self: Flight, positions: Collection[int]) -> None:
+        del self, positions
+
+    return [(Flight, "unack", unack)]
+
+
+def _confirms_during_a_change() -> list[Patch]:
+    original = WriterCore._advance
+
+    def advance(self: WriterCore) -> None:
+        changing, self._changing = self._changing, False
+        try:
+            original(self)
+        finally:
+            self._changing = changing
+
+    return [(WriterCore, "_advance", advance)]
+
+
+MUTANTS: Final[Mapping[int, Mutant]] = {
+    mutant.number: mutant
+    for mutant in (
+        Mutant(
+            number=1,
+            what="no fence on recovery reads",
+            profile="takeover",
+            within_seeds=20_000,
+            patches=_reads_do_not_fence,
+        ),
+        Mutant(
+            number=2,
+            what="fences are volatile",
+            profile="crashy-disk",
+            within_seeds=400,
+            patches=_fences_are_volatile,
+        ),
+        Mutant(
+            number=4,
+            what="fencing covers one too few, and reads do not fence",
+            profile="takeover",
+            within_seeds=5_000,
+            patches=_covers_one_too_few,
+        ),
+        Mutant(
+            number=5,
+            what="one negative is enough",
+            profile="crashy-disk",
+            within_seeds=200,
+            patches=_one_negative_is_enough,
+        ),
+        Mutant(
+            number=6,
+            what="silence counts as a negative",
+            profile="partition",
+            within_seeds=200,
+            patches=_silence_denies,
+        ),
+        Mutant(
+            number=9,
+            what="acks before the sync",
+            profile="crashy-disk",
+            within_seeds=50,
+            patches=_acks_before_the_sync,
+        ),
+        Mutant(
+            number=10,
+            what="failed syncs are ignored",
+            profile="crashy-disk",
+            within_seeds=200,
+            patches=_failed_syncs_are_ignored,
+        ),
+        Mutant(
+            number=12,
+            what="recovery commits ensembles early",
+            profile="churn",
+            within_seeds=2_000,
+            patches=_ensembles_are_committed_early,
+        ),
+        Mutant(
+            number=13,
+            what="recovery reads from the new ensemble",
+            profile="churn",
+            within_seeds=2_000,
+            patches=_reads_from_the_new_ensemble,
+        ),
+        Mutant(
+            number=14,
+            what="recovery adds carry an advanced LAC",
+            profile="takeover",
+            within_seeds=5_000,
+            patches=_carries_its_own_lac,
+        ),
+        Mutant(
+            number=15,
+            what="recovery starts at -1",
+            profile="crashy-disk",
+            within_seeds=200,
+            patches=_starts_at_the_beginning,
+        ),
+        Mutant(
+            number=16,
+            what="recovery keeps only what an ack quorum has",
+            profile="partition",
+            within_seeds=500,
+            patches=_kept_only_with_an_ack_quorum,
+        ),
+        Mutant(
+            number=17,
+            what="the LAC jumps gaps",
+            profile="lossy",
+            within_seeds=200,
+            patches=_lac_jumps_gaps,
+        ),
+        Mutant(
+            number=19,
+            what="acks of replaced bookies count",
+            profile="crashy-disk",
+            within_seeds=500,
+            patches=_replaced_acks_count,
+        ),
+        Mutant(
+            number=20,
+            what="entries are confirmed during an ensemble change",
+            profile="slow-meta",
+            within_seeds=2_000,
+            patches=_confirms_during_a_change,
+        ),
+    )
+}

@@ -1,0 +1,227 @@
+"""Does to a world what its scenario says, counts what had an effect, and heals everything."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Mapping
+from itertools import product
+
+from tests.simulation.actors import Actor, Observer
+from tests.simulation.loop import Process, loop
+from tests.simulation.machine import Machine
+from tests.simulation.scenarios import Fault, Kind, MetaWeather, position_of
+from tests.simulation.surroundings import CALM, Surroundings
+from zonekeeper.metadata.stores.memory import MemoryStore
+from zonekeeper.placement.ids import BookieId
+
+
+class Nemesis:
+    """Knows every process by its name."""
+
+    def __init__(
+        self,
+        around: Surroundings,
+        machines: Mapping[BookieId, Machine],
+        actors: Mapping[str, Actor],
+        observer: Observer,
+        fired: Counter[Kind],
+    ) -> None:
+        self._around = around
+        self._observer = observer
+        self._machines = machines
+        self._actors = actors
+        self._fired = fired
+        self._healed = False
+        self._ways: dict[Kind, Callable[[Fault], bool]] = {
+            Kind.KILL: lambda fault: self._crash([fault.target], fault),
+            Kind.POWER: lambda fault: self._crash([fault.target], fault),
+            Kind.ZONE_POWER: lambda fault: self._crash(self._zone(fault.target), fault),
+            Kind.CLIENT_KILL: self._kill_client,
+            Kind.CUT: lambda fault: self._cut([(fault.target, fault.other)], fault),
+            Kind.ISOLATION: lambda fault: self._isolate([fault.target], fault),
+            Kind.ZONE_CUT: lambda fault: self._isolate(self._zone(fault.target), fault),
+            Kind.RESET: self._reset,
+            Kind.DISK_ERROR: self._trouble,
+            Kind.SLOW_DISK: self._trouble,
+            Kind.READ_ONLY: self._trouble,
+            Kind.PAUSE: self._trouble_process,
+            Kind.META_CUT: self._trouble_process,
+            Kind.META_EXPIRY: self._trouble_process,
+            Kind.META_LAG: self._trouble_process,
+        }
+        #: How many cuts there are of each direction: the last one that ends heals it.
+        self._cuts: Counter[tuple[str, str]] = Counter()
+
+    def do(self, fault: Fault) -> None:
+        """Let a fault happen, if there is anybody for it to happen to."""
+        if self._healed:
+            return
+        fault = dataclasses.replace(
+            fault, target=self._named(fault.target), other=self._named(fault.other)
+        )
+        if self._done(fault):
+            self._fired[fault.kind] += 1
+            self._around.history.trace(str(fault))
+
+    def let_weather_turn(self) -> None:
+        """End the calm in which everybody came up."""
+        self._around.meta = self._around.scenario.meta
+        self._around.network.weather = self._around.scenario.weather
+
+    def heal(self, dead: BookieId | None) -> None:
+        """End all faults; only this bookie stays dead."""
+        self._healed = True
+        around = self._around
+        around.meta = MetaWeather()
+        around.network.weather = CALM
+        for source, target in sorted(self._cuts):
+            around.network.heal(source, target)
+        for actor in self._actors.values():
+            if actor.life is not None:
+                self._ease(actor.life.process, actor.life.store)
+            if not actor.name.startswith("writer"):
+                actor.crash(list(self._machines))
+        for machine in self._machines.values():
+            machine.slow_ms = 0
+            machine.stays_dead = machine.id == dead
+            self._ease(machine.process, machine.store)
+            if around.scenario.final_power_loss or machine.stays_dead:
+                machine.crash(power=True)
+            machine.start()
+            if machine.serving is not None and machine.serving.read_only:
+                self._read_only(machine, read_only=False)
+
+    def _ease(self, process: Process | None, store: MemoryStore | None) -> None:
+        if process is not None:
+            loop().go_on(process)
+        if store is not None:
+            store.read_lag_ms = 0
+            store.mend()
+
+    def _named(self, target: str) -> str:
+        """Say who is meant, where a member of the newest ensemble is."""
+        position = position_of(target)
+        if position is None:
+            return target
+        if not self._observer.ledgers:
+            return next(iter(self._machines))
+        newest = self._observer.ledgers[max(self._observer.ledgers)]
+        ensemble = newest.last_fragment.ensemble
+        return ensemble[position % len(ensemble)]
+
+    def _done(self, fault: Fault) -> bool:
+        """Do it; False: there was nobody."""
+        return self._ways[fault.kind](fault)
+
+    def _reset(self, fault: Fault) -> bool:
+        self._around.network.disconnect(fault.other, BookieId(fault.target))
+        return True
+
+    def _zone(self, zone: str) -> list[str]:
+        return [name for name, machine in self._machines.items() if machine.location.zone == zone]
+
+    def _crash(self, names: list[str], fault: Fault) -> bool:
+        there = [self._machines[BookieId(name)] for name in names]
+        there = [machine for machine in there if machine.running]
+        for machine in there:
+            machine.crash(power=fault.kind is not Kind.KILL)
+            self._around.later(fault.for_ms, machine.start)
+        return bool(there)
+
+    def _kill_client(self, fault: Fault) -> bool:
+        actor = self._actors[fault.target]
+        if actor.life is None:
+            return False
+        actor.crash(list(self._machines))
+
+        def start() -> None:
+            if not self._healed:
+                actor.start()
+
+        self._around.later(fault.for_ms, start)
+        return True
+
+    def _isolate(self, names: list[str], fault: Fault) -> bool:
+        ways = list(product(names, self._actors))
+        self._cut(ways + [(there, here) for here, there in ways], fault)
+        for name in names:
+            self._cut_store(self._machines[BookieId(name)].store, fault)
+        return True
+
+    def _cut(self, ways: list[tuple[str, str]], fault: Fault) -> bool:
+        network = self._around.network
+
+        def heal() -> None:
+            for way in ways:
+                self._cuts[way] -= 1
+                if not self._cuts[way]:
+                    network.heal(*way)
+
+        for way in ways:
+            self._cuts[way] += 1
+            if self._cuts[way] == 1:
+                network.cut(*way)
+        self._around.later(fault.for_ms, heal)
+        return True
+
+    def _cut_store(self, store: MemoryStore | None, fault: Fault) -> bool:
+        if store is None:
+            return False
+        store.cut()
+        self._around.later(fault.for_ms, store.mend)
+        return True
+
+    def _trouble(self, fault: Fault) -> bool:
+        machine = self._machines[BookieId(fault.target)]
+        if machine.serving is None:
+            return False
+        if fault.kind is Kind.DISK_ERROR:
+            machine.fail_next_sync()
+        elif fault.kind is Kind.SLOW_DISK:
+            self._slow(machine, fault)
+        else:
+            self._read_only(machine, read_only=True)
+            self._around.later(fault.for_ms, lambda: self._read_only(machine, read_only=False))
+        return True
+
+    def _slow(self, machine: Machine, fault: Fault) -> None:
+        machine.slow_ms = 200
+
+        def fast() -> None:
+            machine.slow_ms = 0
+
+        self._around.later(fault.for_ms, fast)
+
+    def _read_only(self, machine: Machine, *, read_only: bool) -> None:
+        process = machine.process
+        if process is not None:
+            self._around.tasks.create_task(
+                machine.set_read_only(read_only=read_only), context=process.context
+            )
+
+    def _trouble_process(self, fault: Fault) -> bool:
+        process, store = self._process(fault.target)
+        if process is None or store is None:
+            return False
+        if fault.kind is Kind.PAUSE:
+            loop().pause(process)
+            self._around.later(fault.for_ms, lambda: loop().go_on(process))
+        elif fault.kind is Kind.META_CUT:
+            self._cut_store(store, fault)
+        elif fault.kind is Kind.META_EXPIRY:
+            session = store.session.id
+            if session is not None:
+                self._around.server.expire(session)
+        else:
+            store.read_lag_ms = min(fault.for_ms, 2_000)
+            self._around.later(fault.for_ms, lambda: self._catch_up(store))
+        return True
+
+    def _catch_up(self, store: MemoryStore) -> None:
+        store.read_lag_ms = 0
+
+    def _process(self, name: str) -> tuple[Process | None, MemoryStore | None]:
+        actor = self._actors.get(name)
+        if actor is None:
+            machine = self._machines[BookieId(name)]
+            return machine.process, machine.store
+        return (None, None) if actor.life is None else (actor.life.process, actor.life.store)

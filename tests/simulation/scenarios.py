@@ -1,0 +1,329 @@
+"""What happens to a world, drawn from a seed before the world begins.
+
+A *profile* says what kinds of trouble there are and how much; a *scenario* is one draw of it: the
+quorums, the weather of the networks, who takes part, and every fault with its moment. Each seed
+draws its own strengths, so that some runs are calm enough to get far and some are savage. As the
+faults are a list, one that does not matter can be left out, and the rest happens as before.
+
+Faults are only such as the promises cover: disks forget what was not synced, and nothing else; at
+the end at most one bookie stays dead, and only where an ack quorum has more than one copy.
+"""
+
+import dataclasses
+import enum
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+from zonekeeper.placement.quorums import Quorums
+from zonekeeper.wire.twin import Weather
+
+ZONES: Final = ("a", "b", "c")
+
+#: Everything heals then.
+CHAOS_MS: Final = 6_000
+#: Bookies and clients come up first, or little would ever get far enough to go wrong.
+CALM_AT_FIRST_MS: Final = 400
+
+
+class Kind(enum.Enum):
+    """A fault; who is meant is its ``target``."""
+
+    #: A bookie's process dies; its disk keeps what the kernel knew.
+    KILL = "kill"
+    #: A bookie loses power: its disk keeps what was synced, and any part of the rest.
+    POWER = "power loss"
+    ZONE_POWER = "zone loses power"
+    #: A client's process dies, and another takes its place.
+    CLIENT_KILL = "client dies"
+    #: Any process stands still, and goes on.
+    PAUSE = "pause"
+    #: What a client sends to a bookie, or the other way round, does not arrive.
+    CUT = "one-way cut"
+    #: A bookie is cut off from all clients, both ways, and from the metadata store.
+    ISOLATION = "isolation"
+    ZONE_CUT = "zone is cut off"
+    #: The connection of a client to a bookie breaks.
+    RESET = "reset"
+    #: A bookie's next sync fails.
+    DISK_ERROR = "disk error"
+    SLOW_DISK = "slow disk"
+    #: Any process is cut off from the metadata store.
+    META_CUT = "metadata cut"
+    #: A process's session ends.
+    META_EXPIRY = "session expiry"
+    #: A process reads from a follower that is behind.
+    META_LAG = "metadata lag"
+    #: A person makes a bookie read-only for a while.
+    READ_ONLY = "read-only"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One fault, and when."""
+
+    at_ms: int
+    kind: Kind
+    target: str
+    #: The other end of a cut or a reset.
+    other: str = ""
+    for_ms: int = 0
+
+    def __str__(self) -> str:
+        other = f" / {self.other}" if self.other else ""
+        return f"{self.at_ms:>6} ms  {self.kind.value}: {self.target}{other}, for {self.for_ms} ms"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetaWeather:
+    """What happens to requests to the metadata store."""
+
+    delay_max_ms: int = 2
+    request_loss: float = 0.0
+    answer_loss: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """All that decides a run, besides the code."""
+
+    profile: str
+    seed: int
+    quorums: Quorums
+    bookies_a_zone: int
+    weather: Weather
+    meta: MetaWeather
+    disk_max_ms: int
+    writers: int
+    readers: int
+    recoverers: int
+    entries_max: int
+    #: How many entries a recovery reads and writes back at a time.
+    window_entries: int
+    faults: tuple[Fault, ...]
+    #: Do all bookies lose power when everything heals?
+    final_power_loss: bool
+    #: Does one bookie stay dead?
+    one_stays_dead: bool
+
+    def chance(self, purpose: str) -> Random:
+        """Give chance for one purpose: what happens elsewhere does not change what it gives."""
+        return Random(f"{self.profile}/{self.seed}/{purpose}")
+
+    def without(self, indices: range) -> "Scenario":
+        """Give the scenario without some of its faults."""
+        kept = [fault for at, fault in enumerate(self.faults) if at not in indices]
+        return dataclasses.replace(self, faults=tuple(kept))
+
+    def only(self, moments_ms: Collection[int]) -> "Scenario":
+        """Give the scenario with the faults of these moments alone."""
+        kept = [fault for fault in self.faults if fault.at_ms in moments_ms]
+        return dataclasses.replace(self, faults=tuple(kept))
+
+
+def bookie_names(bookies_a_zone: int) -> list[str]:
+    """Give the bookies' names, by zone."""
+    return [f"bk-{zone}-{ordinal}" for zone in ZONES for ordinal in range(bookies_a_zone)]
+
+
+def member(position: int) -> str:
+    """Name the bookie that is at a position of the newest ensemble when a fault happens."""
+    return f"@{position}"
+
+
+def position_of(target: str) -> int | None:
+    """Give the position, if that is how a target is named."""
+    return int(target[1:]) if target.startswith("@") else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """Kinds of trouble, with the greatest number of each."""
+
+    name: str
+    kinds: Mapping[Kind, int] = field(default_factory=dict)
+    delay_max_ms: float = 5
+    call_loss: float = 0
+    disconnect: float = 0
+    meta: MetaWeather = MetaWeather()
+    disk_max_ms: int = 3
+    recoverers_max: int = 2
+
+
+#: With how many of one seed in so many each shape of ledger is drawn.
+_QUORUMS: Final = (
+    (6, Quorums(ensemble=3, write=3, ack=2)),
+    (4, Quorums(ensemble=3, write=3, ack=2, ack_zones=2)),
+    (2, Quorums(ensemble=4, write=3, ack=2)),
+    (2, Quorums(ensemble=5, write=3, ack=2)),
+    (1, Quorums(ensemble=2, write=2, ack=1)),
+    (1, Quorums(ensemble=5, write=2, ack=2)),
+    (1, Quorums(ensemble=6, write=2, ack=1)),
+    (1, Quorums(ensemble=4, write=4, ack=3)),
+)
+
+_CALM: Final = Profile(name="calm", recoverers_max=0)
+
+PROFILES: Final[Mapping[str, Profile]] = {
+    profile.name: profile
+    for profile in (
+        _CALM,
+        Profile(
+            name="lossy",
+            kinds={Kind.RESET: 8, Kind.CUT: 3, Kind.KILL: 3, Kind.PAUSE: 2, Kind.CLIENT_KILL: 1},
+            delay_max_ms=120,
+            call_loss=0.1,
+            disconnect=0.1,
+        ),
+        Profile(
+            name="partition",
+            kinds={Kind.CUT: 10, Kind.ISOLATION: 3, Kind.CLIENT_KILL: 2, Kind.POWER: 1},
+            delay_max_ms=40,
+            call_loss=0.03,
+        ),
+        Profile(
+            name="crashy-disk",
+            kinds={Kind.POWER: 7, Kind.KILL: 5, Kind.DISK_ERROR: 3, Kind.SLOW_DISK: 3},
+            delay_max_ms=20,
+            disk_max_ms=60,
+        ),
+        Profile(
+            name="slow-meta",
+            kinds={
+                Kind.META_CUT: 5,
+                Kind.META_LAG: 5,
+                Kind.META_EXPIRY: 5,
+                Kind.KILL: 4,
+                Kind.CUT: 4,
+                Kind.CLIENT_KILL: 2,
+            },
+            delay_max_ms=30,
+            meta=MetaWeather(delay_max_ms=150, request_loss=0.04, answer_loss=0.06),
+        ),
+        Profile(
+            name="zone-outage",
+            kinds={Kind.ZONE_POWER: 2, Kind.ZONE_CUT: 2, Kind.POWER: 2, Kind.CUT: 2},
+            delay_max_ms=30,
+        ),
+        Profile(
+            name="churn",
+            kinds={
+                Kind.READ_ONLY: 8,
+                Kind.RESET: 5,
+                Kind.KILL: 8,
+                Kind.PAUSE: 4,
+                Kind.META_EXPIRY: 2,
+                Kind.SLOW_DISK: 2,
+            },
+            delay_max_ms=60,
+            disconnect=0.01,
+        ),
+        Profile(
+            name="takeover",
+            kinds={
+                Kind.CLIENT_KILL: 6,
+                Kind.CUT: 6,
+                Kind.KILL: 5,
+                Kind.PAUSE: 4,
+                Kind.RESET: 4,
+                Kind.POWER: 2,
+            },
+            delay_max_ms=250,
+            call_loss=0.05,
+            disconnect=0.04,
+            disk_max_ms=30,
+            recoverers_max=4,
+        ),
+    )
+}
+
+
+def draw(profile: Profile, seed: int) -> Scenario:
+    """Draw the scenario of a seed."""
+    chance = Random(f"{profile.name}/{seed}/scenario")
+    quorums = chance.choices(
+        [quorums for _, quorums in _QUORUMS], [weight for weight, _ in _QUORUMS]
+    )[0]
+    bookies_a_zone = chance.choice((2, 2, 2, 3))
+    writers = chance.choice((1, 1, 2))
+    readers = chance.choice((1, 1, 2))
+    recoverers = min(chance.choice((1, 2, 2, 3)), profile.recoverers_max)
+    strength = chance.random()
+    clients = [
+        *(f"writer-{number}" for number in range(writers)),
+        *(f"reader-{number}" for number in range(readers)),
+        *(f"recoverer-{number}" for number in range(recoverers)),
+    ]
+    bookies = bookie_names(bookies_a_zone)
+    return Scenario(
+        profile=profile.name,
+        seed=seed,
+        quorums=quorums,
+        bookies_a_zone=bookies_a_zone,
+        weather=Weather(
+            delay_min_ms=0.2,
+            delay_max_ms=0.3 + profile.delay_max_ms * chance.random(),
+            call_loss=profile.call_loss * chance.choice((0, strength)),
+            call_repeat=profile.call_loss * chance.choice((0, strength)),
+            disconnect=profile.disconnect * chance.choice((0, strength)),
+            keep_alive_ms=3_000,
+        ),
+        meta=dataclasses.replace(
+            profile.meta, delay_max_ms=1 + int(profile.meta.delay_max_ms * chance.random())
+        ),
+        disk_max_ms=1 + int(profile.disk_max_ms * chance.random()),
+        writers=writers,
+        readers=readers,
+        recoverers=recoverers,
+        entries_max=chance.choice((4, 12, 40)),
+        window_entries=chance.choice((1, 3, 10, 1_000)),
+        faults=_faults(profile, strength, bookies, clients, chance),
+        final_power_loss=bool(profile.kinds) and chance.random() < 0.5,
+        one_stays_dead=bool(profile.kinds) and quorums.ack > 1 and chance.random() < 0.5,
+    )
+
+
+def _faults(
+    profile: Profile, strength: float, bookies: list[str], clients: list[str], chance: Random
+) -> tuple[Fault, ...]:
+    faults = []
+    for kind, most in profile.kinds.items():
+        # A kind in four is left out, whatever the strength: the others get further without it.
+        number = 0 if chance.random() < 0.25 else round(most * strength * (0.5 + chance.random()))
+        faults += [_fault(kind, bookies, clients, chance) for _ in range(number)]
+    return _at_moments_of_their_own(sorted(faults, key=lambda fault: fault.at_ms))
+
+
+def _at_moments_of_their_own(faults: list[Fault]) -> tuple[Fault, ...]:
+    """Let no two faults share a moment: a fault is named by it."""
+    apart: list[Fault] = []
+    for fault in faults:
+        at_ms = max(fault.at_ms, apart[-1].at_ms + 1) if apart else fault.at_ms
+        apart.append(dataclasses.replace(fault, at_ms=at_ms))
+    return tuple(apart)
+
+
+def _fault(kind: Kind, bookies: list[str], clients: list[str], chance: Random) -> Fault:
+    # Most faults are aimed at a member of the ensemble that is written to when they happen.
+    members = [member(position) for position in range(4)]
+    bookies = [*bookies, *members, *members, *members]
+    target, other = chance.choice(bookies), ""
+    if kind in (Kind.PAUSE, Kind.META_CUT, Kind.META_EXPIRY, Kind.META_LAG):
+        target = chance.choice([*bookies, *clients * (len(bookies) // 2)])
+    elif kind in (Kind.ZONE_POWER, Kind.ZONE_CUT):
+        target = chance.choice(ZONES)
+    elif kind is Kind.CLIENT_KILL:
+        target = chance.choice(clients)
+    elif kind in (Kind.CUT, Kind.RESET):
+        pair = [target, chance.choice(clients)]
+        if kind is Kind.CUT:
+            chance.shuffle(pair)
+        target, other = pair
+    return Fault(
+        at_ms=CALM_AT_FIRST_MS + int(chance.random() * (CHAOS_MS - 2 * CALM_AT_FIRST_MS)),
+        kind=kind,
+        target=target,
+        other=other,
+        for_ms=int(30 * (100 ** chance.random())),
+    )

@@ -1,0 +1,170 @@
+"""The checker is checked: each bad history is refused for its reason, good ones are not."""
+
+import dataclasses
+import random
+
+import pytest
+
+from tests.simulation import checker
+from tests.simulation import history as seen
+from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata, LedgerState
+from zonekeeper.placement.digests import Digest
+from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
+
+LEDGER = LedgerId(7)
+A, B, C, D = (BookieId(f"bk-{name}") for name in "abcd")
+
+OPEN = LedgerMetadata(
+    ensemble_size=3,
+    write_quorum=3,
+    ack_quorum=2,
+    fragments=(Fragment(EntryId(0), (A, B, C)),),
+    digest=Digest.CRC32C,
+    password=b"",
+)
+
+
+def recorded(metadata: LedgerMetadata | None = OPEN, *, copies: int = 3) -> seen.Recorded:
+    entries = 0 if metadata is None else metadata.last_entry + 1
+    return seen.Recorded(ledger=LEDGER, metadata=metadata, copies=(copies,) * entries)
+
+
+def closed(last: int, *, copies: int = 3, length: int = 30) -> seen.Recorded:
+    state = LedgerState.CLOSED
+    metadata = dataclasses.replace(OPEN, state=state, last_entry=EntryId(last), length=length)
+    return recorded(metadata, copies=copies)
+
+
+def appended(entry: int) -> seen.Appended:
+    return seen.Appended(ledger=LEDGER, entry=EntryId(entry), value=b"value %d" % entry)
+
+
+def acked(first: int, last: int, *, copies: int = 2) -> seen.Acked:
+    number = last - first + 1
+    return seen.Acked(
+        ledger=LEDGER, first=EntryId(first), last=EntryId(last), copies=(copies,) * number
+    )
+
+
+def confirmed(first: int, last: int, *, copies: int = 2, handle: str = "r") -> seen.Confirmed:
+    return seen.Confirmed(
+        handle=handle,
+        ledger=LEDGER,
+        first=EntryId(first),
+        last=EntryId(last),
+        copies=(copies,) * (last - first + 1),
+    )
+
+
+def got(entry: int, value: bytes | None = None, *, wanted: int | None = None) -> seen.Got:
+    return seen.Got(
+        handle="r",
+        ledger=LEDGER,
+        wanted=EntryId(entry if wanted is None else wanted),
+        entry=EntryId(entry),
+        value=b"value %d" % entry if value is None else value,
+    )
+
+
+def denied(entry: int) -> seen.Denied:
+    return seen.Denied(handle="r", ledger=LEDGER, entry=EntryId(entry))
+
+
+def recovered(last: int) -> seen.Recovered:
+    return seen.Recovered(ledger=LEDGER, last=EntryId(last))
+
+
+def kept(*entries: int, confirmed: int = -1, fenced: bool = False) -> seen.Kept:
+    return seen.Kept(
+        bookie=A,
+        ledger=LEDGER,
+        entries=frozenset(map(EntryId, entries)),
+        confirmed=EntryId(confirmed),
+        fenced=fenced,
+    )
+
+
+def restart(before: seen.Kept, *after: seen.Kept) -> list[seen.Event]:
+    return [seen.Crashed(kept=(before,)), seen.Restarted(bookie=A, kept=after)]
+
+
+START: list[seen.Event] = [recorded(), *(appended(entry) for entry in range(4))]
+
+BAD: dict[str, tuple[str, list[seen.Event]]] = {
+    "an acked entry is behind the end": ("I1", [acked(0, 2), closed(1)]),
+    "an acked entry is denied": ("I1", [acked(0, 1), denied(1)]),
+    "a read entry is behind the end, and never was acked": ("I2", [got(2), closed(1)]),
+    "a read entry is denied": ("I2", [got(2), denied(2)]),
+    "two readers read two contents": ("I2", [got(1), got(1, b"other")]),
+    "entries come in another order": ("I3", [acked(0, 3), got(0), got(2, wanted=1)]),
+    "what was never written is read": ("I18", [got(1, b"garbage")]),
+    "an entry that nobody appended is read": ("I18", [got(9)]),
+    "an entry behind the end is acked late": ("I4", [acked(0, 1), closed(1), acked(2, 2)]),
+    "the LAC of a handle falls": ("I5", [confirmed(0, 2), confirmed(3, 1)]),
+    "the LAC covers an entry without copies": ("I5", [confirmed(0, 1, copies=1)]),
+    "an ack jumps over an entry": ("I5", [acked(0, 0), acked(2, 2)]),
+    "an entry is denied that the LAC covered": ("I5", [confirmed(0, 2), denied(2)]),
+    "the end of a closed ledger moves forward": ("I6", [closed(1), closed(2)]),
+    "the end of a closed ledger moves back": ("I6", [closed(2), closed(1)]),
+    "the length of a closed ledger changes": ("I6", [closed(1), closed(1, length=31)]),
+    "a closed ledger is open again": ("I6", [closed(1), recorded()]),
+    "a ledger is gone": ("I6", [recorded(None)]),
+    "two recoveries end at different entries": ("I7", [recovered(1), recovered(2)]),
+    "a recovery ends elsewhere than the metadata": ("I7", [closed(1), recovered(2)]),
+    "metadata ends elsewhere than it was told": ("I7", [recovered(2), closed(1)]),
+    "a writer closes elsewhere than the metadata": (
+        "I7",
+        [closed(1), seen.ClosedByWriter(ledger=LEDGER, last=EntryId(3))],
+    ),
+    "an entry is committed with too few copies": ("I8", [closed(1, copies=1)]),
+    "an entry behind the end is read": ("I9", [closed(1), got(2)]),
+    "an entry behind the end is confirmed": ("I9", [closed(1), confirmed(0, 2)]),
+    "an entry is acked on an ensemble that does not have it": ("I11", [acked(0, 1, copies=1)]),
+    "an entry of no ledger is acked": ("I11", [recorded(None), acked(0, 0)]),
+    "a fence is gone after a crash": ("I13", restart(kept(fenced=True), kept())),
+    "a ledger is gone after a crash": ("I14", restart(kept(0, 1))),
+    "an entry is gone after a crash": ("I14", restart(kept(0, 1), kept(0))),
+    "a bookie's LAC falls at a crash": ("I5", restart(kept(confirmed=3), kept(confirmed=2))),
+    "something broke": ("broke", [seen.Broke(what="an assertion")]),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_history_is_refused_for_its_reason(name: str) -> None:
+    rule, events = BAD[name]
+    found = checker.check([*START, *events])
+    assert rule in [violation.rule for violation in found]
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_the_reason_is_not_there_without_the_last_event(name: str) -> None:
+    rule, events = BAD[name]
+    found = checker.check([*START, *events[:-1]])
+    assert rule not in [violation.rule for violation in found]
+
+
+def test_malformed_fragments_are_refused() -> None:
+    metadata = dataclasses.replace(OPEN)
+    object.__setattr__(
+        metadata, "fragments", (Fragment(EntryId(0), (A, B, C)), Fragment(EntryId(0), (A, B, D)))
+    )
+    found = checker.check([seen.Recorded(ledger=LEDGER, metadata=metadata)])
+    assert [violation.rule for violation in found] == ["I10"]
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_a_good_history_is_accepted(seed: int) -> None:
+    chance = random.Random(seed)
+    size = chance.randrange(1, 20)
+    events: list[seen.Event] = [recorded(), *(appended(entry) for entry in range(size))]
+    last_acked = chance.randrange(-1, size)
+    if last_acked >= 0:
+        events.append(acked(0, last_acked))
+        last_confirmed = chance.randrange(last_acked + 1)
+        events.append(confirmed(0, last_confirmed))
+        events += [got(entry) for entry in range(last_confirmed + 1)]
+        events += restart(kept(0, confirmed=0, fenced=True), kept(0, 1, confirmed=2, fenced=True))
+    end = chance.randrange(last_acked, size)
+    events += [closed(end), recovered(end), recovered(end)]
+    events += [got(entry) for entry in range(end + 1)]
+    assert checker.check(events) == []

@@ -1,0 +1,299 @@
+"""A whole cluster under one seed: a safety phase in which anything fails, then everything heals.
+
+In the safety phase writers, readers and recoverers work while the scenario's faults happen. Then
+all heals, and the liveness phase begins: within bounded virtual time every ledger must be recovered
+and read to its end, by a client that has seen nothing of what was before, and a new ledger must be
+written, closed and read.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from tests.simulation import actors, checker, loop
+from tests.simulation import history as seen
+from tests.simulation.actors import Actor, Observer
+from tests.simulation.checker import Violation
+from tests.simulation.loop import Process, SimulatedLoop
+from tests.simulation.machine import Machine
+from tests.simulation.nemesis import Nemesis
+from tests.simulation.patching import patched
+from tests.simulation.scenarios import CALM_AT_FIRST_MS, CHAOS_MS, ZONES, Kind, Scenario
+from tests.simulation.surroundings import ROOT, Surroundings
+from zonekeeper.client import errors, recovery
+from zonekeeper.client.client import Client
+from zonekeeper.metadata import cluster as clusters
+from zonekeeper.metadata import ledger_format, ledger_paths, policy_store
+from zonekeeper.metadata.errors import StoreError
+from zonekeeper.metadata.stores.memory import MemoryStore
+from zonekeeper.metadata.stores.memory_server import Change
+from zonekeeper.placement.ids import BookieId, EntryId, LedgerId, UpgradeDomain, ZoneName
+from zonekeeper.placement.locations import Location
+from zonekeeper.placement.policy import PlacementRules, Policy
+
+INSTANCE: Final = "6f2ee3ee-52a8-4b5c-8f0e-4a3c8d5f0c11"
+
+#: Everything must be well so long after everything healed.
+PATIENCE_MS: Final = 60_000
+_AGAIN_MS: Final = 250
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of a scenario."""
+
+    scenario: Scenario
+    violations: tuple[Violation, ...]
+    digest: str
+    fired: Counter[Kind]
+    appended: int
+    acked: int
+    reads: int
+    ledgers: int
+    recoveries: int
+    ensemble_changes: int
+    steps: int
+    virtual_ms: int
+
+
+def run(scenario: Scenario) -> Outcome:
+    """Run a scenario to its end, and judge it."""
+    simulated = SimulatedLoop(scenario.chance("turns"))
+    world = World(scenario)
+    try:
+        with patched([(recovery, "WINDOW_ENTRIES", scenario.window_entries)]):
+            loop.run(simulated, world.live())
+    except loop.EndlessError as error:
+        world.broke(str(error))
+    for failure in simulated.failures:
+        world.broke(failure)
+    return world.outcome(simulated)
+
+
+class World:
+    """One run of one scenario."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self._history = seen.History()
+        self._fired: Counter[Kind] = Counter()
+
+    def broke(self, what: str) -> None:
+        """Note what nobody in the world could."""
+        self._history.add(seen.Broke(what=what), 0)
+
+    async def live(self) -> None:
+        """Run both phases."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                around = Surroundings(self._scenario, tasks)
+                self._history = around.history
+                await _Run(around, self._fired).live()
+                _end_of_the_world()
+        except* _OverError:
+            pass
+        except* Exception as group:  # noqa: BLE001 a bug of whatever kind is to be reported
+            self.broke(f"the world itself: {group.exceptions!r}")
+
+    def outcome(self, simulated: SimulatedLoop) -> Outcome:
+        """Judge what was seen."""
+        events = self._history.events
+        acked: dict[LedgerId, int] = {}
+        changes: dict[LedgerId, int] = {}
+        for event in events:
+            if isinstance(event, seen.Acked):
+                acked[event.ledger] = event.last + 1
+            elif isinstance(event, seen.Recorded) and event.metadata is not None:
+                changes[event.ledger] = len(event.metadata.fragments) - 1
+        self._history.trace(f"{simulated.steps} steps")
+        return Outcome(
+            scenario=self._scenario,
+            violations=tuple(checker.check(events)),
+            digest=self._history.digest,
+            fired=self._fired,
+            appended=sum(isinstance(event, seen.Appended) for event in events),
+            acked=sum(acked.values()),
+            reads=sum(isinstance(event, seen.Got) for event in events),
+            ledgers=len(changes),
+            recoveries=sum(isinstance(event, seen.Recovered) for event in events),
+            ensemble_changes=sum(changes.values()),
+            steps=simulated.steps,
+            virtual_ms=int(simulated.time() * 1_000),
+        )
+
+
+class _OverError(Exception):
+    """Ends a world, with all that still runs in it."""
+
+
+def _end_of_the_world() -> None:
+    raise _OverError
+
+
+class _Eyes:
+    """Hears of every change in the metadata service, as ``memory_server.Client``."""
+
+    read_lag_ms = 0
+
+    def __init__(self, around: Surroundings, observer: Observer) -> None:
+        self._around = around
+        self._observer = observer
+
+    def changed(self, change: Change) -> None:
+        for path in change.before:
+            if not path.startswith(ROOT + "/"):
+                continue
+            ledger_id = ledger_paths.parse(path.removeprefix(ROOT))
+            if ledger_id is not None:
+                self._look(path, ledger_id)
+
+    def session_ended(self) -> None:
+        raise AssertionError("it has none")
+
+    def _look(self, path: str, ledger_id: LedgerId) -> None:
+        node = self._around.server.node(path, self._around.server.last_change_id)
+        metadata = None if node is None or not node.value else ledger_format.parse(node.value)
+        copies: tuple[int, ...] = ()
+        if metadata is None:
+            self._observer.ledgers.pop(ledger_id, None)
+        else:
+            self._observer.ledgers[ledger_id] = metadata
+            if metadata.is_closed:
+                copies = self._observer.copies(ledger_id, 0, metadata.last_entry)
+        self._around.note(seen.Recorded(ledger=ledger_id, metadata=metadata, copies=copies))
+
+
+class _Run:
+    """The processes of a world, and what happens to them."""
+
+    def __init__(self, around: Surroundings, fired: Counter[Kind]) -> None:
+        self._around = around
+        self._scenario = around.scenario
+        self._machines = _machines(around)
+        self._observer = Observer(around, self._holds)
+        self._actors = self._cast()
+        #: What the liveness phase has not got yet.
+        self._waiting_for = "a client"
+        self._nemesis = Nemesis(around, self._machines, self._actors, self._observer, fired)
+
+    async def live(self) -> None:
+        around = self._around
+        around.server.join(_Eyes(around, self._observer))
+        await self._found()
+        for machine in self._machines.values():
+            machine.start()
+        for actor in self._actors.values():
+            actor.start()
+        for fault in self._scenario.faults:
+            around.later(fault.at_ms - around.now_ms(), partial(self._nemesis.do, fault))
+        await asyncio.sleep(CALM_AT_FIRST_MS / 1_000)
+        self._nemesis.let_weather_turn()
+        await asyncio.sleep((CHAOS_MS - CALM_AT_FIRST_MS) / 1_000)
+        self._nemesis.heal(self._dead())
+        await self._converge()
+
+    def _dead(self) -> BookieId | None:
+        if not self._scenario.one_stays_dead:
+            return None
+        return self._scenario.chance("who stays dead").choice(list(self._machines))
+
+    def _holds(self, bookie: BookieId, ledger: LedgerId, entry: EntryId) -> bool:
+        return self._machines[bookie].holds(ledger, entry)
+
+    def _cast(self) -> dict[str, Actor]:
+        cast: dict[str, actors.Doing] = {}
+        for kind, number, doing in (
+            ("writer", self._scenario.writers, actors.write_ledgers),
+            ("reader", self._scenario.readers, actors.follow_ledgers),
+            ("recoverer", self._scenario.recoverers, actors.recover_ledgers),
+        ):
+            cast |= {f"{kind}-{ordinal}": doing for ordinal in range(number)}
+        return {
+            name: Actor(name, self._around, self._observer, doing) for name, doing in cast.items()
+        }
+
+    async def _found(self) -> None:
+        """Make the cluster, as its operator does before anybody else is there."""
+        store = MemoryStore(self._around.server, root=ROOT)
+        cluster = await clusters.initialise(store, INSTANCE)
+        rules = PlacementRules(
+            zones=tuple(ZoneName(zone) for zone in ZONES), strict=False, min_zones=2
+        )
+        policy = Policy(placement=rules, quorums=self._scenario.quorums)
+        await policy_store.write(cluster, policy, replaces=0)
+        await store.close()
+
+    # ── the liveness phase ──
+
+    async def _converge(self) -> None:
+        """Let a stranger find everything well; it has the patience that the promise allows."""
+        process = Process("stranger")
+        task = self._around.tasks.create_task(self._look_around(), context=process.context)
+        _, late = await asyncio.wait([task], timeout=PATIENCE_MS / 1_000)
+        if late:
+            self._around.note(
+                seen.Broke(what=f"{PATIENCE_MS} ms after everything healed: {self._waiting_for}")
+            )
+
+    async def _look_around(self) -> None:
+        while True:
+            store = self._around.open_store("stranger")
+            chance = self._scenario.chance("stranger")
+            try:
+                async with actors.client_of(self._around, "stranger", store, chance) as client:
+                    await self._visit(client)
+                    return
+            except (errors.ClientError, StoreError) as error:
+                self._waiting_for = f"a client: {error!r}"
+                await store.close()
+                await asyncio.sleep(_AGAIN_MS / 1_000)
+
+    async def _visit(self, client: Client) -> None:
+        for ledger_id in list(self._observer.ledgers):
+            await self._insist(
+                f"recovery and reading of ledger {ledger_id}",
+                partial(actors.recover, self._around, client, f"stranger/{ledger_id}", ledger_id),
+            )
+        await self._insist("a new ledger", partial(self._write_and_read, client))
+
+    async def _write_and_read(self, client: Client) -> None:
+        writer = await client.create(password=actors.PASSWORD, quorums=self._scenario.quorums)
+        ledger_id = writer.ledger_id
+        try:
+            for number in range(3):
+                value = f"{ledger_id}/{number}/stranger".encode()
+                entry = writer.append_nowait(value)
+                self._around.note(seen.Appended(ledger=ledger_id, entry=entry, value=value))
+            await writer.close()
+            copies = self._observer.copies(ledger_id, 0, writer.last_confirmed)
+            last = writer.last_confirmed
+            self._around.note(
+                seen.Acked(ledger=ledger_id, first=EntryId(0), last=last, copies=copies)
+            )
+        finally:
+            writer.halt()
+        self._around.note(seen.ClosedByWriter(ledger=ledger_id, last=writer.last_confirmed))
+        await actors.recover(self._around, client, f"stranger/{ledger_id}", ledger_id)
+
+    async def _insist(self, what: str, attempt: Callable[[], Awaitable[object]]) -> None:
+        while True:
+            try:
+                await attempt()
+            except errors.ClientError as error:
+                self._waiting_for = f"{what}: {error!r}"
+                await asyncio.sleep(_AGAIN_MS / 1_000)
+            else:
+                return
+
+
+def _machines(around: Surroundings) -> dict[BookieId, Machine]:
+    machines = {}
+    for zone in ZONES:
+        for ordinal in range(around.scenario.bookies_a_zone):
+            bookie_id = BookieId(f"bk-{zone}-{ordinal}")
+            location = Location(ZoneName(zone), UpgradeDomain(f"ud-{ordinal % 3}"))
+            machines[bookie_id] = Machine(around, bookie_id, location)
+    return machines
