@@ -52,10 +52,12 @@ class Asking:
         )
 
     def next_carrier(self) -> bytes | None:
-        """Give what to send now, if anything."""
+        """Give what to send now, if anything; what nobody waits for any more is not sent."""
         pending, items = self._pending, list[carriers.Item]()
         while pending and len(items) < carriers.ITEMS_MAX:
-            items.append(pending.popleft())
+            read = pending.popleft()
+            if read.number in self._asked:
+                items.append(read)
         return carriers.build(items) if items else None
 
     def received(self, items: Iterable[carriers.Item]) -> None:
