@@ -13,7 +13,6 @@ from tests.client.forking import LIMIT_S, in_a_fork, writes_and_reads
 from zonekeeper.client import blocking
 from zonekeeper.client.loop_thread import ForkedAfterUse
 from zonekeeper.shell.local_cluster import LocalCluster
-from zonekeeper.shell.local_shape import Shape
 
 pytestmark = pytest.mark.processes
 
@@ -22,7 +21,7 @@ pytestmark = pytest.mark.processes
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A cluster of three bookie processes; gives the metadata's address."""
     local = LocalCluster(tmp_path_factory.mktemp("cluster") / "local")
-    asyncio.run(local.up(Shape(zones=3, bookies_per_zone=1)))
+    asyncio.run(local.up({"bookies_per_zone": 1}))
     yield local.folder.address
     asyncio.run(local.down(purge=True))
 

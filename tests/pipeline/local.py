@@ -6,14 +6,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from zonekeeper.shell.local_cluster import LocalCluster
-from zonekeeper.shell.local_shape import Shape
 
 
 @contextmanager
 def cluster(folder: Path) -> Iterator[str]:
     """Run three zones of two bookies each, and give the metadata's address."""
     local = LocalCluster(folder)
-    asyncio.run(local.up(Shape(zones=3, bookies_per_zone=2)))
+    asyncio.run(local.up({"bookies_per_zone": 2}))
     try:
         yield local.folder.address
     finally:
