@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
-from zonekeeper.client import errors, stamps
+from zonekeeper.client import boundary, errors, stamps
 from zonekeeper.client.bookies import Bookies
 from zonekeeper.client.config import ClientConfig, own_zone
 from zonekeeper.client.counters import Counters
@@ -57,11 +57,11 @@ async def connect(uri: str, config: ClientConfig | None = None) -> AsyncIterator
     """Give a client of the cluster at a metadata address, until the block ends."""
     config = config or ClientConfig()
     surroundings = _real()
-    with errors.translated(f"opening {uri}"):
+    with boundary.translated(f"opening {uri}"):
         store = await open_store(uri, config.store)
     try:
         try:
-            with errors.translated(f"opening {uri}"):
+            with boundary.translated(f"opening {uri}"):
                 cluster = await open_cluster(store)
         except (NotAClusterError, ForeignRootError) as error:
             raise errors.ClusterNotReady(str(error)) from error
@@ -158,7 +158,7 @@ class Client:
         policy = self.bookies.policy
         quorums, digest = quorums or policy.quorums, digest or policy.digest
         stamp = stamps.render(quorums, policy.placement, policy.version)
-        with errors.translated("creating a ledger"):
+        with boundary.translated("creating a ledger"):
             ensemble = self.bookies.choose(quorums)
             ledger = LedgerMetadata(
                 ensemble_size=quorums.ensemble,
@@ -206,12 +206,12 @@ class Client:
 
     async def delete(self, ledger_id: LedgerId) -> None:
         """Delete a ledger; that it is gone already counts as done."""
-        with errors.translated(f"deleting ledger {ledger_id}"):
+        with boundary.translated(f"deleting ledger {ledger_id}"):
             await ledgers.delete(self.cluster, ledger_id)
 
     async def metadata(self, ledger_id: LedgerId) -> LedgerMetadata:
         """Give what is remembered of a ledger, no older than this call."""
-        with errors.translated(f"reading the metadata of ledger {ledger_id}"):
+        with boundary.translated(f"reading the metadata of ledger {ledger_id}"):
             stored = await ledgers.read(self.cluster, ledger_id, sync=True)
         if stored is None:
             raise errors.NoSuchLedger(f"there is no ledger {ledger_id} in {self.cluster}")
@@ -219,7 +219,7 @@ class Client:
 
     async def ledgers(self) -> AsyncGenerator[LedgerId, None]:
         """List all ledgers in the order of their ids."""
-        with errors.translated("listing ledgers"):
+        with boundary.translated("listing ledgers"):
             async for ledger_id in ledger_listing.ids(self.cluster):
                 yield ledger_id
 

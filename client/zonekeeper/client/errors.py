@@ -7,17 +7,9 @@
     it is not acknowledged, and whoever recovers the ledger may yet find it there.
 
 Messages name the ledger, the entry and the bookies, and say what to do. Errors of the layers below
-(the metadata store, placement, bookies) never pass as they are: they stand in ``__cause__``.
+(the metadata store, placement, bookies) never pass as they are: ``boundary`` translates them, and
+they stand in ``__cause__``.
 """
-
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from zonekeeper.metadata.errors import BadStoreUriError, StoreError
-from zonekeeper.metadata.ledger_metadata import IllegalChangeError
-from zonekeeper.metadata.ledgers import LedgerExistsError, NoLedgerError
-from zonekeeper.metadata.malformed import UnreadableError
-from zonekeeper.placement.failures import PlacementError
 
 
 class ClientError(Exception):
@@ -127,24 +119,6 @@ class RecoveryFailed(ClientError):
 
     retryable = True
     maybe_applied = True
-
-
-@contextmanager
-def translated(doing: str) -> Iterator[None]:
-    """Raise errors of the metadata store, placement and bookies as the client's."""
-    try:
-        yield
-    except NoLedgerError as error:
-        raise NoSuchLedger(f"{doing}: {error}") from error
-    except PlacementError as error:
-        kind = NotEnoughBookies if error.retryable else IllegalPlacement
-        raise kind(f"{doing}: {error}") from error
-    except (StoreError, UnreadableError, LedgerExistsError, IllegalChangeError) as error:
-        raise MetadataFailed(
-            f"{doing}: {error}", retryable=error.retryable, maybe_applied=error.maybe_applied
-        ) from error
-    except BadStoreUriError as error:
-        raise MetadataFailed(f"{doing}: {error}", retryable=False, maybe_applied=False) from error
 
 
 def describe(bookie: str, error: Exception) -> str:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from typing import Final
 
-from zonekeeper.client import errors
+from zonekeeper.client import boundary, errors
 from zonekeeper.client import writer_events as ev
 from zonekeeper.client.bookies import Bookies
 from zonekeeper.metadata import ledger_metadata, ledgers
@@ -104,7 +104,7 @@ class Owner:
                 return None
             return ledger_metadata.closed(ledger, last_entry=last_entry, length=length)
 
-        with errors.translated(f"closing ledger {self._ledger_id} at entry {last_entry}"):
+        with boundary.translated(f"closing ledger {self._ledger_id} at entry {last_entry}"):
             stored = await ledgers.change(self._bookies.cluster, self._ledger_id, decide)
         there = stored.metadata
         if not there.is_closed or (there.last_entry, there.length) != (last_entry, length):

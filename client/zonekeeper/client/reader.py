@@ -13,7 +13,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
-from zonekeeper.client import checking, errors
+from zonekeeper.client import boundary, checking, errors
 from zonekeeper.client.asks import Asks
 from zonekeeper.client.reading import Reading
 from zonekeeper.client.share_read import Outcome, ShareRead
@@ -112,7 +112,7 @@ class Reader:
 
     async def refresh(self) -> bool:
         """Read the metadata again; say whether other bookies hold the entries now."""
-        with errors.translated(f"reading the metadata of ledger {self.ledger_id}"):
+        with boundary.translated(f"reading the metadata of ledger {self.ledger_id}"):
             stored = await ledgers.read(self._reading.bookies.cluster, self.ledger_id, sync=True)
         if stored is None:
             raise errors.NoSuchLedger(f"ledger {self.ledger_id} was deleted")

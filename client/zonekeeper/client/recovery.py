@@ -20,7 +20,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
-from zonekeeper.client import checking, errors, tail_read
+from zonekeeper.client import boundary, checking, errors, tail_read
 from zonekeeper.client import writer_events as ev
 from zonekeeper.client.asks import Asks
 from zonekeeper.client.bookies import Bookies
@@ -79,7 +79,7 @@ class Recovery:
 
     async def run(self) -> LedgerMetadata:
         """Recover, and give the closed ledger; raises ``RecoveryFailed``."""
-        with errors.translated(f"recovering ledger {self.ledger_id}"):
+        with boundary.translated(f"recovering ledger {self.ledger_id}"):
             ledger = await self._take()
             if ledger.is_closed:
                 return ledger

@@ -161,7 +161,10 @@ class BookieService(Protocol):
         ...
 
     async def open_fragment(self, opening: FragmentOpening) -> None:
-        """Take note of a fragment, durably; refuse a wrong key, or a fenced ledger to a writer."""
+        """Take note of a fragment, durably; refuse a wrong key.
+
+        A fenced ledger is opened, too: a recovery writes to it.
+        """
         ...
 
     def append(
