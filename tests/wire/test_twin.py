@@ -4,15 +4,16 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from functools import partial
 
 import pytest
 
 from tests.support import virtual_time
 from tests.wire.link.reference_bookie import Disk, ReferenceBookie
-from tests.wire.link.worlds import BOOKIE, KEY, Outcomes, Writer, opened
+from tests.wire.link.worlds import BOOKIE, KEY, Outcomes, Writer, opened, read
 from zonekeeper.placement.ids import EntryId, LedgerId
 from zonekeeper.wire import errors, service
-from zonekeeper.wire.links import LinkSettings
+from zonekeeper.wire.links import BookieLink, LinkSettings
 from zonekeeper.wire.serving import Host
 from zonekeeper.wire.twin import Network, Weather
 
@@ -284,9 +285,43 @@ def test_a_hundred_slow_ledgers_need_no_more_messages_than_a_fast_one(at_once: b
         await link.close()
 
     for ledgers in (1, 100):
-        play(
-            lambda network, bookie, ledgers=ledgers: write(network, bookie, ledgers),  # type: ignore[misc]  # the default binds the loop's variable
-            Weather(delay_min_ms=0.2, delay_max_ms=0.4),
-        )
+        play(partial(write, ledgers=ledgers), Weather(delay_min_ms=0.2, delay_max_ms=0.4))
     assert needed[100] <= needed[1] * 1.05
     assert needed[1] <= 2_000
+
+
+def test_whenever_a_caller_is_cancelled_the_link_goes_on() -> None:
+    """Each moment of a whole conversation, in tenths of a millisecond."""
+
+    async def converse(link: BookieLink) -> None:
+        writer, lane, outcomes = await opened(link, 7)
+        lane.append(writer.frame(b"a", b"b"))
+        await outcomes.all_of(1)
+        await link.read(read(7, 0, 5))
+        await link.fence(LedgerId(7), KEY)
+        tail = service.TailRequest(
+            ledger_id=LedgerId(7), first_entry_id=EntryId(0), bytes_max=100, quiet_ms=100
+        )
+        async for _ in link.tail(tail):
+            pass
+
+    async def scenario(network: Network, _: ReferenceBookie, cancelled_s: float) -> None:
+        link = network.link(CLIENT, BOOKIE, LinkSettings(read_budget_bytes=1))
+        async with asyncio.TaskGroup() as tasks:
+            conversation = tasks.create_task(converse(link))
+            await asyncio.sleep(cancelled_s)
+            conversation.cancel()
+        writer, lane, outcomes = await opened(link, 8)
+        lane.append(writer.frame(b"c"))
+        await outcomes.all_of(1)
+        assert outcomes.acked_order == [0]
+        (frame,) = (await link.read(read(8, 0, 5))).frames
+        assert frame.last == 0
+        await link.close()
+
+    for tenths_ms in range(200):
+        play(
+            partial(scenario, cancelled_s=tenths_ms / 10_000),
+            Weather(delay_min_ms=0.1, delay_max_ms=2),
+            seed=tenths_ms,
+        )
