@@ -18,6 +18,7 @@ from tests.support import zookeeper
 from zonekeeper.metadata import (
     cluster,
     cookie_store,
+    cookies,
     layout,
     ledger_listing,
     ledgers,
@@ -177,17 +178,22 @@ def test_apache_knows_our_cluster_and_our_bookies(
 
 
 def test_apache_reads_our_cookies_and_the_location_harms_no_command(
-    apache: Apache, addresses: str, root: str
+    apache: Apache, addresses: str, root: str, tmp_path: Path
 ) -> None:
     async def write(made: Cluster) -> None:
         for bookie in (WITH_PORT, NAMED):
             await cookie_store.create(made, cookie(bookie, made.instance))
 
     async def still_located(made: Cluster) -> None:
-        kept = await cookie_store.read(made, NAMED)
-        assert kept is not None
-        assert kept.cookie.location == LOCATION
+        for bookie in (NAMED, WITH_PORT):
+            kept = await cookie_store.read(made, bookie)
+            assert kept is not None
+            assert kept.cookie.location == LOCATION
+
+    async def removed(made: Cluster) -> None:
         assert await cookie_store.read(made, WITH_PORT) is None
+        written = cookies.render(cookie(WITH_PORT, made.instance))
+        (tmp_path / "cookie").write_bytes(written)
 
     with ours(addresses, root) as run:
         run(write)
@@ -201,7 +207,13 @@ def test_apache_reads_our_cookies_and_the_location_harms_no_command(
         assert apache.shell("cookie_get", NAMED).code != 0, (
             "an id without a port: refused by Apache"
         )
+        run(still_located)
         assert apache.shell("cookie_delete", WITH_PORT).code == 0
+        run(removed)
+        file = str(tmp_path / "cookie")
+        assert apache.shell("cookie_create", "-cf", file, WITH_PORT).code == 0
+        run(still_located)
+        assert apache.shell("cookie_update", "-cf", file, WITH_PORT).code == 0
         run(still_located)
 
 
@@ -276,7 +288,7 @@ async def _read_apaches(uri: str, bookie: BookieId, said: list[tuple[str, str, s
         for number, digest, state in said:
             one = listed.pop(LedgerId(int(number)))
             assert isinstance(one, ledgers.StoredLedger)
-            assert one.metadata.digest == Digest.HMAC if digest == "MAC" else Digest(digest)
+            assert one.metadata.digest is (Digest.HMAC if digest == "MAC" else Digest(digest))
             assert one.metadata.state is LedgerState(state)
             assert one.metadata.last_fragment.ensemble == (bookie,)
             assert one.metadata.custom_value("team") == b"storage"
