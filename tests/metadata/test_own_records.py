@@ -249,6 +249,22 @@ async def test_an_event_in_doubt_is_there_once(memory: MemoryPlace, loss: Loss) 
     assert await timeline.newest(cluster) == [event(1)]
 
 
+@pytest.mark.parametrize("loss", [Loss.ANSWER, Loss.REQUEST])
+async def test_an_event_is_told_though_the_oldest_could_not_go(
+    memory: MemoryPlace, loss: Loss, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error would have its writer tell it again."""
+    monkeypatch.setattr(timeline, "EVENTS_MAX", 1)
+    store = await memory.open()
+    cluster = await clusters.initialise(store, INSTANCE)
+    await timeline.append(cluster, event(1))
+    weather.lose(store, 1, loss)
+    await timeline.append(cluster, event(2))
+    assert (await timeline.newest(cluster))[0] == event(2)
+    await timeline.append(cluster, event(3))
+    assert len(await store.children(cluster.root.beside("timeline")) or ()) == 1
+
+
 async def test_an_event_that_says_too_much_is_refused(cluster: Cluster) -> None:
     with pytest.raises(ValueError, match="say less"):
         await timeline.append(cluster, event(1, reason="x" * 5_000))

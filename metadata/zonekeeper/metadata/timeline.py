@@ -8,6 +8,7 @@ token before it is written again.
 """
 
 from collections.abc import Container, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -82,9 +83,10 @@ def parse(raw: bytes, instance: str) -> Event:
 
 
 async def append(cluster: Cluster, event: Event) -> None:
-    """Add an event, and let the oldest go."""
+    """Add an event, and let the oldest go; an error says that the event may be missing."""
     await _write(cluster, render(event, cluster.instance), event.token)
-    await _forget_oldest(cluster)
+    with suppress(StoreError):  # the event is there, and the next one lets the oldest go
+        await _forget_oldest(cluster)
 
 
 async def put_back(cluster: Cluster, raw: bytes, *, known: Container[str]) -> bool:
