@@ -30,6 +30,7 @@ from zonekeeper.metadata.errors import StoreError
 from zonekeeper.metadata.ledger_metadata import LedgerMetadata
 from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId, ZoneName
+from zonekeeper.wire.entries import Entry
 from zonekeeper.wire.links import LinkSettings
 from zonekeeper.wire.stream_link import StreamLink
 
@@ -318,8 +319,11 @@ async def follow_ledgers(life: Life) -> None:
     while True:
         ledger_id = life.observer.board.choose(life.chance)
         if ledger_id is not None:
-            with suppress(errors.ClientError):
-                await _follow(life, ledger_id)
+            with suppress(errors.ClientError, TimeoutError):
+                if life.chance.random() < 0.4:
+                    await _tail(life, ledger_id)
+                else:
+                    await _follow(life, ledger_id)
         await asyncio.sleep(life.chance.random())
 
 
@@ -328,19 +332,45 @@ async def _follow(life: Life, ledger_id: LedgerId) -> None:
     handle, following, known = life.handle(), EntryId(0), NO_ENTRY
     for _ in range(life.chance.randrange(1, 6)):
         confirmed = await reader.read_last_confirmed()
-        copies = life.observer.copies(ledger_id, known + 1, confirmed)
-        life.around.note(
-            seen.Confirmed(
-                handle=handle,
-                ledger=ledger_id,
-                first=EntryId(known + 1),
-                last=confirmed,
-                copies=copies,
-            )
-        )
+        _note_confirmed(life, handle, ledger_id, EntryId(known + 1), confirmed)
         known = confirmed
         following = await read_on(life.around, reader, handle, following, confirmed)
         await asyncio.sleep(life.chance.random())
+
+
+async def _tail(life: Life, ledger_id: LedgerId) -> None:
+    """Follow a ledger as it grows, until its end or for a while."""
+    reader = await life.the_client.open(ledger_id, password=PASSWORD, recover=False)
+    handle, following = life.handle(), EntryId(0)
+    async with asyncio.timeout(life.chance.random() * 3), aclosing(reader.tail()) as batches:
+        async for batch in batches:
+            _note_confirmed(life, handle, ledger_id, following, batch.last)
+            for entry in batch:
+                _note_got(life.around, handle, ledger_id, following, entry)
+                following = EntryId(following + 1)
+
+
+def _note_confirmed(
+    life: Life, handle: str, ledger_id: LedgerId, first: EntryId, last: EntryId
+) -> None:
+    copies = life.observer.copies(ledger_id, first, last)
+    life.around.note(
+        seen.Confirmed(handle=handle, ledger=ledger_id, first=first, last=last, copies=copies)
+    )
+
+
+def _note_got(
+    around: Surroundings, handle: str, ledger_id: LedgerId, wanted: EntryId, entry: Entry
+) -> None:
+    around.note(
+        seen.Got(
+            handle=handle,
+            ledger=ledger_id,
+            wanted=wanted,
+            entry=entry.entry_id,
+            value=bytes(entry.payload),
+        )
+    )
 
 
 async def recover_ledgers(life: Life) -> None:
@@ -379,15 +409,7 @@ async def read_on(
     try:
         async with aclosing(reader.read_entries(first, last)) as entries:
             async for entry in entries:
-                around.note(
-                    seen.Got(
-                        handle=handle,
-                        ledger=reader.ledger_id,
-                        wanted=wanted,
-                        entry=entry.entry_id,
-                        value=bytes(entry.payload),
-                    )
-                )
+                _note_got(around, handle, reader.ledger_id, wanted, entry)
                 wanted = EntryId(wanted + 1)
     except errors.EntryLost:
         around.note(seen.Denied(handle=handle, ledger=reader.ledger_id, entry=wanted))

@@ -148,6 +148,7 @@ class Profile:
     disconnect: float = 0
     meta: MetaWeather = MetaWeather()
     disk_max_ms: int = 3
+    recoverers_min: int = 0
     recoverers_max: int = 2
 
 
@@ -191,10 +192,10 @@ PROFILES: Final[Mapping[str, Profile]] = {
         Profile(
             name="slow-meta",
             kinds={
-                Kind.META_CUT: 5,
-                Kind.META_LAG: 5,
-                Kind.META_EXPIRY: 5,
-                Kind.KILL: 4,
+                Kind.META_CUT: 4,
+                Kind.META_LAG: 4,
+                Kind.META_EXPIRY: 4,
+                Kind.KILL: 8,
                 Kind.CUT: 4,
                 Kind.CLIENT_KILL: 2,
             },
@@ -233,6 +234,15 @@ PROFILES: Final[Mapping[str, Profile]] = {
             call_loss=0.05,
             disconnect=0.04,
             disk_max_ms=30,
+            recoverers_max=3,
+        ),
+        # Recoveries that die half-way, and others that go on where bookies changed meanwhile.
+        Profile(
+            name="relay",
+            kinds={Kind.CLIENT_KILL: 14, Kind.KILL: 10, Kind.CUT: 6, Kind.RESET: 3},
+            delay_max_ms=150,
+            disk_max_ms=30,
+            recoverers_min=2,
             recoverers_max=4,
         ),
     )
@@ -248,7 +258,8 @@ def draw(profile: Profile, seed: int) -> Scenario:
     bookies_a_zone = chance.choice((2, 2, 2, 3))
     writers = chance.choice((1, 1, 2))
     readers = chance.choice((1, 1, 2))
-    recoverers = min(chance.choice((1, 2, 2, 3)), profile.recoverers_max)
+    recoverers = chance.choice((1, 2, 2, 3, 4))
+    recoverers = max(min(recoverers, profile.recoverers_max), profile.recoverers_min)
     strength = chance.random()
     clients = [
         *(f"writer-{number}" for number in range(writers)),
@@ -277,7 +288,7 @@ def draw(profile: Profile, seed: int) -> Scenario:
         readers=readers,
         recoverers=recoverers,
         entries_max=chance.choice((4, 12, 40)),
-        window_entries=chance.choice((1, 3, 10, 1_000)),
+        window_entries=chance.choice((1, 1, 3, 1_000)),
         faults=_faults(profile, strength, bookies, clients, chance),
         final_power_loss=bool(profile.kinds) and chance.random() < 0.5,
         one_stays_dead=bool(profile.kinds) and quorums.ack > 1 and chance.random() < 0.5,
@@ -314,7 +325,9 @@ def _fault(kind: Kind, bookies: list[str], clients: list[str], chance: Random) -
     elif kind in (Kind.ZONE_POWER, Kind.ZONE_CUT):
         target = chance.choice(ZONES)
     elif kind is Kind.CLIENT_KILL:
-        target = chance.choice(clients)
+        # Who dies is most often a recoverer: what it leaves behind is the hardest to take over.
+        recoverers = [name for name in clients if name.startswith("recoverer")]
+        target = chance.choice([*clients, *recoverers * 2])
     elif kind in (Kind.CUT, Kind.RESET):
         pair = [target, chance.choice(clients)]
         if kind is Kind.CUT:
