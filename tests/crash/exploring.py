@@ -42,7 +42,7 @@ async def explore(shard: int, states: int) -> Explored:
         explored.acknowledged += sum(len(each.entries) for each in last.promised.values())
         explored.fenced += sum(each.fenced for each in last.promised.values())
         explored.moved_marks += last.mark > (0, 0)
-        await _restart(recorder, chance)
+        explored.states += await _restart(recorder, chance)
         # A life has thousands of states; a few hundred of each, from all over it, see more lives.
         for moment in chance.sample(recorder.moments, min(40, len(recorder.moments))):
             for files, store in _some(moment, chance):
@@ -62,10 +62,10 @@ async def _one(
     await keeping.check(kept, later.promised)
 
 
-async def _restart(recorder: Recorder, chance: random.Random) -> None:
+async def _restart(recorder: Recorder, chance: random.Random) -> int:
     """A process dies, and the next one sees what the kernel has; then the power is lost.
 
-    After a failed sync the kernel shows what it will not write any more.
+    After a failed sync the kernel shows what it will not write any more. Gives how many states.
     """
     recorder.files.troubles = no_troubles
     last = recorder.moments[-1]
@@ -75,8 +75,10 @@ async def _restart(recorder: Recorder, chance: random.Random) -> None:
     shown: dict[int, LedgerPromise] = await keeping.check(kept, last.promised)
     seen.inherited = shown
     seen.note()
-    files, index = _drawn(seen.moments[-1], chance)
-    await keeping.check(await keeping.opened(files, index), shown)
+    states = list(_some(seen.moments[-1], chance))
+    for files, index in states:
+        await keeping.check(await keeping.opened(files, index), shown)
+    return len(states)
 
 
 def _some(

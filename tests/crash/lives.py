@@ -3,14 +3,14 @@
 import asyncio
 import errno
 import random
-from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from tests.bookie.segments import keeping
 from tests.bookie.segments.keeping import Driver, LedgerPromise
 from tests.crash.disk_states import Disk
 from zonekeeper.bookie import admission
-from zonekeeper.bookie.disks import InlineDisk
 from zonekeeper.bookie.memory_files import MemoryFileSystem
 from zonekeeper.bookie.segments import storage
 from zonekeeper.bookie.segments.index import MemoryOrdered, Pair
@@ -19,8 +19,28 @@ from zonekeeper.bookie.segments.storage import Sizes, Storage
 from zonekeeper.placement.ids import EntryId
 from zonekeeper.wire.frames import Flags
 
+T = TypeVar("T")
+
 LEDGERS = (1, 2, 3)
 _CHANGES = {"create", "write", "allocate", "truncate", "sync", "remove", "rename", "sync_names"}
+
+
+class LateDisk:
+    """Does each piece of work some turns of the loop later, so that disks overtake each other."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+        self._turn = asyncio.Lock()
+
+    async def run(self, work: Callable[[], T]) -> T:
+        async with self._turn:
+            for _ in range(self._chance.randrange(6)):
+                await asyncio.sleep(0)
+            return work()
+
+    async def close(self) -> None:
+        async with self._turn:
+            pass
 
 
 @dataclass(frozen=True)
@@ -97,12 +117,16 @@ async def play(seed: int) -> Recorder:
     chance = random.Random(seed)
     files = keeping.fresh()
     recorder = Recorder(files=files, store=MemoryOrdered())
-    if chance.random() < 0.2:
+    if chance.random() < 0.3:
         recorder.fail_sync = chance.randrange(5, 80)
     sizes = Sizes(
         segment_bytes=chance.choice([2048, 3072, 4096]), segments_max=chance.randrange(3, 6)
     )
-    on = keeping.devices(files, recorder.store)
+    on = replace(
+        keeping.devices(files, recorder.store),
+        writing=LateDisk(chance),
+        background=LateDisk(chance),
+    )
     try:
         kept = recorder.kept = await storage.open_storage(on, sizes)
         driver = recorder.driver = Driver(kept)
@@ -113,9 +137,6 @@ async def play(seed: int) -> Recorder:
     except* (OSError, DiskFailedError):
         assert recorder.fail_sync is not None
     recorder.note()
-    for disk in (on.writing, on.background):
-        assert isinstance(disk, InlineDisk)
-        disk.stop()
     return recorder
 
 

@@ -128,6 +128,8 @@ class LedgerPromise:
     fenced: bool = False
     in_limbo: bool = False
     lac: int = -1
+    #: The explicit one.
+    written_lac: int = -1
     fragments: int = 0
 
 
@@ -166,6 +168,8 @@ class Driver:
         """Decide, and hand over what is decided; what is refused breaks the test."""
         ledger = self._kept.memory.ledger(LedgerId(ledger_id))
         effects = ledger.decide(event)
+        if not ledger.admitted.in_limbo:
+            self._promise(ledger_id).in_limbo = False
         for effect in effects:
             assert isinstance(effect, admission.Write), effect
             ledger.sent(effect.record)
@@ -183,10 +187,13 @@ class Driver:
                 promise.fragments += 1
             case records.Fence():
                 promise.fenced = True
-            case records.Limbo(in_limbo=in_limbo):
-                promise.fenced, promise.in_limbo = True, in_limbo
+            case records.Limbo():
+                # It may have been told to end meanwhile.
+                ledger = self._kept.memory.ledger(record.ledger_id)
+                promise.fenced, promise.in_limbo = True, ledger.admitted.in_limbo
             case records.Lac(packet=packet):
-                promise.lac = max(promise.lac, admission.lac_of(packet))
+                promise.written_lac = max(promise.written_lac, admission.lac_of(packet))
+                promise.lac = max(promise.lac, promise.written_lac)
 
     def _synced(self) -> None:
         for ledger_id, ids in self._deferred:
@@ -245,6 +252,7 @@ async def check(kept: Storage, promised: dict[int, LedgerPromise]) -> dict[int, 
         assert state.fenced or not promise.fenced, f"ledger {number} is not fenced any more"
         assert state.in_limbo >= promise.in_limbo, f"ledger {number} is not in limbo any more"
         assert ledger.confirmed >= promise.lac, f"ledger {number}: the LAC fell"
+        assert admission.lac_of(state.explicit_lac) >= promise.written_lac, "the LAC fell"
         assert len(state.fragments) >= promise.fragments, f"ledger {number}: lost fragment hints"
         assert promise.fragments == 0 or state.master_key == KEY
         assert ledger.highest >= max(found, default=-1)
@@ -254,6 +262,7 @@ async def check(kept: Storage, promised: dict[int, LedgerPromise]) -> dict[int, 
             fenced=state.fenced,
             in_limbo=state.in_limbo,
             lac=ledger.confirmed,
+            written_lac=admission.lac_of(state.explicit_lac),
             fragments=len(state.fragments),
         )
     return shown

@@ -187,8 +187,9 @@ class Log:
             await self._write(wanted, sync=True)
         else:
             await self._write(wanted, sync=False)
-        self._in_work = ()
-        for put in puts:
+        # Empty if everybody was told meanwhile that it failed (``fail``).
+        done, self._in_work = self._in_work, ()
+        for put in done:
             put.written()
         self.on_batch()
 
@@ -265,6 +266,7 @@ class Log:
         failed = errors.IoFailed(f"the bookie's log cannot be written: {error}")
         self._refusal = failed
         puts = [*self._in_work, *self._queue]
+        self._in_work = ()
         self._queue.clear()
         for put in puts:
             put.failed(failed)

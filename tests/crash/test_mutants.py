@@ -1,0 +1,176 @@
+"""Storages with a bug planted: the crash lane must find each of them, and soon."""
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from tests.crash import exploring
+from zonekeeper.bookie import records
+from zonekeeper.bookie.memory_files import MemoryFile, MemoryFileSystem
+from zonekeeper.bookie.segments import arrival_scan, log, rewrite
+from zonekeeper.bookie.segments.arrival_scan import Read
+from zonekeeper.bookie.segments.arrivals import Arrivals
+from zonekeeper.bookie.segments.batch_format import Header, Placed, Position
+from zonekeeper.bookie.segments.checkpoint import Checkpoint
+from zonekeeper.bookie.segments.index import Row
+from zonekeeper.bookie.segments.ledger_entries import LedgerEntries
+from zonekeeper.bookie.segments.log import Log, Put
+from zonekeeper.bookie.segments.memory import Memory
+from zonekeeper.bookie.segments.rewrite import Rewriter
+
+#: States within which a bug must show.
+BUDGET = 6_000
+
+Patch = pytest.MonkeyPatch
+
+
+def ack_before_sync(patch: Patch) -> None:
+    patch.setattr(log, "_deferred", lambda put: True)
+
+
+def sync_error_ignored(patch: Patch) -> None:
+    sync = MemoryFile.sync
+
+    def ignoring(file: MemoryFile) -> None:
+        with contextlib.suppress(OSError):
+            sync(file)
+
+    patch.setattr(MemoryFile, "sync", ignoring)
+
+
+def no_directory_sync(patch: Patch) -> None:
+    patch.setattr(MemoryFileSystem, "sync_names", lambda files: None)
+
+
+def fence_only_in_memory(patch: Patch) -> None:
+    put = Log.put
+
+    def forgetful(self: Log, wanted: Put) -> None:
+        put(self, replace(wanted, record=None) if is_fence(wanted.record) else wanted)
+
+    patch.setattr(Log, "put", forgetful)
+    # What is only in memory is on no way to the disk.
+    from_queue = Memory.place
+
+    def place(self: Memory, placed: Sequence[Placed]) -> None:
+        for ledger in self.ledgers.values():
+            for waiting in [each for each in ledger.on_the_way if is_fence(each)]:
+                ledger.on_the_way.remove(waiting)
+        from_queue(self, placed)
+
+    patch.setattr(Memory, "place", place)
+
+
+def is_fence(record: object) -> bool:
+    return isinstance(record, records.Fence)
+
+
+def mark_as_maximum(patch: Patch) -> None:
+    commit = Rewriter._commit
+
+    async def newest(self: Rewriter, through: int, number: int | None) -> Checkpoint:
+        return await commit(self, max(self._arrivals.sealed, default=through), number)
+
+    patch.setattr(rewrite, "ROUND_SEGMENTS_MAX", 1)
+    patch.setattr(Rewriter, "_commit", newest)
+
+
+def mark_ignores_ledger_state(patch: Patch) -> None:
+    patch.setattr(Memory, "states", lambda self: [])
+
+
+def recycled_before_the_checkpoint(patch: Patch) -> None:
+    gather = Rewriter._gather
+
+    async def early(self: Rewriter, through: int) -> list[Row]:
+        rows = await gather(self, through)
+        for generation, sealed in self._arrivals.sealed.items():
+            if generation <= through:
+                self._arrivals._free.append(sealed.file)
+        self._arrivals._tell()
+        return rows
+
+    def forget(self: Arrivals, through: int) -> None:
+        for generation in [each for each in self.sealed if each <= through]:
+            del self.sealed[generation]
+
+    patch.setattr(Rewriter, "_gather", early)
+    patch.setattr(Arrivals, "recycle", forget)
+
+
+def stale_generation_accepted(patch: Patch) -> None:
+    read_batch = arrival_scan._read_batch
+    before: dict[str, Header] = {}
+
+    def trusting(read: Read, log_id: int, offset: int) -> tuple[Header, list[Placed]]:
+        header, placed = read_batch(read, log_id, offset)
+        if offset:
+            last = before["last"]
+            position = Position(last.position.generation, last.position.sequence + 1)
+            header = header._replace(position=position, before=last.before)
+        before["last"] = header
+        return header, placed
+
+    patch.setattr(arrival_scan, "_read_batch", trusting)
+
+
+def overlap_overwrites(patch: Patch) -> None:
+    fill = LedgerEntries._fill
+
+    def overwriting(self: LedgerEntries, first: int, last: int, offset: int, size: int) -> None:
+        at = self._from(first)
+        if at < len(self._firsts) and self._firsts[at] == first:
+            self._lasts[at], self._offsets[at], self._sizes[at] = last, offset, size
+        else:
+            fill(self, first, last, offset, size)
+
+    patch.setattr(LedgerEntries, "_fill", overwriting)
+
+
+def let_go_before_the_index_has_it(patch: Patch) -> None:
+    commit = Rewriter._commit
+
+    async def early(self: Rewriter, through: int, number: int | None) -> Checkpoint:
+        for entries in self._memory.touched_through(through):
+            entries.sorted_through(through)
+        return await commit(self, through, number)
+
+    patch.setattr(Rewriter, "_commit", early)
+
+
+def unsynced_tail_is_shown(patch: Patch) -> None:
+    scan = arrival_scan.scan
+
+    def trusting(*arguments: object) -> arrival_scan.End:
+        end = scan(*arguments)  # type: ignore[arg-type]  # passed on as they came
+        return replace(end, unsynced_at=end.offset)
+
+    patch.setattr(arrival_scan, "scan", trusting)
+
+
+MUTANTS: Mapping[str, Callable[[Patch], None]] = {
+    plant.__name__: plant
+    for plant in (
+        ack_before_sync,
+        sync_error_ignored,
+        no_directory_sync,
+        fence_only_in_memory,
+        mark_as_maximum,
+        mark_ignores_ledger_state,
+        recycled_before_the_checkpoint,
+        stale_generation_accepted,
+        overlap_overwrites,
+        let_go_before_the_index_has_it,
+        unsynced_tail_is_shown,
+    )
+}
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("name", MUTANTS)
+async def test_a_planted_bug_is_found(name: str, monkeypatch: Patch) -> None:
+    MUTANTS[name](monkeypatch)
+    with pytest.raises((AssertionError, OSError, DamagedLogError, BaseExceptionGroup)):
+        await exploring.explore(500, BUDGET)
