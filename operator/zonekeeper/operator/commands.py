@@ -41,6 +41,8 @@ def run_command(namespaces: tuple[str, ...], liveness: str | None) -> None:
     It uses the pod's service account, or else the kubeconfig that KUBECONFIG names.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    for chatty in ("kopf.objects", "aiohttp.access"):  # a line an event, a line a probe
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     settings = Settings(namespaces=namespaces, liveness=liveness)
     try:
         asyncio.run(_run(settings))
