@@ -10,7 +10,7 @@ from tests.crash import exploring
 from zonekeeper.bookie import records
 from zonekeeper.bookie.memory_files import MemoryFile, MemoryFileSystem
 from zonekeeper.bookie.segments import arrival_scan, log, rewrite
-from zonekeeper.bookie.segments.arrival_scan import Read
+from zonekeeper.bookie.segments.arrival_scan import DamagedLogError, Read
 from zonekeeper.bookie.segments.arrivals import Arrivals
 from zonekeeper.bookie.segments.batch_format import Header, Placed, Position
 from zonekeeper.bookie.segments.checkpoint import Checkpoint
