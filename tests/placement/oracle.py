@@ -44,10 +44,12 @@ def patterns(positions: int) -> Iterator[Pattern]:
     return extend(())
 
 
+@functools.cache
 def windows(positions: int, write: int) -> list[list[int]]:
     return [[(start + step) % positions for step in range(write)] for start in range(positions)]
 
 
+@functools.cache
 def spread(pattern: Pattern, write: int) -> int:
     """Give the fewest zones in a write set; -1 where one breaks the rule of two upgrade domains."""
     fewest = write
@@ -62,6 +64,7 @@ def spread(pattern: Pattern, write: int) -> int:
     return fewest
 
 
+@functools.cache
 def clashes(pattern: Pattern, write: int) -> int:
     """Count, over all write sets, the members whose upgrade domain another member has already."""
     return sum(

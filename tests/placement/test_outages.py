@@ -9,12 +9,13 @@ import pytest
 from zonekeeper.placement import ensembles, failures, outages, survivability
 from zonekeeper.placement.adherence import Level
 from zonekeeper.placement.candidates import Request
+from zonekeeper.placement.holds import Holds
 from zonekeeper.placement.ids import BookieId, UpgradeDomain, ZoneName
 from zonekeeper.placement.locations import Location
 from zonekeeper.placement.outages import Rebuilding
 from zonekeeper.placement.policy import PlacementRules
 from zonekeeper.placement.quorums import Quorums
-from zonekeeper.placement.survivability import Holds, Loss
+from zonekeeper.placement.survivability import Loss
 from zonekeeper.placement.topology import Bookie, Registration, Topology
 
 SIX_FOUR = Quorums(ensemble=6, write=6, ack=4, ack_zones=2)

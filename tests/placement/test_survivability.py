@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zonekeeper.placement import survivability
+from zonekeeper.placement.holds import Holds
 from zonekeeper.placement.ids import UpgradeDomain, ZoneName
 from zonekeeper.placement.locations import Location
 from zonekeeper.placement.policy import PlacementRules
 from zonekeeper.placement.quorums import Quorums
-from zonekeeper.placement.survivability import Answer, Holds, Loss, Row, WriteSet
+from zonekeeper.placement.survivability import Answer, Loss, Row, WriteSet
 
 YES, PERHAPS, NO = Holds.YES, Holds.PERHAPS, Holds.NO
 

@@ -103,6 +103,8 @@ class World:
     followed: Followed = field(default_factory=Followed)
     published: dict[BookieId, int] = field(default_factory=dict)
     happened: list[tuple[int, Effect]] = field(default_factory=list)
+    #: The bookies as they were seen last, and what was seen.
+    shown: tuple[object, Topology] = (None, Topology())
 
     # ── what happens ──
 
@@ -179,18 +181,9 @@ class World:
 
     def look(self) -> None:
         """The watch evaluates and its effects are performed; then the auditor looks."""
-        bookies = Topology(
-            Bookie(
-                id=bookie,
-                location=where(bookie),
-                registration=Registration.WRITABLE if there else Registration.ABSENT,
-                draining=bookie in self.draining,
-            )
-            for bookie, there in self.present.items()
-        )
         if self.watching:
             seen = Sighting(
-                bookies=bookies,
+                bookies=self._bookies(),
                 written_off=frozenset(self.written_off),
                 maintenance=tuple(self.maintenance.values()),
                 replication_enabled=self.enabled,
@@ -202,6 +195,22 @@ class World:
             self._perform(effects)
         if self.auditing:
             self._audit()
+
+    def _bookies(self) -> Topology:
+        """Show the bookies; the view is built anew only where something changed."""
+        state = (dict(self.present), set(self.draining))
+        if self.shown[0] != state:
+            view = Topology(
+                Bookie(
+                    id=bookie,
+                    location=where(bookie),
+                    registration=Registration.WRITABLE if there else Registration.ABSENT,
+                    draining=bookie in self.draining,
+                )
+                for bookie, there in self.present.items()
+            )
+            self.shown = (state, view)
+        return self.shown[1]
 
     def _audit(self) -> None:
         missing = {bookie: where(bookie) for bookie, there in self.present.items() if not there}

@@ -12,10 +12,9 @@ With ``g`` the most members of one write set that are away these come to ``ack >
 whatever ``g`` is, as a unit is in one zone.
 
 Members whose location is unresolved may or may not be in the unit. Where the answer hangs on them
-it is *unknown*, which is for planned work the same as no.
+it is *perhaps*, which is for planned work the same as no.
 """
 
-import enum
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -23,21 +22,10 @@ from typing import assert_never
 
 from zonekeeper.placement import coverage
 from zonekeeper.placement.coverage import Coverage
+from zonekeeper.placement.holds import Holds
 from zonekeeper.placement.ids import EntryId, ZoneName
 from zonekeeper.placement.locations import Location
 from zonekeeper.placement.quorums import Enough, Quorums
-
-
-class Holds(enum.Enum):
-    """Does it go on while they are away?"""
-
-    YES = "yes"
-    #: It hangs on members whose location is unresolved.
-    UNKNOWN = "unknown"
-    NO = "no"
-
-    def __bool__(self) -> bool:
-        raise TypeError("three answers are not two: compare with `is Holds.YES`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,13 +94,10 @@ def of_unit(
         reads=reads,
         acks=_acks(quorums, zones, away, perhaps),
         recovery=_recovery(quorums, zones, away, perhaps),
-        reads_if_zone_lost=_worst(
+        reads_if_zone_lost=min(
             [
                 reads,
-                *(
-                    _reads(quorums, zones, away | _members(zones, zone), perhaps)
-                    for zone in sorted(others)
-                ),
+                *(_reads(quorums, zones, away | _members(zones, zone), perhaps) for zone in others),
             ]
         ),
     )
@@ -128,9 +113,9 @@ def _reads(
         if _suffice(quorums, zones, members & (away | perhaps)) is Enough.NO:
             return Holds.YES
         lost = _suffice(quorums, zones, members & away) is Enough.YES
-        return Holds.NO if lost else Holds.UNKNOWN
+        return Holds.NO if lost else Holds.PERHAPS
 
-    return _worst([of(members) for members in _write_sets(quorums)])
+    return min(of(members) for members in _write_sets(quorums))
 
 
 def _acks(
@@ -140,9 +125,9 @@ def _acks(
         if _suffice(quorums, zones, members - away - perhaps) is Enough.YES:
             return Holds.YES
         stuck = _suffice(quorums, zones, members - away) is Enough.NO
-        return Holds.NO if stuck else Holds.UNKNOWN
+        return Holds.NO if stuck else Holds.PERHAPS
 
-    return _worst([of(members) for members in _write_sets(quorums)])
+    return min(of(members) for members in _write_sets(quorums))
 
 
 def _recovery(
@@ -157,7 +142,7 @@ def _recovery(
         case Coverage.YES:
             return Holds.YES
         case Coverage.NOT_YET:
-            return Holds.UNKNOWN
+            return Holds.PERHAPS
         case Coverage.BY_ZONES | Coverage.NO:
             return Holds.NO
         case _:
@@ -176,13 +161,8 @@ def _members(zones: _Zones, zone: ZoneName) -> frozenset[int]:
     return frozenset(position for position, each in enumerate(zones) if each == zone)
 
 
-def _worst(answers: Iterable[Holds]) -> Holds:
-    given = set(answers)
-    return next(each for each in (Holds.NO, Holds.UNKNOWN, Holds.YES) if each in given)
-
-
 def _say(answer: Holds, what: str) -> str:
-    return f"{what}: {answer.value}"
+    return f"{what}: {answer.word}"
 
 
 def _join(positions: Iterable[int]) -> str:

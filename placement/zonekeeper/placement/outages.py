@@ -19,11 +19,12 @@ from zonekeeper.placement.adherence import Level
 from zonekeeper.placement.candidates import Request
 from zonekeeper.placement.chance import Chance
 from zonekeeper.placement.failures import Constraint, NotEnoughBookies
+from zonekeeper.placement.holds import Holds
 from zonekeeper.placement.ids import BookieId, ZoneName
 from zonekeeper.placement.locations import Location
 from zonekeeper.placement.policy import PlacementRules
 from zonekeeper.placement.quorums import Quorums
-from zonekeeper.placement.survivability import Holds, Loss
+from zonekeeper.placement.survivability import Loss
 from zonekeeper.placement.topology import Bookie, Registration, Topology
 
 

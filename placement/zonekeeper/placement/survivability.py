@@ -20,6 +20,7 @@ from typing import Final
 
 from zonekeeper.placement import coverage
 from zonekeeper.placement.coverage import Coverage
+from zonekeeper.placement.holds import Holds
 from zonekeeper.placement.ids import EntryId, UpgradeDomain, ZoneName
 from zonekeeper.placement.locations import Location
 from zonekeeper.placement.policy import PlacementRules
@@ -40,18 +41,6 @@ class Loss(enum.StrEnum):
     UPGRADE_DOMAIN = "an upgrade domain"
     ZONE = "a zone"
     ZONE_AND_BOOKIE = "a zone and a bookie"
-
-
-class Holds(enum.IntEnum):
-    """Does it go on? Ordered, the worst first."""
-
-    NO = 0
-    #: Only on a condition, which the answer's words name. Not a promise.
-    PERHAPS = 1
-    YES = 2
-
-    def __bool__(self) -> bool:
-        raise TypeError("three answers are not two: compare with `is Holds.YES`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ A mark is the decimal number that the owner wrote, and is compared exactly: 9 of
 """
 
 import enum
+import functools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
@@ -126,6 +127,7 @@ def _count(tally: Counter[_Standing]) -> Count:
     )
 
 
+@functools.lru_cache(maxsize=32)
 def _exact(mark: float) -> Fraction:
     """Give the decimal number that was written, not the binary one nearest to it."""
     return Fraction(str(mark))

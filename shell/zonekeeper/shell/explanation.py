@@ -214,7 +214,7 @@ def _row(row: Row) -> dict[str, Plain]:
 
 def _answer(answer: Answer) -> Plain:
     return {
-        "holds": answer.holds.name.lower(),
+        "holds": answer.holds.word,
         "left": answer.left,
         "needed": answer.needed,
         "why": answer.why,
@@ -223,7 +223,7 @@ def _answer(answer: Answer) -> Plain:
 
 def _outcome(outcome: Outcome) -> Plain:
     level = outcome.level.name if outcome.level else None
-    return {"holds": outcome.holds.name.lower(), "level": level, "why": outcome.why}
+    return {"holds": outcome.holds.word, "level": level, "why": outcome.why}
 
 
 def _line(line: cost.Line) -> Plain:

@@ -18,8 +18,9 @@ from zonekeeper.placement import cost, legality, policy_data
 from zonekeeper.placement.adherence import Level
 from zonekeeper.placement.cost import Prices
 from zonekeeper.placement.headroom import Headroom
+from zonekeeper.placement.holds import Holds
 from zonekeeper.placement.outages import Outcome
-from zonekeeper.placement.survivability import Answer, Holds, Loss, Row
+from zonekeeper.placement.survivability import Answer, Loss, Row
 from zonekeeper.shell.explanation import Example, Explanation, Least
 
 _STYLES: Final = {Holds.YES: "green", Holds.PERHAPS: "yellow", Holds.NO: "red"}
@@ -142,7 +143,7 @@ def _answers(row: Row) -> list[Text]:
 
 
 def _answer(answer: Answer) -> Text:
-    word = answer.holds.name.lower()
+    word = answer.holds.word
     enough = answer.left >= answer.needed
     # A no with enough bookies is one about zones; the note below the table says it.
     numbers = f"{answer.left} {'>=' if enough else '<'} {answer.needed}"
@@ -152,7 +153,7 @@ def _answer(answer: Answer) -> Text:
 
 def _outcome(outcome: Outcome) -> Text:
     if outcome.level is None:
-        return Text(outcome.holds.name.lower(), _STYLES[outcome.holds])
+        return Text(outcome.holds.word, _STYLES[outcome.holds])
     return Text(outcome.level.name, _LEVEL_STYLES[outcome.level])
 
 
