@@ -7,7 +7,9 @@ kazoo runs threads of its own; nothing here blocks the loop, and all that they r
   to kazoo under a lock that the notice of the loss takes too; what was handed in before is failed
   by kazoo when the session ends, so it can never be sent under the next one.
 - When the connection drops it forgets all watches and calls each with an event of type NONE. So a
-  notice comes for every watch at every break, and whoever follows reads again.
+  notice comes for every watch at every break, and whoever follows reads again. It cannot take a
+  watch back: one stays, here and at the server, for each path that was followed and has not changed
+  since, and no more than one (``_Alarm``).
 - "Closed" and "connection lost" are said of requests that may have been sent, or may still be: a
   write that meets them is unknown.
 - Its logger prints credentials at DEBUG: it is given one that stays above.
