@@ -59,12 +59,12 @@ def _kubernetes_version_flags() -> str:
 
 
 KUBERNETES_PROGRAM = Program(
-    module=HERE / "controlplane",
+    module=HERE / "programs" / "controlplane",
     package=".",
     names=CONTROL_PLANE,
     linker_flags=f"-s -w {_kubernetes_version_flags()}",
 )
-HELM_PROGRAM = Program(module=HERE / "helm", package="helm.sh/helm/v4/cmd/helm", names=("helm",))
+HELM_PROGRAM = Program(module=HERE / "programs" / "helm", package="helm.sh/helm/v4/cmd/helm", names=("helm",))
 
 
 def cache_folder() -> Path:

@@ -1,0 +1,88 @@
+"""The thread, end to end: one resource becomes one readable log, and a zone is lost on the way."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+
+import pytest
+
+from tests.cluster.installation import Clusters
+from zonekeeper.client import client as clients
+from zonekeeper.client.client import Client
+from zonekeeper.placement.ids import EntryId, LedgerId
+
+pytestmark = pytest.mark.cluster
+
+ENTRIES = 10_000
+#: The zone is stopped once so many are written, and the rest goes on without it.
+BEFORE_THE_STOP = 2_000
+
+
+def payload(number: int) -> bytes:
+    """Give bytes that say which entry they are, so that a wrong one is seen."""
+    return f"{number} ".encode() + hashlib.sha256(str(number).encode()).digest() * 8
+
+
+async def write_through_a_stop(uri: str, stop: Callable[[], None]) -> tuple[LedgerId, int]:
+    """Append while a zone is stopped; gives the ledger and the count of ensembles that it saw."""
+    async with clients.connect(uri) as client:
+        async with await client.create() as writer:
+            seen = {writer.ensemble}
+            stopping: asyncio.Future[None] | None = None
+            for number in range(ENTRIES):
+                if number == BEFORE_THE_STOP:
+                    stopping = asyncio.ensure_future(asyncio.to_thread(stop))
+                entry_id = await writer.append(payload(number))
+                assert entry_id == number
+                if number % 100 == 0:
+                    await writer.flushed(EntryId(number))
+                    seen.add(writer.ensemble)
+            await writer.flush()
+            assert writer.last_confirmed == ENTRIES - 1
+            assert stopping is not None
+            await stopping
+            seen.add(writer.ensemble)
+        return writer.ledger_id, len(seen)
+
+
+async def read_back(client: Client, ledger_id: LedgerId) -> int:
+    """Compare every entry of a closed ledger with what was written; gives their count."""
+    count = 0
+    reader = await client.open(ledger_id)
+    async for entry in reader.read_entries():
+        assert entry.entry_id == count
+        assert bytes(entry.payload) == payload(count)
+        count += 1
+    return count
+
+
+async def verify(uri: str, ledger_id: LedgerId) -> int:
+    async with clients.connect(uri) as client:
+        return await read_back(client, ledger_id)
+
+
+def test_every_acknowledged_entry_is_read_back_though_a_zone_was_stopped(
+    new_clusters: Callable[[], Clusters],
+) -> None:
+    clusters = new_clusters()
+    clusters.apply("log")
+    clusters.wait_for_ready("log")
+
+    try:
+        writing = write_through_a_stop(clusters.uri, lambda: clusters.lab.stop_zone("b"))
+        ledger_id, ensembles = asyncio.run(writing)
+
+        assert ensembles > 1, "the writer changed its ensemble"
+        clusters.until(
+            "log",
+            lambda: clusters.ready_in("log") == {"a": 3, "b": 0, "c": 3},
+            what="zone b counted out",
+        )
+        assert clusters.condition("log", "Ready")["reason"] == "BookiesNotReady"
+        assert asyncio.run(verify(clusters.uri, ledger_id)) == ENTRIES
+    finally:
+        clusters.lab.start_zone("b")
+    clusters.wait_for_ready("log")
+    assert clusters.ready_in("log") == {"a": 3, "b": 3, "c": 3}
+    assert asyncio.run(verify(clusters.uri, ledger_id)) == ENTRIES
+    clusters.delete("log")
