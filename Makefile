@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 WORKERS ?= auto
 
-.PHONY: help install demo test test-long interop check format lint types layers proto lock bench clean
+.PHONY: help install demo test test-long interop check format lint types layers proto crds lock bench clean
 
 help: ## say what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ layers: $(INSTALLED) ## do imports still go one way?
 proto: $(INSTALLED) ## generate the gRPC code again from the .proto
 	$(BIN)/python -m grpc_tools.protoc -I wire --plugin=protoc-gen-mypy=$(BIN)/protoc-gen-mypy \
 	  --python_out=wire --mypy_out=wire wire/zonekeeper/wire/pb/bookie.proto
+
+crds: $(INSTALLED) ## write the custom resource definitions again
+	for folder in manifests charts/zonekeeper; do $(BIN)/zonekeeper operator crds > $$folder/crds/bookieclusters.yaml; done
 
 lock: $(INSTALLED) ## resolve requirements.lock again from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev --generate-hashes \

@@ -15,9 +15,6 @@ from zonekeeper.placement import fields, policy, policy_data
 _PLURAL: Final = BOOKIE_CLUSTERS.plural
 _RESOURCE: Final = f"{_PLURAL}.{BOOKIE_CLUSTERS.group}"
 
-#: Every field of the policy record by its full name.
-_RECORD: Final = cast(Mapping[str, fields.Kind], vars(policy_data)["_TABLE"])
-
 _LABEL: Final = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 
 _DESCRIPTIONS: Final = {
@@ -223,7 +220,7 @@ def _resources() -> Json:
 def _policy() -> Json:
     """Give the policy's schema: the record without what only zonekeeper writes."""
     standing = policy_data.rules(policy.Policy(placement=policy.PlacementRules(zones=())))
-    own = {name: kind for name, kind in _RECORD.items() if "." in name}
+    own = {name: kind for name, kind in policy_data.KINDS.items() if "." in name}
     whole = _object(
         _tree(own, defaults={}),
         description="The rules that clients, bookies and repair obey; docs/placement.md describes "

@@ -41,7 +41,8 @@ UPGRADE_DOMAINS_MAX: Final = 100
 _COUNT_MAX: Final = 1_000_000
 _VERSION_MAX: Final = (1 << 53) - 1
 
-_TABLE: Final[Mapping[str, fields.Kind]] = {
+#: Every field of the record by its full name, with its kind and limits.
+KINDS: Final[Mapping[str, fields.Kind]] = {
     "version": fields.Whole(1, _VERSION_MAX),
     "instance": fields.Text(
         r"[-.0-9A-Za-z_]{0,128}", "an instance id: letters, digits and -._, at most 128", "a UUID"
@@ -100,7 +101,7 @@ _TABLE: Final[Mapping[str, fields.Kind]] = {
 #: What a person does not set: the store and the owner of the record do.
 _ENVELOPE: Final = ("format", "version", "instance", "owner")
 _SECTIONS: Final = frozenset(
-    name[: dot.start()] for name in _TABLE for dot in re.finditer(r"\.", name)
+    name[: dot.start()] for name in KINDS for dot in re.finditer(r"\.", name)
 )
 _DEFAULTS: Final = Policy(placement=PlacementRules(zones=()))
 
@@ -136,7 +137,7 @@ def from_rules(data: object, path: str = "policy") -> Policy:
 
 def rules(policy: Policy) -> dict[str, Plain]:
     """Give the part of a policy that a person sets, every field, defaults included."""
-    return _nested({name: _plain(policy, name) for name in _TABLE if name not in _ENVELOPE})
+    return _nested({name: _plain(policy, name) for name in KINDS if name not in _ENVELOPE})
 
 
 def from_record(data: object) -> Policy:
@@ -166,7 +167,7 @@ def from_record(data: object) -> Policy:
 
 def record(policy: Policy) -> dict[str, Plain]:
     """Give the whole record, with the fields that this version does not know."""
-    data = _nested({"format": FORMAT} | {name: _plain(policy, name) for name in _TABLE})
+    data = _nested({"format": FORMAT} | {name: _plain(policy, name) for name in KINDS})
     for path, text in policy.unknown:
         _put(data, path, json.loads(text))
     return data
@@ -202,7 +203,7 @@ class _Given:
         for steps, value in self._walk((), data):
             name = ".".join(steps)
             dotted = any("." in step for step in steps)
-            if not dotted and (name in _TABLE or name == "format"):
+            if not dotted and (name in KINDS or name == "format"):
                 self.values[name] = value
             else:
                 self.unknown[steps] = value
@@ -228,10 +229,10 @@ class _Given:
         prefix = "".join(f"{step}." for step in section)
         known = {
             name.removeprefix(prefix).partition(".")[0]
-            for name in _TABLE
+            for name in KINDS
             if name.startswith(prefix) and name not in _ENVELOPE
         }
-        elsewhere = [name for name in _TABLE if name.rpartition(".")[2] == last]
+        elsewhere = [name for name in KINDS if name.rpartition(".")[2] == last]
         where = fields.below(self.path, ".".join(steps))
         meant = fields.below(self.path, elsewhere[0]) if elsewhere else ""
         return fields.unknown(where, self.unknown[steps], known, meant)
@@ -242,7 +243,7 @@ class _Given:
         bad = set()
         for name, value in self.values.items():
             try:
-                read[name] = _TABLE[name].read(fields.below(self.path, name), value)
+                read[name] = KINDS[name].read(fields.below(self.path, name), value)
             except fields.InvalidFieldsError as refused:
                 self.problems += refused.problems
                 bad.add(name)
@@ -352,7 +353,7 @@ def _attributes(name: str) -> list[str]:
     """Give where a field of the record stands in ``Policy``: ``reads``, ``pending_limit``."""
     if name == "quorums.digest":
         return ["digest"]
-    snake = re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", name + _TABLE[name].suffix)
+    snake = re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", name + KINDS[name].suffix)
     return snake.split(".")
 
 
@@ -360,7 +361,7 @@ def _plain(policy: Policy, name: str) -> Plain:
     value: object = policy
     for attribute in _attributes(name):
         value = getattr(value, attribute)
-    return _TABLE[name].plain(value)
+    return KINDS[name].plain(value)
 
 
 def _built(values: Mapping[str, object]) -> Policy:

@@ -179,3 +179,21 @@ async def _tree(store: MetadataStore, path: str) -> list[tuple[str, bytes, int, 
     for name in names:
         found += await _tree(store, f"{path}/{name}")
     return found
+
+
+async def test_a_node_goes_with_its_children_in_one_transaction(
+    store: MetadataStore, root: str
+) -> None:
+    for name in ("parent", "parent/one", "parent/two"):
+        await store.create(f"{root}/{name}")
+
+    await store.commit(
+        [
+            Delete(path=f"{root}/parent/one", version=0),
+            Delete(path=f"{root}/parent/two", version=0),
+            Delete(path=f"{root}/parent", version=0),
+        ]
+    )
+
+    assert await store.children(root, sync=True) == ()
+    assert not await store.exists(f"{root}/parent/one", sync=True)

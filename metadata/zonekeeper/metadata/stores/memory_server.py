@@ -186,7 +186,7 @@ class MemoryServer:
         elif before is not None:
             del self._nodes[path]
             del self._children[path]
-            self._children[parent_of(path)].discard(name_of(path))
+            self._children.get(parent_of(path), set()).discard(name_of(path))
 
 
 def _changed_keys(
