@@ -2,7 +2,9 @@
 
 import asyncio
 import itertools
+import random
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -18,10 +20,14 @@ from tests.bookie.segments.keeping import (
     running,
 )
 from zonekeeper.bookie import admission
+from zonekeeper.bookie.disks import ThreadDisk
+from zonekeeper.bookie.files import RealFileSystem
 from zonekeeper.bookie.memory_files import MemoryFileSystem
 from zonekeeper.bookie.segments import storage
+from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.index import Index, MemoryOrdered
-from zonekeeper.bookie.segments.storage import Storage
+from zonekeeper.bookie.segments.rocks import RocksOrdered
+from zonekeeper.bookie.segments.storage import Sizes, Storage
 from zonekeeper.placement.ids import EntryId, LedgerId
 from zonekeeper.wire.frames import Flags
 
@@ -237,3 +243,37 @@ async def fill_other(driver: Driver, start: int = 0) -> None:
 def assert_disjoint(kept: Storage) -> None:
     found = [*kept.memory.ledger(LedgerId(1)).extents.between(0, 1 << 40)]
     assert all(a.last < b.first for a, b in itertools.pairwise(found))
+
+
+async def test_real_files_real_threads_and_rocksdb_keep_what_the_twins_keep(tmp_path: Path) -> None:
+    files = RealFileSystem(tmp_path)
+    storage.create(files, random.Random(1))
+    driver: Driver | None = None
+    for _ in range(3):
+        disks = [ThreadDisk("writing"), ThreadDisk("background"), ThreadDisk("reads", threads=2)]
+        kept = await storage.open_storage(
+            Devices(
+                arrival_files=files,
+                files=files,
+                index=Index(RocksOrdered(tmp_path / "index")),
+                writing=disks[0],
+                background=disks[1],
+                reads=disks[2],
+            ),
+            Sizes(segment_bytes=1 << 16, segments_max=4),
+        )
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(kept.run())
+            if driver is None:
+                driver = Driver(kept)
+                await fill(driver, 3, 0)
+                await asyncio.gather(
+                    *(driver.append(frame(1 + each % 3, [each])) for each in range(3_000))
+                )
+            await check(kept, driver.promised)
+            kept.log.close()
+        kept.close()
+        for disk in disks:
+            await disk.close()
+    assert keeping.mark_of(files) > (0, 0)
+    files.close()

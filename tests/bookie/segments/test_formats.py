@@ -1,0 +1,193 @@
+"""The bytes that storage leaves on disks: what is written is read, and no change passes for it."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.bookie.segments import keeping
+from tests.bookie.test_log_format import ONE_OF_EACH, all_records
+from tests.wire import hextext
+from zonekeeper.bookie import admission, records
+from zonekeeper.bookie.admission import LedgerState
+from zonekeeper.bookie.extents import Extent
+from zonekeeper.bookie.records import LedgerRecord, Record
+from zonekeeper.bookie.segments import (
+    batch_format,
+    checkpoint,
+    places,
+    record_format,
+    sorted_format,
+)
+from zonekeeper.bookie.segments.batch_format import Position
+from zonekeeper.bookie.segments.checkpoint import Checkpoint, Kept
+from zonekeeper.bookie.segments.index import Row
+from zonekeeper.placement.ids import EntryId, LedgerId
+from zonekeeper.wire.errors import FormatError
+from zonekeeper.wire.frames import Frame
+
+LOG_ID = 0x0102030405060708
+AT = Position(7, 40)
+BEFORE = Position(5, 30)
+
+STATE_RECORDS: Sequence[LedgerRecord] = (
+    records.Fragment(opening=keeping.opening(3)),
+    records.Fence(ledger_id=LedgerId(3), master_key=keeping.KEY),
+    records.Lac(ledger_id=LedgerId(3), packet=keeping.sealer(3).seal_lac(EntryId(4))),
+    records.Limbo(ledger_id=LedgerId(3), in_limbo=True),
+)
+#: Golden files: change nothing here.
+CHECKPOINT = Checkpoint(
+    log_id=LOG_ID,
+    mark=BEFORE,
+    next_sorted=9,
+    sorted_numbers=(3, 8),
+    read_only=True,
+    ledgers={
+        LedgerId(3): Kept(records=tuple(STATE_RECORDS), confirmed=EntryId(4)),
+        LedgerId(4): Kept(records=(), confirmed=EntryId(-1)),
+    },
+)
+ROWS = (
+    Row(
+        LedgerId(3),
+        Extent(EntryId(0), EntryId(4), places.location(places.sorted_key(8), 28), 72),
+    ),
+    Row(
+        LedgerId(4),
+        Extent(EntryId(2), EntryId(2), places.location(places.sorted_key(8), 100), 50),
+    ),
+)
+
+
+def batch_bytes(wanted: Sequence[Record]) -> bytes:
+    return b"".join(batch_format.build(LOG_ID, AT, 38, BEFORE, wanted).buffers)
+
+
+def table_bytes() -> bytes:
+    return sorted_format.table_and_footer(LOG_ID, 8, 150, ROWS)
+
+
+def parse_table(data: bytes) -> list[Row]:
+    size = 150 + len(data)
+    footer = sorted_format.parse_footer(data[-40:], LOG_ID, 8, size)
+    return sorted_format.parse_table(data[footer.table_at - 150 :], 8)
+
+
+@given(st.lists(all_records, max_size=5))
+def test_a_batch_is_read_as_it_was_written(wanted: list[Record]) -> None:
+    data = batch_bytes(wanted)
+
+    header, placed = batch_format.parse(data, LOG_ID)
+
+    assert [record for record, _ in placed] == wanted
+    assert (header.position, header.known_synced, header.before) == (AT, 38, BEFORE)
+    assert header.size == len(data) == batch_format.size_of(wanted)
+    for record, offset in placed:
+        if isinstance(record, Frame):
+            assert data[offset : offset + record.size_bytes] == record.data()
+
+
+@pytest.mark.parametrize(
+    ("data", "parse"),
+    [
+        (batch_bytes(ONE_OF_EACH), lambda data: batch_format.parse(data, LOG_ID)),
+        (checkpoint.render(CHECKPOINT), checkpoint.parse),
+        (table_bytes(), parse_table),
+    ],
+    ids=["batch", "checkpoint", "sorted table"],
+)
+def test_no_bit_can_change_and_no_byte_be_missing_unnoticed(
+    data: bytes, parse: Callable[[bytes], object]
+) -> None:
+    parse(data)
+    for at in range(len(data)):
+        for bit in range(8):
+            changed = bytearray(data)
+            changed[at] ^= 1 << bit
+            with pytest.raises(FormatError):
+                parse(bytes(changed))
+    for size in range(len(data)):
+        with pytest.raises(FormatError):
+            parse(data[:size])
+    with pytest.raises(FormatError):
+        parse(data + b"x")
+
+
+@given(st.binary(max_size=300))
+def test_arbitrary_bytes_are_refused_in_order(data: bytes) -> None:
+    for parse in (
+        lambda: batch_format.parse(batch_format.log_mark(LOG_ID) + data, LOG_ID),
+        lambda: checkpoint.parse(data),
+        lambda: sorted_format.parse_footer(data, LOG_ID, 8, len(data)),
+    ):
+        with pytest.raises(FormatError):
+            parse()
+
+
+def test_an_older_frame_of_the_same_size_does_not_pass_for_a_batchs_own() -> None:
+    newer, older = keeping.frame(1, [23]), keeping.frame(1, [46])
+    assert newer.size_bytes == older.size_bytes
+    torn = batch_bytes([newer])[: -newer.size_bytes] + older.data()
+    with pytest.raises(FormatError, match="another frame"):
+        batch_format.parse(torn, LOG_ID)
+
+
+def test_the_generation_of_one_batch_does_not_go_with_the_rest_of_another() -> None:
+    newer = b"".join(batch_format.build(LOG_ID, AT, 38, BEFORE, ()).buffers)
+    older = b"".join(batch_format.build(LOG_ID, Position(6, 31), 30, BEFORE, ()).buffers)
+    with pytest.raises(FormatError):
+        batch_format.parse(newer[:24] + older[24:], LOG_ID)
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(STATE_RECORDS),
+            st.just(records.Limbo(ledger_id=LedgerId(3), in_limbo=False)),
+            st.builds(
+                records.Fragment, opening=st.builds(keeping.opening, st.just(3), st.integers(0, 3))
+            ),
+        ),
+        max_size=8,
+    )
+)
+def test_a_ledgers_state_is_the_same_after_a_checkpoint(wanted: list[LedgerRecord]) -> None:
+    state = after(wanted)
+    assert after(checkpoint.records_of(LedgerId(3), state)) == state
+
+
+def after(wanted: Sequence[LedgerRecord]) -> LedgerState:
+    state = admission.UNKNOWN
+    for record in wanted:
+        state = admission.applied(state, record)
+    return state
+
+
+def test_a_checkpoint_is_read_as_it_was_written() -> None:
+    assert checkpoint.parse(checkpoint.render(CHECKPOINT)) == CHECKPOINT
+
+
+def test_a_frame_is_not_a_ledgers_state() -> None:
+    frame = keeping.frame(3, [0])
+    data = checkpoint.render(CHECKPOINT)
+    assert record_format.encode(frame) not in data
+    bad = {LedgerId(3): Kept(records=(frame,), confirmed=EntryId(4))}  # type: ignore[arg-type]  # on purpose
+    with pytest.raises(FormatError):
+        checkpoint.parse(checkpoint.render(Checkpoint(log_id=LOG_ID, ledgers=bad)))
+
+
+def test_version_1_is_read_for_ever() -> None:
+    golden = hextext.read("../bookie/segments/golden/segments_v1.txt")
+
+    assert batch_bytes(ONE_OF_EACH) == golden["batch"]
+    assert batch_bytes(()) == golden["empty batch"]
+    assert checkpoint.render(CHECKPOINT) == golden["checkpoint"]
+    assert sorted_format.header(LOG_ID, 8) == golden["sorted header"]
+    assert table_bytes() == golden["sorted table"]
+    assert [record for record, _ in batch_format.parse(golden["batch"], LOG_ID)[1]] == list(
+        ONE_OF_EACH
+    )
+    assert checkpoint.parse(golden["checkpoint"]) == CHECKPOINT
+    assert parse_table(golden["sorted table"]) == list(ROWS)
