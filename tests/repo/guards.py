@@ -5,10 +5,12 @@ a clean house. ``test_guards_bite.py`` plants an offence for each and expects it
 """
 
 import ast
+import functools
 import re
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 #: From the top of the house to the bottom; a folder appears with its first code.
 COMPONENTS = (
@@ -57,6 +59,34 @@ def tracked_text(root: Path) -> Iterator[tuple[str, str]]:
                 yield name, path.read_bytes().decode("utf-8")
             except UnicodeDecodeError:
                 yield name, "\x00"
+
+
+class Function(NamedTuple):
+    """A function of a module, and the lines of the imports inside it."""
+
+    name: str
+    line: int
+    lines: int
+    imports: tuple[int, ...]
+
+
+@functools.cache
+def functions(text: str) -> tuple[Function, ...]:
+    """List the functions of a module; each text is parsed once, however many copies there are."""
+    return tuple(
+        Function(
+            name=node.name,
+            line=node.lineno,
+            lines=(node.end_lineno or node.lineno) - node.lineno + 1,
+            imports=tuple(
+                inside.lineno
+                for inside in ast.walk(node)
+                if isinstance(inside, ast.Import | ast.ImportFrom)
+            ),
+        )
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
 
 
 def no_stray_init(root: Path) -> list[str]:
@@ -122,29 +152,22 @@ def sizes(root: Path) -> list[str]:
         text = path.read_text()
         if (lines := text.count("\n")) > MODULE_LINES_MAX:
             offences.append(f"{name}: {lines} lines, the end is {MODULE_LINES_MAX}")
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                length = (node.end_lineno or node.lineno) - node.lineno + 1
-                if length > FUNCTION_LINES_MAX:
-                    offences.append(
-                        f"{name}:{node.lineno}: {node.name} has {length} lines, "
-                        f"the end is {FUNCTION_LINES_MAX}"
-                    )
+        offences += [
+            f"{name}:{function.line}: {function.name} has {function.lines} lines, "
+            f"the end is {FUNCTION_LINES_MAX}"
+            for function in functions(text)
+            if function.lines > FUNCTION_LINES_MAX
+        ]
     return offences
 
 
 def no_local_imports(root: Path) -> list[str]:
     """An import inside a function hides a dependency, or escapes a cycle that should be untied."""
-    offences = []
-    for name, path in sources(root):
-        for function in ast.walk(ast.parse(path.read_text())):
-            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-                offences += [
-                    f"{name}:{node.lineno}: an import inside a function"
-                    for node in ast.walk(function)
-                    if isinstance(node, ast.Import | ast.ImportFrom)
-                ]
-    return sorted(set(offences))
+    return [
+        f"{name}:{line}: an import inside a function"
+        for name, path in sources(root)
+        for line in sorted({at for found in functions(path.read_text()) for at in found.imports})
+    ]
 
 
 def names_say_something(root: Path) -> list[str]:
