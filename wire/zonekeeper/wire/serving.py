@@ -232,10 +232,10 @@ _REFUSED_MAX: Final = carriers.CARRIER_BYTES_AIM // (2 * carriers.DETAIL_BYTES_M
 
 
 def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """Give the maximal runs of consecutive numbers in an ascending sequence."""
+    """Give the runs of consecutive numbers in an ascending sequence, as long as an ack may be."""
     runs: list[tuple[int, int]] = []
     for number in numbers:
-        if runs and runs[-1][1] + 1 == number:
+        if runs and runs[-1][1] + 1 == number and number - runs[-1][0] < carriers.ACKED_MAX:
             runs[-1] = (runs[-1][0], number)
         else:
             runs.append((number, number))
