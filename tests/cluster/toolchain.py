@@ -64,7 +64,9 @@ KUBERNETES_PROGRAM = Program(
     names=CONTROL_PLANE,
     linker_flags=f"-s -w {_kubernetes_version_flags()}",
 )
-HELM_PROGRAM = Program(module=HERE / "programs" / "helm", package="helm.sh/helm/v4/cmd/helm", names=("helm",))
+HELM_PROGRAM = Program(
+    module=HERE / "programs" / "helm", package="helm.sh/helm/v4/cmd/helm", names=("helm",)
+)
 
 
 def cache_folder() -> Path:
