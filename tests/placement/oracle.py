@@ -10,7 +10,7 @@ domain is large enough.
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 #: Sizes of a zone's upgrade domains, largest first, for each zone.
 World = tuple[tuple[int, ...], ...]
@@ -42,6 +42,16 @@ def patterns(positions: int) -> Iterator[Pattern]:
                 yield from extend((*pattern, (zone, domain)))
 
     return extend(())
+
+
+def alike(members: Iterable[tuple[int, int]]) -> Pattern:
+    """Number zones and upgrade domains by their first use: what is alike is judged once."""
+    zones: dict[int, int] = {}
+    domains: dict[tuple[int, int], int] = {}
+    return tuple(
+        (zones.setdefault(unit[0], len(zones)), domains.setdefault(unit, len(domains)))
+        for unit in members
+    )
 
 
 @functools.cache
@@ -131,7 +141,7 @@ def completions(
 
     def fill(position: int) -> None:
         if position == len(members):
-            pattern = tuple(member for member in members if member is not None)
+            pattern = alike(member for member in members if member is not None)
             reached = spread(pattern, write)
             if reached >= 0:
                 found[reached] = min(found.get(reached, 1 << 30), clashes(pattern, write))

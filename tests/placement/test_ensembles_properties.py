@@ -80,7 +80,7 @@ def assert_sound(asked: Request, choice: ensembles.Choice, newcomers: set[Bookie
     assert (Concession.QUARANTINED_MEMBER in choice.concessions) == quarantined
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=120)
 @given(requests(), st.integers(0, 2**32))
 def test_a_new_ensemble_passes_the_checker_and_names_only_who_may_be_named(
     asked: Request, seed: int
@@ -93,7 +93,7 @@ def test_a_new_ensemble_passes_the_checker_and_names_only_who_may_be_named(
     assert ensembles.choose(asked, random.Random(seed)) == choice
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=120)
 @given(requests(), st.integers(0, 2**32), st.data())
 def test_a_replacement_changes_the_positions_that_it_was_asked_to_and_no_other(
     asked: Request, seed: int, data: st.DataObject
@@ -135,7 +135,7 @@ def planted(chance: random.Random) -> tuple[oracle.Pattern, int, int]:
 def test_the_bound_of_the_search_never_cuts_off_the_only_bookies_there_are() -> None:
     # Exactly the bookies of a legal ensemble are there, so nothing can be wasted on the way.
     chance = random.Random(1)
-    for _ in range(1_500):
+    for _ in range(1_000):
         pattern, write, zones = planted(chance)
         topology = Topology(
             Bookie(id=BookieId(f"{number}"), location=place(*unit))
@@ -150,7 +150,7 @@ def test_the_bound_of_the_search_never_cuts_off_the_only_bookies_there_are() -> 
 
 def test_the_bound_never_cuts_off_the_only_replacements_there_are() -> None:
     chance = random.Random(2)
-    for _ in range(1_500):
+    for _ in range(1_000):
         pattern, write, zones = planted(chance)
         leaving = chance.sample(range(len(pattern)), chance.randint(1, len(pattern)))
         before = [
