@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from zonekeeper.bookie.extents import Extent
+from zonekeeper.bookie.extents import Extent, runs
 from zonekeeper.bookie.files import File, FileSystem
 from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments import places, sorted_format
@@ -294,13 +294,13 @@ def read_rows(files: FileSystem, log_id: int, number: int) -> list[Row]:
 def _cut(data: bytes, copy: Copy) -> bytes:
     """Give the frame of the entries that count; raises ``FormatError``."""
     frame = frames.parse(data)
+    if copy.runs == tuple(runs(frame.entry_ids)):
+        return data
     wanted = [
         entry_id
         for entry_id in frame.entry_ids
         if any(first <= entry_id <= last for first, last in copy.runs)
     ]
-    if len(wanted) == len(frame):
-        return data
     part = frame.subset(frozenset(wanted))
     assert part is not None, "a copy has entries"
     return part.data()
