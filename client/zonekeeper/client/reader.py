@@ -166,6 +166,7 @@ class Reader:
         """
         following, pause_s = EntryId(first), _PAUSE_FIRST_S
         while True:
+            failed = False
             try:
                 async with aclosing(self._known(following)) as batches:
                     async for batch in batches:
@@ -181,8 +182,10 @@ class Reader:
             except errors.ClientError as error:
                 if not error.retryable:
                     raise
+                failed = True
                 _logger.warning("following ledger %d at %d: %s", self.ledger_id, following, error)
-            if following > self._confirmed and not self._metadata.is_closed:
+            # What failed may fail again at once, as links do that back off: never without a pause.
+            if failed or (following > self._confirmed and not self._metadata.is_closed):
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _PAUSE_MAX_S)
 
