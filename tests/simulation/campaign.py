@@ -224,11 +224,11 @@ def quiet() -> Iterator[None]:
 
 
 def _shrunk(failure: Failure) -> Failure:
-    rules = {violation.rule for violation in failure.violations}
+    kind = failure.violations[0].kind
 
     def fails(scenario: Scenario) -> bool:
         found = world.run(scenario).violations
-        return any(violation.rule in rules for violation in found)
+        return any(violation.kind == kind for violation in found)
 
     small = shrinking.shrink(failure.scenario, fails)
     outcome = world.run(small)

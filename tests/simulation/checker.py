@@ -9,14 +9,17 @@ I13 a fence survives, I14 what a bookie acknowledged survives, I18 no bad bytes.
 It knows nothing of how ledgers are written; whoever adds a rule adds a bad history to its test.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import assert_never
+from typing import Final, assert_never
 
 from tests.simulation import history as seen
 from zonekeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState
 from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+
+_ERROR: Final = re.compile(r"\w+(?:Error|Failed)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,11 @@ class Violation:
 
     def __str__(self) -> str:
         return f"{self.rule}: {self.what}"
+
+    @property
+    def kind(self) -> tuple[str, ...]:
+        """What two violations share that have one cause: the rule, and an error if it names one."""
+        return (self.rule, *_ERROR.findall(self.what)[:1])
 
 
 class Checker:

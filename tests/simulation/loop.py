@@ -73,8 +73,9 @@ class _NumberedTask(asyncio.Task[T]):
 class SimulatedLoop(asyncio.BaseEventLoop):
     """Runs one world; ``failures`` is what nobody in it was there to handle."""
 
-    def __init__(self, chance: Random) -> None:
+    def __init__(self, chance: Random, steps_max: int = STEPS_MAX) -> None:
         super().__init__()
+        self._steps_max = steps_max
         self._chance = chance
         self._now_s = 0.0
         self._timers: list[tuple[float, float, int, TimerHandle, Process]] = []
@@ -151,8 +152,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         while not runnable:
             self._pass_time()
         self.steps += 1
-        if self.steps > STEPS_MAX:
-            self._give_up(f"{STEPS_MAX} steps and no end")
+        if self.steps > self._steps_max:
+            self._give_up(f"{self._steps_max} steps and no end")
         many = len(runnable)
         at = 0 if many == 1 else int(self._chance.random() * many)
         process = runnable[at]

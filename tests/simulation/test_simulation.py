@@ -100,17 +100,10 @@ def test_a_thousand_seeds_keep_every_promise() -> None:
 @pytest.mark.parametrize("number", SHORT_LIST)
 def test_a_planted_bug_is_found_within_its_bound(number: int) -> None:
     mutant = MUTANTS[number]
-    assert campaign.seeds_to_detection(number) is not None, (
+    found = campaign.seeds_to_detection(number)
+    assert found is not None, (
         f"mutant {number}, {mutant.what}, survived {mutant.within_seeds} seeds of {mutant.profile}"
     )
-
-
-@pytest.mark.simulation
-def test_the_same_seeds_without_the_bugs_are_clean() -> None:
-    """What found a bug found that bug, and not another one that is always there."""
-    for number in SHORT_LIST:
-        found = campaign.seeds_to_detection(number)
-        assert found is not None
-        _, failure = found
-        with campaign.quiet():
-            assert not world.run(failure.scenario).violations
+    _, failure = found
+    with campaign.quiet():
+        assert not world.run(failure.scenario).violations, "it is not the planted bug that shows"
