@@ -370,14 +370,14 @@ MUTANTS: Final[Mapping[int, Mutant]] = {
             number=12,
             what="recovery commits ensembles early",
             profile="relay",
-            within_seeds=20_000,
+            within_seeds=400,
             patches=_ensembles_are_committed_early,
         ),
         Mutant(
             number=13,
             what="recovery reads from the new ensemble",
             profile="relay",
-            within_seeds=20_000,
+            within_seeds=400,
             patches=_reads_from_the_new_ensemble,
         ),
         Mutant(
