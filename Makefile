@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 WORKERS ?= auto
 
-.PHONY: help install demo test test-long interop check format lint types layers proto crds lock bench clean
+.PHONY: help install demo test test-long sim interop check format lint types layers proto crds lock bench clean
 
 help: ## say what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ test-long: check ## `test` with the full sweeps; hours, not minutes
 	$(BIN)/pytest -n $(WORKERS) -m "(contracts or fuzz or processes or crash or simulation or long) and not (cluster or spark or demo)"
 	$(BIN)/pytest -m "spark or demo"
 	$(BIN)/pytest -m cluster
+
+sim: $(INSTALLED) ## run the simulator: make sim SEEDS=100000 PROFILE=relay
+	$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),400) $(if $(PROFILE),--profile $(PROFILE))
 
 interop: $(INSTALLED) ## Apache BookKeeper reads what we write, and the other way round (needs Maven and Java)
 	$(BIN)/pytest -m interop tests/interop

@@ -5,6 +5,7 @@ import multiprocessing
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Final
@@ -183,14 +184,17 @@ def run(work: Iterable[Task], processes: int, until_s: float | None = None) -> R
         for task in in_time():
             report.join(do(task))
         return report
-    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+    # Unlike multiprocessing's own pool, this one fails, and does not wait for ever, when a process
+    # of it dies.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, mp_context=context) as pool:
         waiting = []
         for task in in_time():
-            waiting.append(pool.apply_async(do, (task,)))
+            waiting.append(pool.submit(do, task))
             if len(waiting) > 2 * processes:
-                report.join(waiting.pop(0).get())
+                report.join(waiting.pop(0).result())
         for result in waiting:
-            report.join(result.get())
+            report.join(result.result())
     return report
 
 
