@@ -5,8 +5,10 @@ records say who is to be drained. A snapshot puts them together:
 
 * a bookie with a cookie and no registration is absent, and keeps its location;
 * a bookie whose cookie is missing, unreadable or without a location is unresolved: in no zone;
-* a bookie that changes between writable and read-only is never shown as absent in between: the
-  lists are read until one of them stands still around the other;
+* a bookie that changes between writable and read-only is not shown as absent in between: the lists
+  are read until one of them stands still around the other, and as a bookie that changed sides
+  twice meanwhile leaves no trace in either, one that vanishes is looked for again before it is
+  believed to be gone;
 * one whose record cannot be read counts as draining: it gets no new data until somebody has looked.
 
 A stream that is silent may be out of reach of the store; the store's session says so.
@@ -14,7 +16,7 @@ A stream that is silent may be out of reach of the store; the store's session sa
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Set
 from contextlib import aclosing, asynccontextmanager
 from typing import Final, Generic, TypeVar
 
@@ -34,6 +36,8 @@ Meaning = TypeVar("Meaning")
 
 #: A list that never stands still is taken as it is after so many looks.
 _LOOKS_MAX: Final = 10
+#: A bookie that was there is absent once so many further looks have not found it either.
+_LOOKS_FOR_VANISHED: Final = 3
 _RETRY_DELAY_MS: Final = 200
 
 _logger = logging.getLogger(__name__)
@@ -138,13 +142,24 @@ class _View:
     async def _read_lists(self) -> None:
         self._lists_moved = False
         try:
-            self._registered = await registrations(self._cluster)
+            found = await registrations(self._cluster)
+            for _ in range(_LOOKS_FOR_VANISHED):
+                if self._expected() <= found.keys():
+                    break
+                found = await registrations(self._cluster)
+            self._registered = found
         except StoreError as error:
             if not error.retryable:
                 raise
             await asyncio.sleep(_RETRY_DELAY_MS / 1000)
             self._lists_moved = True
             self._changed.set()
+
+    def _expected(self) -> Set[BookieId]:
+        """Who was there at the last look; before the first, whoever has a cookie."""
+        if self._registered is not None:
+            return self._registered.keys()
+        return self._locations.keys() if self._locations is not None else frozenset()
 
     def _bookies(self) -> list[Bookie] | None:
         if self._locations is None or self._draining is None or self._registered is None:
