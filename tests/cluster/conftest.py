@@ -10,7 +10,7 @@ from kazoo.client import KazooClient
 
 from tests.cluster import installation, namespaces, toolchain
 from tests.cluster.installation import Clusters
-from tests.cluster.lab import HOST_ADDRESS, Lab
+from tests.cluster.lab import Lab
 from tests.support import zookeeper
 
 
@@ -44,7 +44,7 @@ def operator(lab: Lab) -> Lab:
 @pytest.fixture(scope="session")
 def metadata_servers(lab: Lab) -> Iterator[str]:
     """A ZooKeeper that pods reach: its ``host:port``."""
-    with zookeeper.single(host=HOST_ADDRESS) as ensemble:
+    with zookeeper.single(host=namespaces.HOST_ADDRESS) as ensemble:
         yield ensemble.addresses
 
 

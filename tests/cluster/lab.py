@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 
-from tests.cluster import namespaces, toolchain
+from tests.cluster import toolchain
 from tests.cluster.controlplane import ControlPlane
 from tests.cluster.kubelet.api import Json
 from tests.cluster.kubelet.volumes import PROVISIONER
@@ -178,6 +178,3 @@ def _storage_class() -> Json:
         "volumeBindingMode": "WaitForFirstConsumer",
         "reclaimPolicy": "Delete",
     }
-
-
-HOST_ADDRESS = namespaces.HOST_ADDRESS

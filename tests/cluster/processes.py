@@ -15,9 +15,7 @@ class DeadlineExceededError(Exception):
     """A condition did not come true in time; the message says which, and what was seen last."""
 
 
-def until(
-    condition: Callable[[], object], *, what: str, seconds: float = 60.0, doing: str = ""
-) -> None:
+def until(condition: Callable[[], object], *, what: str, seconds: float = 60.0) -> None:
     """Wait until a condition is true; exceptions count as "not yet" and are told at the end."""
     deadline = time.monotonic() + seconds  # noqa: TID251 waits for real processes in real time
     last: object = None
@@ -29,7 +27,7 @@ def until(
         except Exception as error:  # noqa: BLE001 told when the deadline passes
             last = error
         time.sleep(POLL_SECONDS)
-    raise DeadlineExceededError(f"{what}: not within {seconds:g} s {doing}; last seen: {last!r}")
+    raise DeadlineExceededError(f"{what}: not within {seconds:g} s; last seen: {last!r}")
 
 
 class Process:

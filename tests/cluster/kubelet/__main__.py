@@ -33,7 +33,6 @@ class Kubelet:
         self._zone = zone
         self._number = number
         self._pods: dict[str, Pod] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
         """Serve until the process ends."""
@@ -109,7 +108,7 @@ class Kubelet:
                     runner = Pod(self._api, self._node, pod, self._address(pod))
                     runner.update(pod)
                     self._pods[uid] = runner
-                    self._tasks[uid] = tasks.create_task(self._run(runner))
+                    tasks.create_task(self._run(runner))
                 elif pod["metadata"].get("deletionTimestamp"):
                     meta = pod["metadata"]
                     path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
@@ -121,7 +120,6 @@ class Kubelet:
     async def _run(self, runner: Pod) -> None:
         await runner.run()
         self._pods.pop(runner.uid, None)
-        self._tasks.pop(runner.uid, None)
 
     def _address(self, pod: Json) -> str:
         """Keep the address that a pod has; else give the first free one of the node's range."""

@@ -42,7 +42,7 @@ def main() -> None:
     os.dup2(log, 1)
     os.dup2(log, 2)
     _enter(libc, spec["network"])
-    root = _make_root(libc, spec)
+    root = _make_root(spec)
     os.chroot(root)
     os.chdir(spec["cwd"])
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -57,8 +57,7 @@ def _enter(libc: ctypes.CDLL, network: str) -> None:
     os.close(handle)
 
 
-def _make_root(libc: ctypes.CDLL, spec: Spec) -> str:
-    del libc
+def _make_root(spec: Spec) -> str:
     scratch = spec["scratch"]
     _mount("--make-rprivate", "/")
     _mount("-t", "tmpfs", "tmpfs", scratch)

@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.cluster import namespaces
 from tests.cluster.kubelet import containers, probes
 from tests.cluster.kubelet.api import Api, ApiError, Json
-from tests.cluster.kubelet.sandbox import CHECKOUT, Sandbox
+from tests.cluster.kubelet.sandbox import Sandbox
 from tests.cluster.kubelet.status import ContainerState, PodState
 from tests.cluster.kubelet.volumes import Volumes
 
@@ -66,11 +66,6 @@ class Pod:
         self.pod = pod
         if pod["metadata"].get("deletionTimestamp"):
             self._deleted.set()
-
-    async def set_link(self, *, up: bool) -> None:
-        """Cut the pod's network, or mend it."""
-        if self._sandbox is not None:
-            await self._sandbox.set_link(up=up)
 
     async def run(self) -> None:
         """Run it; returns when it is gone from the API (or, forced, from under us)."""
@@ -233,7 +228,6 @@ class Pod:
             "KUBERNETES_SERVICE_HOST": self._node.api_address,
             "KUBERNETES_SERVICE_PORT": str(self._node.api_port),
             "PYTHONUNBUFFERED": "1",
-            "ZONEKEEPER_LAB_CHECKOUT": str(CHECKOUT),
         }
 
     async def _sources(self) -> containers.Sources:

@@ -1,7 +1,6 @@
 """A pod's sandbox: a network namespace of its own behind the lab's bridge, and its containers.
 
-The namespace is held by a process that only sleeps, as a pause container holds a pod's. Taking the
-link down is a real partition.
+The namespace is held by a process that only sleeps, as a pause container holds a pod's.
 """
 
 import asyncio
@@ -63,11 +62,6 @@ class Sandbox:
     def network(self) -> str:
         """The file that names the namespace."""
         return f"/proc/{self._pause.pid}/ns/net"
-
-    async def set_link(self, *, up: bool) -> None:
-        """Cut the pod off, or let it in again."""
-        state = "up" if up else "down"
-        await asyncio.to_thread(namespaces.run, "ip", "link", "set", self._link, state)
 
     async def start(
         self,
