@@ -31,6 +31,8 @@ EXTRA_OF = {
 
 #: Modules of the shell that run bookies: what they publish needs that extra beside the shell's.
 RUN_BOOKIES = ("local", "demo")
+#: The package of the shell that reaches clusters: it needs the client's extra.
+NEEDS_CLIENT = "live"
 
 IMPORT_ALL = """
 import importlib, importlib.abc, json, sys
@@ -98,7 +100,9 @@ def modules_of(component: str, *, commands: bool) -> list[str]:
 
 
 def is_published(component: str, path: Path) -> bool:
-    return path.stem == "commands" or (component == "shell" and path.stem.startswith(RUN_BOOKIES))
+    if component != "shell":
+        return path.stem == "commands"
+    return path.stem.startswith(RUN_BOOKIES) or path.parent.name == NEEDS_CLIENT
 
 
 def import_with(extras: list[str], modules: list[str]) -> subprocess.CompletedProcess[str]:

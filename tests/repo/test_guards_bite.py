@@ -22,8 +22,6 @@ OFFENCES: list[tuple[guards.Guard, str, str]] = [
     (guards.component_shape, "placement/zonekeeper/stray.py", ""),
     (guards.component_shape, "placement/tests/conftest.txt", ""),
     (guards.component_shape, "placement/zonekeeper/placement/inner/module.py", ""),
-    (guards.component_shape, "replication/zonekeeper/replication/__init__.py", ""),
-    (guards.known_to_tools, "replication/zonekeeper/replication/__init__.py", ""),
     (guards.sizes, "placement/zonekeeper/placement/long.py", LONG_MODULE),
     (guards.sizes, "tests/test_long.py", LONG_FUNCTION),
     (
@@ -45,7 +43,7 @@ OFFENCES: list[tuple[guards.Guard, str, str]] = [
     (guards.silenced_with_reason, "placement/zonekeeper/placement/quiet.py", BARE_IGNORE),
     (guards.text_only, "docs/picture.txt", "\x00"),
     (guards.no_private_paths, "docs/notes.md", SOMEBODYS_PATH),
-    (guards.architecture_names_every_component, "replication/README.md", ""),
+    (guards.architecture_names_every_component, "ARCHITECTURE.md", "# Architecture\n"),
 ]
 
 
@@ -93,7 +91,15 @@ def test_a_component_that_a_tool_forgets_is_caught(house: Path) -> None:
     assert guards.known_to_tools(house) == ["pyproject.toml: mypy_path does not name placement"]
 
 
+def test_a_component_that_does_not_say_that_it_is_typed_is_caught(house: Path) -> None:
+    (house / "placement/zonekeeper/placement/py.typed").unlink()
+
+    missing = "placement/zonekeeper/placement/py.typed: missing"
+    assert guards.component_shape(house) == [missing]
+
+
 def test_every_guard_has_an_offence() -> None:
-    planted = {guard for guard, _, _ in OFFENCES} | {guards.lock_is_whole}
+    elsewhere = {guards.lock_is_whole, guards.known_to_tools}
+    planted = {guard for guard, _, _ in OFFENCES} | elsewhere
 
     assert planted == set(guards.GUARDS)

@@ -16,8 +16,9 @@ GROUP = "zonekeeper.commands"
 _DISTRIBUTION = "zonekeeper"
 #: Components that have no extra of their own come with this one.
 _SHARED_EXTRA = "client"
-#: The shell's own extra is there; its commands that are published run bookies, and need theirs.
+#: The shell's own extra is there. What it publishes runs bookies, or reaches a cluster (``live``).
 _EXTRA_OF_THE_SHELL = "bookie"
+_LIVE = "zonekeeper.shell.live."
 
 
 class Host(click.Group):
@@ -95,6 +96,8 @@ def _unavailable(point: metadata.EntryPoint, missing: ModuleNotFoundError) -> cl
 
 def _extra(point: metadata.EntryPoint) -> str:
     """Give the extra that brings what a component needs."""
+    if point.module.startswith(_LIVE):
+        return _SHARED_EXTRA
     component = re.sub(r"^zonekeeper\.([a-z]+)\..*$", r"\1", point.module)
     if component == "shell":
         return _EXTRA_OF_THE_SHELL

@@ -1,0 +1,1 @@
+"""Auto-replication: who finds lost copies, judges zones, permits repair, and copies."""
