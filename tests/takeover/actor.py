@@ -1,0 +1,97 @@
+"""A process of the takeover game; ``python -m tests.takeover.actor ADDRESS NAME``.
+
+It says ``ready``, then does what each line of its input says, one after the other:
+
+- ``write SEED``: creates a ledger (``ledger N``) and appends to it as fast as it goes, in bursts
+  that the seed draws; after each acknowledgement ``acked K``. Ends with ``ended WHY``.
+- ``take N``: opens the ledger with recovery, reads it whole: ``read N LAST DIGEST``.
+- ``tail N``: follows the ledger without disturbing anybody, to its end: ``read N LAST DIGEST``.
+
+What an entry holds is made from its ledger, its id and the writer's name, so whoever reads can tell
+a foreign entry; ``read`` says so itself (``foreign N K``).
+"""
+
+import asyncio
+import hashlib
+import random
+import sys
+from collections.abc import AsyncIterator
+
+from tests.support.python_process import run, tell
+from zonekeeper.client import client as clients
+from zonekeeper.client import errors
+from zonekeeper.client.client import Client
+from zonekeeper.client.reader import Batch, Reader
+from zonekeeper.placement.ids import NO_ENTRY, EntryId, LedgerId
+
+#: A writer that nobody stops ends by itself, far beyond what a round waits for.
+_BURSTS_MAX = 5_000
+_BURST_ENTRIES_MAX = 40
+_PADDING_BYTES_MAX = 3_000
+
+
+def payload(ledger_id: LedgerId, entry_id: EntryId) -> bytes:
+    """Make an entry's content: its name, and padding that follows from it."""
+    chance = random.Random(ledger_id << 32 | entry_id)
+    name = f"{ledger_id}:{entry_id}:".encode()
+    return name + chance.randbytes(chance.randrange(_PADDING_BYTES_MAX))
+
+
+async def write(client: Client, seed: int) -> None:
+    chance = random.Random(seed)
+    writer = await client.create()
+    tell(f"ledger {writer.ledger_id}")
+    try:
+        for _ in range(_BURSTS_MAX):
+            for _ in range(chance.randint(1, _BURST_ENTRIES_MAX)):
+                await writer.append(payload(writer.ledger_id, EntryId(writer.last_appended + 1)))
+            if chance.random() < 0.5:
+                await writer.flush()
+            else:
+                await asyncio.sleep(0)
+            if writer.last_confirmed != NO_ENTRY:
+                tell(f"acked {writer.last_confirmed}")
+        await writer.close()
+        tell(f"acked {writer.last_confirmed}")
+        tell("ended Closed")
+    except errors.ClientError as error:
+        if writer.last_confirmed != NO_ENTRY:
+            tell(f"acked {writer.last_confirmed}")
+        writer.halt()
+        stopped_by = error.__cause__ if isinstance(error, errors.WriterClosed) else error
+        tell(f"ended {type(stopped_by).__name__}")
+
+
+async def whole(reader: Reader) -> AsyncIterator[Batch]:
+    if reader.last_confirmed != NO_ENTRY:
+        async for batch in reader.read(EntryId(0), reader.last_confirmed):
+            yield batch
+
+
+async def tell_read(ledger_id: LedgerId, batches: AsyncIterator[Batch]) -> None:
+    digest, expected = hashlib.sha256(), EntryId(0)
+    async for batch in batches:
+        for entry in batch:
+            content = bytes(entry.payload)
+            if entry.entry_id != expected or content != payload(ledger_id, expected):
+                tell(f"foreign {ledger_id} {entry.entry_id}")
+            digest.update(content)
+            expected = EntryId(expected + 1)
+    tell(f"read {ledger_id} {expected - 1} {digest.hexdigest()}")
+
+
+async def main(address: str) -> None:
+    async with clients.connect(address) as client:
+        tell("ready")
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            word, number = line.split()
+            if word == "write":
+                await write(client, int(number))
+                continue
+            ledger_id = LedgerId(int(number))
+            reader = await client.open(ledger_id, recover=word == "take")
+            await tell_read(ledger_id, whole(reader) if word == "take" else reader.tail())
+
+
+if __name__ == "__main__":
+    run(main(sys.argv[1]))
