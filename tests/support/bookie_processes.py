@@ -81,6 +81,10 @@ class BookieProcesses:
         """Say which have ended by themselves."""
         return [name for name, process in self._running.items() if process.poll() is not None]
 
+    def pids(self) -> list[int]:
+        """Give the numbers of the processes that were started and not ended here."""
+        return [process.pid for process in self._running.values()]
+
     def data(self, name: BookieId) -> Path:
         """Say where a bookie's data is."""
         return self.folder / name / "data"

@@ -1,36 +1,33 @@
 """An event loop whose clock jumps to the next timer instead of waiting for it.
 
+There are no threads, sockets or executors: nothing but the program decides what happens next, so
+the same program takes the same steps in every run. Timers of one moment fire in the order in which
+they were set. ``tests.simulation.loop`` builds on it, and lets a seed choose where this one keeps
+to an order.
+
 Task groups keep their tasks in sets, and cancel them in the set's order. A task's hash is its
-address, another one in each run; here it is the task's number, so that one seed is one run.
+address, another one in each run; here it is the task's number.
 """
 
 import asyncio
-import selectors
-from collections.abc import Coroutine, Generator
-from contextvars import Context
+import heapq
+from asyncio import Handle, TimerHandle
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context, copy_context
 from itertools import count
-from typing import TypeVar
+from typing import TypeVar, TypeVarTuple
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
-class _NeverWaits(selectors.SelectSelector):
-    """Selects what is ready now, and tells the clock how long it would have waited."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now_s = 0.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        ready = super().select(0)
-        if not ready:
-            if timeout is None:
-                raise AssertionError("everybody waits, and no timer is set: this never ends")
-            self.now_s += max(0.0, timeout)
-        return ready
+class EndlessError(AssertionError):
+    """The program does not come to an end: nobody has a timer, or everybody is always busy."""
 
 
 class _NumberedTask(asyncio.Task[T]):
+    """A task whose place in a set does not depend on its address."""
+
     def __init__(
         self,
         number: int,
@@ -47,12 +44,15 @@ class _NumberedTask(asyncio.Task[T]):
     __eq__ = object.__eq__
 
 
-class VirtualTimeLoop(asyncio.SelectorEventLoop):
+class VirtualTimeLoop(asyncio.BaseEventLoop):
     """The same program takes the same time in every run: none of the machine's, all of its own."""
 
     def __init__(self) -> None:
-        self._never_waits = _NeverWaits()
-        super().__init__(self._never_waits)
+        super().__init__()
+        self._now_s = 0.0
+        #: When, what comes first of one moment, and the timer.
+        self._timers: list[tuple[float, float, int, TimerHandle]] = []
+        self._timer_numbers = count()
         numbers = count()
 
         def numbered(
@@ -66,7 +66,85 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self.set_task_factory(numbered)
 
     def time(self) -> float:
-        return self._never_waits.now_s
+        return self._now_s
+
+    def call_soon(
+        self,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> Handle:
+        handle = Handle(callback, args, self, copy_context() if context is None else context)
+        self._come_due(handle)
+        return handle
+
+    def call_soon_threadsafe(
+        self,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> Handle:
+        # There are no threads; asyncio itself calls this for generators that nobody finished.
+        return self.call_soon(callback, *args, context=context)
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> TimerHandle:
+        timer = TimerHandle(
+            when, callback, args, self, copy_context() if context is None else context
+        )
+        self._set_timer(when, timer)
+        return timer
+
+    def _set_timer(self, at_s: float, timer: TimerHandle) -> None:
+        entry = (at_s, self._place(), next(self._timer_numbers), timer)
+        heapq.heappush(self._timers, entry)
+
+    def _place(self) -> float:
+        """Say where a timer stands among those of its moment."""
+        return 0.0
+
+    def _come_due(self, handle: Handle) -> None:
+        """Take in what is to run as soon as it can."""
+        self._ready.append(handle)
+
+    def _run_once(self) -> None:
+        """Run callbacks until the loop is to stop; called by ``run_forever``."""
+        ready = self._ready
+        while not self._stopping:
+            while not ready:
+                self._pass_time()
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
+
+    def _pass_time(self) -> None:
+        """Go to the next timer, and let everything come due that is due then."""
+        timers = self._timers
+        while timers and timers[0][3]._cancelled:
+            heapq.heappop(timers)
+        if not timers:
+            raise EndlessError("everybody waits for somebody else, and no timer is set")
+        now_s = self._now_s = max(self._now_s, timers[0][0])
+        while timers and timers[0][0] <= now_s:
+            timer = heapq.heappop(timers)[3]
+            if not timer._cancelled:
+                self._come_due(timer)
+
+    # ── what asyncio wants of a loop, and this one has no use for ──
+
+    def _timer_handle_cancelled(self, handle: TimerHandle) -> None:
+        """Cancelled timers are dropped when their time comes."""
+
+    def _process_events(self, event_list: list[object]) -> None:
+        raise AssertionError("there is no selector")
+
+    def _write_to_self(self) -> None:
+        """Nobody sleeps, so nobody is woken."""
 
 
 def run(main: Coroutine[None, None, T]) -> T:

@@ -1,0 +1,119 @@
+"""The baseline of frames: a stream that carries each entry in a message of its own.
+
+The same bookies, the same gRPC stream and the same bytes; only nothing is put together. An entry
+counts once ``ack`` of its bookies have it, and so many are under way at once.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from grpc import aio
+
+from zonekeeper.placement.digests import Digest
+from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from zonekeeper.placement.quorums import Quorums
+from zonekeeper.wire import (
+    carriers,
+    digests,
+    entries,
+    frames,
+    grpc_edge,
+    messages,
+    methods,
+    service,
+)
+from zonekeeper.wire.pipes import StreamKind
+
+_WINDOW: Final = 1_000
+_PASSWORD: Final = b""
+
+
+async def write(
+    addresses: Mapping[BookieId, str],
+    ledger_id: LedgerId,
+    payload: bytes,
+    *,
+    count: int,
+    quorums: Quorums,
+) -> None:
+    """Write entries to all of these bookies, each entry alone, until each has its ack quorum."""
+    sealer = entries.Sealer(ledger_id, Digest.CRC32C, _PASSWORD)
+    opening = service.FragmentOpening(
+        ledger_id=ledger_id,
+        master_key=digests.master_key(_PASSWORD),
+        quorums=quorums,
+        digest=Digest.CRC32C,
+        first_entry_id=EntryId(0),
+        ensemble=tuple(addresses),
+    )
+    acks: Counter[int] = Counter()
+    room = asyncio.Semaphore(_WINDOW)
+    done = asyncio.Event()
+
+    def acked(number: int) -> None:
+        acks[number] += 1
+        if acks[number] == quorums.ack:
+            room.release()
+            if number == count - 1:
+                done.set()
+
+    async with asyncio.TaskGroup() as group:
+        pipes = [
+            await _Pipe.opened(bookie, address, opening) for bookie, address in addresses.items()
+        ]
+        hearing = [group.create_task(pipe.hear(acked)) for pipe in pipes]
+        for number in range(count):
+            await room.acquire()
+            frame = frames.seal(sealer, EntryId(number), NO_ENTRY, 0, [payload])
+            message = carriers.build([carriers.Append(number=number, frame=frame)])
+            await asyncio.gather(*(pipe.call.write(message) for pipe in pipes))
+        await done.wait()
+        for task in hearing:
+            task.cancel()
+    for pipe in pipes:
+        await pipe.close()
+
+
+class _Pipe:
+    """One stream to one bookie."""
+
+    def __init__(self, channel: aio.Channel, call: "aio.StreamStreamCall[bytes, bytes]") -> None:
+        self._channel = channel
+        self.call = call
+
+    @classmethod
+    async def opened(
+        cls, bookie: BookieId, address: str, opening: service.FragmentOpening
+    ) -> "_Pipe":
+        channel = aio.insecure_channel(address, options=grpc_edge.client_options(bookie))
+        start: aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(
+            grpc_edge.method_path(StreamKind.APPEND.value)
+        )
+        pipe = cls(channel, start())
+        (hello,) = await pipe._items()
+        assert isinstance(hello, carriers.Hello)
+        method = methods.OPEN_FRAGMENT
+        asked = messages.OpenFragment(stream=hello.stream, opening=opening)
+        ask: aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
+            grpc_edge.method_path(method.name)
+        )
+        await ask(method.request.encode(asked))
+        return pipe
+
+    async def hear(self, acked: Callable[[int], None]) -> None:
+        while True:
+            for item in await self._items():
+                assert isinstance(item, carriers.Acked), item
+                for number in range(item.number, item.last + 1):
+                    acked(number)
+
+    async def close(self) -> None:
+        self.call.cancel()
+        await self._channel.close()
+
+    async def _items(self) -> tuple[carriers.Item, ...]:
+        message = await self.call.read()
+        assert isinstance(message, bytes), "the bookie ended the stream"
+        return carriers.parse(message)
