@@ -57,6 +57,7 @@ class View:
         self._topology = Topology()
         self._bookies: Mapping[BookieId, BookieRecord] = {}
         self._maintenance: Mapping[Location, Maintenance] = {}
+        self._unreadable: tuple[str, ...] = ()
         self._followed = Followed()
         self._moved = asyncio.Event()
         self._next_look = asyncio.Event()
@@ -104,6 +105,11 @@ class View:
     def maintenance(self) -> Mapping[Location, Maintenance]:
         """The declarations that can be read."""
         return self._maintenance
+
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        """The gates' and maintenance records that cannot be read, as ``zones/a``; sorted."""
+        return self._unreadable
 
     @property
     def replication_enabled(self) -> bool:
@@ -190,6 +196,7 @@ class View:
         self._policy, self._topology = heard.good_policy, heard.seen_topology
         self._bookies = heard.readable_bookies
         self._maintenance = heard.readable_maintenance
+        self._unreadable = heard.unreadable()
         missing = {one.id: one.location for one in self._topology if not one.readable}
         self._followed = losses.follow(
             self._followed, missing, records, self._policy.zone_watch, now_ms=_now_ms()
@@ -213,6 +220,7 @@ class _Heard:
         self._cluster: ClusterRecord | None = None
         self._cluster_told = False
         self._enabled: bool | None = None
+        self._unreadable: dict[str, list[str]] = {}
 
     def policy(self, seen: Policy | UnreadableError | None) -> None:
         if isinstance(seen, Policy):
@@ -230,24 +238,31 @@ class _Heard:
         }
 
     def zones(self, seen: Mapping[str, ZoneRecord | UnreadableError]) -> None:
-        self._zones = {
-            one.zone: one
+        good = {
+            name: one
             for name, one in seen.items()
             if isinstance(one, ZoneRecord) and one.zone == name
         }
+        self._zones = {one.zone: one for one in good.values()}
+        self._unreadable["zones"] = [f"zones/{name}" for name in seen if name not in good]
 
     def cluster(self, seen: ClusterRecord | UnreadableError | None) -> None:
         self._cluster_told = True
         self._cluster = seen if isinstance(seen, ClusterRecord) else None
+        self._unreadable["cluster"] = ["cluster"] if isinstance(seen, UnreadableError) else []
 
     def maintenance(self, seen: Mapping[str, Maintenance | UnreadableError]) -> None:
         readable = [one for one in seen.values() if isinstance(one, Maintenance)]
         doubtful = [name for name, one in seen.items() if isinstance(one, UnreadableError)]
         self.readable_maintenance = {one.unit: one for one in readable}
         self._covered = frozenset(self.readable_maintenance).union(*map(units_named, doubtful))
+        self._unreadable["maintenance"] = [f"maintenance/{name}" for name in doubtful]
 
     def switch(self, seen: bool) -> None:
         self._enabled = seen
+
+    def unreadable(self) -> tuple[str, ...]:
+        return tuple(sorted(name for names in self._unreadable.values() for name in names))
 
     def records(self) -> Records | None:
         """Give the gates' records; None: some part was never told."""
