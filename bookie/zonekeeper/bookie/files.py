@@ -12,6 +12,7 @@ stop, and never ask again in the hope of a better answer.
 """
 
 import errno
+import fcntl
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
+
+#: Direct writes, and the memory that they come from, are aligned to this.
+BLOCK_BYTES = 4096
 
 #: Linux takes no more buffers than this in one vectored write.
 _BUFFERS_MAX = 1024
@@ -40,12 +44,21 @@ class File(Protocol):
         """Its name when it was opened."""
         ...
 
+    @property
+    def is_direct(self) -> bool:
+        """Do writes go past the page cache, so that a sync has next to nothing left to write?"""
+        ...
+
     def size(self) -> int:
         """Give its length in bytes."""
         ...
 
     def read(self, offset: int, size: int) -> bytes:
         """Read up to ``size`` bytes; less only at the end of the file."""
+        ...
+
+    def read_into(self, offset: int, into: memoryview) -> int:
+        """Fill a buffer, and say how far; less only at the end of the file."""
         ...
 
     def write(self, offset: int, buffers: Sequence[Buffer]) -> None:
@@ -76,6 +89,13 @@ class FileSystem(Protocol):
         """Create a file and open it; ``FileExistsError`` if the name is taken."""
         ...
 
+    def create_direct(self, name: str) -> File:
+        """Create a file for large writes, past the page cache where the device allows it.
+
+        Each is one buffer; its memory, its size and its offset are multiples of ``BLOCK_BYTES``.
+        """
+        ...
+
     def open(self, name: str) -> File:
         """Open a file to read and write; ``FileNotFoundError`` if there is none."""
         ...
@@ -104,14 +124,20 @@ class FileSystem(Protocol):
 class RealFile:
     """A file of the operating system."""
 
-    def __init__(self, name: str, descriptor: int) -> None:
+    def __init__(self, name: str, descriptor: int, *, is_direct: bool = False) -> None:
         self._name = name
         self._descriptor = descriptor
+        self._is_direct = is_direct
 
     @property
     def name(self) -> str:
         """Its name when it was opened."""
         return self._name
+
+    @property
+    def is_direct(self) -> bool:
+        """Do writes go past the page cache, so that a sync has next to nothing left to write?"""
+        return self._is_direct
 
     def size(self) -> int:
         """Give its length in bytes."""
@@ -129,8 +155,19 @@ class RealFile:
             got += len(data)
         return b"".join(parts)
 
+    def read_into(self, offset: int, into: memoryview) -> int:
+        """Fill a buffer, and say how far; less only at the end of the file."""
+        got = 0
+        while got < len(into) and (more := os.preadv(self._descriptor, [into[got:]], offset + got)):
+            got += more
+        return got
+
     def write(self, offset: int, buffers: Sequence[Buffer]) -> None:
         """Write all buffers, one behind the other, from ``offset`` on; all or an error."""
+        if self._is_direct:
+            (buffer,) = buffers
+            self._write_direct(offset, memoryview(buffer))
+            return
         for first in range(0, len(buffers), _BUFFERS_MAX):
             some = buffers[first : first + _BUFFERS_MAX]
             wanted = sum(memoryview(buffer).nbytes for buffer in some)
@@ -138,6 +175,24 @@ class RealFile:
             if done < wanted:
                 self._write_rest(offset + done, b"".join(some)[done:])
             offset += wanted
+
+    def _write_direct(self, offset: int, buffer: memoryview) -> None:
+        """Write past the page cache, or from now on through it if the device refuses that."""
+        assert not (offset | len(buffer)) % BLOCK_BYTES, (offset, len(buffer))
+        done = 0
+        try:
+            done = os.pwrite(self._descriptor, buffer, offset)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+        if done < len(buffer):
+            self._go_through_the_cache()
+            self._write_rest(offset + done, bytes(buffer[done:]))
+
+    def _go_through_the_cache(self) -> None:
+        flags = fcntl.fcntl(self._descriptor, fcntl.F_GETFL)
+        fcntl.fcntl(self._descriptor, fcntl.F_SETFL, flags & ~os.O_DIRECT)
+        self._is_direct = False
 
     def _write_rest(self, offset: int, rest: bytes) -> None:
         """A short write says nothing of why: the next one makes progress or fails."""
@@ -184,15 +239,26 @@ class RealFileSystem:
         """Create a file and open it."""
         return self._open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 
+    def create_direct(self, name: str) -> RealFile:
+        """Create a file for large writes, past the page cache where the device allows it."""
+        file = self.create(name)
+        try:
+            return self._open(name, os.O_RDWR | os.O_DIRECT)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            return self.open(name)
+        finally:
+            file.close()
+
     def open(self, name: str) -> RealFile:
         """Open a file to read and write."""
         return self._open(name, os.O_RDWR)
 
     def _open(self, name: str, flags: int) -> RealFile:
         check_name(name)
-        return RealFile(
-            name, os.open(name, flags | os.O_CLOEXEC, mode=0o640, dir_fd=self._directory)
-        )
+        descriptor = os.open(name, flags | os.O_CLOEXEC, mode=0o640, dir_fd=self._directory)
+        return RealFile(name, descriptor, is_direct=bool(flags & os.O_DIRECT))
 
     def names(self) -> list[str]:
         """Give the names of all files, sorted; folders that somebody else made are not ours."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from zonekeeper.bookie.files import Buffer, Space, check_name
+from zonekeeper.bookie.files import BLOCK_BYTES, Buffer, Space, check_name
 
 SECTOR_BYTES = 512
 
@@ -111,6 +111,12 @@ class MemoryFileSystem:
         self._pending.append(Link(name=name, inode=inode))
         return MemoryFile(self, name, inode)
 
+    def create_direct(self, name: str) -> "MemoryFile":
+        """Create a file for large writes: aligned ones, which a crash may take all the same."""
+        file = self.create(name)
+        file.is_direct = True
+        return file
+
     def open(self, name: str) -> "MemoryFile":
         """Open a file to read and write."""
         check_name(name)
@@ -193,6 +199,7 @@ class MemoryFile:
         self._name = name
         self._inode = inode
         self._closed = False
+        self.is_direct = False
 
     @property
     def name(self) -> str:
@@ -209,10 +216,17 @@ class MemoryFile:
         self._check("read")
         return bytes(self._inode.seen[offset : offset + size])
 
+    def read_into(self, offset: int, into: memoryview) -> int:
+        """Fill a buffer, and say how far; less only at the end of the file."""
+        data = self.read(offset, len(into))
+        into[: len(data)] = data
+        return len(data)
+
     def write(self, offset: int, buffers: Sequence[Buffer]) -> None:
         """Write all buffers, one behind the other, from ``offset`` on; all or an error."""
         self._check("write")
         data = b"".join(buffers)
+        assert not self.is_direct or (len(buffers) == 1 and _is_aligned(offset, len(data)))
         self._files.need(offset + len(data) - len(self._inode.seen), self._name)
         change = Write(offset=offset, data=data)
         _apply(self._inode.seen, change)
@@ -256,6 +270,10 @@ class MemoryFile:
         if self._closed:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF), self._name)
         self._files.troubles(kind, self._name)
+
+
+def _is_aligned(offset: int, size: int) -> bool:
+    return (offset | size) % BLOCK_BYTES == 0
 
 
 #: How likely a change that was not synced survives a crash.

@@ -1,13 +1,15 @@
 """What every file system of a bookie does: the real one and its twin, held to the same words."""
 
 import errno
+import fcntl
+import mmap
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from zonekeeper.bookie.files import FileSystem, RealFileSystem
+from zonekeeper.bookie.files import BLOCK_BYTES, FileSystem, RealFileSystem
 from zonekeeper.bookie.memory_files import MemoryFileSystem
 
 
@@ -125,3 +127,58 @@ def test_there_is_room(files: FileSystem) -> None:
     space = files.space()
 
     assert 0 < space.free_bytes <= space.total_bytes
+
+
+def aligned(size: int) -> memoryview:
+    return memoryview(mmap.mmap(-1, size))
+
+
+def test_a_file_for_large_writes_is_read_by_whoever_opens_it(files: FileSystem) -> None:
+    file = files.create_direct("a")
+    buffer = aligned(2 * BLOCK_BYTES)
+    buffer[:] = b"x" * BLOCK_BYTES + b"y" * BLOCK_BYTES
+
+    file.allocate(4 * BLOCK_BYTES)
+    file.write(0, [buffer])
+    file.write(2 * BLOCK_BYTES, [buffer[:BLOCK_BYTES]])
+    file.truncate(2 * BLOCK_BYTES + 3)
+    file.sync()
+
+    assert files.open("a").read(BLOCK_BYTES - 1, 3) == b"xyy"
+    assert files.open("a").read(2 * BLOCK_BYTES, 100) == b"xxx"
+    with pytest.raises(FileExistsError):
+        files.create_direct("a")
+
+
+def test_a_buffer_is_filled_as_far_as_the_file_goes(files: FileSystem) -> None:
+    file = files.create("a")
+    file.write(0, [b"hello"])
+    buffer = bytearray(b"-" * 8)
+
+    assert file.read_into(1, memoryview(buffer)) == 4
+    assert buffer == b"ello----"
+    assert file.read_into(9, memoryview(buffer)) == 0
+
+
+def test_a_device_that_refuses_direct_writes_is_written_through_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pwrite = os.pwrite
+    refused: list[int] = []
+
+    def refusing(descriptor: int, data: bytes, offset: int) -> int:
+        if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_DIRECT:
+            refused.append(offset)
+            raise OSError(errno.EINVAL, "invalid argument")
+        return pwrite(descriptor, data, offset)
+
+    monkeypatch.setattr(os, "pwrite", refusing)
+    files = RealFileSystem(tmp_path)
+    file = files.create_direct("a")
+    could = file.is_direct
+    file.write(0, [aligned(BLOCK_BYTES)])
+    assert not file.is_direct
+    assert refused == [0] * could
+    file.write(BLOCK_BYTES, [aligned(BLOCK_BYTES)])
+    assert file.size() == 2 * BLOCK_BYTES
+    files.close()

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from zonekeeper.bookie.segments import batch_format, places
+from zonekeeper.bookie.segments import batch_format, locations
 from zonekeeper.bookie.segments.batch_format import Header, Placed, Position
 from zonekeeper.bookie.segments.record_format import bad
 from zonekeeper.wire.errors import Fault, FormatError
@@ -115,7 +115,7 @@ def refuse_lost_generation(
 
 def scan(read: Read, log_id: int, link: Link, visit: Callable[[Scanned], None]) -> End:
     """Visit the good batches of a generation in order; raises ``DamagedLogError``."""
-    key = places.arrival_key(link.generation)
+    key = locations.arrival_key(link.generation)
     offset, sequence = 0, link.before.sequence + 1
     unsynced: deque[tuple[int, int]] = deque()
     while link.last is None or sequence <= link.last:
@@ -134,7 +134,7 @@ def scan(read: Read, log_id: int, link: Link, visit: Callable[[Scanned], None]) 
         visit(
             Scanned(
                 position=header.position,
-                placed=[Placed(r, places.location(key, offset + at)) for r, at in placed],
+                placed=[Placed(r, locations.location(key, offset + at)) for r, at in placed],
             )
         )
         unsynced.append((sequence, offset))

@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 
 from zonekeeper.bookie.extents import Extent, Extents, runs
-from zonekeeper.bookie.segments import places
+from zonekeeper.bookie.segments import locations
 from zonekeeper.bookie.segments.index import Index
 from zonekeeper.placement.ids import EntryId, LedgerId
 
@@ -36,7 +36,7 @@ class LedgerEntries(Extents):
 
     def add(self, entry_ids: Sequence[EntryId], offset: int, size: int) -> None:
         """Note a frame in an arrival segment: those of its entries that are not here yet."""
-        generation = places.arrival_generation(offset)
+        generation = locations.arrival_generation(offset)
         assert generation is not None, "frames arrive in arrival segments"
         self._touched(generation, self)
         for first, last in runs(entry_ids):
@@ -64,7 +64,7 @@ class LedgerEntries(Extents):
 
         Looks at so many extents at most; also gives where to go on, or None at the end.
         """
-        end = places.location(places.arrival_key(through + 1), 0)
+        end = locations.location(locations.arrival_key(through + 1), 0)
         at = self._from(start)
         stop = min(at + count, len(self._firsts))
         found = [
@@ -81,7 +81,7 @@ class LedgerEntries(Extents):
 
     def sorted_through(self, through: int) -> None:
         """Leave to the index what is in arrival segments up to a generation."""
-        end = places.location(places.arrival_key(through + 1), 0)
+        end = locations.location(locations.arrival_key(through + 1), 0)
         kept = [at for at, offset in enumerate(self._offsets) if offset >= end]
         self._firsts = array("q", [self._firsts[at] for at in kept])
         self._lasts = array("q", [self._lasts[at] for at in kept])

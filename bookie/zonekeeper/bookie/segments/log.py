@@ -27,7 +27,7 @@ from typing import Final
 from zonekeeper.bookie.disks import Disk
 from zonekeeper.bookie.files import File, FileSystem, Space
 from zonekeeper.bookie.records import Record
-from zonekeeper.bookie.segments import batch_format, places, record_format
+from zonekeeper.bookie.segments import batch_format, locations, record_format
 from zonekeeper.bookie.segments.arrivals import Arrivals, Opened, Segment
 from zonekeeper.bookie.segments.batch_format import Placed, Position
 from zonekeeper.wire import errors
@@ -241,8 +241,8 @@ class Log:
         segment.offset += batch.size
         if sync:
             self._synced = self._sequence
-        key = places.arrival_key(segment.generation)
-        return [Placed(r, places.location(key, offset + at)) for r, at in batch.placed]
+        key = locations.arrival_key(segment.generation)
+        return [Placed(r, locations.location(key, offset + at)) for r, at in batch.placed]
 
     async def _sync(self) -> None:
         """Sync what was written without; batches of earlier segments are."""

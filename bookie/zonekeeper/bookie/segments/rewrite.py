@@ -28,7 +28,7 @@ from typing import Final, TypeAlias
 from zonekeeper.bookie.extents import Extent, runs
 from zonekeeper.bookie.files import File, FileSystem
 from zonekeeper.bookie.segments import checkpoint as checkpoints
-from zonekeeper.bookie.segments import places, sorted_format
+from zonekeeper.bookie.segments import locations, sorted_format
 from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
 from zonekeeper.bookie.segments.arrivals import Arrivals
 from zonekeeper.bookie.segments.checkpoint import Checkpoint
@@ -161,7 +161,7 @@ class Job:
         except FormatError:
             # Damaged since it was written: it stays so, and its readers are told.
             data = data.ljust(copy.size, b"\0")
-        where = places.location(places.sorted_key(self._number), at)
+        where = locations.location(locations.sorted_key(self._number), at)
         self._rows += [
             Row(copy.ledger_id, Extent(first, last, where, len(data))) for first, last in copy.runs
         ]

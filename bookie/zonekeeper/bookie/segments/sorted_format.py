@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from zonekeeper.bookie.extents import Extent
-from zonekeeper.bookie.segments import places
+from zonekeeper.bookie.segments import locations
 from zonekeeper.bookie.segments.index import Row
 from zonekeeper.bookie.segments.record_format import bad, ledger_id
 from zonekeeper.placement.ids import EntryId
@@ -58,7 +58,7 @@ def header(log_id: int, number: int) -> bytes:
 
 def table_and_footer(log_id: int, number: int, table_at: int, rows: Sequence[Row]) -> bytes:
     """Build what follows the frames; the rows' offsets are locations in this segment."""
-    base = places.location(places.sorted_key(number), 0)
+    base = locations.location(locations.sorted_key(number), 0)
     table = b"".join(
         _ROW.pack(row.ledger_id, extent.first, extent.last, extent.offset - base, extent.size)
         for row in rows
@@ -86,7 +86,7 @@ def parse_table(data: bytes, number: int) -> list[Row]:
     summed, (expected,) = data[: -_CRC.size], _CRC.unpack(data[-_CRC.size :])
     if (found := checksums.value(summed)) != expected:
         raise bad(Fault.CHECKSUM, f"{found:08x}, the footer says {expected:08x}")
-    base = places.location(places.sorted_key(number), 0)
+    base = locations.location(locations.sorted_key(number), 0)
     return [
         Row(
             ledger_id(ledger),
