@@ -1,7 +1,8 @@
 """The commands that speak to the metadata store alone.
 
 ``zonekeeper cluster`` makes and shows a cluster's root; ``zonekeeper metadata`` writes all of it to
-a file, and back. A component has one module of commands, so both stand here.
+a file, and back, and rebuilds what was lost from what bookies remember. A component has one module
+of commands, so both stand here.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ import os
 import sys
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +29,9 @@ from zonekeeper.metadata import (
     importing,
     ledger_ids,
     policy_store,
+    rebuilding,
+    rebuilding_report,
+    rebuilding_writing,
     restored,
     timeline,
 )
@@ -35,6 +39,8 @@ from zonekeeper.metadata.cluster import Cluster, Counts
 from zonekeeper.metadata.export_format import Node
 from zonekeeper.metadata.importing import Imported
 from zonekeeper.metadata.malformed import UnreadableError
+from zonekeeper.metadata.rebuilding import Rebuilt, Verdict
+from zonekeeper.metadata.rebuilding_writing import Given, HintsFile
 from zonekeeper.metadata.restored import Restored
 from zonekeeper.metadata.store import MetadataStore
 from zonekeeper.metadata.stores.opening import open_store
@@ -66,6 +72,7 @@ _FAILURES: Final = (
     clusters.NotAClusterError,
     clusters.ForeignRootError,
     importing.RootInUseError,
+    rebuilding_writing.HintsConflictError,
     restored.RestoredAgainError,
     ledger_ids.IdsUsedUpError,
     UnreadableError,
@@ -217,6 +224,55 @@ def diff_command(first: str, second: str) -> None:
     sys.exit(1 if found else 0)
 
 
+@commands.command(name="rebuild")
+@_STORE
+@_OUTPUT
+@click.argument("hints", nargs=-1, required=True, type=click.Path(dir_okay=False, exists=True))
+@click.option(
+    "--passwords",
+    type=click.Path(dir_okay=False, exists=True),
+    help="A file with ledgers' passwords to try, one a line; the empty one is always tried.",
+)
+@click.option("--write", "do_write", is_flag=True, help="Write the ledgers that are sure.")
+@click.option("--doubtful", is_flag=True, help="With --write: write the doubtful ones, too.")
+@click.option("--yes", is_flag=True, help="Do not ask whether the hints are of all bookies.")
+def rebuild_command(  # noqa: PLR0913 each is an option of the command
+    *,
+    address: str,
+    output: str,
+    hints: tuple[str, ...],
+    passwords: str | None,
+    do_write: bool,
+    doubtful: bool,
+    yes: bool,
+) -> None:
+    """Rebuild ledgers' metadata from what bookies remember: HINTS are files of `export-hints`.
+
+    Give the hints of every bookie that the cluster ever had. Without --write nothing is changed,
+    and the report says of each ledger whether its metadata is sure, doubtful or cannot be rebuilt,
+    and why. A ledger that is in the root already stays as it is. The root is made if there is none,
+    and marked as restored: bookies collect nothing until that mark is cleared. A ledger that was
+    deleted and that bookies had not collected yet comes back.
+
+    Exit code 0: all ledgers are sure, 1: some are not, 2: it did not work.
+    """
+    with _reported("metadata"):
+        tried = (b"", *(Path(passwords).read_bytes().splitlines() if passwords else ()))
+        given = rebuilding_writing.check([_hints_in(Path(file)) for file in hints])
+        if do_write and not yes:
+            click.confirm(
+                f"Hints are here of {', '.join(sorted(given.files))}.\nA bookie that is missing "
+                "can make a ledger lose acknowledged entries. Are these all that there ever were?",
+                abort=True,
+                err=True,
+            )
+        verdicts = (Verdict.SURE, Verdict.DOUBTFUL) if doubtful else (Verdict.SURE,)
+        report = rebuilding_report.Report(as_json=output == "json", echo=click.echo)
+        asyncio.run(_rebuild(address, given, tried, verdicts if do_write else (), report))
+        click.echo(report.summary(given, wrote=do_write), err=True)
+    sys.exit(0 if report.all_sure else 1)
+
+
 @contextlib.contextmanager
 def _reported(command: str) -> Iterator[None]:
     """Make a message, and exit code 2, of what can go wrong."""
@@ -335,6 +391,44 @@ async def _import(address: str, file: Path) -> Imported:
 
     async with _opened(address) as store:
         return await importing.run(store, lines, now_ms=time.time_ns() // 1_000_000)
+
+
+def _hints_in(file: Path) -> HintsFile:
+    def lines() -> Iterator[str]:
+        with file.open(encoding="utf-8", newline="\n") as text:
+            yield from export_format.lines_of(text)
+
+    return HintsFile(name=str(file), lines=lines)
+
+
+async def _rebuild(
+    address: str,
+    given: Given,
+    passwords: Iterable[bytes],
+    verdicts: Collection[Verdict],
+    report: rebuilding_report.Report,
+) -> None:
+    """Rebuild all ledgers, and write those of some verdicts."""
+    keys = rebuilding.keys_of(passwords)
+
+    def wanted(all_of_them: Iterable[Rebuilt]) -> Iterator[Rebuilt]:
+        for each in all_of_them:
+            if each.verdict in verdicts:
+                yield each
+            else:
+                report.left(each)
+
+    async with _opened(address) as store:
+        known = await rebuilding_writing.bookies_of(store, given)
+        rebuilt = rebuilding_writing.rebuilt(given, known=known, passwords=keys)
+        if verdicts:
+            now_ms = time.time_ns() // 1_000_000
+            found = await rebuilding_writing.prepare(store, given, now_ms=now_ms)
+            async for done in rebuilding_writing.write(found, wanted(rebuilt)):
+                report.written(done)
+        else:
+            for each in rebuilt:
+                report.left(each)
 
 
 async def _diff(first: str | TextIO, second: str | TextIO) -> int:

@@ -6,9 +6,10 @@ session that is lost takes the node with it; ``keep`` registers again in the new
 
 Registering is refused where it would do harm:
 
-* A bookie of the same name is registered by another session. That may be this bookie's own session
-  from before a crash, which nobody has ended yet: it is waited for, as long as a session can last.
-  Then it is another process with our name.
+* A bookie of the same name is registered by another session. Its boot epoch tells whose that is. An
+  earlier start's, or our own from before the session was lost, is nobody's any more, as a start is
+  counted only by who holds the bookie's own disk: it is replaced at once. A later start's is the
+  bookie now, and we are not. One that does not say is waited for, as long as a session can last.
 * Something is registered that does not speak our protocol: a Java cluster lives in this root, whose
   clients would choose us and fail.
 """
@@ -111,6 +112,7 @@ class Registrar:
         self._cluster = cluster
         self._bookie = bookie
         self._value = service_info.render(info)
+        self._boot_epoch = info.boot_epoch
         self._patience_ms = session_timeout_ms * 3 // 2
         self._mode: Mode | None = None
         self._turn = asyncio.Lock()
@@ -186,10 +188,16 @@ class Registrar:
             if node is not None and node.owner != session:
                 if wanted is None:
                     continue  # not ours to remove
-                node = await self._waited_out(path, session)
+                if self._was_ours(node, path):
+                    writes.append(Delete(path=path, version=node.version))
+                    node = None
+                else:
+                    node = await self._waited_out(path, session)
             if mode is not wanted:
                 if node is not None:
                     writes.append(Delete(path=path, version=node.version))
+            elif node is None and writes:
+                writes.append(Create(path=path, value=self._value, ephemeral=True))
             elif node is None:
                 writes.insert(0, Create(path=path, value=self._value, ephemeral=True))
             elif node.value != self._value:

@@ -19,7 +19,10 @@ from zonekeeper.placement.locations import Location
 BOOKIE: Final = "bookie"
 GRPC: Final = "zonekeeper-grpc"
 TLS: Final = "tls"
+#: For looking only: Apache's name for it, too.
+HTTP_SERVER: Final = "httpserver"
 LOCATION_PROPERTY: Final = "networkLocation"
+BOOT_PROPERTY: Final = "bootEpoch"
 PORT_MAX: Final = 65_535
 
 _ENDPOINT: Final = Schema(
@@ -63,13 +66,37 @@ class ServiceInfo:
         """Where the bookie speaks our protocol; None: it is foreign."""
         return next((e for e in self.endpoints if (e.id, e.protocol) == (BOOKIE, GRPC)), None)
 
+    @property
+    def http(self) -> Endpoint | None:
+        """Where the bookie can be looked at; None: nowhere."""
+        return next((e for e in self.endpoints if e.id == HTTP_SERVER), None)
 
-def of_bookie(host: str, port: int, location: Location, *, tls: bool) -> ServiceInfo:
+    @property
+    def boot_epoch(self) -> int | None:
+        """Which of the bookie's starts has registered; None: it does not say."""
+        text = self.properties.get(BOOT_PROPERTY, "")
+        return int(text) if text.isascii() and text.isdecimal() else None
+
+
+def of_bookie(
+    host: str,
+    port: int,
+    location: Location,
+    *,
+    tls: bool,
+    http_port: int | None = None,
+    boot_epoch: int | None = None,
+) -> ServiceInfo:
     """Say where a bookie of ours is reached."""
-    endpoint = Endpoint(
-        id=BOOKIE, host=host, port=port, protocol=GRPC, extensions=(TLS,) if tls else ()
-    )
-    return ServiceInfo(endpoints=(endpoint,), properties={LOCATION_PROPERTY: str(location)})
+    endpoints = [
+        Endpoint(id=BOOKIE, host=host, port=port, protocol=GRPC, extensions=(TLS,) if tls else ())
+    ]
+    if http_port is not None:
+        endpoints.append(Endpoint(id=HTTP_SERVER, host=host, port=http_port, protocol="http"))
+    properties = {LOCATION_PROPERTY: str(location)}
+    if boot_epoch is not None:
+        properties[BOOT_PROPERTY] = str(boot_epoch)
+    return ServiceInfo(endpoints=tuple(endpoints), properties=properties)
 
 
 def render(info: ServiceInfo) -> bytes:
