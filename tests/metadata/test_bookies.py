@@ -47,8 +47,14 @@ def cookie(bookie: BookieId, location: Location | None = IN_A) -> Cookie:
     )
 
 
-def registrar(cluster: Cluster, bookie: BookieId, *, session_timeout_ms: int = 60_000) -> Registrar:
-    info = service_info.of_bookie("127.0.0.1", 3181, IN_A, tls=False)
+def registrar(
+    cluster: Cluster,
+    bookie: BookieId,
+    *,
+    session_timeout_ms: int = 60_000,
+    boot_epoch: int | None = None,
+) -> Registrar:
+    info = service_info.of_bookie("127.0.0.1", 3181, IN_A, tls=False, boot_epoch=boot_epoch)
     return Registrar(cluster, bookie, info, session_timeout_ms=session_timeout_ms)
 
 
@@ -279,6 +285,31 @@ async def test_another_living_process_of_the_same_name_is_refused(
     await registrar(other, A).register(Mode.READ_ONLY)
     with pytest.raises(registration.NameTakenError, match="another process runs as c-a-0"):
         await registrar(cluster, A, session_timeout_ms=40).register(Mode.WRITABLE)
+    assert await sides(cluster, A) == (False, True)
+
+
+@pytest.mark.parametrize("before", Mode)
+@pytest.mark.parametrize("boot_epoch", [3, 4])
+async def test_who_is_known_as_a_former_life_is_replaced_at_once(
+    cluster: Cluster, other: Cluster, before: Mode, boot_epoch: int
+) -> None:
+    await registrar(other, A, boot_epoch=3).register(before)
+    mine = registrar(cluster, A, boot_epoch=boot_epoch)
+    await mine.register(Mode.WRITABLE)
+    node = await cluster.store.get(cluster.root.writable(A), sync=True)
+    assert node is not None
+    assert node.owner == cluster.store.session.id
+    assert await sides(cluster, A) == (True, False)
+    await mine.leave()
+    assert await sides(cluster, A) == (False, False)
+
+
+async def test_an_earlier_start_never_takes_the_place_of_a_later_one(
+    cluster: Cluster, other: Cluster
+) -> None:
+    await registrar(other, A, boot_epoch=4).register(Mode.READ_ONLY)
+    with pytest.raises(registration.NameTakenError, match="start 4 of c-a-0, and this is start 3"):
+        await registrar(cluster, A, boot_epoch=3).register(Mode.WRITABLE)
     assert await sides(cluster, A) == (False, True)
 
 

@@ -180,6 +180,20 @@ def test_a_bookie_of_ours_is_known_by_its_endpoint() -> None:
     assert read == info
     assert read.bookie == info.endpoints[0]
     assert read.properties == {"networkLocation": "/az-1/ud-0"}
+    assert (read.http, read.boot_epoch) == (None, None)
+
+
+def test_a_bookie_says_where_it_is_looked_at_and_which_start_this_is() -> None:
+    info = service_info.of_bookie("h", 3181, AT, tls=False, http_port=8080, boot_epoch=7)
+    read = service_info.parse(service_info.render(info))
+    assert read == info
+    assert read.http is not None
+    assert (read.http.port, read.boot_epoch) == (8080, 7)
+
+
+@pytest.mark.parametrize("text", ["", "-1", "seven", "\u0663"])
+def test_a_boot_epoch_that_is_no_number_says_nothing(text: str) -> None:
+    assert ServiceInfo(endpoints=(), properties={"bootEpoch": text}).boot_epoch is None
 
 
 def test_no_bytes_are_a_bookie_without_endpoints() -> None:

@@ -179,6 +179,7 @@ class Registrar:
         on both sides, or on none.
         """
         root = self._cluster.root
+        former: list[Write] = []
         writes: list[Write] = []
         for mode, path in (
             (Mode.WRITABLE, root.writable(self._bookie)),
@@ -188,21 +189,33 @@ class Registrar:
             if node is not None and node.owner != session:
                 if wanted is None:
                     continue  # not ours to remove
-                if self._was_ours(node, path):
-                    writes.append(Delete(path=path, version=node.version))
+                if self._is_former(node, path):
+                    former.append(Delete(path=path, version=node.version))
                     node = None
                 else:
                     node = await self._waited_out(path, session)
             if mode is not wanted:
                 if node is not None:
                     writes.append(Delete(path=path, version=node.version))
-            elif node is None and writes:
-                writes.append(Create(path=path, value=self._value, ephemeral=True))
             elif node is None:
                 writes.insert(0, Create(path=path, value=self._value, ephemeral=True))
             elif node.value != self._value:
                 writes.append(Put(path=path, value=self._value, version=node.version))
-        return writes
+        return former + writes
+
+    def _is_former(self, node: Versioned, path: str) -> bool:
+        """Is this of a life of the bookie that is over? Raises if it is of a later one."""
+        if self._boot_epoch is None:
+            return False
+        with stored_at(path, self._cluster.store.name):
+            theirs = service_info.parse(node.value).boot_epoch
+        if theirs is not None and theirs > self._boot_epoch:
+            raise NameTakenError(
+                f"{path} in {self._cluster.store.name} is of start {theirs} of {self._bookie}, and "
+                f"this is start {self._boot_epoch}: a newer process runs on the bookie's disk; "
+                "stop this one"
+            )
+        return theirs is not None
 
     async def _waited_out(self, path: str, session: SessionId) -> Versioned | None:
         """Wait for a node of another session to go; it may be this bookie's own, from before."""
