@@ -5,11 +5,14 @@
     key                                          value
     | "i" |                                      | log id 8 |            whose index this is
     | "s" | sorted number 8 |                    (empty)                 all of it is in the index
+    | "w" |                                      | sweep 8 |             the last that was done
     | "x" | ledger 8 | first entry 8 |           | last entry 8 | location 8 | size 4 |
 
 Numbers are big-endian. The extents of a ledger are disjoint. The index may be lost, all of it or
 the newest writes: a segment's mark (``s``) is written with, or after, the last of its extents, so
-that a segment without a mark is added again, which writes the same once more.
+that a segment without a mark is added again, which writes the same once more. What is removed goes
+the same way: extents first. A sweep removes what forgotten ledgers have, and has a number, so that
+an index which lost its last sweep is known by it.
 
 ``Ordered`` is what differs between the real one (``rocks``) and the twin, which is a sorted
 dictionary that can lose its newest writes.
@@ -17,19 +20,26 @@ dictionary that can lose its newest writes.
 
 import struct
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from zonekeeper.bookie.extents import Extent
+from zonekeeper.bookie.segments import locations
 from zonekeeper.placement.ids import EntryId, LedgerId
+from zonekeeper.wire import entries
 
 Pair: TypeAlias = tuple[bytes, bytes]
+#: A key and its new value; None removes it.
+Change: TypeAlias = tuple[bytes, bytes | None]
 
-#: Extents that are written in one step.
+#: Extents that are written, or removed, in one step.
 WRITE_MAX: Final = 10_000
 
 _ID_KEY: Final = b"i"
-_ID: Final = struct.Struct(">Q")
+_SWEEP_KEY: Final = b"w"
+_NUMBER: Final = struct.Struct(">Q")
 _SEGMENT: Final = struct.Struct(">cQ")
 _EXTENT: Final = struct.Struct(">cQQ")
 _WHERE: Final = struct.Struct(">QQI")
@@ -48,8 +58,8 @@ class Ordered(Protocol):
         """
         ...
 
-    def write(self, pairs: Sequence[Pair], *, sync: bool) -> None:
-        """Put all or none; with ``sync`` this, and all before it, is on the disk afterwards."""
+    def write(self, changes: Sequence[Change], *, sync: bool) -> None:
+        """Change all or none; with ``sync`` this, and all before it, is on the disk afterwards."""
         ...
 
     def clear(self) -> None:
@@ -76,13 +86,20 @@ class Index:
 
     def prepare(self, log_id: int) -> None:
         """Keep what is there if it is this log's; else begin anew. Blocks."""
-        if dict(self._prefixed(_ID_KEY)).get(_ID_KEY) != _ID.pack(log_id):
+        if self._value(_ID_KEY) != _NUMBER.pack(log_id):
             self.begin_anew(log_id)
 
-    def begin_anew(self, log_id: int) -> None:
-        """Forget everything. Blocks."""
+    def begin_anew(self, log_id: int, sweep: int = 0) -> None:
+        """Forget everything, as of a sweep. Blocks."""
         self._store.clear()
-        self._store.write([(_ID_KEY, _ID.pack(log_id))], sync=True)
+        numbers = [(_ID_KEY, _NUMBER.pack(log_id)), (_SWEEP_KEY, _NUMBER.pack(sweep))]
+        self._store.write(numbers, sync=True)
+
+    @property
+    def sweep(self) -> int:
+        """The number of the last sweep. Blocks."""
+        value = self._value(_SWEEP_KEY)
+        return 0 if value is None else int(_NUMBER.unpack(value)[0])
 
     def segments(self) -> frozenset[int]:
         """Give the numbers of the sorted segments that are in the index. Blocks."""
@@ -90,10 +107,28 @@ class Index:
 
     def add(self, number: int, rows: Sequence[Row]) -> None:
         """Add all extents of a sorted segment, durably. Blocks."""
-        pairs = [_pair(row) for row in rows]
-        for at in range(0, len(pairs), WRITE_MAX):
-            self._store.write(pairs[at : at + WRITE_MAX], sync=False)
+        self._change(map(_pair, rows))
         self._store.write([(_SEGMENT.pack(b"s", number), b"")], sync=True)
+
+    def drop(self, number: int, rows: Iterable[Row]) -> None:
+        """Remove those of a sorted segment's extents that still are where they were. Blocks."""
+        pairs = map(_pair, rows)
+        self._change((key, None) for key, value in pairs if self._value(key) == value)
+        self._store.write([(_SEGMENT.pack(b"s", number), None)], sync=True)
+
+    def forget(self, ledger_ids: Iterable[LedgerId], sweep: int) -> None:
+        """Remove all that these ledgers have, durably, as a sweep of this number. Blocks."""
+        self._change(
+            (_pair(row)[0], None) for ledger_id in ledger_ids for row in self._of(ledger_id)
+        )
+        self._store.write([(_SWEEP_KEY, _NUMBER.pack(sweep))], sync=True)
+
+    def bytes_of(self, ledger_ids: Iterable[LedgerId]) -> Counter[int]:
+        """Give how many bytes these ledgers have in which sorted segments. Blocks."""
+        found: Counter[int] = Counter()
+        for ledger_id in ledger_ids:
+            found.update(bytes_by_segment(self._of(ledger_id)))
+        return found
 
     def between(self, ledger_id: LedgerId, first: int, last: int) -> Iterator[Extent]:
         """Give a ledger's extents, cut to these bounds, in order."""
@@ -135,6 +170,20 @@ class Index:
         """Give the store back."""
         self._store.close()
 
+    def _of(self, ledger_id: LedgerId) -> Iterator[Row]:
+        """Give a ledger's extents; what was given may be removed meanwhile."""
+        for extent in self.between(ledger_id, 0, entries.ID_END):
+            yield Row(ledger_id, extent)
+
+    def _value(self, key: bytes) -> bytes | None:
+        for found, value in self._store.from_floor(key):
+            return value if found == key else None
+        return None
+
+    def _change(self, changes: Iterable[Change]) -> None:
+        for some in _batches(changes):
+            self._store.write(some, sync=False)
+
     def _prefixed(self, prefix: bytes) -> Iterator[Pair]:
         for key, value in self._store.from_floor(prefix):
             if key[:1] > prefix:
@@ -146,14 +195,14 @@ class Index:
 class MemoryOrdered:
     """The twin: a sorted dictionary that remembers its writes, so that it can lose the newest."""
 
-    def __init__(self, writes: Sequence[Sequence[Pair]] = ()) -> None:
-        self.writes: list[Sequence[Pair]] = []
+    def __init__(self, writes: Sequence[Sequence[Change]] = ()) -> None:
+        self.writes: list[Sequence[Change]] = []
         #: So many writes no power loss can take.
         self.synced = 0
         self._keys: list[bytes] = []
         self._values: dict[bytes, bytes] = {}
-        for pairs in writes:
-            self.write(pairs, sync=True)
+        for changes in writes:
+            self.write(changes, sync=True)
 
     def from_floor(self, key: bytes) -> Iterator[Pair]:
         """Give the pairs in order, from the greatest key on that is not above this one."""
@@ -163,13 +212,17 @@ class MemoryOrdered:
             yield found, self._values[found]
             at = bisect_right(self._keys, found)
 
-    def write(self, pairs: Sequence[Pair], *, sync: bool) -> None:
-        """Put all."""
-        for key, value in pairs:
-            if key not in self._values:
-                self._keys.insert(bisect_left(self._keys, key), key)
-            self._values[key] = value
-        self.writes.append(tuple(pairs))
+    def write(self, changes: Sequence[Change], *, sync: bool) -> None:
+        """Change all."""
+        for key, value in changes:
+            at = bisect_left(self._keys, key)
+            is_there = self._keys[at : at + 1] == [key]
+            if value is not None:
+                self._values[key] = value
+                self._keys[at : at + is_there] = [key]
+            elif is_there:
+                del self._keys[at], self._values[key]
+        self.writes.append(tuple(changes))
         if sync:
             self.synced = len(self.writes)
 
@@ -183,6 +236,26 @@ class MemoryOrdered:
     def crashed(self, kept: int) -> "MemoryOrdered":
         """Give the store with its first writes only."""
         return MemoryOrdered(self.writes[:kept])
+
+
+def bytes_by_segment(rows: Iterable[Row]) -> Counter[int]:
+    """Add up the frames of rows by sorted segment; those of one frame follow each other."""
+    found: Counter[int] = Counter()
+    last = None
+    for row in rows:
+        offset, size = row.extent.offset, row.extent.size
+        number = locations.sorted_number(offset)
+        assert number is not None, "the index is of sorted segments"
+        if offset != last:
+            found[number] += size
+        last = offset
+    return found
+
+
+def _batches(changes: Iterable[Change]) -> Iterator[list[Change]]:
+    rest = iter(changes)
+    while some := list(islice(rest, WRITE_MAX)):
+        yield some
 
 
 def _pair(row: Row) -> Pair:

@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 from rocksdict import Options, Rdict, WriteBatch, WriteOptions
 
-from zonekeeper.bookie.segments.index import Pair
+from zonekeeper.bookie.segments.index import Change, Pair
 from zonekeeper.wire import errors
 
 T = TypeVar("T")
@@ -40,11 +40,14 @@ class RocksOrdered:
             self._read(rows.next)
         self._read(rows.status)
 
-    def write(self, pairs: Sequence[Pair], *, sync: bool) -> None:
-        """Put all or none."""
+    def write(self, changes: Sequence[Change], *, sync: bool) -> None:
+        """Change all or none."""
         batch = WriteBatch(raw_mode=True)
-        for key, value in pairs:
-            batch.put(key, value)
+        for key, value in changes:
+            if value is None:
+                batch.delete(key)
+            else:
+                batch.put(key, value)
         how = WriteOptions()
         how.sync = sync
         _written(lambda: self._open.write(batch, how))
