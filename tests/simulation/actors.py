@@ -94,10 +94,13 @@ class Observer:
 class _Links:
     """A ``link_pool.LinkFactory`` over the network in memory; addresses stand in the store."""
 
-    def __init__(self, around: Surroundings, cluster: Cluster, name: str) -> None:
+    def __init__(
+        self, around: Surroundings, cluster: Cluster, name: str, tasks: asyncio.TaskGroup
+    ) -> None:
         self._around = around
         self._cluster = cluster
         self._name = name
+        self._tasks = tasks
 
     async def find(self, bookie_id: BookieId) -> str | None:
         try:
@@ -108,7 +111,7 @@ class _Links:
 
     def make(self, bookie_id: BookieId, address: str) -> StreamLink:
         assert address == bookie_id
-        return self._around.network.link(self._name, bookie_id, LINKS)
+        return self._around.network.link(self._name, bookie_id, LINKS, tasks=self._tasks)
 
 
 @asynccontextmanager
@@ -122,7 +125,7 @@ async def client_of(
     )
     async with clients.on(
         cluster,
-        lambda _: _Links(around, cluster, name),
+        lambda tasks: _Links(around, cluster, name, tasks),
         config,
         clients.Surroundings(chance, lambda: 0),
     ) as client:
@@ -175,7 +178,7 @@ class Actor:
         if self.life is not None:
             return
         self.lives += 1
-        process = Process(f"{self.name}.{self.lives}")
+        process = self.around.process(f"{self.name}.{self.lives}")
         chance = self.around.scenario.chance(f"life {self.lives} of {self.name}")
         life = Life(self.name, process, chance, self.around, self.observer, self.lives)
         self.life = life

@@ -6,22 +6,26 @@ process run in the order in which they were scheduled, as on a loop of its own; 
 and between timers of one moment, the seed chooses. That is all the freedom that real processes on
 real networks have, and no more: what could not happen there does not happen here.
 
-A process can be paused, as by SIGSTOP: its callbacks and timers wait, and the world goes on. There
-are no threads, sockets or executors. One seed is one run: tasks are numbered, so that sets of tasks
-have an order, and whoever runs a loop keeps the garbage collector from finishing what was forgotten
-at moments of its own (see ``run``).
+Each process has a clock of its own: it began at another moment, and runs a little fast or slow.
+``time`` is the clock of whoever asks. What is between processes has the world's time, as
+``world_time`` gives it.
+
+A process can be paused, as by SIGSTOP: its callbacks and timers wait, and the world goes on.
+Whoever runs a loop keeps the garbage collector from finishing what was forgotten at moments of its
+own (see ``run``).
 """
 
 import asyncio
 import gc
-import heapq
 from asyncio import Handle, TimerHandle
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextvars import Context, ContextVar, copy_context
-from itertools import count
+from dataclasses import dataclass
 from random import Random
 from typing import Final, TypeVar, TypeVarTuple
+
+from tests.support.virtual_time import EndlessError, Timer, VirtualTimeLoop
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -30,15 +34,23 @@ Ts = TypeVarTuple("Ts")
 STEPS_MAX: Final = 2_000_000
 
 
-class EndlessError(AssertionError):
-    """The world does not come to an end: nobody has a timer, or everybody is always busy."""
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """What a process takes for the time: where it began, and how fast it runs."""
+
+    began_s: float = 0.0
+    rate: float = 1.0
+
+
+_TRUE: Final = Clock()
 
 
 class Process:
     """Callbacks that share one order; ``context`` is what its first task is to run in."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, clock: Clock = _TRUE) -> None:
         self.name = name
+        self.clock = clock
         self.ready: deque[Handle] = deque()
         self.paused = False
         self.context = copy_context()
@@ -51,55 +63,41 @@ class Process:
 _PROCESS: ContextVar[Process] = ContextVar("process")
 
 
-class _NumberedTask(asyncio.Task[T]):
-    """A task whose place in a set does not depend on its address."""
-
-    def __init__(
-        self,
-        number: int,
-        work: Coroutine[None, None, T],
-        loop: asyncio.AbstractEventLoop,
-        context: Context | None,
-    ) -> None:
-        self._number = number  # first: making a task hashes it
-        super().__init__(work, loop=loop, context=context)
-
-    def __hash__(self) -> int:
-        return self._number
-
-    __eq__ = object.__eq__
-
-
-class SimulatedLoop(asyncio.BaseEventLoop):
+class SimulatedLoop(VirtualTimeLoop):
     """Runs one world; ``failures`` is what nobody in it was there to handle."""
 
     def __init__(self, chance: Random, steps_max: int = STEPS_MAX) -> None:
         super().__init__()
         self._steps_max = steps_max
         self._chance = chance
-        self._now_s = 0.0
-        self._timers: list[tuple[float, float, int, TimerHandle, Process]] = []
-        self._timer_numbers = count()
+        #: Who is not of any process: the network, the metadata service, the disks.
         self._world = Process("world")
         #: Processes that have something to do, paused ones excluded.
         self._runnable: list[Process] = []
         self.steps = 0
         self.failures: list[str] = []
-        numbers = count()
-
-        def numbered(
-            loop: asyncio.AbstractEventLoop,
-            work: Coroutine[None, None, T] | Generator[None, None, T],
-            context: Context | None = None,
-        ) -> asyncio.Task[T]:
-            assert asyncio.iscoroutine(work)
-            return _NumberedTask(next(numbers), work, loop, context)
-
-        self.set_task_factory(numbered)
         self.set_exception_handler(self._note_failure)
 
     def time(self) -> float:
+        clock = _PROCESS.get(self._world).clock
+        return clock.began_s + clock.rate * self._now_s
+
+    def world_time(self) -> float:
+        """Give the time that no process sees."""
         return self._now_s
+
+    def world_time_of(self, time_s: float) -> float:
+        """Give the world's time at a moment of the clock of whoever asks."""
+        clock = _PROCESS.get(self._world).clock
+        return (time_s - clock.began_s) / clock.rate
+
+    def call_at_world(self, when: float, callback: Callable[[], object]) -> None:
+        """Call something of no process at a time of the world."""
+        self._set_timer(when, Timer(when, callback, (), self, self._world.context))
+
+    def as_world(self, call: Callable[[*Ts], T], *args: *Ts) -> T:
+        """Call something that is of no process, whoever's turn it is."""
+        return self._world.context.copy().run(call, *args)
 
     def call_soon(
         self,
@@ -107,13 +105,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> Handle:
-        context = copy_context() if context is None else context
+        if context is None:
+            context = copy_context()
         handle = Handle(callback, args, self, context)
-        self._enqueue(handle, context.get(_PROCESS, self._world))
+        process = context.get(_PROCESS, self._world)
+        if not process.ready and not process.paused:
+            self._runnable.append(process)
+        process.ready.append(handle)
         return handle
-
-    #: There are no threads; asyncio itself calls this for generators that nobody finished.
-    call_soon_threadsafe = call_soon
 
     def call_at(
         self,
@@ -122,11 +121,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> TimerHandle:
-        context = copy_context() if context is None else context
-        timer = TimerHandle(when, callback, args, self, context)
-        process = context.get(_PROCESS, self._world)
-        turn = self._chance.random()
-        heapq.heappush(self._timers, (when, turn, next(self._timer_numbers), timer, process))
+        if context is None:
+            context = copy_context()
+        timer = Timer(when, callback, args, self, context)
+        # The moment was reckoned by the clock of whoever asks.
+        self._set_timer(self.world_time_of(when), timer)
         return timer
 
     def pause(self, process: Process) -> None:
@@ -141,61 +140,47 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         if process.ready and process not in self._runnable:
             self._runnable.append(process)
 
-    def _enqueue(self, handle: Handle, process: Process) -> None:
+    def _place(self) -> float:
+        return self._chance.random()
+
+    def _come_due(self, timer: Timer) -> None:
+        process = timer.context.get(_PROCESS, self._world)
         if not process.ready and not process.paused:
             self._runnable.append(process)
-        process.ready.append(handle)
+        process.ready.append(timer)
 
     def _run_once(self) -> None:
-        """Run one callback; called by ``run_forever``."""
-        runnable = self._runnable
-        while not runnable:
-            self._pass_time()
-        self.steps += 1
-        if self.steps > self._steps_max:
-            self._give_up(f"{self._steps_max} steps and no end")
-        many = len(runnable)
-        at = 0 if many == 1 else int(self._chance.random() * many)
-        process = runnable[at]
-        handle = process.ready.popleft()
-        if not process.ready:
-            runnable[at] = runnable[-1]
-            runnable.pop()
-        if not handle.cancelled():
-            handle._run()
-
-    def _pass_time(self) -> None:
-        """Go to the next timer, and let everything come due that is due then."""
-        timers = self._timers
-        while timers and timers[0][3].cancelled():
-            heapq.heappop(timers)
-        if not timers:
-            self._give_up("everybody waits for somebody else, and no timer is set")
-        self._now_s = max(self._now_s, timers[0][0])
-        while timers and timers[0][0] <= self._now_s:
-            _, _, _, timer, process = heapq.heappop(timers)
-            if not timer.cancelled():
-                self._enqueue(timer, process)
-
-    def _give_up(self, why: str) -> None:
-        # The end has to run, too: whatever waits is cancelled by whoever catches this.
-        self.steps = 0
-        raise EndlessError(why)
+        """Run callbacks until the loop is to stop; called by ``run_forever``."""
+        runnable, chance = self._runnable, self._chance.random
+        while not self._stopping:
+            while not runnable:
+                self._pass_time()
+            self.steps += 1
+            if self.steps > self._steps_max:
+                # The end has to run, too: whatever waits is cancelled by whoever catches this.
+                self.steps = 0
+                raise EndlessError(f"{self._steps_max} steps and no end")
+            many = len(runnable)
+            at = 0 if many == 1 else int(chance() * many)
+            process = runnable[at]
+            handle = process.ready.popleft()
+            if not process.ready:
+                runnable[at] = runnable[-1]
+                runnable.pop()
+            if not handle._cancelled:
+                handle._run()
 
     def _note_failure(self, loop: asyncio.AbstractEventLoop, context: Mapping[str, object]) -> None:
         del loop
         self.failures.append(f"{context.get('message')}: {context.get('exception')!r}")
 
-    # ── what asyncio wants of a loop, and this one has no use for ──
 
-    def _timer_handle_cancelled(self, handle: TimerHandle) -> None:
-        """Cancelled timers are dropped when their time comes."""
+class Between:
+    """The time between processes, as the network in memory wants it."""
 
-    def _process_events(self, event_list: list[object]) -> None:
-        raise AssertionError("there is no selector")
-
-    def _write_to_self(self) -> None:
-        """Nobody sleeps, so nobody is woken."""
+    def __init__(self, world: SimulatedLoop) -> None:
+        self.time = world.world_time
+        self.call_at = world.call_at_world
 
 
 def loop() -> SimulatedLoop:

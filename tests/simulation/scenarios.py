@@ -95,6 +95,8 @@ class Scenario:
     weather: Weather
     meta: MetaWeather
     disk_max_ms: int
+    #: How much faster or slower than the world's a process's clock may be.
+    clock_drift: float
     writers: int
     readers: int
     recoverers: int
@@ -284,6 +286,7 @@ def draw(profile: Profile, seed: int) -> Scenario:
             profile.meta, delay_max_ms=1 + int(profile.meta.delay_max_ms * chance.random())
         ),
         disk_max_ms=1 + int(profile.disk_max_ms * chance.random()),
+        clock_drift=chance.choice((0.0, 0.01, 0.25)) if profile.kinds else 0.0,
         writers=writers,
         readers=readers,
         recoverers=recoverers,

@@ -1,13 +1,14 @@
 """What every process of a simulated world finds around it, and tells its doings to."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
 
 from tests.simulation import history as seen
-from tests.simulation.loop import loop
+from tests.simulation.loop import Between, Clock, Process, loop
 from tests.simulation.scenarios import MetaWeather, Scenario
+from zonekeeper.metadata.store import SessionId, Write, Written
 from zonekeeper.metadata.stores.memory import Kind, Loss, MemoryStore, Passage, Weather
 from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.metadata.stores.timeouts import Timeouts
@@ -22,18 +23,41 @@ TIMEOUTS: Final = Timeouts(session_ms=SESSION_MS, request_ms=1_500)
 CALM: Final = NetworkWeather(delay_min_ms=0.2, delay_max_ms=2)
 
 
+#: How long before the world, at most, a process's clock began.
+_BEGAN_MAX_S: Final = 100_000
+
+
+class _Service(MemoryServer):
+    """A metadata service that lives by the world's time, whichever process asks it."""
+
+    def unheard(self, session: SessionId) -> None:
+        loop().as_world(super().unheard, session)
+
+    def apply(self, writes: Sequence[Write], session: SessionId) -> tuple[Written, ...]:
+        return loop().as_world(super().apply, writes, session)
+
+    def seen_at(self, time: float) -> int:
+        return super().seen_at(loop().world_time_of(time))
+
+
 class Surroundings:
     """One world's network, metadata service, chance and history."""
 
     def __init__(self, scenario: Scenario, tasks: asyncio.TaskGroup) -> None:
         self.scenario = scenario
         self.tasks = tasks
-        self.server = MemoryServer()
-        self.network = Network(tasks=tasks, chance=scenario.chance("network"), weather=CALM)
+        self.server = _Service()
+        self._loop = loop()
+        self._clocks = scenario.chance("clocks")
+        self.network = Network(
+            tasks=tasks,
+            chance=scenario.chance("network"),
+            weather=CALM,
+            timing=Between(self._loop),
+        )
         self.history = seen.History()
         #: What the metadata store's network is like now.
         self.meta = MetaWeather()
-        self._loop = loop()
 
     def note(self, event: seen.Event) -> None:
         """Write an event down."""
@@ -41,11 +65,17 @@ class Surroundings:
 
     def now_ms(self) -> int:
         """Give the time since the world began."""
-        return int(self._loop.time() * 1_000)
+        return int(self._loop.world_time() * 1_000)
 
     def later(self, delay_ms: float, call: Callable[[], object]) -> None:
         """Have something done, by nobody in the world."""
-        self._loop.call_later(delay_ms / 1_000, call)
+        self._loop.call_at_world(self._loop.world_time() + delay_ms / 1_000, call)
+
+    def process(self, name: str) -> Process:
+        """Make a process, with a clock of its own."""
+        drift = self.scenario.clock_drift
+        began_s = self._clocks.random() * _BEGAN_MAX_S
+        return Process(name, Clock(began_s, 1 + drift * (2 * self._clocks.random() - 1)))
 
     def open_store(self, name: str) -> MemoryStore:
         """Give a process its connection to the metadata store."""

@@ -5,6 +5,7 @@ import pytest
 
 from tests.simulation import loop
 from tests.simulation.loop import Process, SimulatedLoop
+from tests.support.virtual_time import EndlessError
 
 
 def play(seed: int) -> list[tuple[str, int]]:
@@ -88,7 +89,7 @@ def test_a_world_in_which_everybody_waits_is_said_to_be_endless() -> None:
     async def main() -> None:
         await asyncio.Event().wait()
 
-    with pytest.raises(loop.EndlessError, match="no timer"):
+    with pytest.raises(EndlessError, match="no timer"):
         loop.run(SimulatedLoop(random.Random(1)), main())
 
 

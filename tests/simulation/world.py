@@ -17,12 +17,13 @@ from tests.simulation import actors, checker, loop
 from tests.simulation import history as seen
 from tests.simulation.actors import Actor, Observer
 from tests.simulation.checker import Violation
-from tests.simulation.loop import Process, SimulatedLoop
+from tests.simulation.loop import SimulatedLoop
 from tests.simulation.machine import Machine
 from tests.simulation.nemesis import Nemesis
 from tests.simulation.patching import patched
 from tests.simulation.scenarios import CALM_AT_FIRST_MS, CHAOS_MS, ZONES, Kind, Scenario
 from tests.simulation.surroundings import ROOT, Surroundings
+from tests.support.virtual_time import EndlessError
 from zonekeeper.client import errors, recovery
 from zonekeeper.client.client import Client
 from zonekeeper.metadata import cluster as clusters
@@ -66,7 +67,7 @@ def run(scenario: Scenario) -> Outcome:
     try:
         with patched([(recovery, "WINDOW_ENTRIES", scenario.window_entries)]):
             loop.run(simulated, world.live())
-    except loop.EndlessError as error:
+    except EndlessError as error:
         world.broke(str(error))
     for failure in simulated.failures:
         world.broke(failure)
@@ -121,7 +122,7 @@ class World:
             recoveries=sum(isinstance(event, seen.Recovered) for event in events),
             ensemble_changes=sum(changes.values()),
             steps=simulated.steps,
-            virtual_ms=int(simulated.time() * 1_000),
+            virtual_ms=int(simulated.world_time() * 1_000),
         )
 
 
@@ -230,7 +231,7 @@ class _Run:
 
     async def _converge(self) -> None:
         """Let a stranger find everything well; it has the patience that the promise allows."""
-        process = Process("stranger")
+        process = self._around.process("stranger")
         task = self._around.tasks.create_task(self._look_around(), context=process.context)
         _, late = await asyncio.wait([task], timeout=PATIENCE_MS / 1_000)
         if late:

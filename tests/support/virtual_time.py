@@ -12,6 +12,7 @@ address, another one in each run; here it is the task's number.
 import asyncio
 import heapq
 from asyncio import Handle, TimerHandle
+from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, copy_context
 from itertools import count
@@ -44,14 +45,28 @@ class _NumberedTask(asyncio.Task[T]):
     __eq__ = object.__eq__
 
 
+class Timer(TimerHandle):
+    """A timer that says in which context it runs."""
+
+    _context: Context
+
+    @property
+    def context(self) -> Context:
+        return self._context
+
+
 class VirtualTimeLoop(asyncio.BaseEventLoop):
     """The same program takes the same time in every run: none of the machine's, all of its own."""
+
+    #: asyncio's own: ``stop`` was called.
+    _stopping: bool
 
     def __init__(self) -> None:
         super().__init__()
         self._now_s = 0.0
+        self._queue: deque[Handle] = deque()
         #: When, what comes first of one moment, and the timer.
-        self._timers: list[tuple[float, float, int, TimerHandle]] = []
+        self._timers: list[tuple[float, float, int, Timer]] = []
         self._timer_numbers = count()
         numbers = count()
 
@@ -75,7 +90,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         context: Context | None = None,
     ) -> Handle:
         handle = Handle(callback, args, self, copy_context() if context is None else context)
-        self._come_due(handle)
+        self._queue.append(handle)
         return handle
 
     def call_soon_threadsafe(
@@ -94,13 +109,11 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> TimerHandle:
-        timer = TimerHandle(
-            when, callback, args, self, copy_context() if context is None else context
-        )
+        timer = Timer(when, callback, args, self, copy_context() if context is None else context)
         self._set_timer(when, timer)
         return timer
 
-    def _set_timer(self, at_s: float, timer: TimerHandle) -> None:
+    def _set_timer(self, at_s: float, timer: Timer) -> None:
         entry = (at_s, self._place(), next(self._timer_numbers), timer)
         heapq.heappush(self._timers, entry)
 
@@ -108,17 +121,17 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         """Say where a timer stands among those of its moment."""
         return 0.0
 
-    def _come_due(self, handle: Handle) -> None:
-        """Take in what is to run as soon as it can."""
-        self._ready.append(handle)
+    def _come_due(self, timer: Timer) -> None:
+        """Take in a timer that is to run as soon as it can."""
+        self._queue.append(timer)
 
     def _run_once(self) -> None:
         """Run callbacks until the loop is to stop; called by ``run_forever``."""
-        ready = self._ready
+        queue = self._queue
         while not self._stopping:
-            while not ready:
+            while not queue:
                 self._pass_time()
-            handle = ready.popleft()
+            handle = queue.popleft()
             if not handle._cancelled:
                 handle._run()
 

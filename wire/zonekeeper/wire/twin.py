@@ -11,16 +11,20 @@ and the same carriers between them. What is simulated, as gRPC over TCP would ha
 * a call can be lost on the way, there or back, and can be served twice, as by a client that repeats
   it; its reply may come when nobody waits any more.
 
-Time is the event loop's and chance is passed in: on a loop with virtual time, one seed is one run.
+What is under way is at neither end: it arrives though its sender is stopped meanwhile. What serves
+it runs where the bookie is, in the task group and the context that it was put up with.
+
+Time is the event loop's, or that of a ``Timing``, and chance is passed in: on a loop with virtual
+time, one seed is one run.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import aclosing
+from contextvars import Context, copy_context
 from dataclasses import dataclass
 from itertools import count
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from zonekeeper.placement.chance import Chance
 from zonekeeper.placement.ids import BookieId
@@ -30,9 +34,7 @@ from zonekeeper.wire.methods import Call, Q, R, Subscription
 from zonekeeper.wire.pipes import StreamKind
 from zonekeeper.wire.serving import Host
 from zonekeeper.wire.stream_link import StreamLink
-
-#: Messages of one stream and direction that nobody has received yet; then ``send`` waits.
-WINDOW_MESSAGES: Final = 8
+from zonekeeper.wire.twin_ways import Live, Way
 
 ItemT = TypeVar("ItemT")
 
@@ -53,38 +55,75 @@ class Weather:
     keep_alive_ms: int = 15_000
 
 
+class Timing(Protocol):
+    """The time that passes between processes; an event loop is one."""
+
+    def time(self) -> float:
+        """Give the time, in seconds."""
+        ...
+
+    def call_at(self, when: float, callback: Callable[[], object], /) -> object:
+        """Call something then."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Up:
+    """A bookie that is there: which boot of it, and where what it serves runs."""
+
+    boot: int
+    host: Host
+    tasks: asyncio.TaskGroup
+    context: Context
+
+
 class Network:
     """Clients and bookies by their names, and what is between them."""
 
     def __init__(
-        self, *, tasks: asyncio.TaskGroup, chance: Chance, weather: Weather | None = None
+        self,
+        *,
+        tasks: asyncio.TaskGroup,
+        chance: Chance,
+        weather: Weather | None = None,
+        timing: Timing | None = None,
     ) -> None:
         self.tasks = tasks
         self.weather = weather or Weather()
         self._chance = chance
-        self._loop = asyncio.get_running_loop()
+        self._timing: Timing = timing or asyncio.get_running_loop()
         #: Each with the number of its boot: what was sent to one boot never reaches another.
-        self._hosts: dict[BookieId, tuple[int, Host]] = {}
+        self._hosts: dict[BookieId, _Up] = {}
         self._boots = count(1)
         #: Who is cut off from whom, each cut a thing of its own; and what waits for it to heal.
         self._cuts: dict[tuple[str, str], object] = {}
         self._held: dict[tuple[str, str], list[Callable[[], None]]] = {}
         #: What is under way, by client and bookie. Dicts: sets have no order of their own.
-        self._live: dict[tuple[str, BookieId], dict[_Live, None]] = {}
+        self._live: dict[tuple[str, BookieId], dict[Live, None]] = {}
 
     def link(
-        self, client: str, bookie_id: BookieId, settings: LinkSettings | None = None
+        self,
+        client: str,
+        bookie_id: BookieId,
+        settings: LinkSettings | None = None,
+        *,
+        tasks: asyncio.TaskGroup | None = None,
     ) -> StreamLink:
-        """Give a client's link to a bookie, there or not; its only one at a time."""
+        """Give a client's link to a bookie, there or not; its only one at a time.
+
+        ``tasks`` is the client's own group; without one, the link lives as long as the network.
+        """
         transport = _TwinTransport(self, client, bookie_id)
         return StreamLink(
-            bookie_id, transport, tasks=self.tasks, chance=self._chance, settings=settings
+            bookie_id, transport, tasks=tasks or self.tasks, chance=self._chance, settings=settings
         )
 
-    def put_up(self, bookie_id: BookieId, host: Host) -> None:
-        """Let a bookie be there."""
+    def put_up(
+        self, bookie_id: BookieId, host: Host, *, tasks: asyncio.TaskGroup | None = None
+    ) -> None:
+        """Let a bookie be there. What it serves runs in ``tasks`` and in the caller's context."""
         assert bookie_id not in self._hosts
-        self._hosts[bookie_id] = (next(self._boots), host)
+        self._hosts[bookie_id] = _Up(next(self._boots), host, tasks or self.tasks, copy_context())
 
     def take_down(self, bookie_id: BookieId) -> None:
         """Let a bookie be gone, as by a crash: nothing that runs there goes on."""
@@ -111,32 +150,50 @@ class Network:
     def boot(self, bookie_id: BookieId) -> int | None:
         """Say which boot of a bookie is there, if any."""
         there = self._hosts.get(bookie_id)
-        return None if there is None else there[0]
+        return None if there is None else there.boot
 
-    def host(self, bookie_id: BookieId, boot: int | None) -> Host:
-        """Give the bookie, if it is there and has not been down since."""
-        if boot is None or self.boot(bookie_id) != boot:
+    def serve(
+        self,
+        bookie_id: BookieId,
+        boot: int | None,
+        serving: Callable[[Host], Coroutine[None, None, None]],
+    ) -> "asyncio.Task[None]":
+        """Let the bookie serve something, if it is there and has not been down since."""
+        there = self._hosts.get(bookie_id)
+        if there is None or there.boot != boot:
             raise errors.ConnectionLost(f"nobody listens at {bookie_id}")
-        return self._hosts[bookie_id][1]
+        work = serving(there.host)
+        try:
+            return there.tasks.create_task(work, context=there.context.copy())
+        except RuntimeError as ending:  # its group takes nothing any more: it is going down
+            work.close()
+            raise errors.ConnectionLost(f"{bookie_id} is on its way down") from ending
 
     def chances(self, probability: float) -> bool:
         """Roll the dice; not at all for what never happens."""
         return probability > 0 and self._chance.random() < probability
 
+    def breaks(self, live: Live) -> bool:
+        """Roll the dice for a stream's message: does it take its whole connection down?"""
+        if not self.chances(self.weather.disconnect):
+            return False
+        self.disconnect(live.client, live.bookie_id)
+        return True
+
     def arrival(self) -> float:
         """Give the time at which something sent now arrives."""
         low, high = self.weather.delay_min_ms, self.weather.delay_max_ms
-        return self._loop.time() + (low + (high - low) * self._chance.random()) / 1_000
+        return self._timing.time() + (low + (high - low) * self._chance.random()) / 1_000
 
     def pass_on(self, source: str, target: str, when: float, arrive: Callable[[], None]) -> None:
         """Call ``arrive`` at that time, or once the direction is healed."""
-        self._loop.call_at(when, self._arrive, source, target, arrive)
+        self._timing.call_at(when, lambda: self._arrive(source, target, arrive))
 
-    def join(self, live: "_Live") -> None:
+    def join(self, live: Live) -> None:
         """Note what is under way."""
         self._live.setdefault((live.client, live.bookie_id), {})[live] = None
 
-    def leave(self, live: "_Live") -> None:
+    def leave(self, live: Live) -> None:
         """Note that it has ended."""
         pair = (live.client, live.bookie_id)
         self._live.get(pair, {}).pop(live, None)
@@ -150,8 +207,8 @@ class Network:
             arrive()
 
     def _keep_alive(self, source: str, target: str, cut: object) -> None:
-        delay_s = self.weather.keep_alive_ms / 1_000
-        self._loop.call_later(delay_s, self._give_up, source, target, cut)
+        when = self._timing.time() + self.weather.keep_alive_ms / 1_000
+        self._timing.call_at(when, lambda: self._give_up(source, target, cut))
 
     def _give_up(self, source: str, target: str, cut: object) -> None:
         if self._cuts.get((source, target)) is not cut:
@@ -167,88 +224,6 @@ class Network:
             live.snap(error)
 
 
-class _Live(Protocol):
-    """A stream, a subscription or a call."""
-
-    client: str
-    bookie_id: BookieId
-
-    def snap(self, error: errors.ProtocolError) -> None:
-        """Break it, for both ends."""
-
-
-class _Way(Generic[ItemT]):
-    """One direction of a line: in order, and with a bound on what is under way."""
-
-    def __init__(self, network: Network, line: "_Live", source: str, target: str) -> None:
-        self._network = network
-        self._line = line
-        self._source = source
-        self._target = target
-        self._last_arrival = 0.0
-        #: What is on its way. Each arrival takes the oldest: timers of one moment have no order.
-        self._on_its_way: deque[Callable[[], None]] = deque()
-        self._under_way = 0
-        self._arrived: deque[ItemT] = deque()
-        self._ended = False
-        self._error: errors.ProtocolError | None = None
-        self._changed = asyncio.Event()
-
-    async def send(self, item: ItemT) -> None:
-        while self._under_way >= WINDOW_MESSAGES and not self._ended:
-            await self._change()
-        if self._ended:
-            raise self._error or errors.ConnectionLost("the stream has ended")
-        if self._network.chances(self._network.weather.disconnect):
-            self._network.disconnect(self._line.client, self._line.bookie_id)
-            return
-        self._under_way += 1
-        self._pass_on(lambda: self._arrive(item))
-
-    async def receive(self) -> ItemT | None:
-        while not self._arrived and not self._ended:
-            await self._change()
-        if self._arrived:
-            self._under_way -= 1
-            self._changed.set()
-            return self._arrived.popleft()
-        if self._error is not None:
-            raise self._error
-        return None
-
-    def finish(self, error: errors.ProtocolError | None) -> None:
-        """End behind what was sent."""
-        self._pass_on(lambda: self._end(error))
-
-    def snap(self, error: errors.ProtocolError) -> None:
-        """End now; what has not been received never is."""
-        self._arrived.clear()
-        self._end(error)
-
-    def _pass_on(self, arrive: Callable[[], None]) -> None:
-        self._on_its_way.append(arrive)
-        self._last_arrival = max(self._last_arrival, self._network.arrival())
-        self._network.pass_on(self._source, self._target, self._last_arrival, self._next_arrives)
-
-    def _next_arrives(self) -> None:
-        self._on_its_way.popleft()()
-
-    def _arrive(self, item: ItemT) -> None:
-        if not self._ended:
-            self._arrived.append(item)
-            self._changed.set()
-
-    def _end(self, error: errors.ProtocolError | None) -> None:
-        if not self._ended:
-            self._ended = True
-            self._error = error
-            self._changed.set()
-
-    async def _change(self) -> None:
-        self._changed.clear()
-        await self._changed.wait()
-
-
 class _Line(Generic[ItemT]):
     """One stream or subscription: what runs at the bookie, and the two ways between."""
 
@@ -262,8 +237,8 @@ class _Line(Generic[ItemT]):
         self.network = network
         self.client = client
         self.bookie_id = bookie_id
-        self.there: _Way[bytes] = _Way(network, self, client, bookie_id)
-        self.back: _Way[ItemT] = _Way(network, self, bookie_id, client)
+        self.there: Way[bytes] = Way(network, self, client, bookie_id)
+        self.back: Way[ItemT] = Way(network, self, bookie_id, client)
         self._serve = serve
         self._boot = network.boot(bookie_id)
         self._server: asyncio.Task[None] | None = None
@@ -281,12 +256,16 @@ class _Line(Generic[ItemT]):
         self.network.leave(self)
 
     def _start(self) -> None:
-        if not self._snapped:
-            self._server = self.network.tasks.create_task(self._run())
-
-    async def _run(self) -> None:
+        if self._snapped:
+            return
         try:
-            await self._serve(self.network.host(self.bookie_id, self._boot), self)
+            self._server = self.network.serve(self.bookie_id, self._boot, self._run)
+        except errors.ConnectionLost as error:
+            self.back.finish(error)
+
+    async def _run(self, host: Host) -> None:
+        try:
+            await self._serve(host, self)
             self.back.finish(None)
         except errors.ProtocolError as error:
             self.back.finish(error)
@@ -350,8 +329,13 @@ class _Exchange(Generic[R]):
             network.pass_on(self.client, self.bookie_id, when, lambda: self._arrive(boot))
 
     def _arrive(self, boot: int | None) -> None:
-        if not self._snapped:
-            server = self._network.tasks.create_task(self._run(boot))
+        if self._snapped:
+            return
+        try:
+            server = self._network.serve(self.bookie_id, boot, self._run)
+        except errors.ConnectionLost as error:
+            self._reply_with(error)
+        else:
             self._servers[server] = None
             server.add_done_callback(self._served)
 
@@ -363,17 +347,20 @@ class _Exchange(Generic[R]):
         if not self._waiting and not self._servers:
             self._network.leave(self)
 
-    async def _run(self, boot: int | None) -> None:
+    async def _run(self, host: Host) -> None:
         """Serve it; like gRPC, the bookie ends what takes longer than the caller's patience."""
-        network = self._network
         result: R | errors.ProtocolError
         try:
             async with asyncio.timeout(self._timeout_s):
-                result = await self._serve(network.host(self.bookie_id, boot))
+                result = await self._serve(host)
         except errors.ProtocolError as error:
             result = error
         except TimeoutError:
             return
+        self._reply_with(result)
+
+    def _reply_with(self, result: R | errors.ProtocolError) -> None:
+        network = self._network
         if not network.chances(network.weather.call_loss):
             network.pass_on(
                 self.bookie_id, self.client, network.arrival(), lambda: self._answer(result)
