@@ -4,13 +4,15 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from itertools import count
 
-from zonekeeper.bookie import log
-from zonekeeper.bookie.disks import InlineDisk
+from zonekeeper.bookie.disks import Disk, InlineDisk
 from zonekeeper.bookie.files import FileSystem
+from zonekeeper.bookie.segments import checkpoint, storage
+from zonekeeper.bookie.segments.devices import Devices
+from zonekeeper.bookie.segments.index import Index, MemoryOrdered
+from zonekeeper.bookie.segments.storage import Sizes, Storage
 from zonekeeper.bookie.service import Bookie, Limits
-from zonekeeper.bookie.storage import open_storage
+from zonekeeper.placement.chance import Chance
 from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.quorums import Quorums
@@ -23,8 +25,6 @@ KEY = digests.master_key(b"secret")
 OTHER_KEY = digests.master_key(b"guess")
 SEALER = entries.Sealer(LEDGER, Digest.CRC32C, b"secret")
 
-_numbers = count()
-
 
 class _CrashError(Exception):
     """Ends all of a bookie at once."""
@@ -35,33 +35,55 @@ async def running(
     files: FileSystem, *, crash: bool = False, limits: Limits | None = None, boot_epoch: int = 1
 ) -> AsyncIterator[Bookie]:
     """Run a bookie; at the end it stops in order, or (``crash``) in the middle of what it does."""
-    if log.NAME not in files.names():
-        log.create_file(files, random.Random(1))
-    writing = InlineDisk()
-    storage = await open_storage(files, writing=writing, reads=InlineDisk())
+    disks = [InlineDisk(), InlineDisk()]
+    kept = await open_storage(files, *disks)
     try:
         async with asyncio.TaskGroup() as tasks:
             bookie = Bookie(
                 BOOKIE,
-                storage,
+                kept,
                 boot_epoch=boot_epoch,
                 version="test",
                 tasks=tasks,
                 limits=limits,
             )
-            tasks.create_task(storage.run())
+            tasks.create_task(kept.run())
             yield bookie
             if crash:
-                _crash(writing)
+                _crash(disks)
             bookie.drain()
-            storage.log.close()
+            kept.log.close()
     except* _CrashError:
         pass
 
 
-def _crash(writing: InlineDisk) -> None:
-    writing.stop()
+def _crash(disks: Sequence[InlineDisk]) -> None:
+    for disk in disks:
+        disk.stop()
     raise _CrashError
+
+
+async def open_storage(
+    files: FileSystem,
+    writing: Disk,
+    background: Disk,
+    *,
+    index: MemoryOrdered | None = None,
+    chance: Chance | None = None,
+    segment_bytes: int = 1 << 16,
+) -> Storage:
+    """Open a storage, made if it was not; without an index that was kept, that is built again."""
+    if checkpoint.NAME not in files.names():
+        storage.create(files, chance or random.Random(1))
+    devices = Devices(
+        arrival_files=files,
+        files=files,
+        index=Index(index or MemoryOrdered()),
+        writing=writing,
+        background=background,
+        reads=InlineDisk(),
+    )
+    return await storage.open_storage(devices, Sizes(segment_bytes=segment_bytes))
 
 
 class Outcomes:

@@ -23,9 +23,10 @@ from tests.bookie.running import (
     running,
     write_lac,
 )
-from zonekeeper.bookie import admission, log
-from zonekeeper.bookie.log import DiskFailedError
+from zonekeeper.bookie import admission
 from zonekeeper.bookie.memory_files import MemoryFileSystem, no_troubles
+from zonekeeper.bookie.segments import storage
+from zonekeeper.bookie.segments.log import DiskFailedError
 from zonekeeper.bookie.service import Bookie
 from zonekeeper.wire import errors
 from zonekeeper.wire.frames import Frame
@@ -131,7 +132,7 @@ async def check(files: MemoryFileSystem, promised: Promises) -> None:
 
 def fresh() -> MemoryFileSystem:
     files = MemoryFileSystem()
-    log.create_file(files, random.Random(1))
+    storage.create(files, random.Random(1))
     return files
 
 

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from zonekeeper.bookie import identity, log
+from tests.bookie import running
+from zonekeeper.bookie import identity
 from zonekeeper.bookie.disks import InlineDisk
 from zonekeeper.bookie.identity import WrongDiskError
 from zonekeeper.bookie.memory_files import MemoryFileSystem
+from zonekeeper.bookie.segments import checkpoint
 from zonekeeper.metadata import cluster as clusters
 from zonekeeper.metadata import cookie_store, cookies
 from zonekeeper.metadata.cluster import Cluster
@@ -50,9 +52,10 @@ def contents(files: MemoryFileSystem) -> dict[str, bytes]:
     return {name: files.open(name).read(0, 1 << 20) for name in files.names()}
 
 
-def serve_from(files: MemoryFileSystem) -> None:
+async def serve_from(files: MemoryFileSystem) -> None:
     """Leave what a start leaves."""
-    log.open_file(files, lambda _: None).file.close()
+    kept = await running.open_storage(files, InlineDisk(), InlineDisk())
+    kept.close()
 
 
 async def stored(cluster: Cluster) -> Cookie | None:
@@ -70,7 +73,7 @@ async def test_a_new_bookie_gets_its_cookie_with_its_location_in_both_places(
     assert cookie.location == HERE
     assert await stored(cluster) == cookie
     assert cookies.parse(contents(files)[identity.VERSION_NAME]) == cookie
-    assert log.NAME in files.names()
+    assert checkpoint.NAME in files.names()
 
 
 async def test_it_starts_again_and_a_new_upgrade_domain_is_written_to_both(
@@ -78,7 +81,7 @@ async def test_it_starts_again_and_a_new_upgrade_domain_is_written_to_both(
 ) -> None:
     files = MemoryFileSystem()
     first = await settle(cluster, files)
-    serve_from(files)
+    await serve_from(files)
 
     assert await settle(cluster, files) == first
     assert await settle(cluster, files, None) == first
@@ -126,9 +129,9 @@ async def test_a_wiped_disk_is_refused(cluster: Cluster) -> None:
 async def test_a_lost_log_is_refused(cluster: Cluster) -> None:
     files = MemoryFileSystem()
     await settle(cluster, files)
-    files.remove(log.NAME)
+    files.remove(checkpoint.NAME)
 
-    with pytest.raises(WrongDiskError, match="no file log"):
+    with pytest.raises(WrongDiskError, match="no file checkpoint"):
         await settle(cluster, files)
 
 
@@ -168,7 +171,7 @@ async def test_a_folder_with_something_else_in_it_is_refused(cluster: Cluster) -
 async def test_a_removed_bookie_does_not_come_back_with_its_data(cluster: Cluster) -> None:
     files = MemoryFileSystem()
     await settle(cluster, files)
-    serve_from(files)
+    await serve_from(files)
     await cookie_store.delete(cluster, BOOKIE, version=0)
 
     with pytest.raises(WrongDiskError, match="was removed"):
@@ -205,4 +208,4 @@ async def cut_short_and_go_on(cluster: Cluster, dies_at: int) -> None:
     after = files.crashed(random.Random(dies_at))
 
     assert await settle(cluster, after) == await stored(cluster)
-    serve_from(after)
+    await serve_from(after)

@@ -9,12 +9,11 @@ import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from tests.bookie import running
 from tests.support import virtual_time
-from zonekeeper.bookie import log
 from zonekeeper.bookie.disks import InlineDisk
 from zonekeeper.bookie.memory_files import MemoryFileSystem
 from zonekeeper.bookie.service import Bookie
-from zonekeeper.bookie.storage import open_storage
 from zonekeeper.client import client as clients
 from zonekeeper.client.config import ClientConfig
 from zonekeeper.metadata import cluster as clusters
@@ -34,6 +33,8 @@ from zonekeeper.wire.serving import Host
 from zonekeeper.wire.stream_link import StreamLink
 
 ROOT = "/ledgers"
+#: Room for a writer's largest batch.
+SEGMENT_BYTES = 6 << 20
 INSTANCE = "6f2ee3ee-52a8-4b5c-8f0e-4a3c8d5f0c11"
 TIMEOUTS = Timeouts(session_ms=10_000, request_ms=5_000)
 
@@ -167,10 +168,10 @@ class Machine:
 
     async def _live(self) -> None:
         self.boots += 1
-        if log.NAME not in self.files.names():
-            log.create_file(self.files, self.lab.chance)
-        writing = InlineDisk(lambda: self.disk_ms)
-        storage = await open_storage(self.files, writing=writing, reads=InlineDisk())
+        disks = [InlineDisk(lambda: self.disk_ms), InlineDisk()]
+        storage = await running.open_storage(
+            self.files, *disks, chance=self.lab.chance, segment_bytes=SEGMENT_BYTES
+        )
         store = MemoryStore(self.lab.server, root=ROOT, timeouts=TIMEOUTS)
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -183,7 +184,8 @@ class Machine:
                 self.lab.network.put_up(self.id, Host(self.door))
                 self._up.set()
                 await self._crash.wait()
-                writing.stop()
+                for disk in disks:
+                    disk.stop()
                 _lose_power()
         except* _CrashError:
             pass

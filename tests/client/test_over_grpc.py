@@ -1,19 +1,17 @@
 """The whole way for real: sockets, a metadata store in a file, and ``connect`` by its address."""
 
 import asyncio
-import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.client.lab import policy
-from zonekeeper.bookie import log
+from tests.bookie import running
+from tests.client.lab import SEGMENT_BYTES, policy
 from zonekeeper.bookie.disks import InlineDisk
 from zonekeeper.bookie.memory_files import MemoryFileSystem
 from zonekeeper.bookie.service import Bookie
-from zonekeeper.bookie.storage import open_storage
 from zonekeeper.client import client as clients
 from zonekeeper.client import errors
 from zonekeeper.client.config import ClientConfig
@@ -37,8 +35,9 @@ INSTANCE = "6f2ee3ee-52a8-4b5c-8f0e-4a3c8d5f0c11"
 async def serve(uri: str, zone: str, up: asyncio.Event, killed: asyncio.Event) -> None:
     """Run a bookie until it is killed."""
     files = MemoryFileSystem()
-    log.create_file(files, random.Random(1))
-    storage = await open_storage(files, writing=InlineDisk(), reads=InlineDisk())
+    storage = await running.open_storage(
+        files, InlineDisk(), InlineDisk(), segment_bytes=SEGMENT_BYTES
+    )
     store = await open_store(uri)
     found = await cluster.open_cluster(store)
     bookie_id = BookieId(f"bk-{zone}-0")

@@ -4,20 +4,23 @@ import asyncio
 import copy
 import errno
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from zonekeeper.bookie.memory_files import MemoryFileSystem, no_troubles
 
 T = TypeVar("T")
 
+#: How likely a crash comes in the middle of a piece of work, and how likely another one is done.
+_TORN: Final = 1 / 3
+_DONE: Final = 1 / 2
+
 
 class SimulatedDisk:
     """A ``disks.Disk``: one piece of work after another, each done when its time is up."""
 
-    def __init__(self, chance: Random, delay_ms: Callable[[], float]) -> None:
-        self._chance = chance
+    def __init__(self, delay_ms: Callable[[], float]) -> None:
         self._delay_ms = delay_ms
         self._waiting: deque[Callable[[], None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
@@ -48,31 +51,12 @@ class SimulatedDisk:
         """Return when all work that was given is done."""
         await self._idle.wait()
 
-    def crash(self, files: MemoryFileSystem) -> MemoryFileSystem:
-        """Stop for ever, and give what the kernel then knows of the files.
-
-        The piece in hand was not begun, had written but not synced, or was done and not answered.
-        """
+    def stop(self) -> Callable[[], None] | None:
+        """Do nothing any more; gives the piece in hand, if there is one."""
         if self._timer is not None:
             self._timer.cancel()
         waiting, self._waiting = self._waiting, deque()
-        point = self._chance.choice(("not begun", "before the sync", "done"))
-        if not waiting or point == "not begun":
-            return files
-        if point == "done":
-            waiting[0]()
-            return files
-        at_the_sync: list[MemoryFileSystem] = []
-
-        def stop_there(kind: str, name: str) -> None:
-            if kind in ("sync", "sync_names"):
-                files.troubles = no_troubles
-                at_the_sync.append(copy.deepcopy(files))
-                raise OSError(errno.EIO, "the power is gone", name)
-
-        files.troubles = stop_there
-        waiting[0]()
-        return at_the_sync[0] if at_the_sync else files
+        return waiting[0] if waiting else None
 
     def _schedule(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(self._delay_ms() / 1_000, self._step)
@@ -84,3 +68,34 @@ class SimulatedDisk:
             self._schedule()
         else:
             self._idle.set()
+
+
+def crash(
+    disks: Sequence[SimulatedDisk], files: MemoryFileSystem, chance: Random
+) -> MemoryFileSystem:
+    """Stop the disks of one file system for ever, and give what the kernel then knows of it.
+
+    Each piece in hand was not begun, or was done and not answered; one had perhaps written, and
+    not synced.
+    """
+    pieces = [piece for piece in (disk.stop() for disk in disks) if piece is not None]
+    torn = pieces.pop(chance.randrange(len(pieces))) if pieces and chance.random() < _TORN else None
+    for piece in pieces:
+        if chance.random() < _DONE:
+            piece()
+    return files if torn is None else _before_the_sync(torn, files)
+
+
+def _before_the_sync(piece: Callable[[], None], files: MemoryFileSystem) -> MemoryFileSystem:
+    """Do a piece as far as its first sync; done is one that has none."""
+    at_the_sync: list[MemoryFileSystem] = []
+
+    def stop_there(kind: str, name: str) -> None:
+        if kind in ("sync", "sync_names"):
+            files.troubles = no_troubles
+            at_the_sync.append(copy.deepcopy(files))
+            raise OSError(errno.EIO, "the power is gone", name)
+
+    files.troubles = stop_there
+    piece()
+    return at_the_sync[0] if at_the_sync else files

@@ -1,6 +1,8 @@
 """A simulated bookie: the real one, on a disk that outlives it and a process that may die.
 
-The way up is that of ``bookie.process``, over the twins: cookie, boot, log, service, registration.
+The way up is that of ``bookie.process``, over the twins: cookie, boot, storage, service,
+registration. Segments are small, so that a life has rewrites in it. The index is as forgetful as a
+disk: a power loss may take its newest writes, or all of it.
 A start that fails for want of the metadata store is tried again, as a supervisor would; anything
 else that ends a bookie, and that nobody ordered, is a bug.
 """
@@ -10,15 +12,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+from tests.simulation import disk as disks
 from tests.simulation import history as seen
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.loop import Process, loop
 from tests.simulation.surroundings import SESSION_MS, Surroundings
 from zonekeeper.bookie import extents, identity
-from zonekeeper.bookie.log import DiskFailedError
+from zonekeeper.bookie.ledgers import Ledger
 from zonekeeper.bookie.memory_files import MemoryFileSystem, no_troubles
+from zonekeeper.bookie.segments.devices import Devices
+from zonekeeper.bookie.segments.index import Index, MemoryOrdered
+from zonekeeper.bookie.segments.log import DiskFailedError
+from zonekeeper.bookie.segments.storage import Sizes, open_storage
 from zonekeeper.bookie.service import Bookie
-from zonekeeper.bookie.storage import Memory, open_storage
 from zonekeeper.metadata import bookie_records, service_info
 from zonekeeper.metadata import cluster as clusters
 from zonekeeper.metadata.errors import StoreError
@@ -31,6 +37,9 @@ from zonekeeper.wire.digests import MasterKey
 from zonekeeper.wire.serving import Host
 
 _START_AGAIN_MS = 500
+_SIZES = Sizes(segment_bytes=16 << 10, segments_max=6)
+#: How likely a power loss takes the whole index.
+_INDEX_LOST = 0.1
 
 
 class _Watched(Bookie):
@@ -57,6 +66,7 @@ class _Life:
 
     process: Process
     writing: SimulatedDisk
+    background: SimulatedDisk
     reads: SimulatedDisk
     store: MemoryStore | None = None
     bookie: _Watched | None = None
@@ -72,9 +82,10 @@ class Machine:
         self.id = bookie_id
         self.location = location
         self.files = MemoryFileSystem()
+        self.index = MemoryOrdered()
         self.slow_ms = 0.0
         self.stays_dead = False
-        self.memory = Memory()
+        self.ledgers: dict[LedgerId, Ledger] = {}
         self._around = around
         self._chance: Random = around.scenario.chance(f"disk of {bookie_id}")
         self._life: _Life | None = None
@@ -108,8 +119,9 @@ class Machine:
         process = Process(f"{self.id}.{self._lives}")
         life = _Life(
             process,
-            SimulatedDisk(self._chance, self._disk_ms),
-            SimulatedDisk(self._chance, self._disk_ms),
+            SimulatedDisk(self._disk_ms),
+            SimulatedDisk(self._disk_ms),
+            SimulatedDisk(self._disk_ms),
         )
         self._life = life
         life.task = self._around.tasks.create_task(self._live(life), context=process.context)
@@ -127,11 +139,12 @@ class Machine:
             life.store.cut()
         if life.bookie is not None:
             self._around.network.take_down(self.id)
-        self.files = life.writing.crash(self.files)
-        life.reads.crash(self.files)
+        life.reads.stop()
+        self.files = disks.crash((life.writing, life.background), self.files, self._chance)
         self.files.troubles = no_troubles
         if power:
             self.files = self.files.crashed(self._chance)
+            self.index = self._index_after()
         loop().go_on(life.process)
         if life.task is not None:
             life.task.cancel()
@@ -159,7 +172,7 @@ class Machine:
 
     def holds(self, ledger_id: LedgerId, entry_id: EntryId) -> bool:
         """Does this bookie say, or did it say until it died, that it has the entry on disk?"""
-        ledger = self.memory.ledgers.get(ledger_id)
+        ledger = self.ledgers.get(ledger_id)
         return ledger is not None and any(True for _ in ledger.extents.between(entry_id, entry_id))
 
     def kept(self) -> tuple[seen.Kept, ...]:
@@ -179,8 +192,15 @@ class Machine:
                 confirmed=ledger.confirmed,
                 fenced=ledger.durable.fenced if told is None else ledger_id in told,
             )
-            for ledger_id, ledger in self.memory.ledgers.items()
+            for ledger_id, ledger in self.ledgers.items()
         )
+
+    def _index_after(self) -> MemoryOrdered:
+        """Give the index as a power loss may leave it."""
+        if self._chance.random() < _INDEX_LOST:
+            return MemoryOrdered()
+        index = self.index
+        return index.crashed(self._chance.randint(index.synced, len(index.writes)))
 
     def _disk_ms(self) -> float:
         return (1 + self._around.scenario.disk_max_ms * self._chance.random()) + self.slow_ms
@@ -220,8 +240,16 @@ class Machine:
             cluster, mine, self.location, files=files, disk=life.writing, chance=self._chance
         )
         boot_epoch = await bookie_records.next_boot(cluster, self.id)
-        storage = await open_storage(files, writing=life.writing, reads=life.reads)
-        self.memory = storage.memory
+        devices = Devices(
+            arrival_files=files,
+            files=files,
+            index=Index(self.index),
+            writing=life.writing,
+            background=life.background,
+            reads=life.reads,
+        )
+        storage = await open_storage(devices, _SIZES)
+        self.ledgers = storage.memory.ledgers
         around.note(seen.Restarted(bookie=self.id, kept=self.kept()))
         async with asyncio.TaskGroup() as tasks:
             bookie = _Watched(self.id, storage, boot_epoch=boot_epoch, version="sim", tasks=tasks)

@@ -6,21 +6,20 @@ other lanes: what happens to single bytes of a disk in the crash states, what fe
 directed tests.
 """
 
-import asyncio
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 from weakref import WeakKeyDictionary
 
 from tests.simulation.patching import Patch, patched
-from zonekeeper.bookie import admission, log, log_format
-from zonekeeper.bookie.log import Log
-from zonekeeper.bookie.log_format import Placed
-from zonekeeper.bookie.records import Record
+from zonekeeper.bookie import admission
+from zonekeeper.bookie.memory_files import MemoryFile
+from zonekeeper.bookie.segments import log
+from zonekeeper.bookie.segments.log import Put
 from zonekeeper.bookie.service import Bookie
 from zonekeeper.client import checking, recovery, tail_read
 from zonekeeper.client import writer_events as ev
@@ -37,6 +36,7 @@ from zonekeeper.placement.coverage import Coverage
 from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId, ZoneName
 from zonekeeper.placement.quorums import Quorums
 from zonekeeper.wire import digests, entries
+from zonekeeper.wire.frames import Frame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,40 +243,20 @@ def _carries_its_own_lac() -> list[Patch]:
 
 
 def _acks_before_the_sync() -> list[Patch]:
-    async def write(self: Log, wanted: Sequence[Record]) -> list[Placed]:
-        batch = log_format.build(self._log_id, self._sequence, wanted)
-        offset = self._offset
-        self._file.write(offset, batch.buffers)
-        self._covered = False
-        self._offset += batch.size
-        self._sequence += 1
-        syncing = asyncio.get_running_loop().create_task(self._disk.run(self._file.sync))
-        syncing.add_done_callback(lambda task: task.cancelled() or task.exception())
-        await asyncio.sleep(0)
-        return [Placed(record, offset + at) for record, at in batch.placed]
+    def every_frame_may_wait(put: Put) -> bool:
+        return isinstance(put.record, Frame)
 
-    return [(Log, "_write", write)]
+    return [(log, "_deferred", every_frame_may_wait)]
 
 
 def _failed_syncs_are_ignored() -> list[Patch]:
-    async def write(self: Log, wanted: Sequence[Record]) -> list[Placed]:
-        batch = log_format.build(self._log_id, self._sequence, wanted)
-        offset = self._offset
+    original = MemoryFile.sync
 
-        def write_and_hope() -> None:
-            self._file.write(offset, batch.buffers)
-            try:
-                self._file.sync()
-            except OSError:
-                return
+    def sync_and_hope(self: MemoryFile) -> None:
+        with suppress(OSError):
+            original(self)
 
-        self._covered = False
-        await self._disk.run(write_and_hope)
-        self._offset += batch.size
-        self._sequence += 1
-        return [Placed(record, offset + at) for record, at in batch.placed]
-
-    return [(log.Log, "_write", write)]
+    return [(MemoryFile, "sync", sync_and_hope)]
 
 
 # ── writers ──

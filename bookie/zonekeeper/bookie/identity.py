@@ -1,14 +1,14 @@
 """Is this disk the one that this bookie's name stands for? Settled before anything is served.
 
 A bookie's cookie stands in the metadata store and, the same, in the file ``VERSION`` beside its
-log. A new bookie makes ``VERSION``, then its log, then the cookie in the store, so that a start
-which was cut short goes on where it stopped. Whatever else is found means that a disk was wiped,
-swapped, or belongs to a bookie that was removed. Serving then would be worse than staying away:
-a bookie without its disk denies entries that it acknowledged.
+data. A new bookie makes ``VERSION``, then its storage, then the cookie in the store, so that a
+start which was cut short goes on where it stopped. Whatever else is found means that a disk was
+wiped, swapped, or belongs to a bookie that was removed. Serving then would be worse than staying
+away: a bookie without its disk denies entries that it acknowledged.
 
 What is found, and what is done::
 
-    store   VERSION  log               (an empty log was never served from)
+    store   VERSION  storage           (an empty one was never served from)
     -       -        -                 a new bookie: make all three
     -       mine     - or empty        its first start was cut short: make the rest
     mine    mine     there             start; the location is settled by ``cookies.located``
@@ -18,9 +18,9 @@ What is found, and what is done::
 from pathlib import Path
 from typing import Final
 
-from zonekeeper.bookie import log, log_format
 from zonekeeper.bookie.disks import Disk
 from zonekeeper.bookie.files import FileSystem
+from zonekeeper.bookie.segments import checkpoint, storage
 from zonekeeper.metadata import cookie_store, cookies
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.cookies import Cookie
@@ -30,7 +30,7 @@ from zonekeeper.placement.locations import Location
 
 VERSION_NAME: Final = "VERSION"
 _NEW_NAME: Final = "VERSION.new"
-#: May stand beside the log of a bookie that is not there yet.
+#: May stand in the folder of a bookie that is not there yet.
 LOCK_NAME: Final = "LOCK"
 
 _COOKIE_BYTES_MAX: Final = 1 << 20
@@ -74,15 +74,15 @@ async def settle(
                 f"{mine.ledger_dirs[0]} is not empty ({', '.join(sorted(names)[:5])}): "
                 "give a new bookie an empty folder"
             )
-        if on_disk is not None and await disk.run(lambda: _was_served(files)):
+        if on_disk is not None and await disk.run(lambda: storage.was_served(files)):
             raise WrongDiskError(
                 f"the cookie of {mine.bookie} is gone from {cluster}, and its data folder "
                 f"{mine.ledger_dirs[0]} holds its data: the bookie was removed; start a new one "
                 "with an empty folder"
             )
         await _make(cluster, cookies.located(mine, location), files, disk, chance)
-    elif on_disk is None or log.NAME not in names:
-        lost = VERSION_NAME if on_disk is None else log.NAME
+    elif on_disk is None or checkpoint.NAME not in names:
+        lost = VERSION_NAME if on_disk is None else checkpoint.NAME
         raise WrongDiskError(
             f"{cluster} knows {mine.bookie}, and its data folder {mine.ledger_dirs[0]} has no file "
             f"{lost}: the disk was wiped, or is not mounted; mount the right one, or remove the "
@@ -99,22 +99,11 @@ async def _make(
 ) -> None:
     def make() -> None:
         _write(files, cookie)
-        if log.NAME not in files.names():
-            log.create_file(files, chance)
+        if checkpoint.NAME not in files.names():
+            storage.create(files, chance)
 
     await disk.run(make)
     await cookie_store.create(cluster, cookie)
-
-
-def _was_served(files: FileSystem) -> bool:
-    """Each start writes a batch before anything is served."""
-    if log.NAME not in files.names():
-        return False
-    file = files.open(log.NAME)
-    try:
-        return file.size() > log_format.FILE_HEADER_BYTES
-    finally:
-        file.close()
 
 
 def _read(files: FileSystem) -> Cookie | None:

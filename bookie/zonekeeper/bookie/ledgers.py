@@ -32,18 +32,19 @@ class Ledger:
         "on_the_way",
     )
 
-    def __init__(self, ledger_id: LedgerId) -> None:
+    def __init__(self, ledger_id: LedgerId, extents: Extents) -> None:
+        """Know nothing of it but what is in the extents."""
         self.ledger_id = ledger_id
         self.admitted: LedgerState = admission.UNKNOWN
         self.durable: LedgerState = admission.UNKNOWN
         #: Is anything of it on disk?
         self.known = False
         #: The entries on disk.
-        self.extents = Extents()
+        self.extents = extents
         #: What was handed to the log and is not on disk yet, in order.
         self.on_the_way: deque[LedgerRecord | Frame] = deque()
         #: The highest entry, on disk or on its way.
-        self.highest: EntryId = NO_ENTRY
+        self.highest: EntryId = NO_ENTRY if extents.last is None else extents.last
         #: The highest LAC that stands on disk.
         self.confirmed: EntryId = NO_ENTRY
         self._news: asyncio.Event | None = None

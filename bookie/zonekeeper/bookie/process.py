@@ -28,12 +28,16 @@ from typing import Final
 from zonekeeper.bookie import identity
 from zonekeeper.bookie.disks import ThreadDisk
 from zonekeeper.bookie.files import RealFileSystem
-from zonekeeper.bookie.log import DiskFailedError
-from zonekeeper.bookie.log_scan import DamagedLogError
 from zonekeeper.bookie.looking import Conditions, LookingServer, Page
+from zonekeeper.bookie.segments import arrivals
+from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
+from zonekeeper.bookie.segments.devices import Devices
+from zonekeeper.bookie.segments.index import Index
+from zonekeeper.bookie.segments.log import DiskFailedError
+from zonekeeper.bookie.segments.rocks import RocksOrdered
+from zonekeeper.bookie.segments.storage import Sizes, Storage, open_storage
 from zonekeeper.bookie.service import Bookie
 from zonekeeper.bookie.settings import Address, Settings
-from zonekeeper.bookie.storage import Storage, open_storage
 from zonekeeper.metadata import bookie_records, cookie_store, cookies, registration, service_info
 from zonekeeper.metadata import cluster as clusters
 from zonekeeper.metadata.cluster import Cluster
@@ -45,11 +49,15 @@ from zonekeeper.metadata.store import MetadataStore
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.placement.chance import Chance
+from zonekeeper.wire.errors import IoFailed
 from zonekeeper.wire.grpc_server import GrpcServer
 from zonekeeper.wire.serving import Host
 
 #: Threads for reads: a read that waits for the disk does not hold up another.
 READ_THREADS: Final = 4
+
+#: The index's folder, in that of the data.
+INDEX_NAME: Final = "index"
 
 LEAVE_TIMEOUT_MS: Final = 3_000
 DRAIN_TIMEOUT_MS: Final = 10_000
@@ -80,6 +88,7 @@ _TROUBLES: Final = (
     identity.WrongDiskError,
     DamagedLogError,
     DiskFailedError,
+    IoFailed,
 )
 
 
@@ -142,6 +151,7 @@ class _Process:
         _check_free(settings.listen)
         files = stack.enter_context(_folder(settings.data))
         writing = await stack.enter_async_context(_disk("write", 1))
+        background = await stack.enter_async_context(_disk("background", 1))
         reads = await stack.enter_async_context(_disk("read", READ_THREADS))
         store = await open_store(settings.metadata, _TIMEOUTS)
         stack.push_async_callback(store.close)
@@ -152,7 +162,17 @@ class _Process:
             cluster, mine, settings.location, files=files, disk=writing, chance=chance
         )
         boot_epoch = await bookie_records.next_boot(cluster, settings.bookie_id)
-        storage = await open_storage(files, writing=writing, reads=reads)
+        index = await writing.run(lambda: RocksOrdered(settings.data / INDEX_NAME))
+        devices = Devices(
+            arrival_files=files,
+            files=files,
+            index=Index(index),
+            writing=writing,
+            background=background,
+            reads=reads,
+        )
+        size = arrivals.segment_bytes_on((await writing.run(files.space)).total_bytes)
+        storage = await open_storage(devices, Sizes(segment_bytes=size))
         stack.callback(storage.close)
         self._conditions.met(LOG)
         async with asyncio.TaskGroup() as tasks:

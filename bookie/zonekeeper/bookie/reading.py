@@ -1,4 +1,4 @@
-"""Reading ranges of entries out of the log: what is to be read is planned first, then read.
+"""Reading ranges of entries out of segments: what is to be read is planned first, then read.
 
 A plan is made on the event loop from the index, in one step, so that it is a true picture of one
 moment: what is not in it was not here. It is carried out in a thread, where each frame is checked
@@ -10,10 +10,9 @@ before it, and never says that its entries are not here.
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from zonekeeper.bookie.extents import Extent
-from zonekeeper.bookie.files import File
 from zonekeeper.placement.ids import EntryId, LedgerId
 from zonekeeper.wire import errors, frames
 from zonekeeper.wire.errors import FormatError
@@ -23,9 +22,17 @@ from zonekeeper.wire.frames import Frame
 FRAMES_MAX: Final = 1_024
 
 
+class Source(Protocol):
+    """Where the bytes are; an extent's offset says where in it."""
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Read up to ``size`` bytes; raises ``OSError``."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """Some entries of one frame in the log."""
+    """Some entries of one frame."""
 
     offset: int
     size: int
@@ -74,7 +81,7 @@ def plan(ledger_id: LedgerId, extents: Iterable[Extent], wanted: range, bytes_ma
     return Plan(ledger_id=ledger_id, pieces=pieces, next_entry_id=EntryId(wanted.stop))
 
 
-def carry_out(file: File, made: Plan, bytes_max: int) -> Found:
+def carry_out(source: Source, made: Plan, bytes_max: int) -> Found:
     """Read a plan. Blocks; raises IoFailed if not even the first of its entries can be read."""
     found: list[Frame] = []
     total = 0
@@ -82,7 +89,7 @@ def carry_out(file: File, made: Plan, bytes_max: int) -> Found:
         if found and total >= bytes_max:
             return Found(frames=tuple(found), next_entry_id=piece.entry_ids[0])
         try:
-            whole = _read(file, made.ledger_id, piece)
+            whole = _read(source, made.ledger_id, piece)
         except errors.IoFailed:
             if not found:
                 raise
@@ -98,10 +105,10 @@ def carry_out(file: File, made: Plan, bytes_max: int) -> Found:
     return Found(frames=tuple(found), next_entry_id=made.next_entry_id)
 
 
-def _read(file: File, ledger_id: LedgerId, piece: Piece) -> Frame:
-    where = f"ledger {ledger_id}, entry {piece.entry_ids[0]}, byte {piece.offset} of the log"
+def _read(source: Source, ledger_id: LedgerId, piece: Piece) -> Frame:
+    where = f"ledger {ledger_id}, entry {piece.entry_ids[0]}, location {piece.offset:#x}"
     try:
-        frame = frames.parse(file.read(piece.offset, piece.size))
+        frame = frames.parse(source.read(piece.offset, piece.size))
     except OSError as error:
         raise errors.IoFailed(f"{where}: cannot be read ({error}); ask another bookie") from error
     except FormatError as fault:

@@ -19,9 +19,9 @@ from itertools import islice
 from zonekeeper.bookie import admission, extents, records
 from zonekeeper.bookie.admission import Here
 from zonekeeper.bookie.ledgers import Ledger
-from zonekeeper.bookie.log import Put
 from zonekeeper.bookie.records import LedgerRecord
-from zonekeeper.bookie.storage import Storage
+from zonekeeper.bookie.segments.log import Put
+from zonekeeper.bookie.segments.storage import Storage
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
 from zonekeeper.wire import carriers, entries, errors, service
 from zonekeeper.wire.digests import MasterKey
@@ -260,7 +260,9 @@ class Bookie:
         return await self.read_lac(ledger_id)
 
     async def force(self, ledger_id: LedgerId) -> None:
-        """Return at once: nothing is acknowledged before it is on disk."""
+        """Return when all that was acknowledged, deferred or not, is on disk."""
+        del ledger_id  # one log for all
+        await self._written(None)
 
     async def set_read_only(self, *, read_only: bool) -> None:
         """Take no more appends, or take them again; stays over a restart."""
@@ -280,7 +282,7 @@ class Bookie:
                 raise effect.error
         for record in _records(effects):
             # A ledger begins with its first record; a refused request leaves none behind.
-            self._memory.ledgers.setdefault(ledger_id, ledger)
+            self._memory.remember(ledger)
             self._keep(ledger, record)
         if ledger.on_the_way:
             await self._written(None)
@@ -311,6 +313,7 @@ class Bookie:
         """Give what is here of a range; with a key, fence first."""
         if request.fence_key is not None:
             await self._settle(request.ledger_id, admission.Fence(master_key=request.fence_key))
+        await self._log.settle()
         ledger = self._known(request.ledger_id)
         wanted = range(request.first_entry_id, request.last_entry_id + 1, request.step)
         in_limbo = ledger.durable.in_limbo
@@ -331,6 +334,7 @@ class Bookie:
 
     async def read_lac(self, ledger_id: LedgerId) -> service.LacEvidence:
         """Say what is known of the LAC, and change nothing."""
+        await self._log.settle()
         ledger = self._ledger(ledger_id)
         admission.refuse_limbo(ledger_id, ledger.durable)
         explicit_lac, last = ledger.durable.explicit_lac, ledger.extents.last
@@ -343,6 +347,7 @@ class Bookie:
 
     async def tail(self, request: service.TailRequest) -> AsyncGenerator[service.TailUpdate, None]:
         """Send the LAC, and what it confirms, whenever there is news; at least every quiet_ms."""
+        await self._log.settle()
         ledger = self._known(request.ledger_id)
         following, told = request.first_entry_id, None
         quiet = False
@@ -365,6 +370,7 @@ class Bookie:
 
     async def list_entries(self, request: service.ListEntriesRequest) -> service.EntryRanges:
         """List what is here, or raise if that is not known for sure."""
+        await self._log.settle()
         ledger = self._known(request.ledger_id)
         admission.refuse_limbo(ledger.ledger_id, ledger.durable)
         all_from = ledger.extents.between(request.first_entry_id, EntryId(entries.ID_END))
@@ -393,7 +399,7 @@ class Bookie:
 
     def _ledger(self, ledger_id: LedgerId) -> Ledger:
         """Give a ledger; one that is not known is not remembered by this."""
-        return self._memory.ledgers.get(ledger_id) or Ledger(ledger_id)
+        return self._memory.find(ledger_id)
 
     def _known(self, ledger_id: LedgerId) -> Ledger:
         ledger = self._memory.ledgers.get(ledger_id)

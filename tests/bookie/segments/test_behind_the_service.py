@@ -4,7 +4,6 @@ import asyncio
 import errno
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import cast
 
 import pytest
 
@@ -20,7 +19,7 @@ from tests.bookie.running import (
     write_lac,
 )
 from tests.bookie.segments import keeping
-from zonekeeper.bookie import admission, storage
+from zonekeeper.bookie import admission
 from zonekeeper.bookie.files import FileSystem
 from zonekeeper.bookie.segments.index import MemoryOrdered
 from zonekeeper.bookie.service import Bookie
@@ -30,9 +29,7 @@ from zonekeeper.wire import errors, service
 @asynccontextmanager
 async def serving(files: FileSystem, store: MemoryOrdered) -> AsyncIterator[Bookie]:
     async with keeping.running(files, store) as kept, asyncio.TaskGroup() as tasks:
-        # Its joints are those of the one log's storage, which the service still names.
-        behind = cast(storage.Storage, kept)
-        bookie = Bookie(BOOKIE, behind, boot_epoch=1, version="test", tasks=tasks)
+        bookie = Bookie(BOOKIE, kept, boot_epoch=1, version="test", tasks=tasks)
         yield bookie
         bookie.drain()
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.bookie.segments import keeping
-from tests.bookie.test_log_format import ONE_OF_EACH, all_records
+from tests.bookie.segments.some_records import ONE_OF_EACH, all_records
 from tests.wire import hextext
 from zonekeeper.bookie import admission, records
 from zonekeeper.bookie.admission import LedgerState
@@ -16,7 +16,7 @@ from zonekeeper.bookie.records import LedgerRecord, Record
 from zonekeeper.bookie.segments import (
     batch_format,
     checkpoint,
-    places,
+    locations,
     record_format,
     sorted_format,
 )
@@ -52,11 +52,11 @@ CHECKPOINT = Checkpoint(
 ROWS = (
     Row(
         LedgerId(3),
-        Extent(EntryId(0), EntryId(4), places.location(places.sorted_key(8), 28), 72),
+        Extent(EntryId(0), EntryId(4), locations.location(locations.sorted_key(8), 28), 72),
     ),
     Row(
         LedgerId(4),
-        Extent(EntryId(2), EntryId(2), places.location(places.sorted_key(8), 100), 50),
+        Extent(EntryId(2), EntryId(2), locations.location(locations.sorted_key(8), 100), 50),
     ),
 )
 

@@ -14,7 +14,7 @@ from zonekeeper.bookie.segments.batch_format import Placed
 from zonekeeper.bookie.segments.checkpoint import Checkpoint, Shown
 from zonekeeper.bookie.segments.index import Index
 from zonekeeper.bookie.segments.ledger_entries import LedgerEntries
-from zonekeeper.placement.ids import NO_ENTRY, LedgerId
+from zonekeeper.placement.ids import LedgerId
 from zonekeeper.wire.frames import Frame
 
 
@@ -36,15 +36,21 @@ class Memory:
 
     def ledger(self, ledger_id: LedgerId) -> Ledger:
         """Give a ledger, made if it was unknown."""
+        ledger = self.find(ledger_id)
+        self.remember(ledger)
+        return ledger
+
+    def find(self, ledger_id: LedgerId) -> Ledger:
+        """Give a ledger; one that is not known is not remembered by this."""
         ledger = self.ledgers.get(ledger_id)
         if ledger is None:
-            ledger = self.ledgers[ledger_id] = Ledger(ledger_id)
-        if not isinstance(ledger.extents, LedgerEntries):
-            # It is new, here or in the service, and nothing of it was on the disk until now.
-            ledger.extents = LedgerEntries(ledger_id, self._index, self._touch)
-            last = ledger.extents.last
-            ledger.highest = max(ledger.highest, NO_ENTRY if last is None else last)
+            extents = LedgerEntries(ledger_id, self._index, self._touch)
+            ledger = Ledger(ledger_id, extents)
         return ledger
+
+    def remember(self, ledger: Ledger) -> None:
+        """Take a ledger that was found, and that from now on is known."""
+        assert self.ledgers.setdefault(ledger.ledger_id, ledger) is ledger, "found twice"
 
     def place(self, placed: Iterable[Placed]) -> None:
         """Take note of what is on the disk, in the log's order."""

@@ -9,10 +9,10 @@ disk object of their own and wait for neither a sync nor the rewrite.
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 
 from zonekeeper.bookie import reading
-from zonekeeper.bookie.files import File, FileSystem
+from zonekeeper.bookie.files import FileSystem
 from zonekeeper.bookie.ledgers import Ledger
 from zonekeeper.bookie.segments import arrivals, rewrite
 from zonekeeper.bookie.segments import checkpoint as checkpoints
@@ -117,10 +117,10 @@ class Storage:
         plan = reading.plan(ledger.ledger_id, extents, wanted, bytes_max)
         if not plan.pieces:
             return reading.Found(frames=(), next_entry_id=plan.next_entry_id)
-        # Of a file, reading uses ``read`` alone; here its offsets are locations.
-        source = cast(File, self._places)
         with self._places.pinned([piece.offset for piece in plan.pieces]):
-            return await self._devices.reads.run(lambda: reading.carry_out(source, plan, bytes_max))
+            return await self._devices.reads.run(
+                lambda: reading.carry_out(self._places, plan, bytes_max)
+            )
 
     def close(self) -> None:
         """Give the files back, when nobody writes or reads any more."""

@@ -1,0 +1,53 @@
+"""Records to test with: all that there may be, and one of each kind."""
+
+from collections.abc import Sequence
+
+from hypothesis import strategies as st
+
+from tests.bookie import running
+from tests.wire import framing
+from zonekeeper.bookie import records
+from zonekeeper.bookie.records import Record
+from zonekeeper.placement.digests import Digest
+from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.quorums import Quorums
+from zonekeeper.wire import digests, entries
+from zonekeeper.wire.service import FragmentOpening
+
+_ledgers = st.integers(0, entries.ID_END - 1).map(LedgerId)
+_keys = st.binary(max_size=4).map(digests.master_key)
+_openings = st.builds(
+    lambda ledger, key, digest, first, names, ack: FragmentOpening(
+        ledger_id=ledger,
+        master_key=key,
+        quorums=Quorums(ensemble=len(names), write=len(names), ack=min(ack, len(names))),
+        digest=digest,
+        first_entry_id=EntryId(first),
+        ensemble=tuple(map(BookieId, names)),
+    ),
+    _ledgers,
+    _keys,
+    st.sampled_from(Digest),
+    st.integers(0, entries.ID_END - 1),
+    st.lists(st.text(max_size=9), min_size=1, max_size=4),
+    st.integers(1, 4),
+)
+all_records: st.SearchStrategy[Record] = st.one_of(
+    framing.some_frames,
+    st.builds(records.Fragment, opening=_openings),
+    st.builds(records.Fence, ledger_id=_ledgers, master_key=_keys),
+    st.builds(records.Lac, ledger_id=_ledgers, packet=st.binary(min_size=16, max_size=36)),
+    st.builds(records.Limbo, ledger_id=_ledgers, in_limbo=st.booleans()),
+    st.builds(records.Mode, read_only=st.booleans()),
+)
+
+#: One record of each kind. Its batch is a golden file: change nothing here.
+ONE_OF_EACH: Sequence[Record] = (
+    records.Fragment(opening=running.opening(first=5)),
+    running.frame(0, 1, 2),
+    records.Fence(ledger_id=LedgerId(8), master_key=running.KEY),
+    records.Lac(ledger_id=running.LEDGER, packet=running.lac_packet(2)),
+    running.frame(3, 5, recovery=True),
+    records.Limbo(ledger_id=LedgerId(9), in_limbo=True),
+    records.Mode(read_only=True),
+)
