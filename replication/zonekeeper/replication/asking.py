@@ -1,0 +1,25 @@
+"""One question to one bookie, over the links of this process."""
+
+from collections.abc import Callable, Coroutine
+from typing import TypeVar
+
+from zonekeeper.client.link_pool import LinkPool
+from zonekeeper.placement.ids import BookieId
+from zonekeeper.wire import errors
+from zonekeeper.wire.links import BookieLink
+
+Reply = TypeVar("Reply")
+
+
+async def ask(
+    pool: LinkPool,
+    bookie: BookieId,
+    question: Callable[[BookieLink], Coroutine[None, None, Reply]],
+) -> Reply:
+    """Ask a bookie; if it is not reached, ask where it is now. Raises ``ProtocolError``."""
+    try:
+        return await question(await pool.link(bookie))
+    except errors.NotConnected:
+        if not await pool.moved(bookie):
+            raise
+    return await question(await pool.link(bookie))

@@ -1,0 +1,458 @@
+"""One term of an auditor: jobs side by side, so that none waits for another and none for a gate.
+
+- *looking*, at every look of the view: who is lost, who may be published, who is back;
+- *listing*, when it is asked for: first what the index knows, then all ledgers (``publishing``);
+- *errands*: written-off marks made and taken back, marks of returned bookies looked at;
+- *marks awaited*: when none of a lost bookie's ledgers is marked any more, all are listed again;
+- *checks*: bookies and placement are checked by listings; replicas by reading every entry;
+- *the delay*: the policy's is mirrored into Apache's node, and a write there asks for a listing, as
+  it does in Apache BookKeeper (our own mirroring, too: a listing too many does no harm);
+- *risk*: fragments at their last copy, or out of reach, in one alert; *room*: headroom.
+
+A bookie that ledgers name, and that has no cookie, is lost like any other; as no zone is known for
+it, it is published once it has been unknown for the recovery delay and nothing at all is held.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Final, TypeAlias, assert_never
+
+from zonekeeper.client.client import Surroundings
+from zonekeeper.client.link_pool import LinkPool
+from zonekeeper.metadata import bookie_records, repair_controls, underreplication
+from zonekeeper.metadata.background import together
+from zonekeeper.metadata.bookie_records import Mark
+from zonekeeper.metadata.cluster import Cluster
+from zonekeeper.metadata.errors import StoreError
+from zonekeeper.metadata.malformed import UnreadableError
+from zonekeeper.metadata.repair_controls import Check
+from zonekeeper.placement.ids import BookieId, LedgerId
+from zonekeeper.placement.policy import CheckIntervals
+from zonekeeper.placement.units import MINUTE_MS, SECOND_MS
+from zonekeeper.replication import auditing, check_progress, listing
+from zonekeeper.replication.alerts import Chronicle
+from zonekeeper.replication.auditing import Audit, Looked
+from zonekeeper.replication.auditor_metrics import AuditorMetrics
+from zonekeeper.replication.check_progress import Progress, Progressing
+from zonekeeper.replication.checks_placement import PlacementCheck
+from zonekeeper.replication.checks_replicas import ReplicasCheck
+from zonekeeper.replication.ledger_index import LedgerIndex
+from zonekeeper.replication.marking import Marker
+from zonekeeper.replication.pace import Pace
+from zonekeeper.replication.publishing import Found, Permissions, Publisher
+from zonekeeper.replication.returning import Returning
+from zonekeeper.replication.room import RoomWatch
+from zonekeeper.replication.view import View
+
+_ROOM_EVERY_MS: Final = 10 * MINUTE_MS
+#: Whether a check is due is looked up this often; another auditor may have made it.
+_DUE_EVERY_MS: Final = MINUTE_MS
+#: The replicas check notes how far it is after so many ledgers.
+_NOTED_EVERY: Final = 100
+#: So many fragments are looked at before others get their turn.
+_SLICE: Final = 5_000
+
+_Errand: TypeAlias = auditing.WriteOff | auditing.TakeBack | auditing.Unmark
+
+_logger = logging.getLogger(__name__)
+
+
+class Term:
+    """What one auditor knows and does while it leads."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        view: View,
+        pool: LinkPool,
+        metrics: AuditorMetrics,
+        chronicle: Chronicle,
+        surroundings: Surroundings,
+    ) -> None:
+        self._cluster = cluster
+        self._view = view
+        self._metrics = metrics
+        self._chronicle = chronicle
+        self._chance = surroundings.chance
+        self._wall_ms = surroundings.wall_ms
+        self._loop = asyncio.get_running_loop()
+        self._audit = Audit()
+        self._index: LedgerIndex | None = None
+        marker = Marker(cluster, metrics, surroundings.wall_ms)
+        permissions = Permissions(
+            lost=lambda: self._look.lost,
+            may_publish=lambda bookie: (
+                bookie in self._look.publishable and self._may_publish(bookie)
+            ),
+            may_respread=lambda: view.policy.repair.respread and view.what_holds(None) is None,
+        )
+        pace = Pace(lambda: view.policy.repair.respread_bytes_per_second)
+        self._publisher = Publisher(cluster, marker, permissions)
+        self._returning = Returning(cluster, pool, marker)
+        self._replicas = ReplicasCheck(cluster, view, pool, marker, metrics, pace)
+        self._room = RoomWatch(view, pool, metrics)
+        #: Bookies that ledgers name and that have no cookie, and since when they are known so.
+        self._unknown: dict[BookieId, int] = {}
+        #: Since when, in wall time, bookies could be published.
+        self._published_ms: dict[BookieId, int] = {}
+        self._placement_due = False
+        self._listing_wanted = asyncio.Event()
+        self._risk_moved = asyncio.Event()
+        #: When a check's time was written; whoever asked for the check waits for it.
+        self._noted = {check: asyncio.Event() for check in Check}
+        self._errands = asyncio.Queue[_Errand]()
+        self._queued: set[_Errand] = set()
+
+    async def run(self) -> None:
+        """Do all of it, until cancelled."""
+        self._handle(self._looked())
+        self._handle(auditing.ListingAsked())
+        await together(
+            [
+                self._keep_looking(),
+                self._list_when_wanted(),
+                self._run_errands(),
+                self._await_marks(),
+                self._ask_for_listings(Check.ALL_LEDGERS, lambda checks: checks.bookies_ms),
+                self._ask_for_listings(Check.PLACEMENT, lambda checks: checks.placement_ms),
+                self._check_replicas(),
+                self._mirror_delay(),
+                self._heed_delay(),
+                self._watch_risk(),
+                self._watch_room(),
+            ]
+        )
+
+    # ── deciding ──
+
+    @property
+    def _look(self) -> Looked:
+        assert self._audit.looked is not None, "the first look comes before everything"
+        return self._audit.looked
+
+    def _handle(self, event: auditing.Event) -> None:
+        self._audit, effects = auditing.handle(self._audit, event)
+        for effect in effects:
+            if isinstance(effect, auditing.BeginListing):
+                self._listing_wanted.set()
+            elif effect not in self._queued:
+                self._queued.add(effect)
+                self._errands.put_nowait(effect)
+
+    async def _keep_looking(self) -> None:
+        seen = 0
+        while True:
+            seen = await self._view.changed(seen)
+            self._handle(self._looked())
+
+    def _looked(self) -> Looked:
+        """Say who is there, who is lost, and who of them may be published now."""
+        view, now_ms = self._view, self._now_ms()
+        named = self._index.bookies if self._index is not None else frozenset[BookieId]()
+        unknown = sorted(one for one in named if one not in view.topology)
+        self._unknown = {one: self._unknown.get(one, now_ms) for one in unknown}
+        missing = view.missing
+        lost = frozenset({*missing, *unknown})
+        publishable = frozenset(one for one in sorted(lost) if self._may_publish(one))
+        wall_ms = self._wall_ms()
+        self._published_ms = {
+            one: self._published_ms.get(one, wall_ms)
+            for one in sorted(publishable | self._published_ms.keys())
+        }
+        look = Looked(
+            present=frozenset(one.id for one in view.topology if one.readable),
+            lost=lost,
+            publishable=publishable,
+            written_off=view.written_off,
+        )
+        self._count(look)
+        return look
+
+    def _may_publish(self, bookie: BookieId) -> bool:
+        """May a lost bookie's ledgers be published at this moment?"""
+        view = self._view
+        if bookie in view.missing:
+            return view.what_holds_publishing(bookie) is None
+        since_ms = self._unknown.get(bookie)
+        if since_ms is None or bookie in view.topology:
+            return False
+        waited = self._now_ms() - since_ms >= view.policy.repair.bookie_recovery_delay_ms
+        return waited and view.what_holds(None) is None
+
+    def _count(self, look: Looked) -> None:
+        metrics, before = self._metrics, self._audit.looked
+        held = look.lost - look.publishable
+        metrics.lost_bookies, metrics.held_bookies = len(look.lost), len(held)
+        metrics.unknown_bookies = len(self._unknown)
+        index = self._index
+        metrics.held_copies = 0 if index is None else sum(index.count_of(one) for one in held)
+        if before is None or before.lost != look.lost:
+            self._risk_moved.set()
+
+    # ── listing ──
+
+    async def _list_when_wanted(self) -> None:
+        while True:
+            await self._listing_wanted.wait()
+            self._listing_wanted.clear()
+            await self._list()
+            # Who is held and not held in turns may ask for one after the other.
+            await self._pause(self._view.policy.zone_watch.evaluate_every_ms)
+
+    async def _list(self) -> None:
+        self._handle(auditing.ListingBegan())
+        policy, began_ms = self._view.policy, self._wall_ms()
+        placement = None
+        if self._placement_due:
+            placement = PlacementCheck(self._view.topology, policy.placement, self._chance)
+        if self._index is not None:
+            fresh = (self._audit.covering or frozenset()) - self._audit.covered.keys()
+            self._metrics.published_total += await self._publisher.known(self._index, fresh)
+        found = await self._publisher.every(placement)
+        self._take_in(found)
+        named = {bookie: found.index.count_of(bookie) for bookie in self._look.lost}
+        self._handle(
+            auditing.ListingEnded(
+                named=named,
+                passed_over=frozenset(found.passed_over),
+                unreadable=found.unreadable > 0,
+            )
+        )
+        await self._note(Check.ALL_LEDGERS, began_ms)
+        if placement is not None:
+            self._placement_due = False
+            await self._note(Check.PLACEMENT, began_ms)
+
+    def _take_in(self, found: Found) -> None:
+        metrics, index = self._metrics, found.index
+        self._index = index
+        metrics.listings_total += 1
+        metrics.ledgers, metrics.index_bytes = index.ledgers, index.size_bytes
+        metrics.unreadable_ledgers = found.unreadable
+        metrics.published_total += found.published
+        metrics.respread_marked_total += found.respread
+        if found.by_level:
+            metrics.ledgers_by_placement.clear()
+            for level, count in found.by_level.items():
+                metrics.ledgers_by_placement[level.name] = count
+        self._risk_moved.set()
+        _logger.info(
+            "listed %d ledgers (%d cannot be read), marked %d for lost bookies and %d to be "
+            "moved; the index takes %d bytes",
+            index.ledgers,
+            found.unreadable,
+            found.published,
+            found.respread,
+            index.size_bytes,
+        )
+
+    async def _await_marks(self) -> None:
+        """Tell when none of the ledgers of a covered bookie is marked any more."""
+        while True:
+            await self._pause(self._view.policy.zone_watch.evaluate_every_ms)
+            index, awaited = self._index, self._audit.awaited
+            if index is None or not awaited:
+                continue
+            try:
+                done = await self._without_marks(index, awaited)
+            except StoreError as error:
+                await listing.pause(error, "looking for what is still to be repaired")
+                continue
+            for bookie in done:
+                self._handle(auditing.MarksGone(bookie))
+
+    async def _without_marks(
+        self, index: LedgerIndex, awaited: frozenset[BookieId]
+    ) -> list[BookieId]:
+        left = sorted(awaited)
+        async for ledger_id in underreplication.ids(self._cluster):
+            left = [bookie for bookie in left if not index.names(bookie, ledger_id)]
+            if not left:
+                break
+        return left
+
+    # ── errands ──
+
+    async def _run_errands(self) -> None:
+        while True:
+            errand = await self._errands.get()
+            self._queued.discard(errand)
+            try:
+                await listing.until_done(partial(self._run, errand), str(errand))
+            except UnreadableError as error:
+                _logger.warning("%s is not done: %s", errand, error)
+
+    async def _run(self, errand: _Errand) -> None:
+        match errand:
+            case auditing.WriteOff(bookie):
+                await self._write_off(bookie)
+            case auditing.TakeBack(bookie):
+                await bookie_records.write_off(self._cluster, bookie, None)
+            case auditing.Unmark(bookies):
+                await self._unmark(bookies)
+            case _:
+                assert_never(errand)
+
+    async def _unmark(self, bookies: frozenset[BookieId]) -> None:
+        published_ms = {one: self._published_ms[one] for one in sorted(bookies)}
+        self._metrics.unmarked_total += await self._returning.unmark(bookies, published_ms)
+        for bookie in bookies - self._look.lost:
+            self._published_ms.pop(bookie, None)
+
+    async def _write_off(self, bookie: BookieId) -> None:
+        """Say that a bookie's loss is dealt with, unless that changed while this errand waited."""
+        if bookie not in self._look.lost or bookie in self._unknown:
+            return
+        reason = "lost, and no ledger names it any more"
+        mark = Mark(at_ms=self._wall_ms(), by="auditor", reason=reason)
+        await bookie_records.write_off(self._cluster, bookie, mark)
+        self._metrics.written_off_total += 1
+        await self._chronicle.write("repaired", f"bookie {bookie}", reason)
+
+    # ── checks ──
+
+    async def _ask_for_listings(
+        self, check: Check, interval_ms: Callable[[CheckIntervals], int]
+    ) -> None:
+        while True:
+            await self._until_due(check, interval_ms)
+            self._placement_due = self._placement_due or check is Check.PLACEMENT
+            self._noted[check].clear()
+            self._handle(auditing.ListingAsked())
+            await self._noted[check].wait()
+
+    async def _check_replicas(self) -> None:
+        while True:
+            progress = await listing.until_done(
+                lambda: check_progress.read(self._cluster, Progressing.REPLICAS),
+                "reading how far the replicas check is",
+            )
+            if progress is None:
+                await self._until_due(Check.REPLICAS, lambda checks: checks.replicas_ms)
+                progress = Progress(next_ledger=LedgerId(0), began_ms=self._wall_ms())
+            await self._check_from(progress)
+            await self._note(Check.REPLICAS, progress.began_ms)
+            await self._note_progress(None)
+
+    async def _check_from(self, progress: Progress) -> None:
+        done = 0
+
+        async def passed(ledger_id: LedgerId) -> None:
+            nonlocal done
+            done += 1
+            if done % _NOTED_EVERY == 0:
+                following = LedgerId(ledger_id + 1)
+                await self._note_progress(
+                    Progress(next_ledger=following, began_ms=progress.began_ms)
+                )
+
+        await self._replicas.run(progress.next_ledger, passed)
+
+    async def _note_progress(self, progress: Progress | None) -> None:
+        try:
+            await listing.until_done(
+                lambda: check_progress.write(self._cluster, Progressing.REPLICAS, progress),
+                "noting how far the replicas check is",
+            )
+        except UnreadableError as error:
+            _logger.warning("how far the replicas check is cannot be noted: %s", error)
+
+    async def _until_due(self, check: Check, interval_ms: Callable[[CheckIntervals], int]) -> None:
+        """Wait until a check has not been made for its interval; never longer than that."""
+        while True:
+            every_ms = interval_ms(self._view.policy.repair.checks)
+            last_ms = await self._last(check)
+            # A time in the future is another clock's, and says nothing.
+            since_ms = None if last_ms is None else self._wall_ms() - last_ms
+            if since_ms is None or not 0 <= since_ms < every_ms:
+                return
+            await self._pause(min(every_ms - since_ms, _DUE_EVERY_MS))
+
+    async def _last(self, check: Check) -> int | None:
+        try:
+            return await listing.until_done(
+                lambda: repair_controls.read_check_time_ms(self._cluster, check),
+                f"reading {check.value}",
+            )
+        except UnreadableError as error:
+            _logger.warning("the check is made anew: %s", error)
+            return None
+
+    async def _note(self, check: Check, wall_ms: int) -> None:
+        await listing.until_done(
+            lambda: repair_controls.write_check_time_ms(self._cluster, check, wall_ms),
+            f"writing {check.value}",
+        )
+        self._noted[check].set()
+
+    # ── the delay ──
+
+    async def _mirror_delay(self) -> None:
+        seen = 0
+        while True:
+            seconds = -(-self._view.policy.repair.bookie_recovery_delay_ms // SECOND_MS)
+            await listing.until_done(
+                partial(repair_controls.write_delay_s, self._cluster, seconds),
+                "mirroring the recovery delay",
+            )
+            seen = await self._view.changed(seen)
+
+    async def _heed_delay(self) -> None:
+        async with repair_controls.watch_delay(self._cluster) as writes:
+            known: int | None = None
+            async for write in writes:
+                if known is not None:
+                    self._handle(auditing.ListingAsked())
+                known = write
+
+    # ── risk and room ──
+
+    async def _watch_risk(self) -> None:
+        alerted = False
+        while True:
+            await self._risk_moved.wait()
+            self._risk_moved.clear()
+            metrics = self._metrics
+            counts = await self._copies_left()
+            metrics.fragments_at_last_copy, metrics.fragments_out_of_reach = counts
+            if any(counts) != alerted:
+                alerted = any(counts)
+                await self._alert(*counts)
+            await self._pause(self._view.policy.zone_watch.evaluate_every_ms)
+
+    async def _copies_left(self) -> tuple[int, int]:
+        if self._index is None:
+            return 0, 0
+        counts = {0: 0, 1: 0}
+        for at, (_, left) in enumerate(self._index.copies_left(self._look.lost)):
+            if left in counts:
+                counts[left] += 1
+            if at % _SLICE == 0:
+                await asyncio.sleep(0)
+        return counts[1], counts[0]
+
+    async def _alert(self, at_last_copy: int, out_of_reach: int) -> None:
+        if not (at_last_copy or out_of_reach):
+            text = "every fragment has more than one copy that can be reached"
+            _logger.info("%s", text)
+            await self._chronicle.write("safe", "cluster", text)
+            return
+        text = (
+            f"{at_last_copy} fragments hold entries with one copy left that can be reached, and "
+            f"{out_of_reach} fragments entries with none"
+        )
+        _logger.error("%s", text)
+        await self._chronicle.write("at risk", "cluster", text)
+
+    async def _watch_room(self) -> None:
+        while True:
+            await self._room.look()
+            await self._pause(_ROOM_EVERY_MS)
+
+    async def _pause(self, delay_ms: int) -> None:
+        await asyncio.sleep(delay_ms / 1_000)
+
+    def _now_ms(self) -> int:
+        return int(self._loop.time() * 1_000)

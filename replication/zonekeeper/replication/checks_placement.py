@@ -1,0 +1,89 @@
+"""The placement check: how well do ledgers keep the rules, and which of them could do better now?
+
+A ledger is as good as its worst fragment. Fragments that may still grow are left to their writers,
+and fragments without an entry hold nothing that could be moved. A ledger under STRICT is worth
+moving only if ``adhere`` finds a plan for some fragment with the bookies that there are: a mark
+that nobody can act on would stand for ever.
+
+Bookies of one unit are alike in this, so what was worked out for some locations is remembered for
+as long as bookies and rules stay what they are: the work is that of the distinct spreads, not that
+of the ledgers.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from zonekeeper.client import stamps
+from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata
+from zonekeeper.placement import adhere, adherence
+from zonekeeper.placement.adherence import Level
+from zonekeeper.placement.candidates import Request
+from zonekeeper.placement.chance import Chance
+from zonekeeper.placement.ids import EntryId
+from zonekeeper.placement.locations import Location
+from zonekeeper.placement.policy import PlacementRules
+from zonekeeper.placement.quorums import Quorums
+from zonekeeper.placement.topology import Topology
+
+#: So many spreads are remembered; above it the memory begins anew.
+SPREADS_MAX: Final = 100_000
+
+_Spread = tuple[Quorums, tuple[Location | None, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What is true of a ledger, or of a fragment."""
+
+    level: Level
+    #: Moving copies would better it, with the bookies that there are.
+    can_be_bettered: bool
+
+
+class PlacementCheck:
+    """Judges ledgers by one topology and one set of rules."""
+
+    def __init__(self, topology: Topology, rules: PlacementRules, chance: Chance) -> None:
+        self.topology: Final = topology
+        self.rules: Final = rules
+        self._chance = chance
+        self._known: dict[_Spread, Finding] = {}
+
+    def judge(self, ledger: LedgerMetadata) -> Finding | None:
+        """Judge a ledger; None: it has no fragment that is finished and holds an entry."""
+        quorums = stamps.quorums_of(ledger)
+        findings = [self._judge(quorums, fragment) for fragment, _ in finished(ledger)]
+        if not findings:
+            return None
+        return Finding(
+            level=min(each.level for each in findings),
+            can_be_bettered=any(each.can_be_bettered for each in findings),
+        )
+
+    def _judge(self, quorums: Quorums, fragment: Fragment) -> Finding:
+        spread = (quorums, tuple(self.topology.location(one) for one in fragment.ensemble))
+        known = self._known.get(spread)
+        if known is None:
+            if len(self._known) == SPREADS_MAX:
+                self._known.clear()
+            known = self._known[spread] = self._work_out(quorums, fragment)
+        return known
+
+    def _work_out(self, quorums: Quorums, fragment: Fragment) -> Finding:
+        level = adherence.judge(fragment.ensemble, quorums, self.rules, self.topology).level
+        if level is Level.STRICT:
+            return Finding(level=level, can_be_bettered=False)
+        request = Request(topology=self.topology, quorums=quorums, rules=self.rules)
+        plan = adhere.plan(request, fragment.ensemble, self._chance)
+        return Finding(level=level, can_be_bettered=bool(plan.replacements))
+
+
+def finished(ledger: LedgerMetadata) -> Iterator[tuple[Fragment, EntryId]]:
+    """Give the fragments that hold entries and get no more, each with its last entry."""
+    ends = [EntryId(after.first_entry - 1) for after in ledger.fragments[1:]]
+    if ledger.is_closed:
+        ends.append(ledger.last_entry)
+    for fragment, last in zip(ledger.fragments, ends, strict=False):
+        if last >= fragment.first_entry:
+            yield fragment, last

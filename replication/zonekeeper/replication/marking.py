@@ -1,0 +1,53 @@
+"""Marks, as the auditor makes them: until the store has answered; a bad one stops no other."""
+
+import logging
+from collections.abc import Callable, Collection
+
+from zonekeeper.metadata import underreplication
+from zonekeeper.metadata.cluster import Cluster
+from zonekeeper.metadata.malformed import UnreadableError
+from zonekeeper.placement.ids import BookieId, LedgerId
+from zonekeeper.replication import listing
+from zonekeeper.replication.auditor_metrics import AuditorMetrics
+
+_logger = logging.getLogger(__name__)
+
+
+class Marker:
+    """Makes marks and takes them back. A mark that cannot be read is reported, and left."""
+
+    def __init__(
+        self, cluster: Cluster, metrics: AuditorMetrics, wall_ms: Callable[[], int]
+    ) -> None:
+        self._cluster = cluster
+        self._metrics = metrics
+        self._wall_ms = wall_ms
+
+    async def mark(self, ledger_id: LedgerId, replicas: Collection[BookieId]) -> bool:
+        """Mark a ledger; no replicas: its copies should stand elsewhere. False: it could not be."""
+        try:
+            await listing.until_done(
+                lambda: underreplication.mark(
+                    self._cluster, ledger_id, replicas, at_ms=self._wall_ms()
+                ),
+                f"marking ledger {ledger_id}",
+            )
+        except UnreadableError as error:
+            self._report(error)
+            return False
+        return True
+
+    async def unmark(self, ledger_id: LedgerId, returned: Collection[BookieId]) -> bool:
+        """Take bookies off a ledger's mark; False: it is claimed, or unreadable."""
+        try:
+            return await listing.until_done(
+                lambda: underreplication.unmark(self._cluster, ledger_id, returned),
+                f"taking back the mark of ledger {ledger_id}",
+            )
+        except UnreadableError as error:
+            self._report(error)
+            return False
+
+    def _report(self, error: UnreadableError) -> None:
+        self._metrics.unreadable_marks_total += 1
+        _logger.warning("%s", error)

@@ -1,0 +1,122 @@
+"""A bookie is back: the marks of its loss are taken back, where its copies are there.
+
+While it was away the others may have acknowledged what it never got, so membership alone proves
+nothing. It is asked which entries it has, which costs no data; where it has its whole share of a
+ledger's finished fragments, or is in none of them any more, it is taken off the mark. Where not, or
+where nobody can tell, the mark stays: the replicators look at every copy of a bookie that is there.
+
+A mark that is older than the loss says something else of the bookie (that a copy was found bad) and
+stays, too.
+"""
+
+import logging
+from collections.abc import Mapping, Set
+from typing import Final
+
+from zonekeeper.client import stamps
+from zonekeeper.client.link_pool import LinkPool
+from zonekeeper.metadata import ledgers, underreplication
+from zonekeeper.metadata.background import together
+from zonekeeper.metadata.cluster import Cluster
+from zonekeeper.metadata.malformed import UnreadableError
+from zonekeeper.metadata.underreplication_format import Underreplicated
+from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
+from zonekeeper.replication import asking, checks_placement, copies, listing
+from zonekeeper.replication.marking import Marker
+from zonekeeper.wire import errors
+from zonekeeper.wire.service import EntryRanges, ListEntriesRequest
+
+LOOKED_AT_ONCE_MAX: Final = 32
+RANGES_MAX: Final = 10_000
+
+_Range = tuple[EntryId, EntryId]
+
+_logger = logging.getLogger(__name__)
+
+
+class Returning:
+    """Looks at the marks of bookies that came back."""
+
+    def __init__(self, cluster: Cluster, pool: LinkPool, marker: Marker) -> None:
+        self._cluster = cluster
+        self._pool = pool
+        self._marker = marker
+
+    async def unmark(self, bookies: Set[BookieId], published_ms: Mapping[BookieId, int]) -> int:
+        """Take bookies off marks; give of how many ledgers.
+
+        ``published_ms``: since when, in wall time, each could be published.
+        """
+        unmarked, batch = 0, list[LedgerId]()
+        async for ledger_id in underreplication.ids(self._cluster):
+            batch.append(ledger_id)
+            if len(batch) == LOOKED_AT_ONCE_MAX:
+                unmarked += await self._look(batch, bookies, published_ms)
+                batch.clear()
+        return unmarked + await self._look(batch, bookies, published_ms)
+
+    async def _look(
+        self,
+        batch: list[LedgerId],
+        bookies: Set[BookieId],
+        published_ms: Mapping[BookieId, int],
+    ) -> int:
+        async def one(ledger_id: LedgerId) -> bool:
+            try:
+                mark = await underreplication.read(self._cluster, ledger_id)
+                if mark is None:
+                    return False
+                named = sorted(
+                    bookie
+                    for bookie in bookies & set(mark.replicas)
+                    if made_for(mark, published_ms[bookie])
+                )
+                whole = [each for each in named if await self._has_all(ledger_id, each)]
+            except UnreadableError as error:
+                _logger.warning("ledger %d stays marked: %s", ledger_id, error)
+                return False
+            return bool(whole) and await self._marker.unmark(ledger_id, whole)
+
+        return sum(await together(one(ledger_id) for ledger_id in batch))
+
+    async def _has_all(self, ledger_id: LedgerId, bookie: BookieId) -> bool:
+        """Is it known that a bookie has all that it should have of a ledger?"""
+        ledger = await listing.until_done(
+            lambda: ledgers.read(self._cluster, ledger_id, sync=True), f"reading ledger {ledger_id}"
+        )
+        if ledger is None:
+            return False  # deleted, perhaps: the replicator finds out
+        quorums = stamps.quorums_of(ledger.metadata)
+        owed = [
+            (fragment.ensemble.index(bookie), range(fragment.first_entry, last + 1))
+            for fragment, last in checks_placement.finished(ledger.metadata)
+            if bookie in fragment.ensemble
+        ]
+        if not owed:
+            return True
+        try:
+            ranges = await self._ranges(ledger_id, bookie)
+        except errors.ProtocolError as error:
+            _logger.info("ledger %d stays marked for %s: %s", ledger_id, bookie, error)
+            return False
+        return all(copies.has_share(quorums, at, wanted, ranges) for at, wanted in owed)
+
+    async def _ranges(self, ledger_id: LedgerId, bookie: BookieId) -> list[_Range]:
+        ranges: list[_Range] = []
+        while True:
+            first = EntryId(ranges[-1][1] + 1) if ranges else EntryId(0)
+            request = ListEntriesRequest(
+                ledger_id=ledger_id, first_entry_id=first, ranges_max=RANGES_MAX
+            )
+            page = await self._page(bookie, request)
+            ranges += page.ranges
+            if page.complete or not page.ranges:
+                return ranges
+
+    async def _page(self, bookie: BookieId, request: ListEntriesRequest) -> EntryRanges:
+        return await asking.ask(self._pool, bookie, lambda link: link.list_entries(request))
+
+
+def made_for(mark: Underreplicated, published_ms: int) -> bool:
+    """Was a mark made since its bookie could be published, and not for another reason before?"""
+    return mark.marked_ms is not None and mark.marked_ms >= published_ms
