@@ -1,0 +1,341 @@
+"""Who watches, and what goes wrong with it: changes of watch, bad weather, two at once."""
+
+import itertools
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.replication.gate_world import MINUTE, SECOND, A, B, GateWorld, Watch, members, play
+from tests.replication.test_zone_watch import ARTICLE, DOWN_HELD, SUSPECT_HELD, UP_OPEN
+from zonekeeper.metadata import timeline
+from zonekeeper.metadata.stores.memory import Kind, Loss, Passage
+from zonekeeper.placement.losses import HeldBy
+from zonekeeper.placement.observation import Observation
+from zonekeeper.placement.permission import Permission
+
+_RETURNED = (Observation.RETURNING, Permission.HELD)
+
+
+async def _up(world: GateWorld) -> None:
+    """Nothing happened."""
+
+
+async def _suspect(world: GateWorld) -> None:
+    await world.lose(members(A))
+
+
+async def _down(world: GateWorld) -> None:
+    await world.lose(members(A))
+    await world.wait(2 * MINUTE)
+
+
+async def _returning(world: GateWorld) -> None:
+    await _down(world)
+    await world.come(members(A))
+    await world.wait(SECOND)
+
+
+async def _released(world: GateWorld) -> None:
+    await _down(world)
+    await world.release(A)
+
+
+async def _held_by_a_person(world: GateWorld) -> None:
+    await world.hold(A)
+
+
+@pytest.mark.parametrize(
+    ("reach", "expected"),
+    [
+        (_up, UP_OPEN),
+        (_suspect, DOWN_HELD),
+        (_down, DOWN_HELD),
+        (_returning, _RETURNED),
+        (_released, (Observation.DOWN, Permission.RELEASED)),
+        (_held_by_a_person, (Observation.UP, Permission.HELD)),
+    ],
+)
+def test_another_watch_goes_on_from_the_record_and_opens_nothing(
+    reach: Callable[[GateWorld], Awaitable[None]], expected: tuple[Observation, Permission]
+) -> None:
+    async def scenario(world: GateWorld) -> None:
+        await reach(world)
+        before = await world.zone(A)
+        await world.watches[0].kill()
+        second = await world.watched_by("watch-2")
+        await world.wait(2 * MINUTE)  # the session of the first runs out, and suspectFor
+        assert second.leads
+        after = await world.zone(A)
+        assert (after.observed.state, after.gate.permission) == expected
+        assert after.evaluation > before.evaluation
+        assert after.gate.held_ms >= before.gate.held_ms
+        if expected != (Observation.DOWN, Permission.RELEASED):
+            assert world.publishable() == []
+
+    play(scenario)
+
+
+def test_a_zone_that_returned_is_not_opened_within_a_new_watchs_grace() -> None:
+    async def scenario(world: GateWorld) -> None:
+        await _returning(world)
+        await world.wait(2 * MINUTE)
+        await world.watches[0].kill()
+        await world.watched_by("watch-2")
+        await world.wait(4 * MINUTE)
+        record = await world.zone(A)
+        assert (record.observed.state, record.gate.permission) == (
+            Observation.UP,
+            Permission.HELD,
+        )
+        await world.wait(3 * MINUTE)
+        assert await world.state(A) == UP_OPEN
+
+    play(scenario)
+
+
+def test_while_nobody_watches_nothing_may_be_published() -> None:
+    async def scenario(world: GateWorld) -> None:
+        await world.watches[0].kill()
+        await world.lose(members(B, 0))
+        await world.wait(20 * MINUTE)
+        held = world.observer.what_holds_publishing(members(B, 0)[0])
+        assert held is not None
+        assert held.by is HeldBy.NOT_WATCHED
+
+    play(scenario)
+
+
+def test_s91_nobody_has_to_be_alive_for_a_hold_to_stay_and_whoever_comes_goes_on() -> None:
+    async def scenario(world: GateWorld) -> None:
+        await _suspect(world)
+        await world.watches[0].kill()
+        await world.wait(10 * MINUTE)
+        assert await world.state(A) == SUSPECT_HELD
+        await world.watched_by("watch-2")
+        await world.wait(2 * MINUTE)
+        assert await world.state(A) == DOWN_HELD
+
+    play(scenario)
+
+
+# ── standing in ──
+
+
+def test_a_stand_in_watches_after_a_while_and_is_not_pre_empted() -> None:
+    async def scenario(world: GateWorld) -> None:
+        stand_in = await world.watched_by("stand-in", stands_in=True)
+        await world.wait(2 * MINUTE)
+        assert not stand_in.leads
+        await world.watches[0].kill()
+        await world.wait(50 * SECOND)
+        assert not stand_in.leads
+        await world.wait(40 * SECOND)  # the session, then standInAfter
+        assert stand_in.leads
+
+        await world.watched_by("watch-2")
+        await world.lose(members(A))
+        await world.wait(2 * MINUTE)
+        assert stand_in.leads
+        assert await world.state(A) == DOWN_HELD
+
+    play(scenario)
+
+
+# ── cut off ──
+
+
+def test_a_watch_that_is_cut_off_evaluates_nothing_and_another_sees_the_zones_as_they_are() -> None:
+    async def scenario(world: GateWorld) -> None:
+        first = world.watches[0]
+        second = await world.watched_by("watch-2")
+        first.store.cut()
+        await world.wait(SECOND)
+        assert not first.leads
+        made = first.watch.counters.evaluations
+        await world.wait(MINUTE)
+        assert second.leads
+        assert first.watch.counters.evaluations == made
+        assert await world.state(A) == UP_OPEN
+
+    play(scenario)
+
+
+def test_a_watch_that_was_cut_off_judges_by_who_is_there_now() -> None:
+    """Its view may still show the bookies as they were when it was cut off."""
+
+    async def scenario(world: GateWorld) -> None:
+        first = world.watches[0]
+        first.store.cut()
+        await world.lose(members(A))
+        await world.wait(5 * SECOND)  # less than the session's time: it leads again at once
+        before = (await world.zone(A)).evaluation
+        first.store.mend()
+        await world.until(lambda: _evaluated_after(world, before), within_ms=MINUTE)
+        assert await world.state(A) == SUSPECT_HELD
+
+    play(scenario)
+
+
+async def _evaluated_after(world: GateWorld, evaluation: int) -> bool:
+    return (await world.zone(A)).evaluation > evaluation
+
+
+def test_an_observer_that_was_cut_off_waits_until_it_sees_an_evaluation() -> None:
+    async def scenario(world: GateWorld) -> None:
+        await world.lose(members(B, 0))
+        await world.wait(6 * MINUTE)
+        assert world.publishable() == members(B, 0)
+        store = world.observer_store
+        store.cut()
+        await world.wait(SECOND)
+        assert world.publishable() == []
+        store.mend()
+        await world.wait(SECOND)
+        assert world.publishable() == []
+        await world.wait(MINUTE)
+        assert world.publishable() == members(B, 0)
+
+    play(scenario)
+
+
+def test_a_loss_grows_no_older_while_the_observer_is_cut_off() -> None:
+    async def scenario(world: GateWorld) -> None:
+        await world.lose(members(B, 0))
+        await world.wait(MINUTE)
+        world.observer_store.cut()
+        await world.wait(10 * MINUTE)
+        world.observer_store.mend()
+        await world.wait(MINUTE)
+        held = world.observer.what_holds_publishing(members(B, 0)[0])
+        assert held is not None
+        assert held.by is HeldBy.RECOVERY_DELAY
+
+    play(scenario)
+
+
+# ── bad weather ──
+
+
+@pytest.mark.parametrize("loss", [Loss.ANSWER, Loss.REQUEST])
+@pytest.mark.parametrize("every", [2, 3, 5])
+def test_answers_and_requests_that_are_lost_change_nothing_in_the_end(
+    loss: Loss, every: int
+) -> None:
+    async def scenario(world: GateWorld) -> None:
+        numbers = itertools.count()
+
+        def weather(kind: Kind) -> Passage:
+            lost = kind is Kind.WRITE and next(numbers) % every == 0
+            return Passage(loss=loss if lost else Loss.NOTHING)
+
+        world.watches[0].store.weather = weather
+        await world.lose(members(A))
+        await world.wait(5 * MINUTE)
+        assert await world.state(A) == DOWN_HELD
+        assert not await world.enabled()
+        await world.come(members(A))
+        await world.wait(20 * MINUTE)
+        assert (await world.zone(A)).observed.state is Observation.UP
+        assert world.publishable() == []
+        tokens = [event.token for event in await timeline.newest(world.cluster)]
+        assert len(tokens) == len(set(tokens)), "no event is told twice"
+
+    play(scenario, rules=ARTICLE)
+
+
+def test_a_watch_whose_reads_lag_is_late_and_not_wrong() -> None:
+    async def scenario(world: GateWorld) -> None:
+        world.watches[0].store.read_lag_ms = 2 * SECOND
+        await world.lose(members(A))
+        await world.wait(3 * SECOND)
+        assert await world.state(A) == SUSPECT_HELD
+        await world.wait(2 * MINUTE)
+        assert await world.state(A) == DOWN_HELD
+        assert world.publishable() == []
+
+    play(scenario)
+
+
+def test_a_session_that_ends_costs_the_lead_and_nothing_else() -> None:
+    async def scenario(world: GateWorld) -> None:
+        await world.lose(members(A))
+        await world.wait(2 * MINUTE)
+        held_ms = (await world.zone(A)).gate.held_ms
+        session = world.watches[0].store.session.id
+        assert session is not None
+        world.server.expire(session)
+        await world.wait(2 * MINUTE)
+        assert world.watches[0].leads
+        record = await world.zone(A)
+        assert (record.observed.state, record.gate.permission) == DOWN_HELD
+        assert record.gate.held_ms > held_ms
+
+    play(scenario)
+
+
+def test_a_jump_of_the_wall_clock_changes_nothing() -> None:
+    async def scenario(world: GateWorld) -> None:
+        await world.lose(members(A))
+        world.wall_jump_ms = 24 * 60 * MINUTE
+        await world.wait(50 * SECOND)
+        assert await world.state(A) == SUSPECT_HELD
+        world.wall_jump_ms = -24 * 60 * MINUTE
+        await world.wait(50 * SECOND)
+        assert await world.state(A) == DOWN_HELD
+        assert (await world.zone(A)).gate.held_ms < 2 * MINUTE
+
+    play(scenario)
+
+
+# ── two at once, and records that cannot be read ──
+
+
+def test_two_watches_at_the_same_time_count_too_little_and_never_too_much() -> None:
+    async def scenario(world: GateWorld) -> None:
+        second = Watch(world, "rogue", stands_in=False)
+        world.watches.append(second)
+        await second.view.known()
+        leadership = second.watch_as_if_elected(world)
+        await world.lose(members(A))
+        await world.wait(5 * MINUTE)
+        assert world.publishable() == []
+        record = await world.zone(A)
+        assert record.gate.permission is Permission.HELD
+        assert record.gate.held_ms <= 5 * MINUTE + SECOND
+        leadership.cancel()
+        await world.wait(3 * MINUTE)
+        assert await world.state(A) == DOWN_HELD
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("name", ["zones/a", "cluster", "maintenance/a.ud-0"])
+def test_a_record_that_cannot_be_read_stops_the_evaluation_and_holds(name: str) -> None:
+    async def scenario(world: GateWorld) -> None:
+        path = world.cluster.root.beside(name)
+        good = await world.put(path, b"{")
+        await world.lose(members(B, 0))
+        await world.wait(7 * MINUTE)
+        assert world.publishable() == []
+        assert world.watches[0].watch.counters.skipped
+        assert await world.put(path, good) == b"{", "what cannot be read is not written over"
+        await world.wait(12 * MINUTE)
+        assert world.publishable() == members(B, 0)
+
+    play(scenario)
+
+
+def test_a_release_between_reading_and_writing_is_not_undone() -> None:
+    async def scenario(world: GateWorld) -> None:
+        await _down(world)
+        store = world.watches[0].store
+        slow = Passage(there_ms=5 * SECOND)
+        store.weather = lambda kind: slow if kind is Kind.WRITE else Passage()
+        await world.wait(32 * SECOND)  # the watch has read, and its write is on its way
+        await world.release(A)
+        store.weather = lambda _: Passage()
+        await world.wait(MINUTE)
+        assert await world.state(A) == (Observation.DOWN, Permission.RELEASED)
+        assert world.watches[0].watch.counters.overtaken
+
+    play(scenario)
