@@ -1,0 +1,203 @@
+"""What is to be done for one fragment of a ledger, and the swap that ends it. Pure.
+
+Only a *finished* fragment is worked on: one that gets no more entries. Of its members some are to
+be replaced, each for a cause:
+
+- ``lost``: the bookie is not registered;
+- ``draining``: it is there, and somebody wants it empty;
+- ``bad``: it is there, and its copy cannot be trusted;
+- ``respread``: nothing is wrong with it, another place would be better.
+
+All of them are replaced at once, so that no dead neighbour counts as diversity of the living. A
+repair never makes the placement worse than it finds it: a copy that is still good moves only where
+the ensemble is judged at least as well as before; for one that is lost any ensemble that keeps the
+rules will do, as the zones that are left may not allow the best level any more.
+
+Where the members that stay, or the ledger's own quorums, break today's rules already, no newcomer
+can make them legal, and waiting helps nobody: then the copies are restored as well as can be.
+"""
+
+import enum
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from zonekeeper.metadata import ledger_metadata
+from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata
+from zonekeeper.placement import adherence, ensembles
+from zonekeeper.placement.candidates import Request
+from zonekeeper.placement.chance import Chance
+from zonekeeper.placement.failures import (
+    Constraint,
+    IllegalPlacement,
+    NotEnoughBookies,
+    PlacementError,
+)
+from zonekeeper.placement.ids import BookieId, EntryId
+from zonekeeper.placement.quorums import Quorums
+from zonekeeper.placement.topology import Topology
+
+
+class Cause(enum.StrEnum):
+    """Why bytes are moved: a label of the counters."""
+
+    LOST = "lost"
+    DRAINING = "draining"
+    BAD = "bad"
+    #: Entries are missing in a copy that is good otherwise; they are put in, and nobody leaves.
+    HOLES = "holes"
+    RESPREAD = "respread"
+
+
+#: The leaving copy counts as one until the swap.
+_ALIVE = frozenset({Cause.DRAINING, Cause.RESPREAD})
+
+
+class LowersPlacementError(PlacementError):
+    """A good copy could only move to where the ensemble is judged worse than now."""
+
+    retryable = True
+
+
+class OvertakenError(Exception):
+    """The fragment is not what the work was done for: somebody else changed it meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A fragment that gets no more entries: those from its first to ``last``, or none."""
+
+    fragment: Fragment
+    last: EntryId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """Entries of one fragment that have the same write set."""
+
+    wanted: range
+    #: Positions that hold them.
+    holders: tuple[int, ...]
+
+
+def finished(ledger: LedgerMetadata) -> tuple[Finished, ...]:
+    """Give the fragments that get no more entries, empty ones included."""
+    ends = [EntryId(after.first_entry - 1) for after in ledger.fragments[1:]]
+    if ledger.is_closed:
+        ends.append(ledger.last_entry)
+    pairs = zip(ledger.fragments, ends, strict=False)
+    return tuple(Finished(fragment=fragment, last=last) for fragment, last in pairs)
+
+
+def shares(quorums: Quorums, part: Finished, positions: Collection[int]) -> Iterator[Share]:
+    """Divide what some positions hold of a fragment into entries with the same write set."""
+    first, stop = part.fragment.first_entry, part.last + 1
+    step = 1 if quorums.ensemble == quorums.write else quorums.ensemble
+    for start in range(first, min(stop, first + step)):
+        holders = quorums.write_set(EntryId(start))
+        if any(position in holders for position in positions):
+            yield Share(wanted=range(start, stop, step), holders=holders)
+
+
+def causes(
+    ensemble: tuple[BookieId, ...], named: Collection[BookieId], topology: Topology
+) -> dict[int, Cause | None]:
+    """Say of the members that are named what is wrong by registration; None: it is there."""
+    return {
+        position: cause_of(bookie, topology)
+        for position, bookie in enumerate(ensemble)
+        if bookie in named
+    }
+
+
+def cause_of(bookie_id: BookieId, topology: Topology) -> Cause | None:
+    """Say what is wrong with a bookie by its registration; None: nothing, it is there."""
+    bookie = topology.get(bookie_id)
+    if bookie is None or not bookie.readable:
+        return Cause.LOST
+    return Cause.DRAINING if bookie.draining else None
+
+
+def replacement(
+    request: Request,
+    ensemble: tuple[BookieId, ...],
+    leaving: Mapping[int, Cause],
+    successors: Mapping[BookieId, BookieId],
+    chance: Chance,
+) -> tuple[BookieId, ...]:
+    """Give the ensemble after the repair; raises ``PlacementError`` where there is none.
+
+    ``successors`` took the places of members in other fragments of the ledger. They are preferred
+    where they are as good, so that a ledger stays on few bookies.
+    """
+    chosen = _choose(request, ensemble, leaving, chance).ensemble
+    after = _judge(request, chosen)
+    again = tuple(
+        successors.get(bookie, chosen[position]) if position in leaving else bookie
+        for position, bookie in enumerate(ensemble)
+    )
+    if _may_join(request, again, leaving) and _judge(request, again).level >= after.level:
+        chosen, after = again, _judge(request, again)
+    if _ALIVE.intersection(leaving.values()):
+        before = _judge(request, ensemble)
+        if after.level < before.level:
+            names = ", ".join(ensemble[position] for position in leaving)
+            raise LowersPlacementError(
+                f"without {names} the ensemble would be {after.level.name} where it is "
+                f"{before.level.name} ({'; '.join(after.reasons)}); add bookies where they are few"
+            )
+    return chosen
+
+
+def _judge(request: Request, ensemble: tuple[BookieId, ...]) -> adherence.Judgement:
+    return adherence.judge(ensemble, request.quorums, request.rules, request.topology)
+
+
+def _may_join(request: Request, ensemble: tuple[BookieId, ...], positions: Collection[int]) -> bool:
+    """May all newcomers of an ensemble be chosen, each once, without giving anything up?"""
+    avoid = request.avoid
+    joining = [request.topology.get(ensemble[position]) for position in positions]
+    return len(set(ensemble)) == len(ensemble) and all(
+        bookie is not None
+        and bookie.accepts_ensembles
+        and bookie.id not in avoid.bookies | avoid.quarantined
+        and (bookie.location is None or bookie.location.zone not in avoid.zones)
+        for bookie in joining
+    )
+
+
+def _choose(
+    request: Request,
+    ensemble: tuple[BookieId, ...],
+    positions: Collection[int],
+    chance: Chance,
+) -> ensembles.Choice:
+    try:
+        return ensembles.replace(request, ensemble, positions, chance)
+    except IllegalPlacement:
+        pass
+    except NotEnoughBookies as error:
+        if error.constraint is not Constraint.KEPT_MEMBERS:
+            raise
+    relaxed = replace(request, rules=replace(request.rules, strict=False))
+    return ensembles.replace(relaxed, ensemble, positions, chance)
+
+
+def swapped(
+    ledger: LedgerMetadata, before: Fragment, after: tuple[BookieId, ...]
+) -> LedgerMetadata | None:
+    """Put an ensemble in the place of another, whose newcomers have their copies; None: it is.
+
+    Raises ``OvertakenError`` if the fragment is neither as it was nor as it should be: the choice
+    was made for all of its members.
+    """
+    first = before.first_entry
+    now = next((one.ensemble for one in ledger.fragments if one.first_entry == first), None)
+    if now == after:
+        return None
+    if now != before.ensemble:
+        raise OvertakenError(
+            f"the fragment from entry {first} is on {', '.join(now or ('nobody',))} now, "
+            f"and was on {', '.join(before.ensemble)}"
+        )
+    new_by_old = {old: new for old, new in zip(before.ensemble, after, strict=True) if old != new}
+    return ledger_metadata.replicas_replaced(ledger, first, new_by_old)

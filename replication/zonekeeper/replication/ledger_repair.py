@@ -1,0 +1,260 @@
+"""Repairing one ledger whose claim is held: every finished fragment, then the one that may grow.
+
+What is so now decides, not the mark: a member that is lost or draining is replaced, one that is
+there is looked at entry by entry, and one that the ledger does not name any more is done. The order
+in a fragment never changes: choose for all leaving positions at once, copy, and only when every
+newcomer has all that its position holds on its disk, swap by compare-and-set; and only if the
+fragment is still the one that the choice was made for. So a repair that ends anywhere, or that
+another one overtakes, leaves metadata true and costs copies at most.
+
+Whether the work may go on is asked before each carrier, and last of all inside the compare-and-set:
+the gates of all that leave, and that they still have to.
+
+The last fragment of a ledger that is not closed belongs to its writer, who replaces a lost bookie
+by itself. After a grace (the caller's) the ledger is fenced and recovered, and then is like others.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from zonekeeper.client import errors as client_errors
+from zonekeeper.client.client import Client
+from zonekeeper.metadata import ledgers
+from zonekeeper.metadata.errors import StoreError
+from zonekeeper.metadata.ledger_metadata import IllegalChangeError, LedgerMetadata
+from zonekeeper.metadata.ledgers import NoLedgerError
+from zonekeeper.metadata.malformed import UnreadableError
+from zonekeeper.placement.candidates import Avoid, Request
+from zonekeeper.placement.chance import Chance
+from zonekeeper.placement.failures import PlacementError
+from zonekeeper.placement.ids import BookieId, LedgerId
+from zonekeeper.placement.observation import Observation
+from zonekeeper.replication import copy_plan
+from zonekeeper.replication.copy_plan import Cause, Finished, LowersPlacementError, OvertakenError
+from zonekeeper.replication.copying import BadCopyError, Copier, GoOn
+from zonekeeper.replication.delivery import TargetFailedError
+from zonekeeper.replication.repair_metrics import RepairMetrics, RepairStoppedError, Trouble
+from zonekeeper.replication.view import View
+
+#: Ensembles that are tried for one fragment before it is left for later.
+TARGETS_TRIED_MAX: Final = 3
+#: While a recovery runs, this often it is asked whether it may go on.
+_ASK_EVERY_S: Final = 0.25
+_DOWN: Final = frozenset({Observation.SUSPECT, Observation.DOWN})
+
+Result = TypeVar("Result")
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Obstacle:
+    """Why copies of some bookies are not made anew yet."""
+
+    trouble: Trouble
+    text: str
+    bookies: frozenset[BookieId]
+
+
+class LedgerRepair:
+    """The work on one ledger."""
+
+    def __init__(
+        self,
+        ledger_id: LedgerId,
+        client: Client,
+        view: View,
+        copier: Copier,
+        chance: Chance,
+        metrics: RepairMetrics,
+    ) -> None:
+        self._id = ledger_id
+        self._client = client
+        self._view = view
+        self._copier = copier
+        self._chance = chance
+        self._metrics = metrics
+        self._successors: dict[BookieId, BookieId] = {}
+        #: Was anything copied, put in or swapped?
+        self.changed = False
+
+    async def finished_parts(
+        self, parts: Collection[Finished], named: Collection[BookieId]
+    ) -> list[Obstacle]:
+        """Repair the copies of some bookies in these fragments; give what is in the way."""
+        obstacles = []
+        for part in parts:
+            concerned = frozenset(named).intersection(part.fragment.ensemble)
+            if not concerned:
+                continue
+            try:
+                await self._part(part, concerned)
+            except NoLedgerError:
+                return []  # deleted meanwhile: there is nothing to repair any more
+            except RepairStoppedError as error:
+                obstacles.append(self._obstacle(error.trouble, error, concerned))
+            except (StoreError, UnreadableError, IllegalChangeError) as error:
+                obstacles.append(self._obstacle(Trouble.METADATA, error, concerned))
+        return obstacles
+
+    async def replace(self, part: Finished, leaving: Mapping[int, Cause], go_on: GoOn) -> None:
+        """Replace members of a fragment, choosing again where a newcomer fails."""
+        tried: list[TargetFailedError] = []
+        while len(tried) < TARGETS_TRIED_MAX:
+            avoided = frozenset(error.bookie for error in tried)
+            after = self._choose(part, leaving, avoided)
+            try:
+                await self.move(part, leaving, after, go_on)
+            except TargetFailedError as error:
+                tried.append(error)
+            else:
+                return
+        raise RepairStoppedError(Trouble.TARGETS_FAILED, "; ".join(map(str, tried)))
+
+    async def move(
+        self,
+        part: Finished,
+        leaving: Mapping[int, Cause],
+        after: tuple[BookieId, ...],
+        go_on: GoOn,
+    ) -> None:
+        """Copy to an ensemble's newcomers what they are to hold, then swap it in."""
+        await self._copier.copy(part, after, leaving, go_on)
+
+        def decide(ledger: LedgerMetadata) -> LedgerMetadata | None:
+            go_on()
+            for position in leaving:
+                target = self._view.topology.get(after[position])
+                if target is None or not target.readable:
+                    text = f"{after[position]} went away after it was copied to"
+                    raise RepairStoppedError(Trouble.OVERTAKEN, text)
+            return copy_plan.swapped(ledger, part.fragment, after)
+
+        try:
+            await ledgers.change(self._client.cluster, self._id, decide)
+        except OvertakenError as error:
+            raise RepairStoppedError(Trouble.OVERTAKEN, str(error)) from error
+        self.changed = True
+        self._metrics.fragments_swapped += 1
+        for position in leaving:
+            self._successors[part.fragment.ensemble[position]] = after[position]
+
+    async def recover(self, ledger: LedgerMetadata, named: Collection[BookieId]) -> LedgerMetadata:
+        """Fence an open ledger and close it, as long as the gates of the lost copies permit."""
+        members = ledger.last_fragment.ensemble
+        causes = copy_plan.causes(members, named, self._view.topology)
+        leaving = {at: cause for at, cause in causes.items() if cause is not None}
+        opening = self._client.open(self._id, password=ledger.password)
+        try:
+            reader = await _while_permitted(opening, self._go_on(members, leaving))
+        except client_errors.ClientError as error:
+            raise RepairStoppedError(Trouble.RECOVERY_FAILED, str(error)) from error
+        self._metrics.ledgers_recovered += 1
+        return reader.metadata
+
+    async def _part(self, part: Finished, named: frozenset[BookieId]) -> None:
+        """Repair one fragment's copies on these members."""
+        ensemble = part.fragment.ensemble
+        leaving: dict[int, Cause] = {}
+        for position, cause in copy_plan.causes(ensemble, named, self._view.topology).items():
+            if cause is not None:
+                leaving[position] = cause
+            elif await self._mend(part, position):
+                leaving[position] = Cause.BAD
+        if not leaving:
+            return
+        try:
+            await self.replace(part, leaving, self._go_on(ensemble, leaving))
+        except PlacementError as error:
+            # Good copies may have to stay where they are; that must not keep lost ones lost.
+            lost = {at: c for at, c in leaving.items() if c in (Cause.LOST, Cause.BAD)}
+            if not isinstance(error, LowersPlacementError) or lost in ({}, leaving):
+                raise RepairStoppedError(Trouble.NO_TARGET, str(error)) from error
+            await self._replace_lost(part, lost, error)
+
+    async def _replace_lost(
+        self, part: Finished, lost: Mapping[int, Cause], others: LowersPlacementError
+    ) -> None:
+        try:
+            await self.replace(part, lost, self._go_on(part.fragment.ensemble, lost))
+        except PlacementError as error:
+            raise RepairStoppedError(Trouble.NO_TARGET, str(error)) from error
+        raise RepairStoppedError(Trouble.NO_TARGET, str(others)) from others
+
+    async def _mend(self, part: Finished, position: int) -> bool:
+        """Complete a copy whose bookie is there; True: it has to be replaced."""
+        bookie = part.fragment.ensemble[position]
+        go_on = self._go_on(part.fragment.ensemble, {position: Cause.HOLES})
+        try:
+            put_in = await self._copier.mend(part, position, go_on)
+        except BadCopyError as error:
+            _logger.warning("a copy is replaced: %s", error)
+            return True
+        except TargetFailedError as error:
+            if error.error.retryable:
+                raise RepairStoppedError(Trouble.NO_SOURCE, str(error)) from error
+            _logger.warning("%s keeps its holes, and is replaced: %s", bookie, error)
+            return True
+        self.changed = self.changed or put_in > 0
+        return False
+
+    def _choose(
+        self, part: Finished, leaving: Mapping[int, Cause], avoided: frozenset[BookieId]
+    ) -> tuple[BookieId, ...]:
+        return copy_plan.replacement(
+            self.request(avoided), part.fragment.ensemble, leaving, self._successors, self._chance
+        )
+
+    def request(self, avoided: frozenset[BookieId] = frozenset()) -> Request:
+        """Say what newcomers are chosen by: today's rules, and who is there."""
+        view = self._view
+        down = frozenset(
+            zone for zone, record in view.zones.items() if record.observed.state in _DOWN
+        )
+        return Request(
+            topology=view.topology,
+            quorums=self._copier.reading.quorums,
+            rules=view.policy.placement,
+            avoid=Avoid(bookies=avoided, quarantined=self._client.bookies.suspects, zones=down),
+        )
+
+    def _go_on(self, ensemble: tuple[BookieId, ...], leaving: Mapping[int, Cause]) -> GoOn:
+        view = self._view
+
+        def go_on() -> None:
+            for position, cause in leaving.items():
+                bookie = ensemble[position]
+                if (held := view.what_holds(view.topology.location(bookie))) is not None:
+                    raise RepairStoppedError(Trouble.HELD, f"{bookie}: {held.by}: {held.text}")
+                now = copy_plan.cause_of(bookie, view.topology)
+                if cause in (Cause.LOST, Cause.DRAINING) and now is not cause:
+                    text = f"{bookie} was {cause} and is {now or 'there'} now"
+                    raise RepairStoppedError(Trouble.OVERTAKEN, text)
+
+        return go_on
+
+    def _obstacle(
+        self, trouble: Trouble, error: Exception, bookies: frozenset[BookieId]
+    ) -> Obstacle:
+        text = f"ledger {self._id}: {error}"
+        return Obstacle(trouble=trouble, text=text, bookies=bookies)
+
+
+async def _while_permitted(
+    work: Coroutine[None, None, Result], go_on: Callable[[], None]
+) -> Result:
+    """Do something that may be ended anywhere, for as long as it may go on."""
+    task = asyncio.ensure_future(work)
+    try:
+        while True:
+            go_on()
+            done, _ = await asyncio.wait([task], timeout=_ASK_EVERY_S)
+            if done:
+                return task.result()
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task])

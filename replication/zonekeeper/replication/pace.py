@@ -1,0 +1,41 @@
+"""A limit of bytes a second, for all that moves bytes in one process.
+
+What is taken is a debt, which is paid off at the present rate; who comes while there is a debt
+waits until it is paid, in order. So over any time no more is moved than the rate allows and one
+piece, whatever its size, and a new rate in the policy is felt within a second.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+#: A waiter looks at the rate again this often.
+_LOOK_AGAIN_S: Final = 1.0
+
+
+class Pace:
+    """One limit; its rate is asked each time, and 0 is no limit."""
+
+    def __init__(self, bytes_per_second: Callable[[], int]) -> None:
+        self._rate = bytes_per_second
+        self._loop = asyncio.get_running_loop()
+        self._turn = asyncio.Lock()
+        self._debt_bytes = 0.0
+        self._paid_s = self._loop.time()
+
+    async def take(self, size_bytes: int) -> None:
+        """Wait until so many bytes may be moved."""
+        async with self._turn:
+            while (rate := self._rate()) > 0:
+                self._pay(rate)
+                if self._debt_bytes <= 0:
+                    break
+                await asyncio.sleep(min(_LOOK_AGAIN_S, self._debt_bytes / rate))
+            else:
+                self._debt_bytes = 0.0
+            self._debt_bytes += size_bytes
+
+    def _pay(self, rate: int) -> None:
+        now_s = self._loop.time()
+        self._debt_bytes = max(0.0, self._debt_bytes - (now_s - self._paid_s) * rate)
+        self._paid_s = now_s

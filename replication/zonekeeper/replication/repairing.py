@@ -1,0 +1,259 @@
+"""Marked ledgers, one at a time: look whether it may be, claim, repair, say what came of it.
+
+Replicators, and people who empty or recover a bookie, all go through ``Repairer.attempt``. A ledger
+is worked on under its claim, so that no work is done twice; but nothing hangs on that, as the
+compare-and-set decides (``ledger_repair``).
+
+- Nothing is claimed while every copy that the mark names is held.
+- A mark is finished only when nothing is left to do for any bookie that it names. Those that are
+  done are taken off it one by one.
+- A ledger whose last fragment may still grow is left to its writer for ``openLedgerGrace``, counted
+  from when this process first saw that very fragment in need. Then it is fenced and recovered.
+- A mark without bookies asks for the ledger to be spread anew (``respreading``).
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+from zonekeeper.client import stamps
+from zonekeeper.client.client import Client
+from zonekeeper.client.reading import Reading
+from zonekeeper.client.tasks import Tasks
+from zonekeeper.metadata import ledgers, underreplication
+from zonekeeper.metadata.errors import SessionLostError, StoreError
+from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata
+from zonekeeper.metadata.malformed import UnreadableError
+from zonekeeper.metadata.underreplication import Claim
+from zonekeeper.placement.chance import Chance
+from zonekeeper.placement.ids import BookieId, LedgerId
+from zonekeeper.replication import copy_plan, respreading
+from zonekeeper.replication.copying import Copier
+from zonekeeper.replication.ledger_repair import LedgerRepair, Obstacle
+from zonekeeper.replication.pace import Pace
+from zonekeeper.replication.repair_metrics import RepairMetrics, RepairStoppedError, Trouble
+from zonekeeper.replication.view import View
+from zonekeeper.wire import entries
+
+#: Open fragments whose grace is remembered; the oldest is forgotten, and waits anew.
+GRACES_MAX: Final = 10_000
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """What came of one look at a marked ledger."""
+
+    #: What is in the way; nothing at all, and nobody else at work: it is done.
+    obstacles: tuple[Obstacle, ...] = ()
+    #: Somebody else has the claim, or more was lost while this one worked.
+    again: bool = False
+    #: The mark asks for a better spread only, and this was not the time for it.
+    spread: bool = False
+
+    @property
+    def done(self) -> bool:
+        """Is nothing left to do?"""
+        return not (self.obstacles or self.again or self.spread)
+
+
+class Repairer:
+    """Repairs ledgers for one process; its limits are for all that the process does at once."""
+
+    def __init__(
+        self,
+        client: Client,
+        view: View,
+        tasks: asyncio.TaskGroup,
+        *,
+        name: BookieId,
+        chance: Chance,
+        metrics: RepairMetrics | None = None,
+    ) -> None:
+        self.client = client
+        self.view = view
+        self.cluster = client.cluster
+        self.name = name
+        self.metrics = metrics or RepairMetrics()
+        self._tasks = Tasks(tasks)
+        self.chance = chance
+        self._pace = Pace(lambda: view.policy.repair.bytes_per_second)
+        self._respread_pace = Pace(lambda: view.policy.repair.respread_bytes_per_second)
+        #: Since when an open fragment is waited for.
+        self._graces: OrderedDict[LedgerId, tuple[Fragment, float]] = OrderedDict()
+        self._loop = asyncio.get_running_loop()
+
+    async def attempt(self, ledger_id: LedgerId, *, respread: bool = False) -> Attempt:
+        """Do what can be done now for a marked ledger; raises only ``StoreError``.
+
+        A mark that only asks for a better spread is left alone unless ``respread``.
+        """
+        try:
+            mark = await underreplication.read(self.cluster, ledger_id)
+            if mark is None:
+                return Attempt()
+            held = self._held(ledger_id, mark.replicas)
+            if mark.replicas and len(held) == len(mark.replicas):
+                return self._told(tuple(held.values()))
+            if not mark.replicas and not (respread and respreading.may(self.view)):
+                return Attempt(spread=True)
+            claim = await underreplication.claim(self.cluster, ledger_id, self.name)
+        except UnreadableError as error:
+            return self._told((_unreadable(error, frozenset()),))
+        if claim is None:
+            return Attempt(again=True)
+        self.metrics.under_way_now += 1
+        try:
+            return await self._claimed(claim, respread=respread)
+        finally:
+            self.metrics.under_way_now -= 1
+
+    async def _claimed(self, claim: Claim, *, respread: bool) -> Attempt:
+        """Repair, and end the claim, whatever happens."""
+        ended, obstacles = False, tuple[Obstacle, ...]()
+        try:
+            if claim.mark.replicas:
+                obstacles = await self._repair(claim)
+            elif respread:
+                obstacles = await self._respread(claim)
+            else:
+                return Attempt(spread=True)
+            if not obstacles:
+                finished = await underreplication.finish(self.cluster, claim)
+                ended = True
+                return Attempt(again=not finished)
+        except SessionLostError:
+            return Attempt(again=True)  # the claim went with it; others see the mark
+        finally:
+            if not ended:
+                await underreplication.release(self.cluster, claim)
+        left = frozenset(bookie for one in obstacles for bookie in one.bookies)
+        if done := set(claim.mark.replicas) - left:
+            await underreplication.unmark(self.cluster, claim.ledger_id, done)
+        return self._told(obstacles)
+
+    async def _repair(self, claim: Claim) -> tuple[Obstacle, ...]:
+        ledger_id, named = claim.ledger_id, frozenset(claim.mark.replicas)
+        try:
+            stored = await ledgers.read(self.cluster, ledger_id, sync=True)
+        except UnreadableError as error:
+            return (_unreadable(error, named),)
+        if stored is None:
+            self._graces.pop(ledger_id, None)
+            self.metrics.marks_stale += 1
+            return ()
+        ledger = stored.metadata
+        concerned = named & ledger.bookies
+        held = self._held(ledger_id, concerned)
+        permitted = concerned - held.keys()
+        work = self._work(ledger_id, ledger, (self._pace,))
+        obstacles = await work.finished_parts(copy_plan.finished(ledger), permitted)
+        if not ledger.is_closed:
+            obstacles += await self._last(ledger_id, ledger, work, permitted)
+        obstacles += held.values()
+        if not obstacles:
+            self.metrics.ledgers_repaired += work.changed
+            self.metrics.marks_stale += not work.changed
+        return tuple(obstacles)
+
+    async def _last(
+        self,
+        ledger_id: LedgerId,
+        ledger: LedgerMetadata,
+        work: LedgerRepair,
+        named: Collection[BookieId],
+    ) -> list[Obstacle]:
+        """Leave the fragment that may grow to its writer for a while, then take it from him."""
+        last = ledger.last_fragment
+        causes = copy_plan.causes(last.ensemble, named, self.view.topology)
+        gone = frozenset(last.ensemble[at] for at, cause in causes.items() if cause is not None)
+        if not gone:
+            self._graces.pop(ledger_id, None)
+            return []
+        fragment, since_s = self._graces.get(ledger_id, (last, self._loop.time()))
+        if fragment != last:
+            since_s = self._loop.time()
+        grace_ms = self.view.policy.repair.open_ledger_grace_ms
+        if (self._loop.time() - since_s) * 1_000 < grace_ms:
+            self._graces[ledger_id] = (last, since_s)
+            if len(self._graces) > GRACES_MAX:
+                self._graces.popitem(last=False)
+            text = f"ledger {ledger_id}: its writer has {grace_ms} ms to replace a lost bookie"
+            return [Obstacle(trouble=Trouble.OPEN, text=text, bookies=gone)]
+        try:
+            closed = await work.recover(ledger, gone)
+        except RepairStoppedError as error:
+            return [Obstacle(trouble=error.trouble, text=str(error), bookies=gone)]
+        self._graces.pop(ledger_id, None)
+        work = self._work(ledger_id, closed, (self._pace,))
+        parts = [
+            part
+            for part in copy_plan.finished(closed)
+            if part.fragment.first_entry >= last.first_entry
+        ]
+        return await work.finished_parts(parts, named)
+
+    async def _respread(self, claim: Claim) -> tuple[Obstacle, ...]:
+        ledger_id = claim.ledger_id
+        try:
+            stored = await ledgers.read(self.cluster, ledger_id, sync=True)
+        except UnreadableError as error:
+            return (_unreadable(error, frozenset()),)
+        if stored is None:
+            return ()
+        work = self._work(ledger_id, stored.metadata, (self._respread_pace, self._pace))
+        obstacles = await respreading.spread(
+            self.view, stored.metadata, ledger_id, work, self.chance
+        )
+        if not obstacles:
+            self.metrics.ledgers_respread += work.changed
+            self.metrics.marks_stale += not work.changed
+        return tuple(obstacles)
+
+    def _work(
+        self, ledger_id: LedgerId, ledger: LedgerMetadata, paces: tuple[Pace, ...]
+    ) -> LedgerRepair:
+        client = self.client
+        reading = Reading(
+            entries.Sealer(ledger_id, ledger.digest, ledger.password),
+            stamps.quorums_of(ledger),
+            client.bookies,
+            self._tasks,
+            bytes_max=client.config.read_bytes,
+        )
+        copier = Copier(
+            ledger=ledger,
+            reading=reading,
+            bookies=client.bookies,
+            paces=paces,
+            metrics=self.metrics,
+        )
+        return LedgerRepair(ledger_id, client, self.view, copier, self.chance, self.metrics)
+
+    def _held(self, ledger_id: LedgerId, bookies: Collection[BookieId]) -> dict[BookieId, Obstacle]:
+        """Say whose copies may not be made anew now."""
+        found = {}
+        for bookie in sorted(bookies):
+            held = self.view.what_holds(self.view.topology.location(bookie))
+            if held is not None:
+                text = f"ledger {ledger_id}: {bookie}: {held.by}: {held.text}"
+                found[bookie] = Obstacle(
+                    trouble=Trouble.HELD, text=text, bookies=frozenset({bookie})
+                )
+        return found
+
+    def _told(self, obstacles: tuple[Obstacle, ...]) -> Attempt:
+        """Count and log what is in the way; what is held or waited for is no failure."""
+        for obstacle in obstacles:
+            if obstacle.trouble not in (Trouble.HELD, Trouble.OPEN):
+                self.metrics.failed[obstacle.trouble] += 1
+                _logger.warning("%s: %s", obstacle.trouble, obstacle.text)
+        return Attempt(obstacles=obstacles)
+
+
+def _unreadable(error: UnreadableError | StoreError, bookies: frozenset[BookieId]) -> Obstacle:
+    return Obstacle(trouble=Trouble.METADATA, text=str(error), bookies=bookies)

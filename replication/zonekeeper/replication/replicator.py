@@ -1,0 +1,179 @@
+"""The replicator: walks the list of marked ledgers, for ever, and repairs what may be repaired.
+
+Any number of processes walk the list, and meet only at the claims. In each, a few ledgers are
+worked on at once, under one byte rate. What cannot be repaired now is left for a while, longer each
+time that it fails; what is held, or waits for its writer, is looked at again soon, as what it waits
+for costs nothing to ask. A ledger that can never be repaired stays marked and is counted; it stops
+nobody else.
+
+Marks that only ask for a better spread come last: they are taken one at a time, and only while
+nothing else is under way.
+
+Whoever cancels ``run`` stops what is in flight before its next carrier, and gives back the claims.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final
+
+from zonekeeper.client.client import Client
+from zonekeeper.metadata import underreplication
+from zonekeeper.metadata.errors import StoreError
+from zonekeeper.placement.chance import Chance
+from zonekeeper.placement.ids import BookieId, LedgerId
+from zonekeeper.replication import respreading
+from zonekeeper.replication.repair_metrics import RepairMetrics, Trouble
+from zonekeeper.replication.repairing import Attempt, Repairer
+from zonekeeper.replication.view import View
+
+WORKERS: Final = 4
+#: Between two walks, at least; a walk that took longer is followed by as long a rest.
+LOOK_EVERY_S: Final = 2.0
+#: After a failure; doubled with each further one.
+_WAIT_FIRST_S: Final = 1.0
+_WAIT_MAX_S: Final = 300.0
+#: Ledgers whose waiting is remembered; others are tried again in every walk.
+_WAITS_MAX: Final = 100_000
+_SPREADS_MAX: Final = 1_000
+#: These are no failures, and the wait for them does not grow.
+_NO_FAILURE: Final = frozenset({Trouble.HELD, Trouble.OPEN})
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Wait:
+    """A ledger that is left for later."""
+
+    due_s: float
+    trouble: Trouble | None
+    failures: int
+    #: The last walk that met it.
+    walk: int
+
+
+class Replicator:
+    """The replicator of one process."""
+
+    def __init__(
+        self,
+        client: Client,
+        view: View,
+        *,
+        name: BookieId,
+        chance: Chance,
+        workers: int = WORKERS,
+    ) -> None:
+        self._client = client
+        self._view = view
+        self._name = name
+        self._chance = chance
+        self._workers = workers
+        self._slots = asyncio.Semaphore(workers)
+        self._loop = asyncio.get_running_loop()
+        self._waits: dict[LedgerId, _Wait] = {}
+        self._under_way: set[LedgerId] = set()
+        #: Marks that ask for a better spread; a dict, because sets have no order.
+        self._spreads: dict[LedgerId, None] = {}
+        self._walk_number = 0
+        self.metrics: Final = RepairMetrics()
+
+    async def run(self) -> None:
+        """Repair until cancelled."""
+        await self._view.known()
+        async with asyncio.TaskGroup() as tasks:
+            repairer = Repairer(
+                self._client,
+                self._view,
+                tasks,
+                name=self._name,
+                chance=self._chance,
+                metrics=self.metrics,
+            )
+            tasks.create_task(self._spread(repairer))
+            while True:
+                began_s = self._loop.time()
+                try:
+                    await self._walk(repairer, tasks)
+                except StoreError as error:
+                    _logger.warning("the list of marked ledgers cannot be read: %s", error)
+                await asyncio.sleep(max(LOOK_EVERY_S, self._loop.time() - began_s))
+
+    async def _walk(self, repairer: Repairer, tasks: asyncio.TaskGroup) -> None:
+        """Start work on all that is marked and due, as workers get free."""
+        self._walk_number += 1
+        async with aclosing(underreplication.ids(self._client.cluster)) as marked:
+            async for ledger_id in marked:
+                if (wait := self._waits.get(ledger_id)) is not None:
+                    wait.walk = self._walk_number
+                    if self._loop.time() < wait.due_s:
+                        continue
+                if ledger_id in self._under_way:
+                    continue
+                await self._slots.acquire()
+                self._under_way.add(ledger_id)
+                tasks.create_task(self._work(repairer, ledger_id))
+        self._waits = {
+            ledger_id: wait
+            for ledger_id, wait in self._waits.items()
+            if wait.walk == self._walk_number
+        }
+        self.metrics.waiting_now = Counter(
+            wait.trouble for wait in self._waits.values() if wait.trouble is not None
+        )
+
+    async def _work(self, repairer: Repairer, ledger_id: LedgerId) -> None:
+        try:
+            await self._try(repairer, ledger_id, respread=False)
+        finally:
+            self._under_way.discard(ledger_id)
+            self._slots.release()
+
+    async def _spread(self, repairer: Repairer) -> None:
+        """Spread ledgers anew, one at a time, while there is nothing better to do."""
+        while True:
+            if self._spreads and not self._under_way and respreading.may(self._view):
+                ledger_id = next(iter(self._spreads))
+                del self._spreads[ledger_id]
+                await self._try(repairer, ledger_id, respread=True)
+            else:
+                await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _try(self, repairer: Repairer, ledger_id: LedgerId, *, respread: bool) -> None:
+        """Try to repair a ledger, and note when to look at it again."""
+        try:
+            attempt = await repairer.attempt(ledger_id, respread=respread)
+        except StoreError as error:
+            _logger.warning("ledger %d is left for later: %s", ledger_id, error)
+            self.metrics.failed[Trouble.METADATA] += 1
+            self._leave(ledger_id, Trouble.METADATA)
+            return
+        if attempt.spread and len(self._spreads) < _SPREADS_MAX:
+            self._spreads[ledger_id] = None
+        if attempt.obstacles:
+            self._leave(ledger_id, _worst(attempt))
+        elif attempt.spread:
+            self._leave(ledger_id, None)
+        else:
+            self._waits.pop(ledger_id, None)
+
+    def _leave(self, ledger_id: LedgerId, trouble: Trouble | None) -> None:
+        """Leave a ledger for later: soon, or, if it has failed, later each time."""
+        before = self._waits.get(ledger_id)
+        failures = 0 if before is None else before.failures
+        delay_s = LOOK_EVERY_S
+        if trouble is not None and trouble not in _NO_FAILURE:
+            delay_s = min(_WAIT_MAX_S, _WAIT_FIRST_S * 2.0 ** min(failures, 16))
+            failures += 1
+        if before is not None or len(self._waits) < _WAITS_MAX:
+            due_s = self._loop.time() + delay_s
+            self._waits[ledger_id] = _Wait(due_s, trouble, failures, self._walk_number)
+
+
+def _worst(attempt: Attempt) -> Trouble:
+    """Name one trouble of several: a failure rather than something that is waited for."""
+    troubles = [obstacle.trouble for obstacle in attempt.obstacles]
+    return next((one for one in troubles if one not in _NO_FAILURE), troubles[0])
