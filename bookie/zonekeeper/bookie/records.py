@@ -61,4 +61,11 @@ class Mode:
     read_only: bool
 
 
-Record: TypeAlias = LedgerRecord | Mode | Frame
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forget:
+    """A ledger is gone for good: nothing of it that came before counts any more."""
+
+    ledger_id: LedgerId
+
+
+Record: TypeAlias = LedgerRecord | Mode | Forget | Frame

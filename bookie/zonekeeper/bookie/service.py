@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Final
 
 from zonekeeper.bookie import admission, extents, records
 from zonekeeper.bookie.admission import Here
@@ -26,6 +27,9 @@ from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
 from zonekeeper.wire import carriers, entries, errors, service
 from zonekeeper.wire.digests import MasterKey
 from zonekeeper.wire.frames import Flags, Frame
+
+#: The reason for being read-only that stays over a restart.
+BY_PERSON: Final = "by a person's order"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +75,8 @@ class Bookie:
         self._tasks = tasks
         self._limits = limits or Limits()
         self._draining = False
+        #: Why it is read-only, besides a person's order.
+        self._conditions: tuple[str, ...] = ()
         self._mode_changed = asyncio.Event()
         #: Appends of the present batch: whom to tell, and which numbers.
         self._acked: dict[int, tuple[service.Replies, list[int]]] = {}
@@ -84,12 +90,30 @@ class Bookie:
 
     @property
     def read_only(self) -> bool:
-        """Did a person make this bookie read-only?"""
-        return self._memory.read_only
+        """Does it take no appends, whatever the reason?"""
+        return bool(self.read_only_reasons)
+
+    @property
+    def read_only_reasons(self) -> tuple[str, ...]:
+        """Say why it takes no appends; empty: it does."""
+        by_person = (BY_PERSON,) if self._memory.read_only else ()
+        return (*by_person, *self._conditions)
+
+    @property
+    def state(self) -> service.BookieState:
+        """What it takes."""
+        if self._draining:
+            return service.BookieState.DRAINING
+        return service.BookieState.READ_ONLY if self.read_only else service.BookieState.WRITABLE
+
+    def set_conditions(self, reasons: Sequence[str]) -> None:
+        """Be read-only for these reasons, too, until they are others; none: no longer for any."""
+        self._conditions = tuple(reasons)
+        self._mode_changed.set()
 
     async def mode_changed(self, read_only: bool) -> None:
         """Wait until the mode is another one than this."""
-        while self._memory.read_only == read_only:
+        while self.read_only == read_only:
             self._mode_changed.clear()
             await self._mode_changed.wait()
 
@@ -147,6 +171,9 @@ class Bookie:
                     here = Here.DIFFERENT
         except errors.ProtocolError as error:
             answer.refuse(error)
+            return
+        if not ledger.known:
+            answer.refuse(errors.NotOpened(f"ledger {ledger.ledger_id} was deleted meanwhile"))
             return
         event = admission.Append(recovery=Flags.RECOVERY in frame.flags, here=here)
         for effect in ledger.decide(event):
@@ -218,8 +245,11 @@ class Bookie:
         """Say why this bookie takes no frames, or not this one, whatever its ledger."""
         if self._draining:
             return self._shutting_down()
-        if self._memory.read_only:
-            return errors.ReadOnly(f"{self._bookie_id} is read-only; write to another bookie")
+        if self.read_only:
+            return errors.ReadOnly(
+                f"{self._bookie_id} is read-only ({'; '.join(self.read_only_reasons)}); write to "
+                "another bookie"
+            )
         waiting, limits = self._log.waiting_bytes, self._limits
         if waiting + frame.size_bytes > limits.waiting_bytes_max:
             return errors.TooManyRequests(
@@ -352,6 +382,8 @@ class Bookie:
         following, told = request.first_entry_id, None
         quiet = False
         while not self._draining:
+            if not ledger.known:
+                raise errors.NoSuchLedger(f"ledger {ledger.ledger_id} was deleted meanwhile")
             admission.refuse_limbo(ledger.ledger_id, ledger.durable)
             news, confirmed = ledger.news(), ledger.confirmed
             frames: tuple[Frame, ...] = ()
@@ -381,16 +413,10 @@ class Bookie:
 
     async def info(self) -> service.BookieInfo:
         """Speak about itself."""
-        if self._draining:
-            state = service.BookieState.DRAINING
-        elif self._memory.read_only:
-            state = service.BookieState.READ_ONLY
-        else:
-            state = service.BookieState.WRITABLE
         space = self._log.space
         return service.BookieInfo(
             bookie_id=self._bookie_id,
-            state=state,
+            state=self.state,
             boot_epoch=self._boot_epoch,
             version=self._version,
             total_bytes=space.total_bytes,
@@ -404,7 +430,7 @@ class Bookie:
     def _known(self, ledger_id: LedgerId) -> Ledger:
         ledger = self._memory.ledgers.get(ledger_id)
         if ledger is None or not ledger.known:
-            raise errors.NoSuchLedger(f"ledger {ledger_id} was never on {self._bookie_id}")
+            raise errors.NoSuchLedger(f"ledger {ledger_id} is not on {self._bookie_id}")
         return ledger
 
     def _shutting_down(self) -> errors.ShuttingDown:

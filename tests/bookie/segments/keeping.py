@@ -11,11 +11,11 @@ from zonekeeper.bookie.disks import InlineDisk
 from zonekeeper.bookie.files import FileSystem
 from zonekeeper.bookie.memory_files import MemoryFileSystem
 from zonekeeper.bookie.segments import checkpoint as checkpoints
-from zonekeeper.bookie.segments import rewrite, storage
+from zonekeeper.bookie.segments import storage
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.index import Index, MemoryOrdered
 from zonekeeper.bookie.segments.log import Put
-from zonekeeper.bookie.segments.storage import Sizes, Storage
+from zonekeeper.bookie.segments.storage import Policy, Sizes, Storage
 from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.quorums import Quorums
@@ -48,9 +48,9 @@ async def opened(
     store: MemoryOrdered,
     sizes: Sizes = SIZES,
     *,
-    end_of: rewrite.EndOf = rewrite.keep_all,
+    policy: Policy | None = None,
 ) -> Storage:
-    return await storage.open_storage(devices(files, store), sizes, end_of=end_of)
+    return await storage.open_storage(devices(files, store), sizes, policy)
 
 
 class _CrashError(Exception):
@@ -64,11 +64,11 @@ async def running(
     sizes: Sizes = SIZES,
     *,
     crash: bool = False,
-    end_of: rewrite.EndOf = rewrite.keep_all,
+    policy: Policy | None = None,
 ) -> AsyncIterator[Storage]:
     """Run a storage; at the end it stops in order, or (``crash``) in the middle of what it does."""
     on = devices(files, store)
-    kept = await storage.open_storage(on, sizes, end_of=end_of)
+    kept = await storage.open_storage(on, sizes, policy)
     try:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(kept.run())

@@ -39,9 +39,10 @@ all_records: st.SearchStrategy[Record] = st.one_of(
     st.builds(records.Lac, ledger_id=_ledgers, packet=st.binary(min_size=16, max_size=36)),
     st.builds(records.Limbo, ledger_id=_ledgers, in_limbo=st.booleans()),
     st.builds(records.Mode, read_only=st.booleans()),
+    st.builds(records.Forget, ledger_id=_ledgers),
 )
 
-#: One record of each kind. Its batch is a golden file: change nothing here.
+#: One record of each kind that was there at first. Its batch is a golden file: change nothing here.
 ONE_OF_EACH: Sequence[Record] = (
     records.Fragment(opening=running.opening(first=5)),
     running.frame(0, 1, 2),
@@ -51,3 +52,5 @@ ONE_OF_EACH: Sequence[Record] = (
     records.Limbo(ledger_id=LedgerId(9), in_limbo=True),
     records.Mode(read_only=True),
 )
+#: The same, for what came later.
+FORGET: Record = records.Forget(ledger_id=LedgerId(9))

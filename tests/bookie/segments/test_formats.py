@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.bookie.segments import keeping
-from tests.bookie.segments.some_records import ONE_OF_EACH, all_records
+from tests.bookie.segments.some_records import FORGET, ONE_OF_EACH, all_records
 from tests.wire import hextext
 from zonekeeper.bookie import admission, records
 from zonekeeper.bookie.admission import LedgerState
@@ -21,7 +21,7 @@ from zonekeeper.bookie.segments import (
     sorted_format,
 )
 from zonekeeper.bookie.segments.batch_format import Position
-from zonekeeper.bookie.segments.checkpoint import Checkpoint, Kept
+from zonekeeper.bookie.segments.checkpoint import Checkpoint, Kept, SortedSegment
 from zonekeeper.bookie.segments.index import Row
 from zonekeeper.placement.ids import EntryId, LedgerId
 from zonekeeper.wire.errors import FormatError
@@ -42,11 +42,16 @@ CHECKPOINT = Checkpoint(
     log_id=LOG_ID,
     mark=BEFORE,
     next_sorted=9,
-    sorted_numbers=(3, 8),
+    segments=(
+        SortedSegment(number=3, directory=0, size_bytes=9_000, live_bytes=8_000),
+        SortedSegment(number=8, directory=1, size_bytes=122, live_bytes=122),
+    ),
     read_only=True,
+    sweep=2,
+    forgotten=(LedgerId(5), LedgerId(6)),
     ledgers={
         LedgerId(3): Kept(records=tuple(STATE_RECORDS), confirmed=EntryId(4)),
-        LedgerId(4): Kept(records=(), confirmed=EntryId(-1)),
+        LedgerId(4): Kept(records=(), confirmed=EntryId(-1), since=8),
     },
 )
 ROWS = (
@@ -183,6 +188,7 @@ def test_version_1_is_read_for_ever() -> None:
 
     assert batch_bytes(ONE_OF_EACH) == golden["batch"]
     assert batch_bytes(()) == golden["empty batch"]
+    assert batch_bytes([FORGET]) == golden["forgetting batch"]
     assert checkpoint.render(CHECKPOINT) == golden["checkpoint"]
     assert sorted_format.header(LOG_ID, 8) == golden["sorted header"]
     assert table_bytes() == golden["sorted table"]

@@ -27,7 +27,7 @@ from zonekeeper.bookie.segments import storage
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.index import Index, MemoryOrdered
 from zonekeeper.bookie.segments.rocks import RocksOrdered
-from zonekeeper.bookie.segments.storage import Sizes, Storage
+from zonekeeper.bookie.segments.storage import Policy, Sizes, Storage
 from zonekeeper.placement.ids import EntryId, LedgerId
 from zonekeeper.wire.frames import Flags
 
@@ -127,7 +127,7 @@ async def test_entries_past_the_end_of_a_closed_ledger_are_dropped_by_the_rewrit
         end = ends.get(ledger_id)
         return None if end is None else EntryId(end)
 
-    async with running(files, store, end_of=end_of) as kept:
+    async with running(files, store, policy=Policy(end_of=end_of)) as kept:
         await fill(Driver(kept), 3, 60)
         assert {row.ledger_id for row in Index(store).rows()} == {1, 3}
         rows = [row.extent for row in Index(store).rows() if row.ledger_id == 1]

@@ -137,6 +137,11 @@ class Arrivals:
         while len(self.sealed) < count and (self.in_reach > 0 or not self.sealed):
             await self._change()
 
+    async def wait_for_reach(self, count: int) -> None:
+        """Return when the writer can begin so many segments, or nothing is left to rewrite."""
+        while self.in_reach < count and self.sealed:
+            await self._change()
+
     async def keep_ready(self) -> None:
         """Keep one file filled with zeros, for ever."""
         while True:

@@ -5,19 +5,27 @@
     0        4     5       8        16                 24               32
     | magic  | ver | zero  | log id | mark: generation | mark: sequence | next sorted number 8 |
     | "ZKCP" | 1   | 0 0 0 |        |                  |                |
-    40                   44          48          49
-    | sorted segments 4  | ledgers 4 | read-only | sorted number 8, ... | ledger, ... | crc32c |
+    40        48                   52            56          60          61
+    | sweep 8 | sorted segments 4  | forgotten 4 | ledgers 4 | read-only |
+    | sorted segment, ... | forgotten ledger 8, ... | ledger, ... | crc32c |
+
+    a sorted segment
+    | number 8 | directory 2 | bytes 8 | live bytes 8 |
 
     a ledger
-    | ledger 8 | LAC that was shown 8, signed | records 4 | record | record | ...
+    | ledger 8 | since 8 | LAC that was shown 8, signed | records 4 | record | record | ...
 
 All numbers are big-endian; a record is that of ``record_format``; the crc32c covers all before it.
 
-* The *mark* only moves forward. Nothing that stands in an arrival segment up to it is needed: its
+* The *mark* never goes back. Nothing that stands in an arrival segment up to it is needed: its
   entries are in the sorted segments that the same file names, and its ledger state is in the file.
 * Ledger state may be newer than the mark: the records past the mark are applied to it again, in
   their order, and the last ones decide.
-* A sorted segment that is not named does not exist; its number is used again.
+* A sorted segment that is not named does not count: it was never finished, or was compacted.
+* A row of a sorted segment counts exactly if its ledger is in the file, and the segment's number is
+  not below the ledger's *since*: what a ledger had under its id before it was forgotten is gone.
+* The index has rows of the *forgotten* ledgers until its own number of the sweep is this one.
+* Live bytes are for choosing what to compact, and nothing else.
 """
 
 import struct
@@ -43,9 +51,10 @@ _NEW_NAME: Final = "checkpoint.new"
 
 VERSION: Final = 1
 _MAGIC: Final = b"ZKCP"
-_HEAD: Final = struct.Struct(">4sBBHQQQQIIB")
+_HEAD: Final = struct.Struct(">4sBBHQQQQQIIIB")
+_SEGMENT: Final = struct.Struct(">QHQQ")
 _NUMBER: Final = struct.Struct(">Q")
-_LEDGER: Final = struct.Struct(">QqI")
+_LEDGER: Final = struct.Struct(">QQqI")
 _CRC: Final = struct.Struct(">I")
 
 
@@ -57,6 +66,20 @@ class Kept:
     records: tuple[LedgerRecord, ...]
     #: The highest LAC that was shown.
     confirmed: EntryId
+    #: No sorted segment with a lower number has anything of it.
+    since: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SortedSegment:
+    """A sorted segment that counts."""
+
+    number: int
+    #: Which of the ledger directories it is in, in their configured order.
+    directory: int
+    size_bytes: int
+    #: Bytes of frames that count.
+    live_bytes: int
 
 
 _NO_MARK: Final = Position(0, 0)
@@ -69,9 +92,23 @@ class Checkpoint:
     log_id: int
     mark: Position = _NO_MARK
     next_sorted: int = 1
-    sorted_numbers: tuple[int, ...] = ()
+    #: By their numbers, ascending.
+    segments: tuple[SortedSegment, ...] = ()
     read_only: bool = False
     ledgers: Mapping[LedgerId, Kept] = field(default_factory=dict)
+    #: How often ledgers were swept out of the index, and which ones the last time.
+    sweep: int = 0
+    forgotten: tuple[LedgerId, ...] = ()
+
+    @property
+    def sorted_numbers(self) -> tuple[int, ...]:
+        """The numbers of the sorted segments."""
+        return tuple(segment.number for segment in self.segments)
+
+    def counts(self, ledger_id: LedgerId, number: int) -> bool:
+        """Say whether a row of a ledger in a sorted segment counts."""
+        kept = self.ledgers.get(ledger_id)
+        return kept is not None and number >= kept.since
 
 
 class Shown(NamedTuple):
@@ -80,13 +117,14 @@ class Shown(NamedTuple):
     ledger_id: LedgerId
     state: LedgerState
     confirmed: EntryId
+    since: int
 
 
 def kept_of(shown: Iterable[Shown]) -> dict[LedgerId, Kept]:
     """Give what is to be kept of ledgers."""
     return {
-        ledger_id: Kept(records=records_of(ledger_id, state), confirmed=confirmed)
-        for ledger_id, state, confirmed in shown
+        ledger_id: Kept(records=records_of(ledger_id, state), confirmed=confirmed, since=since)
+        for ledger_id, state, confirmed, since in shown
     }
 
 
@@ -111,12 +149,16 @@ def records_of(ledger_id: LedgerId, state: LedgerState) -> tuple[LedgerRecord, .
 
 def render(checkpoint: Checkpoint) -> bytes:
     """Give the file's bytes."""
-    numbers = (checkpoint.log_id, *checkpoint.mark, checkpoint.next_sorted)
-    counts = (len(checkpoint.sorted_numbers), len(checkpoint.ledgers), checkpoint.read_only)
-    parts = [_HEAD.pack(_MAGIC, VERSION, 0, 0, *numbers, *counts)]
-    parts += map(_NUMBER.pack, checkpoint.sorted_numbers)
+    numbers = (checkpoint.log_id, *checkpoint.mark, checkpoint.next_sorted, checkpoint.sweep)
+    counts = (len(checkpoint.segments), len(checkpoint.forgotten), len(checkpoint.ledgers))
+    parts = [_HEAD.pack(_MAGIC, VERSION, 0, 0, *numbers, *counts, checkpoint.read_only)]
+    parts += [
+        _SEGMENT.pack(each.number, each.directory, each.size_bytes, each.live_bytes)
+        for each in checkpoint.segments
+    ]
+    parts += map(_NUMBER.pack, checkpoint.forgotten)
     for ledger_id, kept in checkpoint.ledgers.items():
-        parts.append(_LEDGER.pack(ledger_id, kept.confirmed, len(kept.records)))
+        parts.append(_LEDGER.pack(ledger_id, kept.since, kept.confirmed, len(kept.records)))
         parts += map(record_format.encode, kept.records)
     data = b"".join(parts)
     return data + _CRC.pack(checksums.value(data))
@@ -126,9 +168,8 @@ def parse(data: bytes) -> Checkpoint:
     """Give the checkpoint of a file; raises ``FormatError``."""
     if len(data) < _HEAD.size + _CRC.size:
         raise bad(Fault.TRUNCATED, f"a checkpoint of {len(data)} bytes")
-    magic, version, zero, more_zero, log_id, *mark, next_sorted, segments, ledgers, read_only = (
-        _HEAD.unpack_from(data)
-    )
+    magic, version, zero, more_zero, log_id, *numbers, read_only = _HEAD.unpack_from(data)
+    generation, sequence, next_sorted, sweep, segments, forgotten, ledgers = numbers
     if magic != _MAGIC:
         raise bad(Fault.MAGIC, magic.hex())
     if version != VERSION:
@@ -138,11 +179,11 @@ def parse(data: bytes) -> Checkpoint:
     if (found := checksums.value(data[:end])) != expected:
         raise bad(Fault.CHECKSUM, f"{found:08x}, the end says {expected:08x}")
     if zero or more_zero or read_only > 1:
-        raise bad(Fault.RESERVED, "bytes 5 to 7, or 48")
-    at = _HEAD.size + segments * _NUMBER.size
+        raise bad(Fault.RESERVED, "bytes 5 to 7, or 60")
+    swept_at = _HEAD.size + segments * _SEGMENT.size
+    at = ids_end = swept_at + forgotten * _NUMBER.size
     if at > end:
-        raise bad(Fault.COUNT, f"{segments} sorted segments")
-    numbers = [number for (number,) in _NUMBER.iter_unpack(data[_HEAD.size : at])]
+        raise bad(Fault.COUNT, f"{segments} sorted segments, {forgotten} forgotten ledgers")
     kept: dict[LedgerId, Kept] = {}
     for _ in range(ledgers):
         ledger_id, one, at = _parse_ledger(data, at, end)
@@ -151,9 +192,17 @@ def parse(data: bytes) -> Checkpoint:
         raise bad(Fault.COUNT, f"{ledgers} ledgers end at {at} of {end}")
     return Checkpoint(
         log_id=log_id,
-        mark=Position(*mark),
+        mark=Position(generation, sequence),
         next_sorted=next_sorted,
-        sorted_numbers=tuple(numbers),
+        segments=tuple(
+            SortedSegment(number=number, directory=directory, size_bytes=size, live_bytes=live)
+            for number, directory, size, live in _SEGMENT.iter_unpack(data[_HEAD.size : swept_at])
+        ),
+        sweep=sweep,
+        forgotten=tuple(
+            record_format.ledger_id(number)
+            for (number,) in _NUMBER.iter_unpack(data[swept_at:ids_end])
+        ),
         read_only=bool(read_only),
         ledgers=kept,
     )
@@ -190,15 +239,15 @@ def save(files: FileSystem, checkpoint: Checkpoint) -> None:
 def _parse_ledger(data: bytes, at: int, end: int) -> tuple[LedgerId, Kept, int]:
     if at + _LEDGER.size > end:
         raise bad(Fault.TRUNCATED, f"a ledger at {at} of {end}")
-    number, confirmed, count = _LEDGER.unpack_from(data, at)
+    number, since, confirmed, count = _LEDGER.unpack_from(data, at)
     at += _LEDGER.size
     found: list[LedgerRecord] = []
     for _ in range(count):
         record, at = record_format.parse(data, at, end)
-        if isinstance(record, Frame | records.Mode | record_format.Announced):
+        if isinstance(record, Frame | records.Mode | records.Forget | record_format.Announced):
             raise bad(Fault.KIND, f"not of a ledger's state, before {at}")
         found.append(record)
     if any(record.ledger_id != number for record in found):
         raise bad(Fault.RANGE, f"a record of another ledger than {number}")
-    kept = Kept(records=tuple(found), confirmed=EntryId(confirmed))
+    kept = Kept(records=tuple(found), confirmed=EntryId(confirmed), since=since)
     return record_format.ledger_id(number), kept, at

@@ -1,5 +1,6 @@
 """What a storage is made of: its file systems, its index, and the threads that work on them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zonekeeper.bookie.disks import Disk
@@ -9,10 +10,10 @@ from zonekeeper.bookie.segments.index import Index
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Devices:
-    """Where everything is; the two file systems may be one and the same."""
+    """Where everything is; the file systems may be one and the same."""
 
     arrival_files: FileSystem
-    #: Sorted segments and the checkpoint.
+    #: The checkpoint.
     files: FileSystem
     index: Index
     #: The writer's own.
@@ -20,3 +21,5 @@ class Devices:
     #: For the rewrite, and for writing zeros; one piece of work after the other.
     background: Disk
     reads: Disk
+    #: The ledger directories, in an order that stays; none: they are where the checkpoint is.
+    sorted_files: Sequence[FileSystem] = ()

@@ -16,16 +16,26 @@ from zonekeeper.placement.ids import EntryId, LedgerId
 class LedgerEntries(Extents):
     """Extents of which some are in the index; offsets are locations."""
 
-    __slots__ = ("_index", "_index_last", "_touched", "ledger_id")
+    __slots__ = ("_index", "_index_last", "_touched", "ledger_id", "since")
 
     def __init__(
-        self, ledger_id: LedgerId, index: Index, touched: Callable[[int, "LedgerEntries"], None]
+        self,
+        ledger_id: LedgerId,
+        index: Index,
+        touched: Callable[[int, "LedgerEntries"], None],
+        *,
+        since: int,
     ) -> None:
-        """``touched`` hears of each generation in which there is something of the ledger."""
+        """``touched`` hears of each generation in which there is something of the ledger.
+
+        No sorted segment with a number below ``since`` has anything of it. The index is not asked
+        before it may have something: see ``look_up``.
+        """
         super().__init__()
         self.ledger_id = ledger_id
+        self.since = since
         self._index = index
-        self._index_last = index.last(ledger_id)
+        self._index_last: EntryId | None = None
         self._touched = touched
 
     @property
@@ -87,7 +97,16 @@ class LedgerEntries(Extents):
         self._lasts = array("q", [self._lasts[at] for at in kept])
         self._offsets = array("q", [self._offsets[at] for at in kept])
         self._sizes = array("I", [self._sizes[at] for at in kept])
+        self.look_up()
+
+    def look_up(self) -> None:
+        """Take note of what the index has."""
         self._index_last = self._index.last(self.ledger_id)
+
+    def clear(self) -> None:
+        """Have nothing any more."""
+        super().__init__()
+        self._index_last = None
 
     def _sorted(self, first: int, last: int) -> Iterator[Extent]:
         if self._index_last is None or first > self._index_last:

@@ -2,13 +2,18 @@
 
 All of it is what the checkpoint and the batches behind it say. Only what is on the disk comes in,
 so everything in it may be shown, and may go into the next checkpoint.
+
+A ledger that is *forgotten* goes in one step, when the record that says so is on the disk: from
+then on it is not known. What was handed to the log for it behind that record begins a new ledger
+under its id, of which nothing is in any sorted segment yet; ``since`` keeps the old one's rows in
+there from being taken for it.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import assert_never
 
-from zonekeeper.bookie import records
+from zonekeeper.bookie import admission, records
 from zonekeeper.bookie.ledgers import Ledger
 from zonekeeper.bookie.segments.batch_format import Placed
 from zonekeeper.bookie.segments.checkpoint import Checkpoint, Shown
@@ -27,9 +32,16 @@ class Memory:
         self.ledgers: dict[LedgerId, Ledger] = {}
         #: Did a person make this bookie read-only?
         self.read_only = last.read_only
+        #: No sorted segment with this number, or a higher one, was begun.
+        self.next_sorted = last.next_sorted
         self._touched: defaultdict[int, dict[LedgerEntries, None]] = defaultdict(dict)
+        #: Not swept out of the index yet.
+        self._forgotten: dict[LedgerId, None] = {}
         for ledger_id, kept in last.ledgers.items():
-            ledger = self.ledger(ledger_id)
+            entries = LedgerEntries(ledger_id, index, self._touch, since=kept.since)
+            entries.look_up()
+            ledger = Ledger(ledger_id, entries)
+            self.remember(ledger)
             for record in kept.records:
                 ledger.placed(record, 0)
             ledger.confirmed = max(ledger.confirmed, kept.confirmed)
@@ -44,8 +56,8 @@ class Memory:
         """Give a ledger; one that is not known is not remembered by this."""
         ledger = self.ledgers.get(ledger_id)
         if ledger is None:
-            extents = LedgerEntries(ledger_id, self._index, self._touch)
-            ledger = Ledger(ledger_id, extents)
+            # Were anything of it in the index, it would be known.
+            ledger = Ledger(ledger_id, self._no_entries(ledger_id))
         return ledger
 
     def remember(self, ledger: Ledger) -> None:
@@ -58,6 +70,8 @@ class Memory:
             match record:
                 case records.Mode(read_only=read_only):
                     self.read_only = read_only
+                case records.Forget(ledger_id=ledger_id):
+                    self._forget(ledger_id)
                 case (
                     Frame() | records.Fragment() | records.Fence() | records.Lac() | records.Limbo()
                 ):
@@ -70,10 +84,31 @@ class Memory:
         for ledger in self.ledgers.values():
             ledger.restarted()
 
+    def begin_sorted(self) -> int:
+        """Give the number of a sorted segment that is begun."""
+        self.next_sorted += 1
+        return self.next_sorted - 1
+
+    def counts(self, ledger_id: LedgerId, number: int) -> bool:
+        """Say whether a row of a ledger in a sorted segment counts; in any thread."""
+        ledger = self.ledgers.get(ledger_id)
+        return ledger is not None and number >= _entries_of(ledger).since
+
+    @property
+    def has_forgotten(self) -> bool:
+        """Are there forgotten ledgers of which something may be in the index?"""
+        return bool(self._forgotten)
+
+    def take_forgotten(self) -> tuple[LedgerId, ...]:
+        """Give the ledgers that were forgotten since this was last asked."""
+        taken = tuple(sorted(self._forgotten))
+        self._forgotten.clear()
+        return taken
+
     def states(self) -> Sequence[Shown]:
         """Give what a checkpoint keeps of the ledgers, as of now."""
         return [
-            Shown(ledger_id, ledger.durable, ledger.confirmed)
+            Shown(ledger_id, ledger.durable, ledger.confirmed, _entries_of(ledger).since)
             for ledger_id, ledger in self.ledgers.items()
             if ledger.known
         ]
@@ -95,3 +130,34 @@ class Memory:
 
     def _touch(self, generation: int, entries: LedgerEntries) -> None:
         self._touched[generation][entries] = None
+
+    def _no_entries(self, ledger_id: LedgerId) -> LedgerEntries:
+        return LedgerEntries(ledger_id, self._index, self._touch, since=self.next_sorted)
+
+    def _forget(self, ledger_id: LedgerId) -> None:
+        """Know nothing of a ledger any more; what is on its way is that of a new one."""
+        old = self.ledgers.pop(ledger_id, None)
+        self._forgotten[ledger_id] = None
+        if old is None:
+            return
+        entries = _entries_of(old)
+        for all_in in self._touched.values():
+            all_in.pop(entries, None)
+        # Whoever still holds the old one finds nothing in it, rather than what is recycled.
+        entries.clear()
+        old.known = False
+        old.tell()
+        if old.on_the_way:
+            new = Ledger(ledger_id, self._no_entries(ledger_id))
+            new.on_the_way = old.on_the_way
+            for record in new.on_the_way:
+                if isinstance(record, Frame):
+                    new.highest = max(new.highest, record.last)
+                else:
+                    new.admitted = admission.applied(new.admitted, record)
+            self.remember(new)
+
+
+def _entries_of(ledger: Ledger) -> LedgerEntries:
+    assert isinstance(ledger.extents, LedgerEntries), "it was made here"
+    return ledger.extents

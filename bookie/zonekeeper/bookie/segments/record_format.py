@@ -11,6 +11,7 @@
     4 LAC        ledger 8, LAC packet             1 CRC32, 2 HMAC, 3 CRC32C, 4 DUMMY.
     5 limbo      ledger 8, 0 or 1
     6 mode       0 writable, 1 read-only
+    7 forget     ledger 8
 
 A frame's record only announces it, by its size and its own checksum; where its bytes are is for
 whoever holds the record to say. So an older frame that stands in its place does not pass for it. A
@@ -33,7 +34,7 @@ from zonekeeper.wire.frames import Frame
 from zonekeeper.wire.service import FragmentOpening
 
 #: All but a frame.
-StateRecord: TypeAlias = records.LedgerRecord | records.Mode
+StateRecord: TypeAlias = records.LedgerRecord | records.Mode | records.Forget
 
 _HEAD: Final = struct.Struct(">BBHI")
 _LEDGER: Final = struct.Struct(">Q")
@@ -120,6 +121,8 @@ def _body(record: StateRecord) -> tuple[int, bytes]:
             return 5, _LIMBO.pack(record.ledger_id, record.in_limbo)
         case records.Mode():
             return 6, bytes([record.read_only])
+        case records.Forget():
+            return 7, _LEDGER.pack(record.ledger_id)
         case _:
             assert_never(record)
 
@@ -187,12 +190,18 @@ def _parse_mode(body: bytes) -> StateRecord:
     return records.Mode(read_only=_flag(body[0]))
 
 
+def _parse_forget(body: bytes) -> StateRecord:
+    (ledger,) = _LEDGER.unpack(body)
+    return records.Forget(ledger_id=ledger_id(ledger))
+
+
 _PARSERS: Final[dict[int, Callable[[bytes], StateRecord]]] = {
     2: _parse_fragment,
     3: _parse_fence,
     4: _parse_lac,
     5: _parse_limbo,
     6: _parse_mode,
+    7: _parse_forget,
 }
 
 

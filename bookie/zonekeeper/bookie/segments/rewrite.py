@@ -1,10 +1,8 @@
 """Write once, sort later: what lives in sealed arrival segments goes to a sorted segment.
 
 A round takes the oldest sealed segments, gathers what the memory's extents say is in them, ordered
-by ledger and entry, and copies those frames one behind the other. A frame of which only some
-entries count (others came before, or are past the end of a closed ledger) is cut to them. A ledger
-that is gone costs nothing. A frame that is damaged is copied as it is: its entries stay "unknown",
-and are never denied.
+by ledger and entry, and copies those frames one behind the other. A ledger that is gone costs
+nothing.
 
 The order of a round is what makes it safe at every point, and no step begins before the last one
 is on the disk:
@@ -15,181 +13,111 @@ is on the disk:
 3. the index: now they are not needed by any reader that begins;
 4. when the last reader that began before has ended, they are recycled.
 
+Steps 2 and 3 are a *commit*. Commits come one after the other, whoever makes them: rounds,
+compaction, and the sweep, which takes forgotten ledgers out of the index. In a commit, too, the
+checkpoint comes first: it names the ledgers that are swept, so that a start can do it again.
+
 It works in slices and, unless free segments run short, at a pace that leaves the device to the
 writer.
 """
 
 import asyncio
 import errno
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeVar
 
-from zonekeeper.bookie.extents import Extent, runs
-from zonekeeper.bookie.files import File, FileSystem
 from zonekeeper.bookie.segments import checkpoint as checkpoints
-from zonekeeper.bookie.segments import locations, sorted_format
-from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
+from zonekeeper.bookie.segments import sorted_writing
 from zonekeeper.bookie.segments.arrivals import Arrivals
-from zonekeeper.bookie.segments.checkpoint import Checkpoint
+from zonekeeper.bookie.segments.batch_format import Position
+from zonekeeper.bookie.segments.checkpoint import Checkpoint, SortedSegment
 from zonekeeper.bookie.segments.devices import Devices
-from zonekeeper.bookie.segments.index import Row
+from zonekeeper.bookie.segments.directories import Directories
+from zonekeeper.bookie.segments.index import Row, bytes_by_segment
 from zonekeeper.bookie.segments.memory import Memory
 from zonekeeper.bookie.segments.places import Places
-from zonekeeper.placement.ids import EntryId, LedgerId
-from zonekeeper.wire import frames
-from zonekeeper.wire.errors import FormatError
+from zonekeeper.bookie.segments.sorted_writing import (
+    Copy,
+    EndOf,
+    Job,
+    UnreadableSegmentError,
+    Written,
+)
 
-PREFIX: Final = "sorted-"
+T = TypeVar("T")
 
 #: A round begins with so many sealed segments, sorted together for locality, or when it must.
 ROUND_SEGMENTS: Final = 4
 ROUND_SEGMENTS_MAX: Final = 16
-SLICE_BYTES: Final = 1 << 20
-#: With fewer segments in reach of the writer, a round does not pause.
+#: With fewer segments in reach of the writer, a round does not pause, and all else waits.
 HURRY_IN_REACH: Final = 4
 BYTES_PER_SECOND: Final = 120 << 20
 #: Extents that are gathered before the event loop is let go on.
 _GATHER: Final = 2_000
 _FULL_DELAY_MS: Final = 1_000
 
-#: Gives the last entry of a closed ledger (-1: nothing of it is kept); None: keep everything.
-EndOf: TypeAlias = Callable[[LedgerId], EntryId | None]
+
+@dataclass(slots=True, kw_only=True)
+class Counters:
+    """What was done since the start."""
+
+    rewritten_segments: int = 0
+    rewritten_bytes: int = 0
+    compacted_segments: int = 0
+    compacted_bytes: int = 0
+    compactions_failed: int = 0
+    compactions_without_room: int = 0
+    swept_ledgers: int = 0
+    #: How often a step waited because a device was full.
+    waits_for_room: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Copy:
-    """A frame in an arrival segment, and those of its entries that count."""
+class Ground:
+    """What rewriting works on."""
 
-    ledger_id: LedgerId
-    location: int
-    size: int
-    runs: tuple[tuple[EntryId, EntryId], ...]
-
-
-def keep_all(ledger_id: LedgerId) -> EntryId | None:
-    """Know of no ledger that it is closed."""
-    del ledger_id
-    return None
+    devices: Devices
+    directories: Directories
+    places: Places
+    memory: Memory
+    end_of: EndOf
 
 
-def plan(rows: Iterable[Row], end_of: EndOf) -> list[Copy]:
-    """Say which frames to copy, in order; the rows of a ledger follow each other in order."""
-    by_frame: dict[tuple[LedgerId, int], Copy] = {}
-    for ledger_id, extent in rows:
-        end = end_of(ledger_id)
-        last = extent.last if end is None else min(extent.last, end)
-        if last < extent.first:
-            continue
-        key = (ledger_id, extent.offset)
-        before = by_frame[key].runs if key in by_frame else ()
-        by_frame[key] = Copy(
-            ledger_id=ledger_id,
-            location=extent.offset,
-            size=extent.size,
-            runs=(*before, (extent.first, EntryId(last))),
-        )
-    return list(by_frame.values())
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What a commit makes count, or no longer."""
 
-
-def name_of(number: int) -> str:
-    """Give the name of a sorted segment's file."""
-    return f"{PREFIX}{number:08}"
-
-
-class Job:
-    """The writing of one sorted segment; all calls block, and come one after the other."""
-
-    def __init__(
-        self, files: FileSystem, source: Places, log_id: int, number: int, copies: Sequence[Copy]
-    ) -> None:
-        self._files = files
-        self._source = source
-        self._log_id = log_id
-        self._number = number
-        self._copies = copies
-        self._next = 0
-        self._file: File | None = None
-        self._at = 0
-        self._rows: list[Row] = []
-
-    def step(self) -> int:
-        """Write about a slice, durably, and give its size; 0: everything was written."""
-        if self._file is None:
-            self._file = self._files.create(name_of(self._number))
-            head = sorted_format.header(self._log_id, self._number)
-            self._file.allocate(len(head) + sum(copy.size for copy in self._copies))
-            self._write(self._file, [head])
-        data: list[bytes] = []
-        size = 0
-        while self._next < len(self._copies) and size < SLICE_BYTES:
-            data.append(self._copied(self._copies[self._next], self._at + size))
-            size += len(data[-1])
-            self._next += 1
-        if size:
-            self._write(self._file, data)
-            self._file.sync()
-        return size
-
-    def finish(self) -> list[Row]:
-        """Write the table, make file and name durable, and give the rows, in order."""
-        file = self._file
-        assert file is not None, "it was written"
-        self._rows.sort(key=lambda row: (row.ledger_id, row.extent.first))
-        table = sorted_format.table_and_footer(self._log_id, self._number, self._at, self._rows)
-        self._write(file, [table])
-        file.truncate(self._at)
-        file.sync()
-        file.close()
-        self._files.sync_names()
-        return self._rows
-
-    def discard(self) -> None:
-        """Remove what was written; nothing counts on it."""
-        if self._file is not None:
-            self._file.close()
-            self._files.remove(name_of(self._number))
-
-    def _write(self, file: File, data: Sequence[bytes]) -> None:
-        file.write(self._at, data)
-        self._at += sum(map(len, data))
-
-    def _copied(self, copy: Copy, at: int) -> bytes:
-        data = self._source.read(copy.location, copy.size)
-        try:
-            data = _cut(data, copy)
-        except FormatError:
-            # Damaged since it was written: it stays so, and its readers are told.
-            data = data.ljust(copy.size, b"\0")
-        where = locations.location(locations.sorted_key(self._number), at)
-        self._rows += [
-            Row(copy.ledger_id, Extent(first, last, where, len(data))) for first, last in copy.runs
-        ]
-        return data
+    #: None: it stays where it is.
+    mark: Position | None = None
+    added: Written | None = None
+    #: Sorted segments, with rows of theirs that may still be in the index.
+    dropped: Mapping[int, Sequence[Row]] = field(default_factory=dict)
 
 
 class Rewriter:
-    """Does rounds, on an event loop."""
+    """Does rounds and commits, on an event loop."""
 
-    def __init__(
-        self,
-        devices: Devices,
-        *,
-        memory: Memory,
-        arrivals: Arrivals,
-        source: Places,
-        last: Checkpoint,
-        end_of: EndOf,
-    ) -> None:
+    def __init__(self, on: Ground, arrivals: Arrivals, last: Checkpoint) -> None:
         """``last`` is the checkpoint on the disk; its ledgers are the memory's business now."""
-        self._files = devices.files
-        self._disk = devices.background
-        self._memory = memory
+        self.counters = Counters()
+        self._on = on
+        self._memory = on.memory
+        self._index = on.devices.index
         self._arrivals = arrivals
-        self._source = source
-        self._index = devices.index
         self._last = replace(last, ledgers={})
-        self._end_of = end_of
+        self._committing = asyncio.Lock()
+
+    @property
+    def log_id(self) -> int:
+        """The log that all of it belongs to."""
+        return self._last.log_id
+
+    @property
+    def segments(self) -> tuple[SortedSegment, ...]:
+        """The sorted segments that count, as of the last commit."""
+        return self._last.segments
 
     async def run(self) -> None:
         """Do rounds for ever; raises ``OSError``, after which nothing may be tried again."""
@@ -201,18 +129,73 @@ class Rewriter:
         """Rewrite the oldest sealed segments."""
         generations = list(self._arrivals.sealed)[:ROUND_SEGMENTS_MAX]
         through = generations[-1]
-        copies = plan(await self._gather(through), self._end_of)
-        number = self._last.next_sorted
-        rows = await self._write(number, copies) if copies else []
-        last = await self._commit(through, number if rows else None)
-        if rows:
-            await self._disk.run(lambda: self._index.add(number, rows))
+        number = self._memory.begin_sorted()
+        copies = sorted_writing.plan(await self._gather(through), self._on.end_of)
+        written = await self.write(number, copies, self._pause) if copies else None
+        await self.commit(Step(mark=self._arrivals.sealed[through].last, added=written))
         for entries in self._memory.touched_through(through):
             entries.sorted_through(through)
         self._memory.forget_touched(through)
-        self._last = last
-        await self._source.drop_arrivals(generations)
+        self.counters.rewritten_segments += len(generations)
+        self.counters.rewritten_bytes += written.size_bytes if written else 0
+        await self._on.places.drop_arrivals(generations)
         self._arrivals.recycle(through)
+
+    async def write(
+        self, number: int, copies: Sequence[Copy], pause: Callable[[int], Awaitable[None]]
+    ) -> Written:
+        """Write a sorted segment, in whichever directory takes it; waits while there is no room.
+
+        ``pause`` is awaited after each slice, with its size. Raises ``UnreadableSegmentError``, or
+        ``OSError`` if no directory is left.
+        """
+        while True:
+            job = Job(self._on.directories, self._on.places, self.log_id, number, copies)
+            try:
+                while size := await self.do(job.step):
+                    await pause(size)
+                return await self.do(job.finish)
+            except UnreadableSegmentError:
+                await self.do(job.discard)
+                raise
+            except OSError as error:
+                await self.do(job.discard)
+                if job.directory is None:
+                    raise
+                if error.errno == errno.ENOSPC:
+                    # Nothing counts on the file. The writer stops when it has no segment left, and
+                    # goes on when there is room again.
+                    await self._wait_for_room()
+                else:
+                    # What it holds is read as long as that works; the segment goes elsewhere.
+                    self._on.directories.fail(job.directory, error)
+
+    async def commit(self, step: Step) -> None:
+        """Make a step count, and sweep what was forgotten until now."""
+        async with self._committing:
+            gone = self._memory.take_forgotten()
+            freed = await self.do(lambda: self._index.bytes_of(gone)) if gone else Counter[int]()
+            last = self._after(step, freed)
+            if gone:
+                last = replace(last, sweep=last.sweep + 1, forgotten=gone)
+            assert last.mark >= self._last.mark, "the mark never goes back"
+            await self._save(last)
+            await self.do(lambda: self._to_index(step, last, swept=bool(gone)))
+            self._last = last
+            self.counters.swept_ledgers += len(gone)
+
+    async def sweep(self) -> None:
+        """Take forgotten ledgers out of the index, if there are any."""
+        if self._memory.has_forgotten:
+            await self.commit(Step())
+
+    async def do(self, work: Callable[[], T]) -> T:
+        """Do a piece of work off the event loop, after those that were given before."""
+        return await self._on.devices.background.run(work)
+
+    async def calm(self) -> None:
+        """Return when the writer has enough segments in reach."""
+        await self._arrivals.wait_for_reach(HURRY_IN_REACH)
 
     async def _gather(self, through: int) -> list[Row]:
         """Give what is in the segments, by ledger and entry; nothing is added to them any more."""
@@ -229,78 +212,65 @@ class Rewriter:
                     await asyncio.sleep(0)
         return rows
 
-    async def _write(self, number: int, copies: Sequence[Copy]) -> list[Row]:
+    def _after(self, step: Step, freed: Mapping[int, int]) -> Checkpoint:
+        """Give the checkpoint after a step, but for its ledgers."""
+        segments = [
+            replace(each, live_bytes=max(0, each.live_bytes - freed.get(each.number, 0)))
+            for each in self._last.segments
+            if each.number not in step.dropped
+        ]
+        if (written := step.added) is not None:
+            live = bytes_by_segment(self._counted(written))[written.number]
+            segments.append(
+                SortedSegment(
+                    number=written.number,
+                    directory=written.directory,
+                    size_bytes=written.size_bytes,
+                    live_bytes=live,
+                )
+            )
+        return replace(
+            self._last,
+            mark=self._last.mark if step.mark is None else step.mark,
+            next_sorted=self._memory.next_sorted,
+            segments=tuple(sorted(segments, key=lambda each: each.number)),
+            read_only=self._memory.read_only,
+        )
+
+    async def _save(self, last: Checkpoint) -> None:
+        """Replace the checkpoint; the memory's ledger state is that of the mark, or newer."""
+        ledgers = self._memory.states()
         while True:
-            job = Job(self._files, self._source, self._last.log_id, number, copies)
             try:
-                size = await self._disk.run(job.step)
-                while size:
-                    await asyncio.sleep(self._pause_s(size))
-                    size = await self._disk.run(job.step)
-                return await self._disk.run(job.finish)
+                await self.do(
+                    lambda: checkpoints.save(
+                        self._on.devices.files, replace(last, ledgers=checkpoints.kept_of(ledgers))
+                    )
+                )
             except OSError as error:
                 if error.errno != errno.ENOSPC:
                     raise
-                # Nothing counts on the file. The writer stops when it has no segment left, and
-                # goes on when there is room again.
-                await self._disk.run(job.discard)
-                await asyncio.sleep(_FULL_DELAY_MS / 1_000)
+                # The one before stands; the next attempt begins with a new file.
+                await self._wait_for_room()
+            else:
+                return
 
-    async def _commit(self, through: int, number: int | None) -> Checkpoint:
-        """Replace the checkpoint; the memory's ledger state is that of the mark, or newer."""
-        last, mark = self._last, self._arrivals.sealed[through].last
-        assert mark > last.mark, "the mark moves forward"
-        added = () if number is None else (number,)
-        new = replace(
-            last,
-            mark=mark,
-            next_sorted=last.next_sorted + len(added),
-            sorted_numbers=(*last.sorted_numbers, *added),
-            read_only=self._memory.read_only,
-        )
-        ledgers = self._memory.states()
-        await self._disk.run(
-            lambda: checkpoints.save(
-                self._files, replace(new, ledgers=checkpoints.kept_of(ledgers))
-            )
-        )
-        return new
+    def _to_index(self, step: Step, last: Checkpoint, *, swept: bool) -> None:
+        if swept:
+            self._index.forget(last.forgotten, last.sweep)
+        if step.added is not None:
+            self._index.add(step.added.number, self._counted(step.added))
+        for number, rows in step.dropped.items():
+            self._index.drop(number, rows)
 
-    def _pause_s(self, size: int) -> float:
-        if self._arrivals.in_reach < HURRY_IN_REACH:
-            return 0
-        return size / BYTES_PER_SECOND
+    def _counted(self, written: Written) -> list[Row]:
+        """Give the rows of ledgers that were not forgotten since they were gathered."""
+        return [row for row in written.rows if self._memory.counts(row.ledger_id, written.number)]
 
+    async def _wait_for_room(self) -> None:
+        self.counters.waits_for_room += 1
+        await asyncio.sleep(_FULL_DELAY_MS / 1_000)
 
-def read_rows(files: FileSystem, log_id: int, number: int) -> list[Row]:
-    """Read the table of a sorted segment; raises ``DamagedLogError`` or ``OSError``. Blocks."""
-    file = files.open(name_of(number))
-    try:
-        size = file.size()
-        data = file.read(max(0, size - sorted_format.FOOTER_BYTES), sorted_format.FOOTER_BYTES)
-        footer = sorted_format.parse_footer(data, log_id, number, size)
-        table = file.read(footer.table_at, size - footer.table_at)
-        return sorted_format.parse_table(table, number)
-    except FormatError as fault:
-        raise DamagedLogError(
-            f"the table of {name_of(number)!r} is damaged ({fault}), and the index has lost it: "
-            "restore the disk, or remove this bookie, start it anew, and let its ledgers be "
-            "repaired"
-        ) from fault
-    finally:
-        file.close()
-
-
-def _cut(data: bytes, copy: Copy) -> bytes:
-    """Give the frame of the entries that count; raises ``FormatError``."""
-    frame = frames.parse(data)
-    if copy.runs == tuple(runs(frame.entry_ids)):
-        return data
-    wanted = [
-        entry_id
-        for entry_id in frame.entry_ids
-        if any(first <= entry_id <= last for first, last in copy.runs)
-    ]
-    part = frame.subset(frozenset(wanted))
-    assert part is not None, "a copy has entries"
-    return part.data()
+    async def _pause(self, size: int) -> None:
+        hurry = self._arrivals.in_reach < HURRY_IN_REACH
+        await asyncio.sleep(0 if hurry else size / BYTES_PER_SECOND)

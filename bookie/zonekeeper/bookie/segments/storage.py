@@ -1,31 +1,39 @@
 """What a bookie keeps, put together: the log, the memory, the rewrite, and reads.
 
 ``create`` makes it on an empty disk, ``open_storage`` reads what is past the mark, ``run`` writes
-until the log is closed. The arrival segments may be on a device of their own (``arrival_files``);
-all else is on the ledger device (``files``), but for the index, which has its store. Reads go to a
-disk object of their own and wait for neither a sync nor the rewrite.
+until the log is closed. The arrival segments may be on a device of their own (``arrival_files``),
+and sorted segments in several directories (``sorted_files``); the index has its store. Reads go to
+a disk object of their own and wait for neither a sync nor the rewrite.
+
+``forget`` is the one way in which something that was acknowledged goes: first a record, which alone
+decides, then its extents, then, by compaction, its space.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
-from zonekeeper.bookie import reading
+from zonekeeper.bookie import reading, records
 from zonekeeper.bookie.files import FileSystem
 from zonekeeper.bookie.ledgers import Ledger
-from zonekeeper.bookie.segments import arrivals, rewrite
+from zonekeeper.bookie.segments import arrivals, sorted_writing
 from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
 from zonekeeper.bookie.segments.arrivals import Arrivals, Opened, Segment
-from zonekeeper.bookie.segments.checkpoint import Checkpoint
+from zonekeeper.bookie.segments.checkpoint import Checkpoint, SortedSegment
+from zonekeeper.bookie.segments.compaction import Compacting, Compactor
 from zonekeeper.bookie.segments.devices import Devices
+from zonekeeper.bookie.segments.directories import Directories
 from zonekeeper.bookie.segments.index import Index
-from zonekeeper.bookie.segments.log import DiskFailedError, Log
+from zonekeeper.bookie.segments.log import DiskFailedError, Log, Put
 from zonekeeper.bookie.segments.memory import Memory
 from zonekeeper.bookie.segments.places import Places
-from zonekeeper.bookie.segments.rewrite import EndOf, Rewriter
+from zonekeeper.bookie.segments.rewrite import Counters, Ground, Rewriter
+from zonekeeper.bookie.segments.sorted_writing import EndOf
 from zonekeeper.placement.chance import Chance
+from zonekeeper.placement.ids import LedgerId
+from zonekeeper.wire import errors
 
 _ID_BYTES: Final = 8
 
@@ -47,24 +55,41 @@ class Backlog:
     #: How many more the writer can begin; with none, nothing is acknowledged any more.
     in_reach: int
 
+    @property
+    def trouble(self) -> str | None:
+        """Say why nothing can be acknowledged once the present segment is full; None: it can."""
+        if self.in_reach > 0:
+            return None
+        return f"{self.sealed} arrival segments wait to be rewritten, and none is free"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What the rewrite and the compaction go by."""
+
+    end_of: EndOf = sorted_writing.keep_all
+    compacting: Compacting = field(default_factory=Compacting)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What a start found."""
+
+    last: Checkpoint
+    directories: Directories
+    memory: Memory
+    opened: Opened
+
 
 class Storage:
     """All that is on the disks, open."""
 
-    def __init__(
-        self,
-        devices: Devices,
-        sizes: Sizes,
-        *,
-        opened: Opened,
-        last: Checkpoint,
-        memory: Memory,
-        end_of: EndOf,
-    ) -> None:
+    def __init__(self, devices: Devices, sizes: Sizes, found: _Found, policy: Policy) -> None:
+        opened, memory = found.opened, found.memory
         self.memory = memory
         self._devices = devices
-        files = devices.files
-        self._places = Places(lambda number: files.open(rewrite.name_of(number)))
+        self._directories = found.directories
+        self._places = Places(found.directories.open)
         for generation, sealed in opened.sealed.items():
             self._places.adopt(generation, sealed.file)
         self._adopt(opened.active)
@@ -84,19 +109,38 @@ class Storage:
             on_placed=memory.place,
             on_segment=self._adopt,
         )
-        self._rewriter = Rewriter(
-            devices,
+        on = Ground(
+            devices=devices,
+            directories=found.directories,
+            places=self._places,
             memory=memory,
-            arrivals=self._arrivals,
-            source=self._places,
-            last=last,
-            end_of=end_of,
+            end_of=policy.end_of,
         )
+        self._rewriter = Rewriter(on, self._arrivals, found.last)
+        self._compactor = Compactor(self._rewriter, policy.compacting, on)
 
     @property
     def backlog(self) -> Backlog:
         """How far the rewrite is behind; for metrics and readiness."""
         return Backlog(sealed=len(self._arrivals.sealed), in_reach=self._arrivals.in_reach)
+
+    @property
+    def counters(self) -> Counters:
+        """What the rewrite and the compaction have done."""
+        return self._rewriter.counters
+
+    @property
+    def segments(self) -> tuple[SortedSegment, ...]:
+        """The sorted segments that count."""
+        return self._rewriter.segments
+
+    @property
+    def failed_directories(self) -> Sequence[str]:
+        """What is wrong with which ledger directory: entries in there may be unknown."""
+        return [
+            f"ledger directory {number + 1}: {why}"
+            for number, why in sorted(self._directories.failed.items())
+        ]
 
     async def run(self) -> None:
         """Write until the log is closed; raises ``DiskFailedError``, in a group."""
@@ -104,6 +148,7 @@ class Storage:
             background = [
                 tasks.create_task(self._until_failure(self._rewriter.run)),
                 tasks.create_task(self._until_failure(self._arrivals.keep_ready)),
+                tasks.create_task(self._until_failure(self._compactor.run)),
             ]
             await self.log.run()
             for task in background:
@@ -122,12 +167,44 @@ class Storage:
                 lambda: reading.carry_out(self._places, plan, bytes_max)
             )
 
+    async def forget(self, ledger_ids: Iterable[LedgerId]) -> None:
+        """Forget ledgers for good, and return when that is durable; raises ``ProtocolError``.
+
+        The caller has proof that nobody will ever want them.
+        """
+        puts = [self._forget(ledger_id) for ledger_id in ledger_ids]
+        await asyncio.gather(*puts)
+
+    async def reclaim(self) -> None:
+        """Take what was forgotten out of the index; its space is then the compaction's."""
+        await self._until_failure(self._rewriter.sweep)
+
+    async def compact(self, *, major: bool) -> int:
+        """Compact all sorted segments that are due, and give how many those were."""
+        return await self._compactor.compact(major=major)
+
     def close(self) -> None:
         """Give the files back, when nobody writes or reads any more."""
         self._places.close()
         self._arrivals.close()
         self.log.active.close()
         self._devices.index.close()
+
+    def _forget(self, ledger_id: LedgerId) -> "asyncio.Future[None]":
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def written() -> None:
+            if not done.done():
+                done.set_result(None)
+
+        def failed(error: errors.ProtocolError) -> None:
+            if not done.done():
+                done.set_exception(error)
+
+        self.log.put(
+            Put(record=records.Forget(ledger_id=ledger_id), written=written, failed=failed)
+        )
+        return done
 
     def _adopt(self, segment: Segment) -> None:
         self._places.adopt(segment.generation, segment.file)
@@ -154,15 +231,13 @@ def was_served(arrival_files: FileSystem) -> bool:
     return any(name.startswith(arrivals.PREFIX) for name in arrival_files.names())
 
 
-async def open_storage(
-    devices: Devices, sizes: Sizes, *, end_of: EndOf = rewrite.keep_all
-) -> Storage:
+async def open_storage(devices: Devices, sizes: Sizes, policy: Policy | None = None) -> Storage:
     """Read what ``create`` made and others wrote; raises ``DamagedLogError`` or ``OSError``."""
 
-    def open_all() -> tuple[Checkpoint, Memory, Opened]:
+    def open_all() -> _Found:
         last = checkpoints.load(devices.files)
-        _settle_sorted(devices.files, last)
-        _settle_index(devices.files, devices.index, last)
+        directories = _directories(devices.files, devices.sorted_files)
+        _settle(directories, devices.index, last)
         memory = Memory(devices.index, last)
         opened = arrivals.open_arrivals(
             devices.arrival_files,
@@ -171,45 +246,58 @@ async def open_storage(
             lambda batch: memory.place(batch.placed),
         )
         memory.restarted()
-        return last, memory, opened
+        return _Found(last=last, directories=directories, memory=memory, opened=opened)
 
-    last, memory, opened = await devices.writing.run(open_all)
-    storage = Storage(devices, sizes, opened=opened, last=last, memory=memory, end_of=end_of)
+    found = await devices.writing.run(open_all)
+    storage = Storage(devices, sizes, found, policy or Policy())
     await storage.log.measure()
     return storage
 
 
-def rebuild_index(files: FileSystem, index: Index) -> None:
+def rebuild_index(files: FileSystem, index: Index, sorted_files: Sequence[FileSystem] = ()) -> None:
     """Build the index again from the tables of the sorted segments. Blocks."""
     last = checkpoints.load(files)
-    index.begin_anew(last.log_id)
-    _settle_index(files, index, last)
+    index.begin_anew(last.log_id, last.sweep)
+    _settle(_directories(files, sorted_files), index, last)
 
 
-def _settle_sorted(files: FileSystem, last: Checkpoint) -> None:
-    """Hold the sorted segments to the checkpoint; what it does not name was never finished."""
-    named = set(map(rewrite.name_of, last.sorted_numbers))
-    there = {name for name in files.names() if name.startswith(rewrite.PREFIX)}
-    if lost := sorted(named - there):
-        raise DamagedLogError(
-            f"sorted segments are missing ({', '.join(lost[:5])}, {len(lost)} in all): mount or "
-            "restore the disk, or remove this bookie, start it anew, and let its ledgers be "
-            "repaired"
-        )
-    for name in sorted(there - named):
-        files.remove(name)
+def _directories(files: FileSystem, sorted_files: Sequence[FileSystem]) -> Directories:
+    return Directories(sorted_files or (files,))
 
 
-def _settle_index(files: FileSystem, index: Index, last: Checkpoint) -> None:
-    """Bring the index up to the checkpoint; it may be behind, empty, or another log's."""
+def _settle(directories: Directories, index: Index, last: Checkpoint) -> None:
+    """Hold the sorted segments and the index to the checkpoint.
+
+    The index may be behind, empty, another log's, or have what was compacted since. A segment that
+    the checkpoint does not name was not finished, or is compacted, and is removed.
+    """
     index.prepare(last.log_id)
-    there = index.segments()
-    if not there <= set(last.sorted_numbers):
-        index.begin_anew(last.log_id)
-        there = frozenset()
-    for number in last.sorted_numbers:
-        if number not in there:
-            index.add(number, rewrite.read_rows(files, last.log_id, number))
+    directories.look(last.segments, index.segments())
+    if index.sweep == last.sweep - 1:
+        index.forget(last.forgotten, last.sweep)
+    elif index.sweep != last.sweep:
+        index.begin_anew(last.log_id, last.sweep)
+    named = frozenset(last.sorted_numbers)
+    if not _drop_compacted(directories, index, last.log_id, index.segments() - named):
+        index.begin_anew(last.log_id, last.sweep)
+    for number in sorted(named - index.segments()):
+        rows = sorted_writing.rows_of(directories, last.log_id, number)
+        index.add(number, [row for row in rows if last.counts(row.ledger_id, number)])
+    for number in sorted(directories.numbers() - named):
+        directories.remove(number)
+
+
+def _drop_compacted(
+    directories: Directories, index: Index, log_id: int, numbers: Iterable[int]
+) -> bool:
+    """Take segments out of the index that count no more; False: it is not known what they had."""
+    for number in sorted(numbers):
+        try:
+            rows = sorted_writing.rows_of(directories, log_id, number)
+        except (DamagedLogError, OSError):
+            return False
+        index.drop(number, rows)
+    return True
 
 
 def _nothing() -> None:

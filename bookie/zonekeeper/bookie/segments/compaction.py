@@ -1,0 +1,196 @@
+"""Compaction: sorted segments of which little counts are written anew, without the rest.
+
+It is a rewrite like that of arrival segments, with the same steps in the same order: the new
+segment, the checkpoint that names it in place of the old ones, the index, and, when their last
+reader has ended, the old files. A crash before the checkpoint leaves the old segments, one after it
+the new one; a start tidies up.
+
+*Minor* compaction takes segments that are nearly empty, and often; *major* compaction all that are
+worth it, and seldom. Both go at a pace, stop for the rewrite when that is short of segments, and
+for a disk without room.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from zonekeeper.bookie.segments import locations, sorted_writing
+from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
+from zonekeeper.bookie.segments.checkpoint import SortedSegment
+from zonekeeper.bookie.segments.index import Row
+from zonekeeper.bookie.segments.rewrite import Ground, Rewriter, Step
+from zonekeeper.bookie.segments.sorted_writing import Copy
+
+_logger = logging.getLogger(__name__)
+
+#: A compaction leaves so much room on the directory that it writes to.
+RESERVE_BYTES: Final = 64 << 20
+#: Live bytes that go into one new segment at most, unless one old segment has more.
+LIVE_BYTES_MAX: Final = 1 << 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compacting:
+    """When, and how fast."""
+
+    #: Live bytes by bytes, at or under which a segment is compacted.
+    minor_share: float = 0.2
+    major_share: float = 0.8
+    minor_every_ms: int = 3_600_000
+    major_every_ms: int = 86_400_000
+    bytes_per_second: int = 20 << 20
+
+
+def choose(
+    segments: Iterable[SortedSegment], *, share_max: float, live_bytes_max: int
+) -> tuple[SortedSegment, ...]:
+    """Choose what to write into one new segment, the emptiest first; at least one if any is due."""
+    due = [each for each in segments if each.live_bytes <= share_max * each.size_bytes]
+    due.sort(key=lambda each: (each.live_bytes / max(1, each.size_bytes), each.number))
+    chosen: list[SortedSegment] = []
+    live = 0
+    for each in due:
+        live += each.live_bytes
+        if chosen and live > live_bytes_max:
+            break
+        chosen.append(each)
+    return tuple(chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What is in the chosen segments."""
+
+    rows: dict[int, list[Row]]
+    copies: list[Copy]
+
+
+class Compactor:
+    """Compacts the sorted segments of a rewriter."""
+
+    def __init__(self, rewriter: Rewriter, settings: Compacting, on: Ground) -> None:
+        self._rewriter = rewriter
+        self._settings = settings
+        self._on = on
+        self._one_at_a_time = asyncio.Lock()
+        #: Segments that could not be read; a start tries them again.
+        self._skipped: set[int] = set()
+
+    async def run(self) -> None:
+        """Compact from time to time, for ever; raises ``OSError`` as the rewrite does."""
+        loop, settings = asyncio.get_running_loop(), self._settings
+        major_at = loop.time() + settings.major_every_ms / 1_000
+        while True:
+            until_major = max(0.0, major_at - loop.time())
+            await asyncio.sleep(min(settings.minor_every_ms / 1_000, until_major))
+            major = loop.time() >= major_at
+            await self.compact(major=major)
+            if major:
+                major_at = loop.time() + settings.major_every_ms / 1_000
+
+    async def compact(self, *, major: bool) -> int:
+        """Compact all that is due, and give how many segments that were."""
+        share = self._settings.major_share if major else self._settings.minor_share
+        count = 0
+        async with self._one_at_a_time:
+            # What was forgotten since the last checkpoint counts no more.
+            await self._rewriter.sweep()
+            while chosen := self._chosen(share):
+                if not await self._has_room(sum(each.live_bytes for each in chosen)):
+                    break
+                count += await self._write_anew(chosen)
+        return count
+
+    def _chosen(self, share: float) -> tuple[SortedSegment, ...]:
+        usable = [
+            each
+            for each in self._rewriter.segments
+            if each.number not in self._skipped and not self._on.directories.is_lost(each.number)
+        ]
+        return choose(usable, share_max=share, live_bytes_max=LIVE_BYTES_MAX)
+
+    async def _has_room(self, size: int) -> bool:
+        _, space = await self._rewriter.do(self._on.directories.roomiest)
+        if space.free_bytes >= size + RESERVE_BYTES:
+            return True
+        self._rewriter.counters.compactions_without_room += 1
+        _logger.warning(
+            "compaction waits: it needs %d bytes, and %d are free", size, space.free_bytes
+        )
+        return False
+
+    async def _write_anew(self, chosen: Sequence[SortedSegment]) -> int:
+        numbers = [each.number for each in chosen]
+        number = self._on.memory.begin_sorted()
+        firsts = [locations.location(locations.sorted_key(each), 0) for each in numbers]
+        try:
+            with self._on.places.pinned(firsts):
+                plan = await self._rewriter.do(lambda: self._plan(numbers))
+                written = None
+                if plan.copies:
+                    written = await self._rewriter.write(number, plan.copies, self._pause)
+        except _UnreadableTableError as error:
+            self._skip(error.number, error)
+            return 0
+        except sorted_writing.UnreadableSegmentError as error:
+            for each in numbers:
+                self._skip(each, error)
+            return 0
+        copied = {(row.ledger_id, row.extent.first) for row in (written.rows if written else ())}
+        await self._rewriter.commit(
+            Step(
+                added=written,
+                dropped={
+                    each: [row for row in rows if (row.ledger_id, row.extent.first) not in copied]
+                    for each, rows in plan.rows.items()
+                },
+            )
+        )
+        counters = self._rewriter.counters
+        counters.compacted_segments += len(numbers)
+        counters.compacted_bytes += written.size_bytes if written else 0
+        await self._on.places.drop_sorted(numbers)
+        await self._rewriter.do(lambda: self._remove(numbers))
+        return len(numbers)
+
+    def _plan(self, numbers: Sequence[int]) -> _Plan:
+        rows = {number: self._rows(number) for number in numbers}
+        counted = [
+            row
+            for number, all_in in rows.items()
+            for row in all_in
+            if self._on.memory.counts(row.ledger_id, number)
+        ]
+        counted.sort(key=lambda row: (row.ledger_id, row.extent.first))
+        return _Plan(rows, sorted_writing.plan(counted, self._on.end_of))
+
+    def _rows(self, number: int) -> list[Row]:
+        try:
+            return sorted_writing.rows_of(self._on.directories, self._rewriter.log_id, number)
+        except (OSError, DamagedLogError) as error:
+            raise _UnreadableTableError(number, error) from error
+
+    def _remove(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            self._on.directories.remove(number)
+
+    def _skip(self, number: int, error: Exception) -> None:
+        self._skipped.add(number)
+        self._rewriter.counters.compactions_failed += 1
+        _logger.warning(
+            "sorted segment %d is not compacted before the next start: %s", number, error
+        )
+
+    async def _pause(self, size: int) -> None:
+        await asyncio.sleep(size / self._settings.bytes_per_second)
+        await self._rewriter.calm()
+
+
+class _UnreadableTableError(Exception):
+    """It is not known what is in a segment."""
+
+    def __init__(self, number: int, error: Exception) -> None:
+        super().__init__(str(error))
+        self.number = number

@@ -1,0 +1,127 @@
+"""The ledger directories: where sorted segments are, and which directories cannot be used.
+
+A new segment goes where there is most room. A directory that cannot be written, or from which
+segments are missing at the start, has *failed*: nothing new goes there, what is in it is tried
+again at every read, and stays unknown as long as that fails. Whoever serves says so, and takes no
+more entries. Only a start makes a failed directory good again.
+
+All calls but ``failed`` block, in any thread.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from zonekeeper.bookie.files import File, FileSystem, Space
+from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
+from zonekeeper.bookie.segments.checkpoint import SortedSegment
+
+PREFIX: Final = "sorted-"
+
+_NAMED_MAX: Final = 5
+
+
+def name_of(number: int) -> str:
+    """Give the name of a sorted segment's file."""
+    return f"{PREFIX}{number:08}"
+
+
+class Directories:
+    """Some directories, in their configured order."""
+
+    def __init__(self, files: Sequence[FileSystem]) -> None:
+        assert files, "sorted segments need a place"
+        self._files = files
+        self._where: dict[int, int] = {}
+        self._failed: dict[int, str] = {}
+
+    @property
+    def failed(self) -> Mapping[int, str]:
+        """Those that failed, and why."""
+        return self._failed
+
+    def look(self, segments: Iterable[SortedSegment], indexed: frozenset[int]) -> None:
+        """Find the segments that count; those that are missing must be in the index.
+
+        Raises ``DamagedLogError`` if it is not even known which entries are gone, or if there is
+        but one directory, which then is not the one that it was.
+        """
+        for directory, files in enumerate(self._files):
+            try:
+                names = files.names()
+            except OSError as error:
+                self.fail(directory, error)
+                continue
+            for name in names:
+                if name.startswith(PREFIX):
+                    self._where[int(name.removeprefix(PREFIX))] = directory
+        lost = [segment for segment in segments if segment.number not in self._where]
+        names = [name_of(segment.number) for segment in lost]
+        if lost and (len(self._files) == 1 or not indexed.issuperset(s.number for s in lost)):
+            raise DamagedLogError(
+                f"sorted segments are missing ({', '.join(names[:_NAMED_MAX])}, {len(lost)} in "
+                "all): mount or restore the disk, or remove this bookie, start it anew, and let "
+                "its ledgers be repaired"
+            )
+        for segment in lost:
+            self._where[segment.number] = segment.directory
+            self._failed.setdefault(
+                segment.directory, f"{name_of(segment.number)} is missing; is it mounted?"
+            )
+
+    def numbers(self) -> frozenset[int]:
+        """Give the numbers of all segments that are there, or should be."""
+        return frozenset(self._where)
+
+    def is_lost(self, number: int) -> bool:
+        """Say whether a segment is in a directory that failed."""
+        return self._where.get(number) in self._failed
+
+    def open(self, number: int) -> File:
+        """Open a segment to read; raises ``OSError``."""
+        directory = self._where.get(number)
+        if directory is None or directory >= len(self._files):
+            raise FileNotFoundError(f"there is no sorted segment {number} in any ledger directory")
+        try:
+            return self._files[directory].open(name_of(number))
+        except OSError as error:
+            self.fail(directory, error)
+            raise
+
+    def roomiest(self) -> tuple[int, Space]:
+        """Give the directory with most room, and that; raises ``OSError`` if all have failed."""
+        last: OSError | None = None
+        rooms: list[tuple[int, Space]] = []
+        for directory, files in enumerate(self._files):
+            if directory in self._failed:
+                continue
+            try:
+                rooms.append((directory, files.space()))
+            except OSError as error:
+                self.fail(directory, error)
+                last = error
+        if not rooms:
+            why = "; ".join(self._failed.values())
+            raise OSError(f"no ledger directory can be written: {why}") from last
+        return max(rooms, key=lambda room: (room[1].free_bytes, -room[0]))
+
+    def create(self, directory: int, number: int) -> File:
+        """Create a segment's file."""
+        file = self._files[directory].create_direct(name_of(number))
+        self._where[number] = directory
+        return file
+
+    def sync_names(self, directory: int) -> None:
+        """Make a directory's names durable."""
+        self._files[directory].sync_names()
+
+    def remove(self, number: int) -> None:
+        """Remove a segment's file; one that cannot be removed is left for the next start."""
+        directory = self._where.pop(number)
+        try:
+            self._files[directory].remove(name_of(number))
+        except OSError as error:
+            self.fail(directory, error)
+
+    def fail(self, directory: int, error: OSError) -> None:
+        """Use a directory no more for what is new."""
+        self._failed.setdefault(directory, f"{error.strerror or error}")
