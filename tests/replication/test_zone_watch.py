@@ -262,7 +262,7 @@ def test_a_hold_is_reminded_of_at_every_interval() -> None:
         await world.lose(members(A))
         await world.wait(16 * MINUTE)
         assert len(await world.told_of("reminded")) == 3
-        assert world.watches[0].watch.counters.reminders == 3
+        assert world.watches[0].watch.counters.reminders_total == 3
 
     play(scenario, rules=policy(repair=RepairRules(remind_every_ms=5 * MINUTE)))
 

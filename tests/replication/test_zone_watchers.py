@@ -151,10 +151,10 @@ def test_a_watch_that_is_cut_off_evaluates_nothing_and_another_sees_the_zones_as
         first.store.cut()
         await world.wait(SECOND)
         assert not first.leads
-        made = first.watch.counters.evaluations
+        made = first.watch.counters.evaluations_total
         await world.wait(MINUTE)
         assert second.leads
-        assert first.watch.counters.evaluations == made
+        assert first.watch.counters.evaluations_total == made
         assert await world.state(A) == UP_OPEN
 
     play(scenario)
@@ -317,7 +317,7 @@ def test_a_record_that_cannot_be_read_stops_the_evaluation_and_holds(name: str) 
         await world.lose(members(B, 0))
         await world.wait(7 * MINUTE)
         assert world.publishable() == []
-        assert world.watches[0].watch.counters.skipped
+        assert world.watches[0].watch.counters.skipped_total
         assert await world.put(path, good) == b"{", "what cannot be read is not written over"
         await world.wait(12 * MINUTE)
         assert world.publishable() == members(B, 0)
@@ -336,6 +336,6 @@ def test_a_release_between_reading_and_writing_is_not_undone() -> None:
         store.weather = lambda _: Passage()
         await world.wait(MINUTE)
         assert await world.state(A) == (Observation.DOWN, Permission.RELEASED)
-        assert world.watches[0].watch.counters.overtaken
+        assert world.watches[0].watch.counters.overtaken_total
 
     play(scenario)

@@ -20,7 +20,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from zonekeeper.metadata import (
     bookie_records,
@@ -34,7 +34,7 @@ from zonekeeper.metadata.bookie_records import BookieRecord
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.malformed import UnreadableError
 from zonekeeper.placement import locations, losses
-from zonekeeper.placement.ids import BookieId, ZoneName
+from zonekeeper.placement.ids import BookieId, UpgradeDomain, ZoneName
 from zonekeeper.placement.locations import Location
 from zonekeeper.placement.losses import Followed, Held, Pulse, Records
 from zonekeeper.placement.maintenance import Maintenance
@@ -43,6 +43,9 @@ from zonekeeper.placement.topology import Topology
 from zonekeeper.placement.zone_records import ClusterRecord, ZoneRecord
 
 State = TypeVar("State")
+
+#: No bookie stands there, and nobody can declare work on it: a name is never empty.
+_NO_UNIT: Final = UpgradeDomain("")
 
 _logger = logging.getLogger(__name__)
 
@@ -119,6 +122,10 @@ class View:
     def what_holds(self, where: Location | None) -> Held | None:
         """Say what holds the repair of a copy that was lost there, now; None: nothing."""
         return losses.what_holds(where, self._followed, self.policy, now_ms=_now_ms())
+
+    def what_holds_zone(self, zone: ZoneName) -> Held | None:
+        """Say what holds the repair of losses in a zone, whatever is in maintenance there."""
+        return self.what_holds(Location(zone, _NO_UNIT))
 
     def what_holds_publishing(self, bookie: BookieId) -> Held | None:
         """Say what holds the publication of a missing bookie's ledgers, now; None: nothing."""

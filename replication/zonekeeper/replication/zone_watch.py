@@ -61,16 +61,16 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class WatchCounters:
-    """What one process's zone watch has done."""
+    """What one process's zone watch is, and what it has done."""
 
     leading: bool = False
-    evaluations: int = 0
+    evaluations_total: int = 0
     #: Evaluations that were not made, because something could not be read or is out of reach.
-    skipped: int = 0
+    skipped_total: int = 0
     #: Records that somebody else wrote in between.
-    overtaken: int = 0
-    alerts_raised: int = 0
-    reminders: int = 0
+    overtaken_total: int = 0
+    alerts_raised_total: int = 0
+    reminders_total: int = 0
 
 
 class ZoneWatch:
@@ -112,6 +112,7 @@ class ZoneWatch:
                 async for leadership in states:
                     if watching is not None:
                         watching.cancel()
+                        await asyncio.wait([watching])
                     self.counters.leading = leadership is not None
                     watching = None
                     if leadership is not None:
@@ -169,7 +170,7 @@ class ZoneWatch:
                 return
 
     def _skip(self, level: int, why: Exception) -> None:
-        self.counters.skipped += 1
+        self.counters.skipped_total += 1
         _logger.log(level, "nothing is evaluated now, and what stands still is held: %s", why)
 
     async def _round(self, leadership: Leadership, switch: bool | None) -> "_Outcome":
@@ -187,10 +188,10 @@ class ZoneWatch:
             wall_ms=self._wall_ms(),
         )
         self._health = after
-        self.counters.evaluations += 1
+        self.counters.evaluations_total += 1
         written = await self._write(before, after)
         lost = len(after.zones) + 1 - len(written)
-        self.counters.overtaken += lost
+        self.counters.overtaken_total += lost
         thrown = False
         for effect in effects:
             if _record_of(effect) in written:
@@ -256,8 +257,8 @@ class ZoneWatch:
         try:
             match effect:
                 case AlertRaised() | AlertCleared() | Noted() | Reminder():
-                    self.counters.alerts_raised += isinstance(effect, AlertRaised)
-                    self.counters.reminders += isinstance(effect, Reminder)
+                    self.counters.alerts_raised_total += isinstance(effect, AlertRaised)
+                    self.counters.reminders_total += isinstance(effect, Reminder)
                     await alerts.tell(self.chronicle, effect)
                 case SwitchOff():
                     await repair_controls.set_enabled(self._cluster, enabled=False)

@@ -1,0 +1,138 @@
+"""An autorecovery process: from its settings to its work, and back down in order.
+
+Up: HTTP port → metadata store → a cluster of ours → its bookies → the roles → ready once the
+records were read. Down, on SIGTERM or SIGINT: copies in flight stop before their next carrier,
+claims and votes are given back, links and session end. Nothing is lost by a process that is killed
+instead: its claims and votes end with its session.
+
+A role that fails ends the process with one clear line; whoever runs it starts it again.
+"""
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from http import HTTPStatus
+from typing import Final
+
+from zonekeeper.client import client as clients
+from zonekeeper.client import errors as client_errors
+from zonekeeper.client.config import ClientConfig
+from zonekeeper.metadata.errors import BadStoreUriError, StoreError
+from zonekeeper.metadata.malformed import UnreadableError
+from zonekeeper.placement.chance import Chance
+from zonekeeper.replication import exposition, looking, pages
+from zonekeeper.replication.autorecovery import Autorecovery, Worker
+from zonekeeper.replication.looking import Page
+from zonekeeper.replication.settings import Settings
+
+JSON: Final = "application/json; charset=utf-8"
+
+#: What may be wrong with the world; anything else is a bug, and shows as one.
+_TROUBLES: Final = (
+    OSError,
+    StoreError,
+    BadStoreUriError,
+    UnreadableError,
+    client_errors.ClientError,
+)
+
+
+class StoppedError(Exception):
+    """The process cannot start, or cannot go on; the message says why."""
+
+
+async def run(settings: Settings, chance: Chance, announce: Callable[[str], None]) -> None:
+    """Run until SIGTERM or SIGINT; raises ``StoppedError``.
+
+    ``announce`` hears once where the process is looked at, when it is ready.
+    """
+    stop = asyncio.Event()
+    try:
+        with _signals(stop.set):
+            async with asyncio.TaskGroup() as tasks:
+                life = tasks.create_task(_live(settings, chance, announce))
+                stopping = tasks.create_task(stop.wait())
+                await asyncio.wait({life, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                life.cancel()
+                stopping.cancel()
+    except BaseExceptionGroup as group:
+        troubles, bugs = group.split(_TROUBLES)
+        if troubles is None or bugs is not None:
+            raise
+        raise StoppedError(_first_of(troubles)) from group
+
+
+async def _live(settings: Settings, chance: Chance, announce: Callable[[str], None]) -> None:
+    process: Autorecovery | None = None
+
+    def ready() -> Page:
+        missing = "metadata: not reached yet\n" if process is None else pages.ready(process)
+        if missing is None:
+            return Page("ready\n")
+        return Page(missing, HTTPStatus.SERVICE_UNAVAILABLE)
+
+    def metrics() -> Page:
+        text = "" if process is None else pages.metrics(process)
+        return Page(text, content_type=exposition.CONTENT_TYPE)
+
+    def state() -> Page:
+        text = "{}\n" if process is None else pages.state(process)
+        return Page(text, content_type=JSON)
+
+    table = {
+        "/healthz": lambda: Page("alive\n"),
+        "/readyz": ready,
+        "/metrics": metrics,
+        "/state": state,
+    }
+    config = ClientConfig(zone=settings.zone, tls=settings.tls)
+    async with AsyncExitStack() as stack:
+        with _explained(f"--http: cannot listen on {settings.http}"):
+            port = await stack.enter_async_context(looking.served(table, settings.http))
+        client = await stack.enter_async_context(clients.connect(settings.metadata, config))
+        worker = Worker(
+            name=settings.name, chance=chance, wall_ms=_wall_ms, workers=settings.workers
+        )
+        process = Autorecovery(client, worker)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(process.run())
+            await process.view.known()
+            announce(
+                f"ready: autorecovery {settings.name} of {client.cluster}, "
+                f"http {settings.http.host}:{port}"
+            )
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@contextmanager
+def _explained(what: str) -> Iterator[None]:
+    """Put before an error of the operating system what it was about."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(f"{what}: {error.strerror or error}") from error
+
+
+@contextmanager
+def _signals(stop: Callable[[], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+def _first_of(group: BaseExceptionGroup[BaseException]) -> str:
+    """Give the words of the first trouble in a group of troubles."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error)
