@@ -15,7 +15,8 @@ it, it is published once it has been unknown for the recovery delay and nothing 
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Final, TypeAlias, assert_never
 
@@ -26,6 +27,7 @@ from zonekeeper.metadata.background import together
 from zonekeeper.metadata.bookie_records import Mark
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.errors import StoreError
+from zonekeeper.metadata.ledgers import StoredLedger
 from zonekeeper.metadata.malformed import UnreadableError
 from zonekeeper.metadata.repair_controls import Check
 from zonekeeper.placement.ids import BookieId, LedgerId
@@ -49,12 +51,22 @@ from zonekeeper.replication.view import View
 _ROOM_EVERY_MS: Final = 10 * MINUTE_MS
 #: Whether a check is due is looked up this often; another auditor may have made it.
 _DUE_EVERY_MS: Final = MINUTE_MS
+#: Ledgers are looked for that the index does not have yet.
+_NEW_LEDGERS_EVERY_MS: Final = MINUTE_MS
 #: The replicas check notes how far it is after so many ledgers.
 _NOTED_EVERY: Final = 100
 #: So many fragments are looked at before others get their turn.
 _SLICE: Final = 5_000
 
 _Errand: TypeAlias = auditing.WriteOff | auditing.TakeBack | auditing.Unmark
+
+_Interval: TypeAlias = Callable[[CheckIntervals], int]
+
+#: The checks that a listing makes.
+_BY_LISTING: Final[Mapping[Check, _Interval]] = {
+    Check.ALL_LEDGERS: lambda checks: checks.bookies_ms,
+    Check.PLACEMENT: lambda checks: checks.placement_ms,
+}
 
 _logger = logging.getLogger(__name__)
 
@@ -100,14 +112,19 @@ class Term:
         self._placement_due = False
         self._listing_wanted = asyncio.Event()
         self._risk_moved = asyncio.Event()
-        #: When a check's time was written; whoever asked for the check waits for it.
+        #: Cleared while a check is asked for, and its time not yet written.
         self._noted = {check: asyncio.Event() for check in Check}
+        for noted in self._noted.values():
+            noted.set()
         self._errands = asyncio.Queue[_Errand]()
         self._queued: set[_Errand] = set()
 
     async def run(self) -> None:
         """Do all of it, until cancelled."""
         self._handle(self._looked())
+        for check, interval_ms in _BY_LISTING.items():
+            if await self._due_in_ms(check, interval_ms) == 0:
+                self._ask(check)
         self._handle(auditing.ListingAsked())
         await together(
             [
@@ -115,8 +132,7 @@ class Term:
                 self._list_when_wanted(),
                 self._run_errands(),
                 self._await_marks(),
-                self._ask_for_listings(Check.ALL_LEDGERS, lambda checks: checks.bookies_ms),
-                self._ask_for_listings(Check.PLACEMENT, lambda checks: checks.placement_ms),
+                *(self._ask_for_listings(*check) for check in _BY_LISTING.items()),
                 self._check_replicas(),
                 self._mirror_delay(),
                 self._heed_delay(),
@@ -313,15 +329,16 @@ class Term:
 
     # ── checks ──
 
-    async def _ask_for_listings(
-        self, check: Check, interval_ms: Callable[[CheckIntervals], int]
-    ) -> None:
+    async def _ask_for_listings(self, check: Check, interval_ms: _Interval) -> None:
         while True:
-            await self._until_due(check, interval_ms)
-            self._placement_due = self._placement_due or check is Check.PLACEMENT
-            self._noted[check].clear()
-            self._handle(auditing.ListingAsked())
             await self._noted[check].wait()
+            await self._until_due(check, interval_ms)
+            self._ask(check)
+
+    def _ask(self, check: Check) -> None:
+        self._noted[check].clear()
+        self._placement_due = self._placement_due or check is Check.PLACEMENT
+        self._handle(auditing.ListingAsked())
 
     async def _check_replicas(self) -> None:
         while True:
@@ -359,16 +376,19 @@ class Term:
         except UnreadableError as error:
             _logger.warning("how far the replicas check is cannot be noted: %s", error)
 
-    async def _until_due(self, check: Check, interval_ms: Callable[[CheckIntervals], int]) -> None:
-        """Wait until a check has not been made for its interval; never longer than that."""
-        while True:
-            every_ms = interval_ms(self._view.policy.repair.checks)
-            last_ms = await self._last(check)
-            # A time in the future is another clock's, and says nothing.
-            since_ms = None if last_ms is None else self._wall_ms() - last_ms
-            if since_ms is None or not 0 <= since_ms < every_ms:
-                return
-            await self._pause(min(every_ms - since_ms, _DUE_EVERY_MS))
+    async def _until_due(self, check: Check, interval_ms: _Interval) -> None:
+        while due_in_ms := await self._due_in_ms(check, interval_ms):
+            await self._pause(min(due_in_ms, _DUE_EVERY_MS))
+
+    async def _due_in_ms(self, check: Check, interval_ms: _Interval) -> int:
+        """Say in what time a check will not have been made for its interval."""
+        every_ms = interval_ms(self._view.policy.repair.checks)
+        last_ms = await self._last(check)
+        # A time in the future is another clock's, and says nothing.
+        since_ms = None if last_ms is None else self._wall_ms() - last_ms
+        if since_ms is None or not 0 <= since_ms < every_ms:
+            return 0
+        return every_ms - since_ms
 
     async def _last(self, check: Check) -> int | None:
         try:
@@ -412,8 +432,13 @@ class Term:
     async def _watch_risk(self) -> None:
         alerted = False
         while True:
-            await self._risk_moved.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_NEW_LEDGERS_EVERY_MS / 1_000):
+                    await self._risk_moved.wait()
+            moved = self._risk_moved.is_set()
             self._risk_moved.clear()
+            if not (await self._index_new_ledgers() or moved):
+                continue
             metrics = self._metrics
             counts = await self._copies_left()
             metrics.fragments_at_last_copy, metrics.fragments_out_of_reach = counts
@@ -421,6 +446,18 @@ class Term:
                 alerted = any(counts)
                 await self._alert(*counts)
             await self._pause(self._view.policy.zone_watch.evaluate_every_ms)
+
+    async def _index_new_ledgers(self) -> int:
+        """Add to the index what was created since its listing; give how many were."""
+        index = self._index
+        if index is None:
+            return 0
+        before = index.ledgers
+        async for listed in listing.walk(self._cluster, first=index.following):
+            if isinstance(listed, StoredLedger):
+                index.add(listed.id, listed.metadata)
+        self._metrics.ledgers, self._metrics.index_bytes = self._index.ledgers, self._index.size_bytes
+        return index.ledgers - before
 
     async def _copies_left(self) -> tuple[int, int]:
         if self._index is None:

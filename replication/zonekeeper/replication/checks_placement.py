@@ -62,6 +62,9 @@ class PlacementCheck:
         )
 
     def _judge(self, quorums: Quorums, fragment: Fragment) -> Finding:
+        if any(one not in self.topology for one in fragment.ensemble):
+            # A loss, and no matter of where copies should stand.
+            return Finding(level=Level.FAIL, can_be_bettered=False)
         spread = (quorums, tuple(self.topology.location(one) for one in fragment.ensemble))
         known = self._known.get(spread)
         if known is None:

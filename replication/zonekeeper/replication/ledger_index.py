@@ -9,9 +9,10 @@ One row for each fragment; bookies are numbers, and each bookie has the list of 
     rows      4 bytes a member  by bookie, ascending
 
 So a ledger of one fragment on three bookies takes 37 bytes, whatever the number of bookies, and
-adding one is constant work. An index is built once, from a listing in ascending order, and never
-changed: it says what was so when its ledger was read. Whoever acts on it reads the ledger again,
-and what is newer than the index is found by the next listing, not here.
+adding one is constant work. An index is built from a listing in ascending order, and grows by the
+ledgers that are created after it, whose ids are higher. What it says of a ledger was so when it was
+read: whoever acts on it reads the ledger again, and what changed meanwhile is found by the next
+listing, not here.
 """
 
 import bisect
@@ -54,6 +55,11 @@ class LedgerIndex:
                 rows.append(row)
                 self._members.append(number)
             self._start.append(len(self._members))
+
+    @property
+    def following(self) -> LedgerId:
+        """The first id that may still be added."""
+        return LedgerId(self._ledger[-1] + 1 if self._ledger else 0)
 
     @property
     def size_bytes(self) -> int:

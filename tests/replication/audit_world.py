@@ -1,0 +1,168 @@
+"""Auditors on the world of zones and watches: ledgers are metadata, and bookies answer nothing.
+
+What an auditor needs of a bookie (its entries, its disks) is in the tests with real bookies.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+from tests.replication import gate_world
+from tests.replication.gate_world import SECOND, GateWorld
+from zonekeeper.client.counters import Counters
+from zonekeeper.client.link_pool import LinkPool
+from zonekeeper.metadata import bookie_records, ledgers, underreplication
+from zonekeeper.metadata.cluster import Cluster
+from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata, LedgerState
+from zonekeeper.placement.digests import Digest
+from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from zonekeeper.placement.policy import Policy
+from zonekeeper.replication.auditor import Auditor
+from zonekeeper.replication.view import View
+from zonekeeper.wire.links import BookieLink
+
+
+class Nowhere:
+    """A ``link_pool.LinkFactory`` that finds nobody."""
+
+    async def find(self, bookie_id: BookieId) -> str | None:
+        return None
+
+    def make(self, bookie_id: BookieId, address: str) -> BookieLink:
+        raise AssertionError(f"{bookie_id} was not found")
+
+
+class AuditorProcess:
+    """One process that stands for auditor."""
+
+    def __init__(self, world: GateWorld, name: str) -> None:
+        self.store = world.open()
+        self.cluster = Cluster(self.store, world.cluster.root, world.cluster.instance)
+        self.view = View(self.cluster)
+        self.auditor = Auditor(
+            self.cluster,
+            self.view,
+            LinkPool(Nowhere(), Counters()),
+            name=BookieId(name),
+            chance=random.Random(name),
+            wall_ms=world.wall_ms,
+        )
+        self.metrics = self.auditor.metrics
+        self._tasks = [
+            world.tasks.create_task(self.view.follow()),
+            world.tasks.create_task(self.auditor.run()),
+        ]
+
+    async def kill(self) -> None:
+        """End the process; its session runs out like that of any that was killed."""
+        self.store.cut()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.wait(self._tasks)
+
+
+class AuditWorld:
+    """A world with ledgers, and auditors over it."""
+
+    def __init__(self, gates: GateWorld) -> None:
+        self.gates = gates
+        self.cluster = gates.cluster
+        self.auditors: list[AuditorProcess] = []
+
+    async def audited_by(self, name: str) -> AuditorProcess:
+        process = AuditorProcess(self.gates, name)
+        self.auditors.append(process)
+        await self.gates.wait(SECOND)
+        return process
+
+    async def add_ledger(
+        self,
+        ledger_id: int,
+        *ensembles: Sequence[str],
+        closed: bool = True,
+        write: int | None = None,
+    ) -> LedgerId:
+        """Create a ledger; each fragment but the last has ten entries, and so has a closed one."""
+        fragments = tuple(
+            Fragment(EntryId(10 * at), tuple(map(BookieId, ensemble)))
+            for at, ensemble in enumerate(ensembles)
+        )
+        size = len(ensembles[0])
+        metadata = LedgerMetadata(
+            ensemble_size=size,
+            write_quorum=write or size,
+            ack_quorum=min(2, size),
+            fragments=fragments,
+            digest=Digest.CRC32C,
+            password=b"",
+            state=LedgerState.CLOSED if closed else LedgerState.OPEN,
+            last_entry=EntryId(10 * len(fragments) - 1) if closed else NO_ENTRY,
+            create_token=ledger_id + 1,
+        )
+        await ledgers.create(self.cluster, metadata, ledger_id=LedgerId(ledger_id))
+        return LedgerId(ledger_id)
+
+    async def repaired(self, ledger_id: int, old: str, new: str) -> None:
+        """Do what a replicator does to metadata: another bookie for a lost one, and no mark."""
+
+        def swap(ledger: LedgerMetadata) -> LedgerMetadata:
+            members = {BookieId(old): BookieId(new)}
+            fragments = tuple(
+                Fragment(each.first_entry, tuple(members.get(one, one) for one in each.ensemble))
+                for each in ledger.fragments
+            )
+            return replaced(ledger, fragments)
+
+        await ledgers.change(self.cluster, LedgerId(ledger_id), swap)
+        claim = await underreplication.claim(self.cluster, LedgerId(ledger_id), BookieId("worker"))
+        assert claim is not None
+        assert await underreplication.finish(self.cluster, claim)
+
+    async def marks(self) -> dict[int, list[str]]:
+        """Give what is marked, and for whom."""
+        found: dict[int, list[str]] = {}
+        async for ledger_id in underreplication.ids(self.cluster):
+            mark = await underreplication.read(self.cluster, ledger_id)
+            found[ledger_id] = [] if mark is None else sorted(mark.replicas)
+        return found
+
+    async def written_off(self, bookies: Iterable[str]) -> list[str]:
+        records = {
+            name: await bookie_records.read(self.cluster, BookieId(name)) for name in bookies
+        }
+        return [name for name, record in records.items() if record.written_off]
+
+
+def replaced(ledger: LedgerMetadata, fragments: tuple[Fragment, ...]) -> LedgerMetadata:
+    return LedgerMetadata(
+        ensemble_size=ledger.ensemble_size,
+        write_quorum=ledger.write_quorum,
+        ack_quorum=ledger.ack_quorum,
+        fragments=fragments,
+        digest=ledger.digest,
+        password=ledger.password,
+        state=ledger.state,
+        last_entry=ledger.last_entry,
+        length=ledger.length,
+        create_token=ledger.create_token,
+    )
+
+
+def play(
+    scenario: Callable[[AuditWorld], Awaitable[None]],
+    *,
+    rules: Policy | None = None,
+    per_zone: int = 4,
+    audited: bool = True,
+) -> None:
+    """Play a scenario; a zone watch and an auditor are at work, unless told otherwise."""
+
+    async def played(gates: GateWorld) -> None:
+        world = AuditWorld(gates)
+        if audited:
+            await world.audited_by("auditor-1")
+        await scenario(world)
+        for process in world.auditors:
+            await process.kill()
+
+    gate_world.play(played, rules=rules, per_zone=per_zone)
