@@ -1,6 +1,7 @@
 """The process for real: started, stopped, killed, and refused what is wrong, with its own words."""
 
 import asyncio
+import json
 import os
 import random
 import signal
@@ -11,20 +12,25 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import grpc
 import pytest
+import yaml
 
 from tests.bookie.running import KEY, LEDGER, frame, opening
 from tests.bookie.test_links import Sink, reading
 from tests.bookie.test_looking import ask, get
+from tests.support.certificates import Authority
 from zonekeeper.bookie import identity
+from zonekeeper.bookie.service import BY_PERSON
 from zonekeeper.metadata import cluster as clusters
 from zonekeeper.metadata import cookie_store, registration
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement import locations
 from zonekeeper.placement.ids import BookieId
-from zonekeeper.wire import errors, grpc_link, service
+from zonekeeper.wire import errors, grpc_link, service, tls
 from zonekeeper.wire.links import BookieLink
+from zonekeeper.wire.tls import TlsFiles
 
 pytestmark = pytest.mark.processes
 
@@ -122,10 +128,12 @@ async def refused(arguments: Sequence[str]) -> tuple[int, str]:
 
 
 @asynccontextmanager
-async def linked(bookie: Started) -> AsyncIterator[BookieLink]:
+async def linked(
+    bookie: Started, credentials: grpc.ChannelCredentials | None = None
+) -> AsyncIterator[BookieLink]:
     async with asyncio.TaskGroup() as tasks:
         link = grpc_link.connect(
-            BOOKIE, bookie.grpc, credentials=None, tasks=tasks, chance=random.Random(1)
+            BOOKIE, bookie.grpc, credentials=credentials, tasks=tasks, chance=random.Random(1)
         )
         yield link
         await link.close()
@@ -192,6 +200,102 @@ async def test_it_is_ready_when_it_says_so_and_its_cookie_came_before_its_regist
         assert cookie_node.modified_id < registered_node.created_id
 
 
+async def test_it_shows_what_it_does_and_what_it_is(world: World) -> None:
+    async with started(world) as bookie, linked(bookie) as link, world.cluster() as cluster:
+        await append_all(link, range(20))
+        await link.read(reading(0, 500))
+
+        status, metrics = await ask(bookie.http_port, get("/metrics"))
+        shown = json.loads((await ask(bookie.http_port, get("/state")))[1])
+
+        assert status == 200
+        assert "zonekeeper_bookie_appended_entries_total 20\n" in metrics
+        assert "zonekeeper_bookie_read_entries_total 20\n" in metrics
+        assert 'zonekeeper_bookie_operation_seconds_count{operation="append"} 20\n' in metrics
+        assert "zonekeeper_bookie_rewrite_segments_in_reach " in metrics
+        assert f"zonekeeper_bookie_boot_epoch {bookie.boot}\n" in metrics
+        assert "zonekeeper_bookie_read_only{" not in metrics
+        assert (shown["state"], shown["ledgers"], shown["location"]) == ("writable", 1, "/a/ud-1")
+        info = await registration.read_service_info(cluster, BOOKIE)
+        assert info is not None
+        assert info.http is not None
+        assert info.http.port == bookie.http_port
+        assert info.boot_epoch == bookie.boot
+        await link.set_read_only(read_only=True)
+        _, metrics = await ask(bookie.http_port, get("/metrics"))
+        assert f'zonekeeper_bookie_read_only{{reason="{BY_PERSON}"}} 1\n' in metrics
+
+
+async def test_a_bookie_that_was_killed_does_not_wait_for_its_former_session(world: World) -> None:
+    lasts_long = {"session_timeout": "10m"}
+    async with started(world, **lasts_long) as bookie:
+        assert await bookie.end(signal.SIGKILL) == -signal.SIGKILL
+    async with started(world, **lasts_long) as again, world.cluster() as cluster:
+        info = await registration.read_service_info(cluster, BOOKIE)
+        assert info is not None
+        assert info.boot_epoch == again.boot == bookie.boot + 1
+
+
+async def test_with_tls_only_who_shows_a_certificate_of_the_authority_is_served(
+    world: World, tmp_path: Path
+) -> None:
+    authority, other = Authority(tmp_path / "ours"), Authority(tmp_path / "theirs")
+    mine = authority.sign("bookie", name="bookie", hosts=(BOOKIE,))
+
+    def shown(signer: Authority) -> grpc.ChannelCredentials:
+        pair = signer.sign("client", name="client")
+        files = TlsFiles(
+            authority=authority.pair.certificate, certificate=pair.certificate, key=pair.key
+        )
+        return tls.client_credentials(files)
+
+    files = {
+        "tls_authority": str(authority.pair.certificate),
+        "tls_certificate": str(mine.certificate),
+        "tls_key": str(mine.key),
+    }
+    async with started(world, **files) as bookie:
+        async with linked(bookie, shown(authority)) as link:
+            await append_all(link, range(3))
+        for stranger in (shown(other), None):
+            async with linked(bookie, stranger) as link:
+                with pytest.raises(errors.ProtocolError):
+                    async with asyncio.timeout(LIMIT_S):
+                        await link.set_read_only(read_only=True)
+        _, state = await ask(bookie.http_port, get("/state"))
+        assert json.loads(state)["state"] == "writable"
+        assert await ask(bookie.http_port, b"POST /state HTTP/1.1\r\n\r\n") == (
+            405,
+            "only GET: this port is for looking\n",
+        )
+    code, said = await refused(world.arguments(**{**files, "tls_key": str(tmp_path / "no")}))
+    assert (code, "--tls-authority" in said, str(tmp_path / "no") in said) == (1, True, True)
+
+
+async def test_settings_may_come_from_a_file(world: World, tmp_path: Path) -> None:
+    file = tmp_path / "bookie.yaml"
+    rest = {"listen": "127.0.0.1:0", "http": "127.0.0.1:0", "upgrade-domains": 3}
+    file.write_text(yaml.safe_dump({**rest, "zone": "a", "data": str(world.data)}))
+    arguments = [f"--config={file}", f"--metadata={world.metadata}", f"--id={BOOKIE}"]
+    process = await launch(arguments)
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            assert (await process.stdout.readline()).startswith(b"ready: bookie bk-a-4 at /a/ud-1")
+    finally:
+        process.terminate()
+        await process.communicate()
+
+    file.write_text("zoen: a\n")
+    code, said = await refused(arguments)
+    assert (code, said.startswith(f"Error: 'zoen' in {file}: there is no such setting")) == (
+        2,
+        True,
+    )
+    file.write_text("- a\n")
+    assert await refused(arguments) == (2, f"Error: --config: {file}: must be lines of NAME: VALUE")
+
+
 async def test_a_read_only_bookie_is_registered_as_one(world: World) -> None:
     async with started(world) as bookie, linked(bookie) as link, world.cluster() as cluster:
         async with cluster.store.watch(cluster.root.read_only(BOOKIE)) as states:
@@ -213,7 +317,7 @@ async def test_wrong_settings_end_with_2_and_name_the_flag(world: World) -> None
     assert "--upgrade-domains" in said
     code, said = await refused(["--data=/data"])
     assert code == 2
-    assert "--metadata" in said
+    assert said.startswith("Error: --metadata: must be given (or ZONEKEEPER_METADATA")
     assert not world.data.exists()
 
 
@@ -243,7 +347,7 @@ async def test_what_is_wrong_with_the_world_ends_with_1_and_one_line(
 async def test_a_disk_that_is_not_its_own_is_refused_in_words(world: World) -> None:
     async with started(world) as bookie:
         code, line = await refused(world.arguments())
-        assert (code, "is in use by another bookie's process" in line) == (1, True)
+        assert (code, "is in use by another process" in line) == (1, True)
         assert await bookie.end(signal.SIGTERM) == 0
 
     code, line = await refused(world.arguments(id="bk-a-7"))

@@ -1,19 +1,20 @@
 """``zonekeeper bookie``: the commands of a bookie, for the shell to host.
 
-Each flag has an environment variable; a flag goes first. Exit code 2: a setting is wrong; 1: the
-bookie could not start, or could not go on.
+Exit code 2: a setting is wrong; 1: the bookie could not start, or could not go on.
 """
 
 import asyncio
 import logging
+import os
 import random
-import socket
-from typing import Unpack
+from collections.abc import Callable
+from pathlib import Path
 
 import click
+import yaml
 
 from zonekeeper.bookie import process, settings
-from zonekeeper.bookie.settings import BadSettingError, Texts
+from zonekeeper.bookie.settings import BadSettingError
 
 
 @click.group()
@@ -21,86 +22,61 @@ def bookie() -> None:
     """Run a storage server."""
 
 
+def _each_setting(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command a flag for each setting."""
+    for field in reversed(settings.FIELDS):
+        notes = f"env {field.environment}"
+        if field.default is not None:
+            notes += f"; default {field.default}"
+        elif field.required:
+            notes += "; required"
+        command = click.option(
+            f"--{field.name}", metavar=field.shown_as, help=f"{field.help}  [{notes}]"
+        )(command)
+    return command
+
+
 @bookie.command()
 @click.option(
-    "--metadata",
-    envvar="ZONEKEEPER_METADATA",
-    show_envvar=True,
-    required=True,
-    metavar="URI",
-    help="The metadata store and the cluster's root in it: zk://host:2181/ledgers or "
-    "sqlite:///absolute/path/meta.db.",
+    "--config",
+    envvar="ZONEKEEPER_CONFIG",
+    metavar="FILE",
+    help="YAML with any of these settings by their names (zone: a). A flag goes first, then the "
+    "environment, then the file.  [env ZONEKEEPER_CONFIG]",
 )
-@click.option(
-    "--id",
-    "bookie_id",
-    envvar="ZONEKEEPER_BOOKIE_ID",
-    show_envvar=True,
-    default=socket.gethostname,
-    show_default="the host name",
-    help="The bookie's name for life. With an upgrade domain it ends in its ordinal: bk-a-0.",
-)
-@click.option(
-    "--zone",
-    envvar="ZONEKEEPER_ZONE",
-    show_envvar=True,
-    help="The zone that this machine stands in.  [default: what the bookie's cookie says]",
-)
-@click.option(
-    "--upgrade-domains",
-    envvar="ZONEKEEPER_UPGRADE_DOMAINS",
-    show_envvar=True,
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="How many upgrade domains each zone has; the ordinal says which one is this bookie's.",
-)
-@click.option(
-    "--data",
-    envvar="ZONEKEEPER_DATA",
-    show_envvar=True,
-    required=True,
-    metavar="DIR",
-    help="The folder for everything that the bookie keeps; an absolute path on a disk of its own.",
-)
-@click.option(
-    "--listen",
-    envvar="ZONEKEEPER_LISTEN",
-    show_envvar=True,
-    default=settings.DEFAULT_LISTEN,
-    show_default=True,
-    metavar="HOST:PORT",
-    help="Where to serve clients; port 0 takes a free one.",
-)
-@click.option(
-    "--advertise",
-    envvar="ZONEKEEPER_ADVERTISE",
-    show_envvar=True,
-    metavar="HOST",
-    help="What clients connect to.  [default: the host of --listen, or the host name]",
-)
-@click.option(
-    "--http",
-    envvar="ZONEKEEPER_HTTP",
-    show_envvar=True,
-    default=settings.DEFAULT_HTTP,
-    show_default=True,
-    metavar="HOST:PORT",
-    help="Where to answer /healthz and /readyz; port 0 takes a free one.",
-)
-def run(**given: Unpack[Texts]) -> None:
+@_each_setting
+def run(config: str | None, **flags: str | None) -> None:
     """Run a bookie until SIGTERM.
 
     It prints one line when it is ready, and exits with 0 when it was stopped in order.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
-        checked = settings.parse(given)
+        checked = settings.parse(
+            {name.replace("_", "-"): text for name, text in flags.items()},
+            os.environ,
+            {} if config is None else _read_config(Path(config)),
+            config or "",
+        )
     except BadSettingError as error:
         raise click.UsageError(str(error)) from None
     try:
         asyncio.run(process.run(checked, random.SystemRandom(), _announce))
     except process.StoppedError as error:
         raise click.ClickException(str(error)) from None
+
+
+def _read_config(path: Path) -> dict[str, object]:
+    """Read a file of settings; raises ``BadSettingError``."""
+    try:
+        found: object = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise BadSettingError(f"--config: {path}: {' '.join(str(error).split())}") from error
+    if found is None:
+        return {}
+    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
+        raise BadSettingError(f"--config: {path}: must be lines of NAME: VALUE")
+    return found
 
 
 def _announce(line: str) -> None:

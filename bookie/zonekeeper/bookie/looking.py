@@ -23,10 +23,11 @@ _HEAD_END: Final = b"\r\n\r\n"
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """An answer, in plain text."""
+    """An answer."""
 
     status: HTTPStatus
     text: str
+    content_type: str = "text/plain; charset=utf-8"
 
 
 class Conditions:
@@ -42,6 +43,11 @@ class Conditions:
     def missing(self, name: str, why: str) -> None:
         """Say that a condition is not met, and why."""
         self._missing[name] = why
+
+    @property
+    def unmet(self) -> dict[str, str]:
+        """Give what is missing, and why."""
+        return dict(self._missing)
 
     def ready(self) -> Page:
         """Give the page for ``/readyz``."""
@@ -111,7 +117,7 @@ def _response(page: Page) -> bytes:
     body = page.text.encode()
     lines = [
         f"HTTP/1.1 {page.status.value} {page.status.phrase}",
-        "Content-Type: text/plain; charset=utf-8",
+        f"Content-Type: {page.content_type}",
         f"Content-Length: {len(body)}",
         "Cache-Control: no-store",
         "Connection: close",

@@ -1,75 +1,57 @@
-"""A bookie's process: from its settings to serving, and back down in order.
+"""A bookie's process: sockets, threads and signals around a bookie's life (``life``).
 
 Up: HTTP port, data folder (locked against a second process) → metadata store → a cluster of ours →
-cookie, checked or written → the start is counted → the log is read → gRPC → registered → ready.
-Whatever fails on the way up ends the process with one clear line, and what comes after it has not
-happened: a bookie that is registered has its cookie, its log and its port.
+the life begins → gRPC → registered → ready. Whatever fails on the way up ends the process with one
+clear line.
 
 Down, on SIGTERM: the registration is taken back, appends are refused, what is queued is written and
-answered, then the ports close. Each step has a time limit.
-
-In between, a lost session is replaced and the bookie registered again; until then it goes on
-serving everybody who knows it. A disk that fails ends the process at once.
+answered, then the ports close. Each step has a time limit. A disk that fails ends the process at
+once.
 """
 
 import asyncio
-import fcntl
-import logging
-import os
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from http import HTTPStatus
 from importlib import metadata
-from pathlib import Path
 from typing import Final
 
-from zonekeeper.bookie import identity
+import grpc
+
+from zonekeeper.bookie import data_folder, identity, life
+from zonekeeper.bookie.data_folder import explained
 from zonekeeper.bookie.disks import ThreadDisk
-from zonekeeper.bookie.files import RealFileSystem
-from zonekeeper.bookie.looking import Conditions, LookingServer, Page
+from zonekeeper.bookie.life import Begun, Ground, Presence
+from zonekeeper.bookie.looking import Conditions, LookingServer
+from zonekeeper.bookie.measuring import MeasuredBookie, Measures
+from zonekeeper.bookie.pages import View
 from zonekeeper.bookie.segments import arrivals
 from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
-from zonekeeper.bookie.segments.devices import Devices
-from zonekeeper.bookie.segments.index import Index
 from zonekeeper.bookie.segments.log import DiskFailedError
 from zonekeeper.bookie.segments.rocks import RocksOrdered
-from zonekeeper.bookie.segments.storage import Sizes, Storage, open_storage
-from zonekeeper.bookie.service import Bookie
+from zonekeeper.bookie.segments.storage import Sizes, Storage
+from zonekeeper.bookie.service import Bookie, Limits
 from zonekeeper.bookie.settings import Address, Settings
-from zonekeeper.metadata import bookie_records, cookie_store, cookies, registration, service_info
 from zonekeeper.metadata import cluster as clusters
+from zonekeeper.metadata import cookie_store, cookies, registration, service_info
 from zonekeeper.metadata.cluster import Cluster
-from zonekeeper.metadata.cookies import Cookie
 from zonekeeper.metadata.errors import StoreError
 from zonekeeper.metadata.malformed import UnreadableError
-from zonekeeper.metadata.registration import Mode, Registrar
-from zonekeeper.metadata.store import MetadataStore
+from zonekeeper.metadata.registration import Registrar
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.placement.chance import Chance
+from zonekeeper.wire import tls
 from zonekeeper.wire.errors import IoFailed
 from zonekeeper.wire.grpc_server import GrpcServer
 from zonekeeper.wire.serving import Host
-
-#: Threads for reads: a read that waits for the disk does not hold up another.
-READ_THREADS: Final = 4
+from zonekeeper.wire.tls import TlsFiles
 
 #: The index's folder, in that of the data.
 INDEX_NAME: Final = "index"
 
-LEAVE_TIMEOUT_MS: Final = 3_000
-DRAIN_TIMEOUT_MS: Final = 10_000
 SERVER_GRACE_MS: Final = 500
-_RETRY_DELAY_MS: Final = 500
-_TIMEOUTS: Final = Timeouts()
-
-LOG: Final = "log"
-SERVING: Final = "serving"
-REGISTERED: Final = "registered"
-
-_logger = logging.getLogger(__name__)
 
 #: What may be wrong with the world; anything else is a bug, and shows as one.
 _TROUBLES: Final = (
@@ -119,15 +101,16 @@ async def run(settings: Settings, chance: Chance, announce: Callable[[str], None
 
 
 class _Process:
-    """One life of a bookie."""
+    """One life of a bookie, with its ports."""
 
     def __init__(self, settings: Settings, announce: Callable[[str], None]) -> None:
         self._settings = settings
         self._announce = announce
-        self._conditions = Conditions(LOG, SERVING, REGISTERED)
-        self._registered = asyncio.Event()
-        #: Registers with the mode of now, not with one that was read before somebody else did.
-        self._registering = asyncio.Lock()
+        self._conditions = Conditions(life.STORAGE, life.SERVING, life.REGISTERED)
+        self._view = View(
+            settings.bookie_id, metadata.version("zonekeeper"), self._conditions, Measures()
+        )
+        self._timeouts = Timeouts(session_ms=settings.session_timeout_ms)
         self._stop = asyncio.Event()
         self._life = asyncio.current_task()
         self._up = False
@@ -144,133 +127,115 @@ class _Process:
     async def live(self, stack: AsyncExitStack, chance: Chance) -> None:
         """Come up, serve until stopped, and go down."""
         settings = self._settings
-        looking = LookingServer({"/healthz": _healthy, "/readyz": self._conditions.ready})
-        with _explained(f"--http: cannot listen on {settings.http}"):
+        looking = LookingServer(self._view.pages())
+        with explained(f"--http: cannot listen on {settings.http}"):
             http_port = await looking.listen(settings.http)
         stack.push_async_callback(looking.close)
         _check_free(settings.listen)
-        files = stack.enter_context(_folder(settings.data))
-        writing = await stack.enter_async_context(_disk("write", 1))
-        background = await stack.enter_async_context(_disk("background", 1))
-        reads = await stack.enter_async_context(_disk("read", READ_THREADS))
-        store = await open_store(settings.metadata, _TIMEOUTS)
+        credentials = _credentials(settings.tls)
+        ground = await self._ground(stack)
+        store = await open_store(settings.metadata, self._timeouts)
         stack.push_async_callback(store.close)
         cluster = await clusters.open_cluster(store)
         await registration.refuse_foreign(cluster)
         mine = identity.of_bookie(settings.bookie_id, cluster, settings.data)
-        cookie = await identity.settle(
-            cluster, mine, settings.location, files=files, disk=writing, chance=chance
+        begun = await life.begin(
+            cluster, mine, settings.location, ground, sizes=_sizes, chance=chance
         )
-        boot_epoch = await bookie_records.next_boot(cluster, settings.bookie_id)
-        index = await writing.run(lambda: RocksOrdered(settings.data / INDEX_NAME))
-        devices = Devices(
-            arrival_files=files,
-            files=files,
-            index=Index(index),
-            writing=writing,
-            background=background,
-            reads=reads,
-        )
-        size = arrivals.segment_bytes_on((await writing.run(files.space)).total_bytes)
-        storage = await open_storage(devices, Sizes(segment_bytes=size))
-        stack.callback(storage.close)
-        self._conditions.met(LOG)
+        stack.callback(begun.storage.close)
+        self._conditions.met(life.STORAGE)
         async with asyncio.TaskGroup() as tasks:
-            bookie = Bookie(
-                settings.bookie_id,
-                storage,
-                boot_epoch=boot_epoch,
-                version=metadata.version("zonekeeper"),
-                tasks=tasks,
-            )
-            writer = tasks.create_task(storage.run())
-            async with _served(bookie, settings.listen) as port:
-                self._conditions.met(SERVING)
-                registrar = self._registrar(cluster, cookie, port)
-                following = [
-                    tasks.create_task(self._follow_session(registrar, bookie, store)),
-                    tasks.create_task(self._follow_mode(registrar, bookie)),
-                ]
-                await self._registered.wait()
+            bookie = self._bookie(begun, tasks)
+            self._view.begun, self._view.bookie = begun, bookie
+            writer = tasks.create_task(begun.storage.run())
+            host = Host(MeasuredBookie(bookie, self._view.measures))
+            async with _served(host, settings.listen, credentials) as port:
+                self._conditions.met(life.SERVING)
+                registrar = self._registrar(cluster, begun, port, http_port)
+                presence = Presence(registrar, bookie, store, self._conditions)
+                keeping = tasks.create_task(presence.keep())
+                await presence.begun.wait()
                 self._up = True
                 self._announce(
-                    f"ready: bookie {settings.bookie_id} at {cookie.location}, "
+                    f"ready: bookie {settings.bookie_id} at {begun.cookie.location}, "
                     f"grpc {settings.advertise}:{port}, http {settings.http.host}:{http_port}, "
-                    f"boot {boot_epoch}"
+                    f"boot {begun.boot_epoch}"
                 )
                 await self._stop.wait()
-                for task in following:
-                    task.cancel()
-                await self._go_down(registrar, bookie, storage, writer)
+                keeping.cancel()
+                self._conditions.missing(life.SERVING, "stopping")
+                await presence.leave()
+                await self._drain(bookie, begun.storage, writer)
 
-    def _registrar(self, cluster: Cluster, cookie: Cookie, port: int) -> Registrar:
+    async def _ground(self, stack: AsyncExitStack) -> Ground:
+        settings = self._settings
+        with explained("--data"):
+            files = stack.enter_context(data_folder.held(settings.data))
+        return Ground(
+            files=files,
+            writing=await stack.enter_async_context(_disk("write", 1)),
+            background=await stack.enter_async_context(_disk("background", 1)),
+            reads=await stack.enter_async_context(_disk("read", settings.read_threads)),
+            open_index=lambda: RocksOrdered(settings.data / INDEX_NAME),
+        )
+
+    def _bookie(self, begun: Begun, tasks: asyncio.TaskGroup) -> Bookie:
+        return Bookie(
+            begun.cookie.bookie,
+            begun.storage,
+            boot_epoch=begun.boot_epoch,
+            version=self._view.version,
+            tasks=tasks,
+            limits=Limits(
+                waiting_bytes_max=self._settings.waiting_bytes_max,
+                reserve_bytes=self._settings.reserve_bytes,
+            ),
+        )
+
+    def _registrar(self, cluster: Cluster, begun: Begun, port: int, http_port: int) -> Registrar:
+        cookie = begun.cookie
         assert cookie.location is not None, "a bookie without a location does not start"
-        info = service_info.of_bookie(self._settings.advertise, port, cookie.location, tls=False)
-        return Registrar(cluster, cookie.bookie, info, session_timeout_ms=_TIMEOUTS.session_ms)
+        info = service_info.of_bookie(
+            self._settings.advertise,
+            port,
+            cookie.location,
+            tls=self._settings.tls is not None,
+            http_port=http_port,
+            boot_epoch=begun.boot_epoch,
+        )
+        return Registrar(cluster, cookie.bookie, info, session_timeout_ms=self._timeouts.session_ms)
 
-    async def _follow_session(
-        self, registrar: Registrar, bookie: Bookie, store: MetadataStore
-    ) -> None:
-        """Register in each new session; while there is none, say so and go on serving."""
-        async with store.watch_session() as sessions:
-            async for session in sessions:
-                if session.id is None or not session.connected:
-                    self._conditions.missing(REGISTERED, f"{store.name} is out of reach")
-                else:
-                    await self._register(registrar, bookie)
-
-    async def _follow_mode(self, registrar: Registrar, bookie: Bookie) -> None:
-        """Register on the other side when a person changed the mode."""
-        while True:
-            read_only = bookie.read_only
-            await bookie.mode_changed(read_only)
-            await self._register(registrar, bookie)
-
-    async def _register(self, registrar: Registrar, bookie: Bookie) -> None:
-        while True:
-            try:
-                async with self._registering:
-                    await registrar.register(Mode.READ_ONLY if bookie.read_only else Mode.WRITABLE)
-            except StoreError as error:
-                if not error.retryable:
-                    raise
-                self._conditions.missing(REGISTERED, str(error))
-                await asyncio.sleep(_RETRY_DELAY_MS / 1_000)
-            else:
-                self._conditions.met(REGISTERED)
-                self._registered.set()
-                return
-
-    async def _go_down(
-        self,
-        registrar: Registrar,
-        bookie: Bookie,
-        storage: Storage,
-        writer: "asyncio.Task[None]",
-    ) -> None:
-        self._conditions.missing(SERVING, "stopping")
-        try:
-            async with asyncio.timeout(LEAVE_TIMEOUT_MS / 1_000):
-                await registrar.leave()
-        except (TimeoutError, StoreError) as error:
-            _logger.warning("the registration goes with the session, not before: %s", error)
+    async def _drain(self, bookie: Bookie, storage: Storage, writer: "asyncio.Task[None]") -> None:
+        """Refuse appends, and let what is queued be written and answered."""
         bookie.drain()
         storage.log.close()
-        await asyncio.wait([writer], timeout=DRAIN_TIMEOUT_MS / 1_000)
+        limit_ms = self._settings.drain_timeout_ms
+        await asyncio.wait([writer], timeout=limit_ms / 1_000)
         if not writer.done():
             raise TimeoutError(
-                f"{storage.log.waiting_bytes} bytes were not written within {DRAIN_TIMEOUT_MS} ms "
-                "and were not acknowledged; is the disk still there?"
+                f"{storage.log.waiting_bytes} bytes were not written within --drain-timeout "
+                f"({limit_ms} ms) and were not acknowledged; is the disk still there?"
             )
 
 
-def _healthy() -> Page:
-    return Page(HTTPStatus.OK, "alive\n")
+def _sizes(total_bytes: int) -> Sizes:
+    return Sizes(segment_bytes=arrivals.segment_bytes_on(total_bytes))
+
+
+def _credentials(files: TlsFiles | None) -> grpc.ServerCredentials | None:
+    if files is None:
+        return None
+    try:
+        return tls.server_credentials(files)
+    except (OSError, ValueError) as error:
+        raise OSError(f"--tls-authority, --tls-certificate, --tls-key: {error}") from error
 
 
 @asynccontextmanager
-async def _served(bookie: Bookie, address: Address) -> AsyncIterator[int]:
-    server = GrpcServer(Host(bookie), str(address), credentials=None)
+async def _served(
+    host: Host, address: Address, credentials: grpc.ServerCredentials | None
+) -> AsyncIterator[int]:
+    server = GrpcServer(host, str(address), credentials=credentials)
     await server.start()
     try:
         yield server.port
@@ -287,49 +252,11 @@ async def _disk(name: str, threads: int) -> AsyncIterator[ThreadDisk]:
         await disk.close()
 
 
-@contextmanager
-def _folder(path: Path) -> Iterator[RealFileSystem]:
-    """Open the data folder, for this process alone; make it, but not what it stands in."""
-    with _explained(f"--data: {path} cannot be used"):
-        path.mkdir(exist_ok=True)
-        files = RealFileSystem(path)
-    try:
-        with _explained(f"--data: {path} cannot be written"):
-            lock = os.open(path / identity.LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
-        try:
-            _lock(lock, path)
-            yield files
-        finally:
-            os.close(lock)
-    finally:
-        files.close()
-
-
-def _lock(descriptor: int, path: Path) -> None:
-    """Take the lock; it goes with the process, however that ends."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise BlockingIOError(
-            f"--data: {path} is in use by another bookie's process; stop it, or give this one its "
-            "own folder"
-        ) from error
-
-
 def _check_free(address: Address) -> None:
     """Refuse a port that is taken before anything is changed."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    with _explained(f"--listen: cannot listen on {address}"):
+    with explained(f"--listen: cannot listen on {address}"):
         socket.create_server((address.bare_host, address.port), family=family).close()
-
-
-@contextmanager
-def _explained(what: str) -> Iterator[None]:
-    """Put before an error of the operating system what it was about."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(f"{what}: {error.strerror or error}") from error
 
 
 @contextmanager

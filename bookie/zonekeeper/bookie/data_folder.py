@@ -1,0 +1,50 @@
+"""A bookie's folder, for one process at a time: the bookie itself, or one of its tools."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from zonekeeper.bookie import identity
+from zonekeeper.bookie.files import RealFileSystem
+
+
+@contextmanager
+def held(path: Path) -> Iterator[RealFileSystem]:
+    """Open the folder and keep others out; make it, but not what it stands in.
+
+    Raises ``OSError``, in words for a person. The lock goes with the process, however that ends.
+    """
+    with explained(f"{path} cannot be used"):
+        path.mkdir(exist_ok=True)
+        files = RealFileSystem(path)
+    try:
+        with explained(f"{path} cannot be written"):
+            lock = os.open(path / identity.LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            _take(lock, path)
+            yield files
+        finally:
+            os.close(lock)
+    finally:
+        files.close()
+
+
+@contextmanager
+def explained(what: str) -> Iterator[None]:
+    """Put before an error of the operating system what it was about."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(f"{what}: {error.strerror or error}") from error
+
+
+def _take(descriptor: int, path: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise BlockingIOError(
+            f"{path} is in use by another process (a bookie, or one of its tools); stop it, or "
+            "give this one its own folder"
+        ) from error

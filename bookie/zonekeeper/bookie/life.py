@@ -1,0 +1,159 @@
+"""A bookie's life, apart from sockets, signals and threads: the same in a process and simulated.
+
+Up: cookie, checked or written → the start is counted → what is on the disk is read. Whatever fails
+on the way ends the life, and what comes after it has not happened: a bookie that is registered has
+its cookie, its boot epoch and its data.
+
+In between (``Presence``), a lost session is replaced and the bookie registered again, on the side
+of its mode; until then it goes on serving everybody who knows it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from zonekeeper.bookie import identity
+from zonekeeper.bookie.disks import Disk
+from zonekeeper.bookie.files import FileSystem
+from zonekeeper.bookie.looking import Conditions
+from zonekeeper.bookie.segments import storage as storages
+from zonekeeper.bookie.segments.devices import Devices
+from zonekeeper.bookie.segments.index import Index, Ordered
+from zonekeeper.bookie.segments.storage import Sizes, Storage
+from zonekeeper.bookie.service import Bookie
+from zonekeeper.metadata import bookie_records
+from zonekeeper.metadata.cluster import Cluster
+from zonekeeper.metadata.cookies import Cookie
+from zonekeeper.metadata.errors import StoreError
+from zonekeeper.metadata.registration import Mode, Registrar
+from zonekeeper.metadata.store import MetadataStore
+from zonekeeper.placement.chance import Chance
+from zonekeeper.placement.locations import Location
+
+STORAGE: Final = "storage"
+SERVING: Final = "serving"
+REGISTERED: Final = "registered"
+
+LEAVE_TIMEOUT_MS: Final = 3_000
+_RETRY_DELAY_MS: Final = 500
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What a bookie stands on: its folder, and who works on it."""
+
+    files: FileSystem
+    writing: Disk
+    background: Disk
+    reads: Disk
+    #: Opens the index's store; blocks.
+    open_index: Callable[[], Ordered]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A life that has begun: nothing is served yet."""
+
+    cookie: Cookie
+    boot_epoch: int
+    storage: Storage
+
+
+async def begin(
+    cluster: Cluster,
+    mine: Cookie,
+    location: Location | None,
+    ground: Ground,
+    *,
+    sizes: Callable[[int], Sizes],
+    chance: Chance,
+) -> Begun:
+    """Come up as far as serving; ``sizes`` are those for a device of so many bytes.
+
+    Raises what ``identity.settle`` and ``storage.open_storage`` raise.
+    """
+    files, writing = ground.files, ground.writing
+    cookie = await identity.settle(
+        cluster, mine, location, files=files, disk=writing, chance=chance
+    )
+    boot_epoch = await bookie_records.next_boot(cluster, cookie.bookie)
+    devices = Devices(
+        arrival_files=files,
+        files=files,
+        index=Index(await writing.run(ground.open_index)),
+        writing=writing,
+        background=ground.background,
+        reads=ground.reads,
+    )
+    space = await writing.run(files.space)
+    storage = await storages.open_storage(devices, sizes(space.total_bytes))
+    return Begun(cookie=cookie, boot_epoch=boot_epoch, storage=storage)
+
+
+class Presence:
+    """Keeps a bookie registered, on the side of its mode, until it leaves."""
+
+    def __init__(
+        self, registrar: Registrar, bookie: Bookie, store: MetadataStore, conditions: Conditions
+    ) -> None:
+        self._registrar = registrar
+        self._bookie = bookie
+        self._store = store
+        self._conditions = conditions
+        #: Set when the bookie is registered for the first time.
+        self.begun = asyncio.Event()
+        #: Registers with the mode of now, not with one that was read before somebody else did.
+        self._turn = asyncio.Lock()
+
+    async def keep(self) -> None:
+        """Register, and again whenever it is needed; runs until it is cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._follow_session())
+            tasks.create_task(self._follow_mode())
+
+    async def leave(self) -> None:
+        """Take the registration back; if that cannot be done in time, it goes with the session."""
+        try:
+            async with asyncio.timeout(LEAVE_TIMEOUT_MS / 1_000):
+                await self._registrar.leave()
+        except (TimeoutError, StoreError) as error:
+            _logger.warning("the registration goes with the session, not before: %s", error)
+
+    async def _follow_session(self) -> None:
+        """Register in each new session; while there is none, say so."""
+        async with self._store.watch_session() as sessions:
+            async for session in sessions:
+                if session.id is None or not session.connected:
+                    self._conditions.missing(REGISTERED, f"{self._store.name} is out of reach")
+                else:
+                    await self._register()
+
+    async def _follow_mode(self) -> None:
+        while True:
+            read_only = self._bookie.read_only
+            await self._bookie.mode_changed(read_only)
+            await self._register()
+
+    async def _register(self) -> None:
+        while True:
+            try:
+                async with self._turn:
+                    await self._registrar.register(mode_of(self._bookie))
+            except StoreError as error:
+                if not error.retryable:
+                    raise
+                self._conditions.missing(REGISTERED, str(error))
+                await asyncio.sleep(_RETRY_DELAY_MS / 1_000)
+            else:
+                self._conditions.met(REGISTERED)
+                self.begun.set()
+                return
+
+
+def mode_of(bookie: Bookie) -> Mode:
+    """Say on which side a bookie is registered."""
+    return Mode.READ_ONLY if bookie.read_only else Mode.WRITABLE
