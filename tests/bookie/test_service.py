@@ -283,6 +283,25 @@ async def test_entries_are_listed_in_pages_of_runs() -> None:
         assert rest == service.EntryRanges(ranges=((EntryId(7), EntryId(7)),), complete=True)
 
 
+async def test_limbo_ends_for_a_ledger_when_it_holds_again_what_it_should() -> None:
+    files = MemoryFileSystem()
+    async with running(files) as bookie:
+        await into_limbo(bookie)
+        with pytest.raises(errors.LimboLedger):
+            await bookie.read(reading(0, 9))
+        await bookie.open_fragment(opening())
+        assert isinstance((await append(bookie, frame(0)))[0], errors.Fenced)
+        assert await append(bookie, frame(0, 1, recovery=True)) == [None]
+        await bookie.end_limbo(LEDGER)
+        await bookie.end_limbo(LEDGER)
+        with pytest.raises(errors.NoSuchLedger):
+            await bookie.end_limbo(ABSENT)
+    async with running(files) as bookie:
+        assert await read_ids(bookie, 0, 9) == [0, 1]
+        assert (await bookie.read(reading(2, 9))).next_entry_id == 10
+        assert isinstance((await append(bookie, frame(2)))[0], errors.Fenced)
+
+
 async def into_limbo(bookie: Bookie) -> None:
     await bookie._settle(LEDGER, admission.Limbo(in_limbo=True))
 

@@ -185,6 +185,10 @@ class MeasuredBookie:
         """Take no more appends, or take them again."""
         await self._bookie.set_read_only(read_only=read_only)
 
+    async def end_limbo(self, ledger_id: LedgerId) -> None:
+        """Answer for a ledger again."""
+        await self._bookie.end_limbo(ledger_id)
+
     async def compact(self, *, major: bool) -> None:
         """Start a compaction."""
         await self._bookie.compact(major=major)

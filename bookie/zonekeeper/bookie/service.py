@@ -299,6 +299,11 @@ class Bookie:
         await self._written(records.Mode(read_only=read_only))
         self._mode_changed.set()
 
+    async def end_limbo(self, ledger_id: LedgerId) -> None:
+        """Answer for a ledger again, durably."""
+        self._known(ledger_id)
+        await self._settle(ledger_id, admission.Limbo(in_limbo=False))
+
     async def compact(self, *, major: bool) -> None:
         """Refuse: the log is one file, and grows."""
         raise errors.UnsupportedVersion(f"{self._bookie_id} cannot compact its log ({major=})")

@@ -47,6 +47,7 @@ class ReferenceBookie:
         self.commit_s = commit_s
         self.read_only = False
         self.compactions: list[bool] = []
+        self.out_of_limbo: list[LedgerId] = []
         self.batches = 0
         self.forced: list[LedgerId] = []
         #: While set, nothing is committed and nothing is answered.
@@ -161,6 +162,9 @@ class ReferenceBookie:
 
     async def set_read_only(self, *, read_only: bool) -> None:
         self.read_only = read_only
+
+    async def end_limbo(self, ledger_id: LedgerId) -> None:
+        self.out_of_limbo.append(ledger_id)
 
     async def compact(self, *, major: bool) -> None:
         self.compactions.append(major)

@@ -125,6 +125,10 @@ class BookieLink(Protocol):
         """Make the bookie refuse appends, or take them again."""
         ...
 
+    async def end_limbo(self, ledger_id: LedgerId) -> None:
+        """Let the bookie answer for a ledger again, once it holds what it should."""
+        ...
+
     async def compact(self, *, major: bool) -> None:
         """Start a compaction."""
         ...

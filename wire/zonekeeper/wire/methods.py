@@ -110,6 +110,7 @@ SET_READ_ONLY: Final = Call(
     _DONE,
     lambda host, read_only: host.bookie.set_read_only(read_only=read_only),
 )
+END_LIMBO: Final = Call("EndLimbo", _LEDGER, _DONE, lambda host, it: host.bookie.end_limbo(it))
 COMPACT: Final = Call(
     "Compact",
     _spelling(pb.CompactRequest, messages.compact, messages.read_compact),
@@ -158,6 +159,7 @@ CALLS: Final[tuple[SpelledCall, ...]] = (
     LIST_ENTRIES,
     INFO,
     SET_READ_ONLY,
+    END_LIMBO,
     COMPACT,
 )
 SUBSCRIPTIONS: Final[tuple[SpelledSubscription, ...]] = (TAIL,)

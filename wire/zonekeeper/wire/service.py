@@ -212,6 +212,14 @@ class BookieService(Protocol):
         """Take no more appends, or take them again; stays over a restart."""
         ...
 
+    async def end_limbo(self, ledger_id: LedgerId) -> None:
+        """Answer for a ledger again, durably, and leave it fenced; out of limbo, nothing changes.
+
+        Who asks has made sure of it: the ledger was recovered if it was open, and what belongs
+        here of it was written here again. Then, and not before, is what is not here a "no".
+        """
+        ...
+
     async def compact(self, *, major: bool) -> None:
         """Start a compaction, unless one is running; returns once it has started."""
         ...
