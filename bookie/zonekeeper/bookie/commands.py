@@ -1,6 +1,7 @@
 """``zonekeeper bookie``: the commands of a bookie, for the shell to host.
 
-Exit code 2: a setting is wrong; 1: the bookie could not start, or could not go on.
+Exit code 2: a setting is wrong; 1: the bookie could not start, or could not go on. The commands for
+a bookie that stands still are in ``tools.commands``.
 """
 
 import asyncio
@@ -15,11 +16,12 @@ import yaml
 
 from zonekeeper.bookie import process, settings
 from zonekeeper.bookie.settings import BadSettingError
+from zonekeeper.bookie.tools.commands import COMMANDS
 
 
-@click.group()
+@click.group(commands=COMMANDS)
 def bookie() -> None:
-    """Run a storage server."""
+    """Run a storage server, and look after one that stands still."""
 
 
 def _each_setting(command: Callable[..., None]) -> Callable[..., None]:

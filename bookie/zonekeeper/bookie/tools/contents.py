@@ -1,0 +1,108 @@
+"""What is on a bookie's disks, read as its next start would read it, and nothing changed.
+
+A start takes a new generation, writes again what may not be on the disk, and removes what was never
+finished. Here all of that is left as it is.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from zonekeeper.bookie.admission import LedgerState
+from zonekeeper.bookie.extents import joined
+from zonekeeper.bookie.files import FileSystem
+from zonekeeper.bookie.segments import arrival_scan
+from zonekeeper.bookie.segments import checkpoint as checkpoints
+from zonekeeper.bookie.segments.arrival_scan import Scanned
+from zonekeeper.bookie.segments.batch_format import Position
+from zonekeeper.bookie.segments.checkpoint import Checkpoint
+from zonekeeper.bookie.segments.index import Index
+from zonekeeper.bookie.segments.memory import Memory
+from zonekeeper.bookie.tools import chains
+from zonekeeper.placement.ids import EntryId, LedgerId
+from zonekeeper.wire import entries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrivalFile:
+    """A file of an arrival segment."""
+
+    name: str
+    size_bytes: int
+    #: None: nothing in it is needed any more, or was ever written.
+    generation: int | None
+    #: Where its good batches end.
+    used_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """All that is there."""
+
+    checkpoint: Checkpoint
+    memory: Memory
+    arrivals: tuple[ArrivalFile, ...]
+    #: The last good batch.
+    end: Position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerSummary:
+    """What is kept of a ledger."""
+
+    ledger_id: LedgerId
+    state: LedgerState
+    lac: EntryId
+    #: Maximal runs of entries.
+    runs: int
+    entries: int
+    first: EntryId | None
+    last: EntryId | None
+
+
+def load(files: FileSystem, index: Index) -> Contents:
+    """Read everything; raises ``DamagedLogError`` or ``OSError``. The index is up to date."""
+    last = checkpoints.load(files)
+    memory = Memory(index, last)
+
+    def visit(batch: Scanned) -> None:
+        memory.place(batch.placed)
+
+    with chains.opened(files, last) as chain:
+        ends = {
+            link.name: arrival_scan.scan(chain.files[link.name].read, last.log_id, link, visit)
+            for link in chain.links
+        }
+        found = tuple(
+            ArrivalFile(
+                name=name,
+                size_bytes=file.size(),
+                generation=ends[name].position.generation if name in ends else None,
+                used_bytes=ends[name].offset if name in ends else 0,
+            )
+            for name, file in sorted(chain.files.items())
+        )
+    memory.restarted()
+    end = max((each.position for each in ends.values()), default=last.mark)
+    return Contents(checkpoint=last, memory=memory, arrivals=found, end=end)
+
+
+def ledgers(contents: Contents) -> Iterator[LedgerSummary]:
+    """Give all ledgers of which anything is here, by their ids."""
+    for ledger_id, ledger in sorted(contents.memory.ledgers.items()):
+        if not ledger.known:
+            continue
+        count, runs = 0, 0
+        first: EntryId | None = None
+        last: EntryId | None = None
+        for low, high in joined(ledger.extents.between(0, entries.ID_END - 1)):
+            first, last = low if first is None else first, high
+            count, runs = count + high - low + 1, runs + 1
+        yield LedgerSummary(
+            ledger_id=ledger_id,
+            state=ledger.durable,
+            lac=ledger.confirmed,
+            runs=runs,
+            entries=count,
+            first=first,
+            last=last,
+        )

@@ -1,0 +1,220 @@
+"""Who a bookie is: its cookie beside its data, and its cookie in the metadata store.
+
+The store's is the authority. Each change is a person's explicit command, on a bookie that stands
+still, and says what it means before it is done.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from zonekeeper.bookie import identity
+from zonekeeper.bookie.disks import ThreadDisk
+from zonekeeper.bookie.files import RealFileSystem
+from zonekeeper.bookie.tools import folders
+from zonekeeper.bookie.tools.folders import ToolError
+from zonekeeper.metadata import (
+    bookie_records,
+    cookie_store,
+    cookies,
+    ledger_listing,
+    registration,
+)
+from zonekeeper.metadata.cluster import Cluster
+from zonekeeper.metadata.cookies import Cookie
+from zonekeeper.metadata.ledger_listing import UnreadableLedger
+from zonekeeper.placement.chance import Chance
+from zonekeeper.placement.ids import BookieId, LedgerId
+from zonekeeper.placement.locations import Location
+
+#: What a new file system has by itself, and what a prepared folder may hold.
+_NOT_DATA: Final = frozenset({"lost+found", identity.LOCK_NAME})
+_NAMED_MAX: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """The two cookies of a bookie, and what follows."""
+
+    local: Cookie | None
+    stored: Cookie | None
+    #: Can the bookie start?
+    fits: bool
+    advice: str
+
+
+async def compare(cluster: Cluster, local: Cookie | None, bookie: BookieId) -> Compared:
+    """Hold the cookie beside the data against the one in the store."""
+    found = await cookie_store.read(cluster, bookie)
+    stored = None if found is None else found.cookie
+    fits, advice = _advice(cluster, local, stored)
+    return Compared(local=local, stored=stored, fits=fits, advice=advice)
+
+
+async def restore_cookie(cluster: Cluster, local: Cookie) -> None:
+    """Write the cookie beside the data into a store that lost it."""
+    if local.instance != cluster.instance:
+        raise ToolError(
+            f"the data is of cluster {local.instance}, and this is {cluster}: check --metadata; a "
+            "root that is rebuilt keeps the old instance"
+        )
+    await cookie_store.create(cluster, local)
+
+
+async def check_movable(cluster: Cluster, bookie: BookieId) -> Cookie:
+    """Give the stored cookie of a bookie that may be moved to another zone."""
+    stored = await cookie_store.read(cluster, bookie)
+    if stored is None:
+        raise ToolError(f"{bookie} has no cookie in {cluster}: start it, or `cookie create` it")
+    await refuse_registered(cluster, bookie)
+    return stored.cookie
+
+
+async def move(cluster: Cluster, bookie: BookieId, location: Location) -> Cookie:
+    """Let a bookie stand in another zone; its file follows at its next start."""
+    await check_movable(cluster, bookie)
+    return await cookie_store.move(cluster, bookie, location)
+
+
+async def check_removable(cluster: Cluster, bookie: BookieId) -> None:
+    """Refuse to forget a bookie that runs, or that some ledger still counts on."""
+    await refuse_registered(cluster, bookie)
+    if found := await naming(cluster, bookie):
+        named = ", ".join(map(str, found[:_NAMED_MAX]))
+        raise ToolError(
+            f"{len(found)} ledgers name {bookie} ({named}{', ...' * (len(found) > _NAMED_MAX)}): "
+            "have their copies replaced first"
+        )
+
+
+async def refuse_registered(cluster: Cluster, bookie: BookieId) -> None:
+    """Refuse a bookie that runs."""
+    if await registration.read_service_info(cluster, bookie) is not None:
+        raise ToolError(
+            f"{bookie} is registered in {cluster}: it runs, or its session has not ended yet; stop "
+            "it, and try again"
+        )
+
+
+async def naming(cluster: Cluster, bookie: BookieId) -> tuple[LedgerId, ...]:
+    """Give all ledgers that name a bookie; one that cannot be read may, and is refused."""
+    found: list[LedgerId] = []
+    async for listed in ledger_listing.all_of(cluster):
+        if isinstance(listed, UnreadableLedger):
+            raise ToolError(f"whether ledger {listed.id} names {bookie} is unknown: {listed.error}")
+        if bookie in listed.metadata.bookies:
+            found.append(listed.id)
+    return tuple(found)
+
+
+async def remove(cluster: Cluster, bookie: BookieId) -> bool:
+    """Forget a bookie that is gone for good; say whether it had a cookie."""
+    await check_removable(cluster, bookie)
+    stored = await cookie_store.read(cluster, bookie)
+    if stored is not None:
+        await cookie_store.delete(cluster, bookie, version=stored.version)
+    await bookie_records.forget(cluster, bookie)
+    return stored is not None
+
+
+def check_empty(data: Path, *, besides: frozenset[str] = frozenset()) -> None:
+    """Refuse a folder in which anything else is."""
+    names = {path.name for path in data.iterdir()} if data.is_dir() else set()
+    used = sorted(names - _NOT_DATA - besides)
+    if used:
+        raise ToolError(
+            f"--data: {data} is not empty (it holds {', '.join(used[:_NAMED_MAX])}): nothing is "
+            "ever erased here; give a new bookie an empty folder"
+        )
+
+
+async def check_new(cluster: Cluster, mine: Cookie, location: Location | None) -> None:
+    """Refuse to prepare a name that is not new."""
+    cookies.located(mine, location)
+    stored = await cookie_store.read(cluster, mine.bookie)
+    if stored is not None:
+        raise ToolError(
+            f"{mine.bookie} has a cookie in {cluster} already: it is not new. Mount its disk; or, "
+            "if the disk is lost, see `zonekeeper bookie cookie show`"
+        )
+
+
+async def make_new(
+    cluster: Cluster,
+    mine: Cookie,
+    location: Location | None,
+    *,
+    files: RealFileSystem,
+    chance: Chance,
+) -> Cookie:
+    """Prepare a new bookie in an empty folder: what its first start does before it serves."""
+    await check_new(cluster, mine, location)
+    disk = ThreadDisk("format", threads=1)
+    try:
+        return await identity.settle(cluster, mine, location, files=files, disk=disk, chance=chance)
+    finally:
+        await disk.close()
+
+
+def local_cookie(data: Path) -> Cookie | None:
+    """Read the cookie beside the data of a bookie that stands still."""
+    with folders.held(data) as files:
+        return folders.read_cookie(files)
+
+
+def _advice(cluster: Cluster, local: Cookie | None, stored: Cookie | None) -> tuple[bool, str]:
+    if local is None and stored is None:
+        return True, "neither is there: a new bookie; it makes both when it first starts"
+    if stored is None:
+        return False, (
+            f"{cluster} does not know the bookie. If the store was lost: `zonekeeper bookie cookie "
+            "create` writes the cookie back. If the bookie was removed: start a new one with an "
+            "empty folder"
+        )
+    if local is None:
+        return False, (
+            "there is no cookie beside the data: the disk was wiped, replaced or is not mounted. "
+            "Mount the right one. If it is lost for good: `zonekeeper bookie cookie replace-disk` "
+            "gives the bookie an empty one; or `cookie delete` forgets it, once its ledgers are "
+            "repaired"
+        )
+    try:
+        cookies.check_same_bookie(stored, local)
+    except cookies.OtherBookieError as error:
+        return False, str(error)
+    if local.location == stored.location:
+        return True, "they are the same"
+    return True, (
+        f"they differ in the location alone: the store says {stored.location}, and counts; the "
+        "file follows at the next start"
+    )
+
+
+def plain(compared: Compared) -> dict[str, object]:
+    """Give it as plain data."""
+    return {
+        "local": None if compared.local is None else _cookie(compared.local),
+        "stored": None if compared.stored is None else _cookie(compared.stored),
+        "fits": compared.fits,
+        "advice": compared.advice,
+    }
+
+
+def text(compared: Compared) -> str:
+    """Give it as lines for a person."""
+    lines = []
+    for where, cookie in (("beside data", compared.local), ("in store", compared.stored)):
+        said = (
+            "none" if cookie is None else ", ".join(f"{k} {v}" for k, v in _cookie(cookie).items())
+        )
+        lines.append(f"{where + ':':<13}{said}")
+    return "\n".join([*lines, compared.advice])
+
+
+def _cookie(cookie: Cookie) -> dict[str, object]:
+    return {
+        "bookie": cookie.bookie,
+        "instance": cookie.instance,
+        "location": None if cookie.location is None else str(cookie.location),
+        "directories": ", ".join(cookie.ledger_dirs),
+    }

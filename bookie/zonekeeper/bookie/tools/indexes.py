@@ -1,0 +1,129 @@
+"""The index of a bookie that stands still: opened, and built again.
+
+The index holds only what the sorted segments' tables say. It is built beside the live one, compared
+with it, and takes its place by renaming; a crash in between leaves none, and the next start builds
+it again.
+"""
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Final
+
+from zonekeeper.bookie import process
+from zonekeeper.bookie.files import FileSystem, RealFileSystem
+from zonekeeper.bookie.segments import storage
+from zonekeeper.bookie.segments.checkpoint import Checkpoint
+from zonekeeper.bookie.segments.index import Index, Row
+from zonekeeper.bookie.segments.rocks import RocksOrdered
+from zonekeeper.bookie.tools.folders import ToolError
+from zonekeeper.wire import errors
+
+_NEW: Final = f"{process.INDEX_NAME}.new"
+_OLD: Final = f"{process.INDEX_NAME}.old"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """How a new index and the live one differ."""
+
+    rows: int
+    #: None: there is no live index, or none that can be read; ``problem`` says which.
+    live_rows: int | None
+    equal: bool
+    problem: str
+
+
+@contextmanager
+def live(data: Path) -> Iterator[Index]:
+    """Open the live index as it is; it is made if there is none."""
+    try:
+        index = Index(RocksOrdered(data / process.INDEX_NAME))
+    except OSError as error:
+        raise ToolError(
+            f"{error}; build it again with `zonekeeper bookie rebuild-index`"
+        ) from error
+    try:
+        yield index
+    finally:
+        index.close()
+
+
+def settle(files: FileSystem, index: Index, last: Checkpoint) -> None:
+    """Bring an index up to the checkpoint; it may be behind, empty, or another log's."""
+    index.prepare(last.log_id)
+    if (index.segments(), index.sweep) != (frozenset(last.sorted_numbers), last.sweep):
+        storage.rebuild_index(files, index)
+
+
+def rebuild(
+    data: Path, files: RealFileSystem, *, keep: bool, told: Callable[[str], None]
+) -> Comparison:
+    """Build the index again, compare it with the live one, and (``keep``) put it into its place."""
+    new = data / _NEW
+    for left in (new, data / _OLD):
+        shutil.rmtree(left, ignore_errors=True)
+    index = Index(RocksOrdered(new))
+    try:
+        told("reading the tables of the sorted segments")
+        storage.rebuild_index(files, index)
+        told("comparing with the live index")
+        found = _compared(data, index)
+    finally:
+        index.close()
+    if keep:
+        _swap(data, files)
+    shutil.rmtree(new, ignore_errors=True)
+    return found
+
+
+def plain(compared: Comparison, *, kept: bool) -> dict[str, object]:
+    """Give a comparison as plain data."""
+    return {
+        "extents": compared.rows,
+        "liveExtents": compared.live_rows,
+        "equal": compared.equal,
+        "problem": compared.problem or None,
+        "inPlace": kept,
+    }
+
+
+def _swap(data: Path, files: FileSystem) -> None:
+    place = data / process.INDEX_NAME
+    if place.exists():
+        place.rename(data / _OLD)
+    (data / _NEW).rename(place)
+    files.sync_names()
+    shutil.rmtree(data / _OLD, ignore_errors=True)
+
+
+def _compared(data: Path, new: Index) -> Comparison:
+    if not (data / process.INDEX_NAME).is_dir():
+        count = sum(1 for _ in new.rows())
+        return Comparison(rows=count, live_rows=None, equal=False, problem="there is no live index")
+    try:
+        with live(data) as index:
+            return _compared_rows(new, index)
+    except (ToolError, errors.IoFailed) as error:
+        count = sum(1 for _ in new.rows())
+        return Comparison(rows=count, live_rows=None, equal=False, problem=str(error))
+
+
+def _compared_rows(new: Index, old: Index) -> Comparison:
+    rows = old_rows = 0
+    problem = ""
+    for one, other in zip_longest(new.rows(), old.rows()):
+        rows += one is not None
+        old_rows += other is not None
+        if one != other and not problem:
+            problem = f"they differ first at {_text(one)} (new) and {_text(other)} (live)"
+    return Comparison(rows=rows, live_rows=old_rows, equal=not problem, problem=problem)
+
+
+def _text(row: Row | None) -> str:
+    if row is None:
+        return "the end"
+    return f"ledger {row.ledger_id} entries {row.extent.first} to {row.extent.last}"

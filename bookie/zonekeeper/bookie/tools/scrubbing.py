@@ -1,0 +1,143 @@
+"""Looking at everything that a bookie keeps, and saying what is damaged; repairing nothing.
+
+Every batch and frame that counts is read and its checksums are compared; every row of a sorted
+segment's table is held against its frame; the index is held against the tables. So each extent of
+the index is held against its frame. Entries' digests are compared where that needs no password.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from zonekeeper.bookie import records
+from zonekeeper.bookie.files import File, FileSystem, RealFileSystem
+from zonekeeper.bookie.segments import arrival_scan, directories
+from zonekeeper.bookie.segments import checkpoint as checkpoints
+from zonekeeper.bookie.segments.arrival_scan import DamagedLogError, Scanned
+from zonekeeper.bookie.segments.checkpoint import Checkpoint
+from zonekeeper.bookie.tools import chains, indexes, segments
+from zonekeeper.bookie.tools.folders import ToolError
+from zonekeeper.bookie.tools.segments import Damage, Digests, FrameSeen
+from zonekeeper.placement.digests import Digest
+from zonekeeper.placement.ids import LedgerId
+
+
+@dataclass(slots=True, kw_only=True)
+class Findings:
+    """What was read, and what is wrong with it."""
+
+    files: int = 0
+    frames: int = 0
+    entries: int = 0
+    #: Of those, so many whose digests could not be compared.
+    unchecked: int = 0
+    size_bytes: int = 0
+    #: Where, and what.
+    damage: list[str] = field(default_factory=list)
+
+
+def scrub(data: Path, files: RealFileSystem, told: Callable[[str], None]) -> Findings:
+    """Read everything; ``told`` hears of each file."""
+    found = Findings()
+    try:
+        last = checkpoints.load(files)
+    except (DamagedLogError, FileNotFoundError) as error:
+        found.damage.append(str(error))
+        return found
+    digests = digests_of(last)
+    for number in last.sorted_numbers:
+        name = directories.name_of(number)
+        told(name)
+        try:
+            file = files.open(name)
+        except FileNotFoundError:
+            found.damage.append(f"{name}: it is missing, and the checkpoint names it")
+            continue
+        try:
+            _count(found, name, segments.ordered(file, last.log_id, number, digests))
+            found.size_bytes += file.size()
+        finally:
+            file.close()
+    told("arrival segments")
+    _arrivals(files, last, found, digests)
+    told("index")
+    _index(data, files, last, found)
+    return found
+
+
+def plain(found: Findings) -> dict[str, object]:
+    """Give the findings as plain data."""
+    return {
+        "segments": found.files,
+        "bytes": found.size_bytes,
+        "frames": found.frames,
+        "entries": found.entries,
+        "entriesUnchecked": found.unchecked,
+        "damage": found.damage,
+    }
+
+
+def digests_of(last: Checkpoint) -> dict[LedgerId, Digest]:
+    """Give the digests that the checkpoint knows."""
+    return {
+        ledger_id: record.opening.digest
+        for ledger_id, kept in last.ledgers.items()
+        for record in kept.records
+        if isinstance(record, records.Fragment)
+    }
+
+
+def _count(found: Findings, name: str, parts: Iterator[segments.Part]) -> None:
+    found.files += 1
+    for part in parts:
+        if isinstance(part, FrameSeen):
+            found.frames += 1
+            found.entries += len(part.frame)
+            found.unchecked += 0 if part.digests_checked else len(part.frame)
+        elif isinstance(part, Damage):
+            found.damage.append(f"{name}, byte {part.offset}: {part.problem}")
+
+
+def _arrivals(files: FileSystem, last: Checkpoint, found: Findings, digests: Digests) -> None:
+    """Read those that a start would read, as it would."""
+    try:
+        with chains.opened(files, last) as chain:
+            for link in chain.links:
+                file = chain.files[link.name]
+                end = arrival_scan.scan(file.read, last.log_id, link, _nothing)
+                found.size_bytes += end.offset
+                _count(found, link.name, _good_part(file, last.log_id, end.offset, digests))
+    except DamagedLogError as error:
+        found.damage.append(str(error))
+
+
+def _good_part(file: File, log_id: int, end: int, digests: Digests) -> Iterator[segments.Part]:
+    for part in segments.arrival(file, log_id, digests):
+        if isinstance(part, segments.BatchSeen | Damage) and part.offset >= end:
+            return
+        yield part
+
+
+def _index(data: Path, files: RealFileSystem, last: Checkpoint, found: Findings) -> None:
+    """Hold the index against the tables; one that is behind is brought up to date first."""
+    try:
+        with indexes.live(data) as index:
+            indexes.settle(files, index, last)
+        compared = indexes.rebuild(data, files, keep=False, told=_silent)
+    except DamagedLogError as error:
+        found.damage.append(f"the index cannot be held against the tables: {error}")
+    except ToolError as error:
+        found.damage.append(str(error))
+    else:
+        if not compared.equal:
+            found.damage.append(
+                f"the index: {compared.problem}; `zonekeeper bookie rebuild-index` builds it again"
+            )
+
+
+def _nothing(_: Scanned) -> None:
+    """Only the end of the good batches is looked for."""
+
+
+def _silent(_: str) -> None:
+    """Say nothing of the steps inside a step."""

@@ -1,0 +1,129 @@
+"""A bookie that stands still, at a glance."""
+
+from dataclasses import dataclass
+
+from zonekeeper.bookie.files import FileSystem, Space
+from zonekeeper.bookie.segments import directories
+from zonekeeper.bookie.tools import contents as all_of
+from zonekeeper.bookie.tools.contents import Contents
+from zonekeeper.metadata.cookies import Cookie
+from zonekeeper.placement import units
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What there is to know of it."""
+
+    cookie: Cookie
+    #: None: nobody was asked; only the metadata store knows.
+    boot_epoch: int | None
+    contents: Contents
+    ledgers: int
+    entries: int
+    sorted_bytes: int
+    #: Arrival segments, and bytes in them, that wait to be sorted.
+    backlog_segments: int
+    backlog_bytes: int
+    space: Space
+
+
+def look(files: FileSystem, cookie: Cookie, contents: Contents, boot_epoch: int | None) -> State:
+    """Gather it."""
+    counts = [each.entries for each in all_of.ledgers(contents)]
+    waiting = [each for each in contents.arrivals if each.generation is not None]
+    return State(
+        cookie=cookie,
+        boot_epoch=boot_epoch,
+        contents=contents,
+        ledgers=len(counts),
+        entries=sum(counts),
+        sorted_bytes=sum(
+            _size(files, directories.name_of(each)) for each in contents.checkpoint.sorted_numbers
+        ),
+        backlog_segments=len(waiting),
+        backlog_bytes=sum(each.used_bytes for each in waiting),
+        space=files.space(),
+    )
+
+
+def plain(state: State) -> dict[str, object]:
+    """Give it as plain data."""
+    cookie, contents = state.cookie, state.contents
+    return {
+        "bookie": cookie.bookie,
+        "instance": cookie.instance,
+        "location": None if cookie.location is None else str(cookie.location),
+        "bootEpoch": state.boot_epoch,
+        "readOnly": contents.memory.read_only,
+        "ledgers": state.ledgers,
+        "entries": state.entries,
+        "mark": list(contents.checkpoint.mark),
+        "end": list(contents.end),
+        "sortedSegments": list(contents.checkpoint.sorted_numbers),
+        "sortedBytes": state.sorted_bytes,
+        "arrivalSegments": [
+            {
+                "name": each.name,
+                "generation": each.generation,
+                "usedBytes": each.used_bytes,
+                "sizeBytes": each.size_bytes,
+            }
+            for each in contents.arrivals
+        ],
+        "backlog": {"segments": state.backlog_segments, "bytes": state.backlog_bytes},
+        "space": {
+            "totalBytes": state.space.total_bytes,
+            "freeBytes": state.space.free_bytes,
+        },
+    }
+
+
+def text(state: State) -> str:
+    """Give it as lines for a person."""
+    cookie, contents = state.cookie, state.contents
+    epoch = "not asked (--metadata)" if state.boot_epoch is None else state.boot_epoch
+    mode = "read-only, as a person decided" if contents.memory.read_only else "writable"
+    numbers = contents.checkpoint.sorted_numbers
+    lines = [
+        f"bookie:   {cookie.bookie} at {cookie.location or 'a location that is not known'}, {mode}",
+        f"cluster:  {cookie.instance}",
+        f"boots:    {epoch}",
+        f"ledgers:  {state.ledgers}, with {state.entries} entries",
+        f"marks:    sorted up to batch {_position(contents.checkpoint.mark)}, "
+        f"the log ends at batch {_position(contents.end)}",
+        f"sorted:   {len(numbers)} segments, {_size_text(state.sorted_bytes)}",
+        f"arrival:  {len(contents.arrivals)} segments",
+        *(
+            f"  {each.name}: "
+            + (
+                "free"
+                if each.generation is None
+                else f"generation {each.generation}, {_size_text(each.used_bytes)}"
+            )
+            for each in contents.arrivals
+        ),
+        f"backlog:  {state.backlog_segments} segments wait to be sorted, "
+        f"{_size_text(state.backlog_bytes)}",
+        f"disk:     {_size_text(state.space.free_bytes)} free of "
+        f"{_size_text(state.space.total_bytes)}",
+    ]
+    return "\n".join(lines)
+
+
+def _position(position: tuple[int, int]) -> str:
+    return f"{position[0]}/{position[1]}"
+
+
+def _size(files: FileSystem, name: str) -> int:
+    file = files.open(name)
+    try:
+        return file.size()
+    finally:
+        file.close()
+
+
+def _size_text(size_bytes: int) -> str:
+    for unit, worth in (("GiB", units.GIB), ("MiB", units.MIB), ("KiB", units.KIB)):
+        if size_bytes >= worth:
+            return f"{size_bytes / worth:.1f} {unit}"
+    return f"{size_bytes} bytes"
