@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -23,9 +23,10 @@ from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement.ids import BookieId, ZoneName
 from zonekeeper.placement.policy import Policy
 
-#: A bookie that was killed waits for its former session to run out before it registers again.
+_ROOT: Final = Path(__file__).parents[2]
 _READY_SECONDS: Final = 60
 _STOP_SECONDS: Final = 20
+COMMAND: Final = (sys.executable, "-m", "zonekeeper.shell", "bookie", "run")
 
 
 async def make_cluster(address: str, policy: Policy) -> None:
@@ -54,9 +55,46 @@ class BookieProcesses:
         """Start those that do not run (without names: all), and wait until each is ready."""
         wanted = [name for name in names or self.zones if name not in self._running]
         for name in wanted:
-            self._launch(name)
+            self.launch(name, COMMAND)
         for name in wanted:
-            self._wait_until_ready(name)
+            assert self.is_ready(name), f"{name} is not ready:\n{self.words(name)}"
+
+    def launch(self, name: BookieId, command: Sequence[str]) -> None:
+        """Start one by a command of one's own, which is given the flags of ``bookie run``."""
+        folder = self.folder / name
+        folder.mkdir(parents=True, exist_ok=True)
+        flags = {
+            "--metadata": self.address,
+            "--id": name,
+            "--zone": self.zones[name],
+            "--upgrade-domains": str(self.upgrade_domains),
+            "--data": str(folder / "data"),
+            "--listen": "127.0.0.1:0",
+            "--advertise": "127.0.0.1",
+            "--http": "127.0.0.1:0",
+            **self.flags,
+        }
+        with (folder / "log").open("ab") as log:
+            self._running[name] = subprocess.Popen(
+                [*command, *(word for pair in flags.items() for word in pair)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=_ROOT,
+            )
+
+    def is_ready(self, name: BookieId) -> bool:
+        """Wait until it says that it is ready; False: it has ended instead, or takes too long."""
+        process = self._running[name]
+        assert process.stdout is not None
+        said = b""
+        while not said.endswith(b"\n"):
+            there, _, _ = select.select([process.stdout], [], [], _READY_SECONDS)
+            more = os.read(process.stdout.fileno(), 4096) if there else b""
+            if not more:
+                return False
+            said += more
+        return said.startswith(b"ready: ")
 
     def kill(self, name: BookieId) -> None:
         """End a process at once, as a crash would."""
@@ -97,41 +135,6 @@ class BookieProcesses:
         """End all, at once."""
         for name in list(self._running):
             self.kill(name)
-
-    def _launch(self, name: BookieId) -> None:
-        folder = self.folder / name
-        folder.mkdir(parents=True, exist_ok=True)
-        flags = {
-            "--metadata": self.address,
-            "--id": name,
-            "--zone": self.zones[name],
-            "--upgrade-domains": str(self.upgrade_domains),
-            "--data": str(folder / "data"),
-            "--listen": "127.0.0.1:0",
-            "--advertise": "127.0.0.1",
-            "--http": "127.0.0.1:0",
-            **self.flags,
-        }
-        command = [sys.executable, "-m", "zonekeeper.shell", "bookie", "run"]
-        with (folder / "log").open("ab") as log:
-            self._running[name] = subprocess.Popen(
-                [*command, *(word for pair in flags.items() for word in pair)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                cwd=folder,
-            )
-
-    def _wait_until_ready(self, name: BookieId) -> None:
-        process = self._running[name]
-        assert process.stdout is not None
-        said = b""
-        while not said.endswith(b"\n"):
-            there, _, _ = select.select([process.stdout], [], [], _READY_SECONDS)
-            more = os.read(process.stdout.fileno(), 4096) if there else b""
-            assert more, f"{name} is not ready: {said.decode()}\n{self.words(name)}"
-            said += more
-        assert said.startswith(b"ready: "), said.decode()
 
 
 @contextlib.contextmanager
