@@ -121,24 +121,19 @@ def replacement(
     request: Request,
     ensemble: tuple[BookieId, ...],
     leaving: Mapping[int, Cause],
-    successors: Mapping[BookieId, BookieId],
+    preferred: Collection[BookieId],
     chance: Chance,
 ) -> tuple[BookieId, ...]:
     """Give the ensemble after the repair; raises ``PlacementError`` where there is none.
 
-    ``successors`` took the places of members in other fragments of the ledger. They are preferred
-    where they are as good, so that a ledger stays on few bookies.
+    Who is ``preferred`` joins where the ensemble is judged as well with him: the members of the
+    fragments beside this one, so that a ledger stays on few bookies.
     """
     chosen = _choose(request, ensemble, leaving, chance).ensemble
-    after = _judge(request, chosen)
-    again = tuple(
-        successors.get(bookie, chosen[position]) if position in leaving else bookie
-        for position, bookie in enumerate(ensemble)
-    )
-    if _may_join(request, again, leaving) and _judge(request, again).level >= after.level:
-        chosen, after = again, _judge(request, again)
+    for position in leaving:
+        chosen = _with_preferred(request, chosen, position, (*preferred, chosen[position]))
     if _ALIVE.intersection(leaving.values()):
-        before = _judge(request, ensemble)
+        before, after = _judge(request, ensemble), _judge(request, chosen)
         if after.level < before.level:
             names = ", ".join(ensemble[position] for position in leaving)
             raise LowersPlacementError(
@@ -148,20 +143,37 @@ def replacement(
     return chosen
 
 
+def _with_preferred(
+    request: Request, chosen: tuple[BookieId, ...], position: int, joining: Collection[BookieId]
+) -> tuple[BookieId, ...]:
+    """Give the ensemble with the first of these at a position that does not make it worse."""
+    level = _judge(request, chosen).level
+    others = {bookie for at, bookie in enumerate(chosen) if at != position}
+    for bookie in joining:
+        with_it = (*chosen[:position], bookie, *chosen[position + 1 :])
+        if bookie == chosen[position] or (
+            bookie not in others
+            and _may_join(request, bookie)
+            and _judge(request, with_it).level >= level
+        ):
+            return with_it
+    raise AssertionError("who was chosen is among them")
+
+
 def _judge(request: Request, ensemble: tuple[BookieId, ...]) -> adherence.Judgement:
     return adherence.judge(ensemble, request.quorums, request.rules, request.topology)
 
 
-def _may_join(request: Request, ensemble: tuple[BookieId, ...], positions: Collection[int]) -> bool:
-    """May all newcomers of an ensemble be chosen, each once, without giving anything up?"""
-    avoid = request.avoid
-    joining = [request.topology.get(ensemble[position]) for position in positions]
-    return len(set(ensemble)) == len(ensemble) and all(
+def _may_join(request: Request, bookie_id: BookieId) -> bool:
+    """May a bookie be chosen without giving anything up?"""
+    avoid, bookie = request.avoid, request.topology.get(bookie_id)
+    return (
         bookie is not None
         and bookie.accepts_ensembles
-        and bookie.id not in avoid.bookies | avoid.quarantined
-        and (bookie.location is None or bookie.location.zone not in avoid.zones)
-        for bookie in joining
+        and bookie_id not in avoid.bookies | avoid.quarantined
+        and bookie.location is not None
+        and bookie.location.zone in request.rules.zones
+        and bookie.location.zone not in avoid.zones
     )
 
 

@@ -157,7 +157,7 @@ class Copier:
                 if self.ledger.digest is Digest.DUMMY:
                     await self._compare(part, share, bookie, run)
                 return bookie, run
-        what = f"ledger {self.reading.sealer.ledger_id}, entry {wanted[0]}"
+        what = f"entry {wanted[0]}"
         if troubles:
             text = f"{what}: nobody gave it ({'; '.join(troubles)})"
             raise RepairStoppedError(Trouble.NO_SOURCE, text)
@@ -182,14 +182,14 @@ class Copier:
                     if here and (here.length, here.payload) != (entry.length, entry.payload):
                         raise RepairStoppedError(
                             Trouble.COPIES_DIFFER,
-                            f"ledger {entry.ledger_id}, entry {entry.entry_id}: {source} and "
-                            f"{bookie} hold different ones, and it has no digest",
+                            f"entry {entry.entry_id}: {source} and {bookie} hold different ones, "
+                            "and it has no digest",
                         )
                 left = left[len(range(left.start, until, left.step)) :]
 
     async def _examine(self, bookie: BookieId, wanted: range) -> tuple[int, list[range]]:
         """Look at a bookie's copies: give how many entries were looked at, and what is missing."""
-        where = f"ledger {self.reading.sealer.ledger_id} at {bookie}"
+        where = f"entries from {wanted[0]} on at {bookie}"
         try:
             checked, until = await self.reading.entries(bookie, wanted)
         except errors.Negative:

@@ -77,7 +77,8 @@ class LedgerRepair:
         self._copier = copier
         self._chance = chance
         self._metrics = metrics
-        self._successors: dict[BookieId, BookieId] = {}
+        #: By first entry, as they are after what was done here.
+        self._ensembles = {one.first_entry: one.ensemble for one in copier.ledger.fragments}
         #: Was anything copied, put in or swapped?
         self.changed = False
 
@@ -123,24 +124,27 @@ class LedgerRepair:
     ) -> None:
         """Copy to an ensemble's newcomers what they are to hold, then swap it in."""
         await self._copier.copy(part, after, leaving, go_on)
+        swapped = False
 
         def decide(ledger: LedgerMetadata) -> LedgerMetadata | None:
+            nonlocal swapped
             go_on()
             for position in leaving:
                 target = self._view.topology.get(after[position])
                 if target is None or not target.readable:
                     text = f"{after[position]} went away after it was copied to"
                     raise RepairStoppedError(Trouble.OVERTAKEN, text)
-            return copy_plan.swapped(ledger, part.fragment, after)
+            changed = copy_plan.swapped(ledger, part.fragment, after)
+            swapped = swapped or changed is not None
+            return changed
 
         try:
             await ledgers.change(self._client.cluster, self._id, decide)
         except OvertakenError as error:
             raise RepairStoppedError(Trouble.OVERTAKEN, str(error)) from error
         self.changed = True
-        self._metrics.fragments_swapped += 1
-        for position in leaving:
-            self._successors[part.fragment.ensemble[position]] = after[position]
+        self._metrics.fragments_swapped += swapped
+        self._ensembles[part.fragment.first_entry] = after
 
     async def recover(self, ledger: LedgerMetadata, named: Collection[BookieId]) -> LedgerMetadata:
         """Fence an open ledger and close it, as long as the gates of the lost copies permit."""
@@ -191,7 +195,7 @@ class LedgerRepair:
         try:
             put_in = await self._copier.mend(part, position, go_on)
         except BadCopyError as error:
-            _logger.warning("a copy is replaced: %s", error)
+            _logger.warning("ledger %d: a copy is replaced: %s", self._id, error)
             return True
         except TargetFailedError as error:
             if error.error.retryable:
@@ -204,8 +208,17 @@ class LedgerRepair:
     def _choose(
         self, part: Finished, leaving: Mapping[int, Cause], avoided: frozenset[BookieId]
     ) -> tuple[BookieId, ...]:
+        firsts = list(self._ensembles)
+        at = firsts.index(part.fragment.first_entry)
+        beside = (self._ensembles[first] for first in firsts[max(0, at - 1) : at + 2])
+        preferred = dict.fromkeys(
+            bookie
+            for ensemble in beside
+            for bookie in ensemble
+            if bookie not in part.fragment.ensemble
+        )
         return copy_plan.replacement(
-            self.request(avoided), part.fragment.ensemble, leaving, self._successors, self._chance
+            self.request(avoided), part.fragment.ensemble, leaving, tuple(preferred), self._chance
         )
 
     def request(self, avoided: frozenset[BookieId] = frozenset()) -> Request:

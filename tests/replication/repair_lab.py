@@ -1,0 +1,276 @@
+"""A small real cluster (``tests.client.lab``) with gates, and a repairer at work in it.
+
+Gates are records in the store, as a zone watch writes them: their evaluation counters move, and a
+test says what they permit.
+"""
+
+import asyncio
+import dataclasses
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from tests.client.lab import Lab, play, policy
+from zonekeeper.client.client import Client
+from zonekeeper.client.config import ClientConfig
+from zonekeeper.client.writer import Writer
+from zonekeeper.metadata import ledgers, underreplication, zone_store
+from zonekeeper.metadata.background import alongside
+from zonekeeper.metadata.cluster import Cluster
+from zonekeeper.metadata.ledger_metadata import LedgerMetadata
+from zonekeeper.placement.digests import Digest
+from zonekeeper.placement.freeze import ClusterObservation, ClusterObserved
+from zonekeeper.placement.ids import BookieId, EntryId, LedgerId, ZoneName
+from zonekeeper.placement.observation import Observation, Observed
+from zonekeeper.placement.permission import Gate, Permission, Token
+from zonekeeper.placement.policy import Policy, RepairRules
+from zonekeeper.placement.quorums import Quorums
+from zonekeeper.placement.zone_counts import Count
+from zonekeeper.placement.zone_records import ClusterRecord, ZoneRecord
+from zonekeeper.replication.repair_metrics import Trouble
+from zonekeeper.replication.repairing import Attempt, Repairer
+from zonekeeper.replication.view import View
+from zonekeeper.wire import entries, errors, service
+
+ZONES = ("a", "b", "c")
+STRIPED = Quorums(ensemble=6, write=3, ack=2, ack_zones=2)
+NAME = BookieId("worker")
+
+
+def rules(*, repair: RepairRules | None = None, quorums: Quorums | None = None) -> Policy:
+    """Give the rules of the cluster: nothing is paced unless a test says so."""
+    free = RepairRules(bytes_per_second=0, respread_bytes_per_second=0)
+    return dataclasses.replace(policy(quorums), repair=repair or free)
+
+
+class Gates:
+    """What a zone watch has written, by a test's hand."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._held: set[str] = set()
+        self._evaluation = 0
+
+    async def run(self) -> None:
+        """Let the counters move."""
+        while True:
+            await self._write()
+            await asyncio.sleep(5)
+
+    async def hold(self, zone: str) -> None:
+        self._held.add(zone)
+        await self._write()
+
+    async def open(self, zone: str) -> None:
+        self._held.discard(zone)
+        await self._write()
+
+    async def _write(self) -> None:
+        self._evaluation += 1
+        for zone in ZONES:
+            name = ZoneName(zone)
+            await zone_store.change_zone(self._cluster, name, self._always(self._zone(name)))
+        calm = ClusterObserved(state=ClusterObservation.CALM, reason="the test's", since_wall_ms=0)
+        whole = ClusterRecord(
+            evaluation=self._evaluation, evidence=Count(), observed=calm, gate=self._gate("-")
+        )
+        await zone_store.change_cluster(self._cluster, lambda _: whole)
+
+    @staticmethod
+    def _always(record: ZoneRecord) -> Callable[[ZoneRecord | None], ZoneRecord]:
+        return lambda _: record
+
+    def _zone(self, zone: ZoneName) -> ZoneRecord:
+        state = Observation.DOWN if zone in self._held else Observation.UP
+        return ZoneRecord(
+            zone=zone,
+            evaluation=self._evaluation,
+            evidence=Count(),
+            observed=Observed(state=state, reason="the test's", since_wall_ms=0),
+            gate=self._gate(zone),
+        )
+
+    def _gate(self, name: str) -> Gate:
+        held = name in self._held
+        return Gate(
+            permission=Permission.HELD if held else Permission.OPEN,
+            set_by="test",
+            reason="the test's",
+            since_wall_ms=0,
+            token=Token(f"incident-{name}") if held else None,
+            real=held,
+        )
+
+
+class Bench:
+    """A repairer, and what a test does around it."""
+
+    def __init__(
+        self, lab: Lab, client: Client, gates: Gates, view: View, tasks: asyncio.TaskGroup
+    ) -> None:
+        self.lab = lab
+        self.client = client
+        self.cluster = client.cluster
+        self.gates = gates
+        self.view = view
+        self.tasks = tasks
+        self.repairer = Repairer(client, view, tasks, name=NAME, chance=random.Random(7))
+        self.metrics = self.repairer.metrics
+
+    # ── what happens ──
+
+    async def written(
+        self,
+        count: int = 20,
+        *,
+        quorums: Quorums | None = None,
+        digest: Digest | None = None,
+        size: int = 100,
+        closed: bool = True,
+    ) -> Writer:
+        """A ledger of the test's own client."""
+        writer = await self.client.create(quorums=quorums, digest=digest, password=b"secret")
+        for number in range(count):
+            await writer.append(payload(number, size))
+        await writer.flush()
+        if closed:
+            await writer.close()
+        await asyncio.sleep(0.1)
+        return writer
+
+    async def lose(self, *bookies: BookieId) -> None:
+        """Bookies lose power, and everybody knows."""
+        for bookie in bookies:
+            await self.lab.machines[bookie].crash()
+        await self.until(lambda: all(bookie in self.view.missing for bookie in bookies))
+
+    async def bring_back(self, bookie: BookieId) -> None:
+        await self.lab.machines[bookie].start()
+        await self.until(lambda: bookie not in self.view.missing)
+
+    async def hold(self, zone: str) -> None:
+        await self.gates.hold(zone)
+        await self.until(lambda: not self.view.zones[ZoneName(zone)].gate.permits)
+
+    async def open(self, zone: str) -> None:
+        await self.gates.open(zone)
+        await self.until(lambda: self.view.zones[ZoneName(zone)].gate.permits)
+
+    async def mark(self, ledger_id: LedgerId, *bookies: BookieId) -> None:
+        await underreplication.mark(self.cluster, ledger_id, bookies, at_ms=0)
+
+    async def attempt(self, ledger_id: LedgerId, *bookies: BookieId) -> Attempt:
+        """Mark a ledger, and let the repairer try."""
+        await self.mark(ledger_id, *bookies)
+        return await self.repairer.attempt(ledger_id)
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        for _ in range(1_000):
+            if holds():
+                return
+            await asyncio.sleep(0.05)
+        raise AssertionError("it does not hold within 50 s")
+
+    # ── what is to be seen ──
+
+    def zone(self, bookie: BookieId) -> str:
+        location = self.view.topology.location(bookie)
+        assert location is not None
+        return location.zone
+
+    async def ensemble(self, ledger_id: LedgerId) -> tuple[BookieId, ...]:
+        """Who holds the last fragment."""
+        return (await self.ledger(ledger_id)).last_fragment.ensemble
+
+    async def ledger(self, ledger_id: LedgerId) -> LedgerMetadata:
+        stored = await ledgers.read(self.cluster, ledger_id, sync=True)
+        assert stored is not None
+        return stored.metadata
+
+    async def marked(self, ledger_id: LedgerId) -> tuple[BookieId, ...] | None:
+        mark = await underreplication.read(self.cluster, ledger_id)
+        return None if mark is None else mark.replicas
+
+    async def claimed(self) -> list[LedgerId]:
+        return [one.ledger_id for one in await underreplication.held(self.cluster)]
+
+    def moved(self) -> Counter[tuple[str, str, str]]:
+        """Bytes moved by (source zone, target zone, cause)."""
+        return Counter({(*route,): size for route, size in self.metrics.bytes_moved.items()})
+
+    async def lacks(self, ledger_id: LedgerId, size: int = 100) -> list[tuple[BookieId, EntryId]]:
+        """Give the copies that metadata promises and that are not there, or are not right."""
+        ledger = await self.ledger(ledger_id)
+        sealer = entries.Sealer(ledger_id, ledger.digest, ledger.password)
+        quorums = Quorums(
+            ensemble=ledger.ensemble_size, write=ledger.write_quorum, ack=ledger.ack_quorum
+        )
+        wrong = []
+        for number in map(EntryId, range(ledger.last_entry + 1)):
+            fragment = ledger.fragment_of(number)
+            for position in quorums.write_set(number):
+                bookie = fragment.ensemble[position]
+                packet = await packet_at(self.lab, bookie, ledger_id, number)
+                try:
+                    entry = None if packet is None else sealer.open(packet, number)
+                except entries.EntryError:
+                    entry = None
+                if entry is None or entry.payload != payload(number, size):
+                    wrong.append((bookie, number))
+        return wrong
+
+
+async def packet_at(
+    lab: Lab, bookie: BookieId, ledger_id: LedgerId, number: EntryId
+) -> memoryview | None:
+    """Give an entry's packet as a bookie has it; None: it is down, or has none."""
+    machine = lab.machines[bookie]
+    if machine.door is None:
+        return None
+    request = service.ReadRequest(
+        ledger_id=ledger_id,
+        first_entry_id=number,
+        last_entry_id=number,
+        bytes_max=1,
+    )
+    try:
+        reply = await machine.door.bookie.read(request)
+    except errors.ProtocolError:
+        return None
+    return next((packet for frame in reply.frames for _, packet in frame), None)
+
+
+def payload(number: int, size: int = 100) -> bytes:
+    return b"entry %d " % number + b"." * size
+
+
+def troubles(attempt: Attempt) -> list[Trouble]:
+    return [obstacle.trouble for obstacle in attempt.obstacles]
+
+
+@asynccontextmanager
+async def bench(lab: Lab, name: str = "repairer", zone: str = "a") -> AsyncIterator[Bench]:
+    """Run a repairer's process beside the block, in a zone."""
+    async with lab.client(name, ClientConfig(zone=ZoneName(zone))) as client:
+        gates, view = Gates(client.cluster), View(client.cluster)
+        async with alongside(gates.run(), view.follow()) as tasks:
+            await view.known()
+            made = Bench(lab, client, gates, view, tasks)
+            await made.until(lambda: view.what_holds(None) is None)
+            yield made
+
+
+def play_repair(
+    scenario: Callable[[Bench], Awaitable[None]],
+    *,
+    given: Policy | None = None,
+    bookies_in: dict[str, int] | None = None,
+) -> None:
+    """Play a scenario with one repairer."""
+
+    async def played(lab: Lab) -> None:
+        async with bench(lab) as made:
+            await scenario(made)
+
+    play(played, rules=given or rules(), bookies_in=bookies_in)
