@@ -36,19 +36,21 @@ from zonekeeper.wire.stream_link import StreamLink
 
 PASSWORD: Final = b"simulated"
 
-LINKS: Final = LinkSettings(
-    connect_timeout_ms=500,
-    append_timeout_ms=1_000,
-    read_timeout_ms=1_000,
-    call_timeout_ms=1_000,
-    back_off_first_ms=50,
-    back_off_max_ms=1_000,
-)
+
+def _link_settings(timeout_ms: int) -> LinkSettings:
+    return LinkSettings(
+        connect_timeout_ms=timeout_ms // 2,
+        append_timeout_ms=timeout_ms,
+        read_timeout_ms=timeout_ms,
+        call_timeout_ms=timeout_ms,
+        back_off_first_ms=50,
+        back_off_max_ms=1_000,
+    )
+
+
 _AGAIN_MS: Final = 300
 #: Writers begin nothing new behind this, so that in calm weather everything can be acknowledged.
 LAST_APPEND_MS: Final = CHAOS_MS - 500
-#: Recoverers act on such a grid, so that they often meet.
-_GRID_MS: Final = 1_500
 
 
 class Board:
@@ -56,12 +58,18 @@ class Board:
 
     def __init__(self) -> None:
         self.ledgers: list[LedgerId] = []
+        #: Who writes the newest.
+        self.writer = ""
 
     def choose(self, chance: Random) -> LedgerId | None:
         """Give a ledger, most often a new one."""
         if not self.ledgers:
             return None
         return chance.choice((*self.ledgers, *self.ledgers[-1:] * 3))
+
+
+def _nobody_cares(who: str) -> None:
+    del who
 
 
 class Observer:
@@ -74,6 +82,10 @@ class Observer:
     ) -> None:
         self.board = Board()
         self.ledgers: dict[LedgerId, LedgerMetadata] = {}
+        #: Is told the name of whoever begins a recovery.
+        self.on_recovery: Callable[[str], None] = _nobody_cares
+        #: Set, and at once cleared, when there is something to recover.
+        self.tip = asyncio.Event()
         self._around = around
         self._holds = holds
 
@@ -101,6 +113,7 @@ class _Links:
         self._cluster = cluster
         self._name = name
         self._tasks = tasks
+        self._settings = _link_settings(around.scenario.habits.timeout_ms)
 
     async def find(self, bookie_id: BookieId) -> str | None:
         try:
@@ -111,7 +124,7 @@ class _Links:
 
     def make(self, bookie_id: BookieId, address: str) -> StreamLink:
         assert address == bookie_id
-        return self._around.network.link(self._name, bookie_id, LINKS, tasks=self._tasks)
+        return self._around.network.link(self._name, bookie_id, self._settings, tasks=self._tasks)
 
 
 @asynccontextmanager
@@ -228,6 +241,7 @@ async def write_ledgers(life: Life) -> None:
             await asyncio.sleep(_AGAIN_MS / 1_000)
             continue
         life.observer.board.ledgers.append(writer.ledger_id)
+        life.observer.board.writer = life.name
         await _write(life, writer)
     await asyncio.sleep(3_600)
 
@@ -245,7 +259,8 @@ async def _write(life: Life, writer: Writer) -> None:
                     seen.ClosedByWriter(ledger=writer.ledger_id, last=writer.last_confirmed)
                 )
             else:
-                await asyncio.sleep(0.1 + life.chance.random() * 2)
+                linger_max_ms = life.around.scenario.habits.linger_max_ms
+                await asyncio.sleep(0.1 + life.chance.random() * linger_max_ms / 1_000)
                 hearing.look()
                 writer.halt()
         except errors.ClientError:
@@ -257,10 +272,11 @@ async def _write(life: Life, writer: Writer) -> None:
 async def _append(life: Life, writer: Writer, appended: asyncio.Event) -> None:
     """Append in bursts, some of them waited for."""
     chance = life.chance
-    for _ in range(chance.randrange(2, 16)):
+    habits = life.around.scenario.habits
+    for _ in range(chance.randint(1, habits.bursts_max)):
         if life.around.now_ms() >= LAST_APPEND_MS:
             return
-        for _ in range(chance.randrange(1, life.around.scenario.entries_max)):
+        for _ in range(chance.randint(1, habits.entries_max)):
             value = _value(life, writer)
             try:
                 entry = writer.append_nowait(value)
@@ -273,7 +289,7 @@ async def _append(life: Life, writer: Writer, appended: asyncio.Event) -> None:
                 await asyncio.sleep(chance.random() * 0.02)
         if chance.random() < 0.5:
             await writer.flush()
-        await asyncio.sleep(chance.random() ** 3 * 0.6)
+        await asyncio.sleep(chance.random() ** 3 * habits.pause_max_ms / 1_000)
 
 
 def _value(life: Life, writer: Writer) -> bytes:
@@ -378,13 +394,20 @@ def _note_got(
 
 async def recover_ledgers(life: Life) -> None:
     """Take ledgers from their writers, and read what became of them."""
+    grid_ms = life.around.scenario.habits.grid_ms
     while True:
         now_ms = life.around.now_ms()
-        wait_ms = _GRID_MS - now_ms % _GRID_MS + int(life.chance.random() ** 4 * _GRID_MS)
-        await asyncio.sleep(wait_ms / 1_000)
-        ledger_id = life.observer.board.choose(life.chance)
-        if ledger_id is None or life.chance.random() < 0.4:
+        wait_ms = grid_ms - now_ms % grid_ms + int(life.chance.random() ** 4 * grid_ms)
+        tipped = False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_ms / 1_000):
+                tipped = await life.observer.tip.wait()
+                await asyncio.sleep(life.chance.random() ** 2 * 0.1)
+        board = life.observer.board
+        ledger_id = board.ledgers[-1] if tipped else board.choose(life.chance)
+        if ledger_id is None or (not tipped and life.chance.random() < 0.4):
             continue
+        life.observer.on_recovery(life.name)
         try:
             await recover(life.around, life.the_client, life.handle(), ledger_id)
         except errors.ClientError:

@@ -201,6 +201,7 @@ def run(work: Iterable[Task], processes: int, until_s: float | None = None) -> R
 def seeds_to_detection(mutant: int, first: int = 0) -> tuple[int, Failure] | None:
     """Plant a bug, and give after how many seeds of its profile it was found; None: it was not."""
     planted_bug = MUTANTS[mutant]
+    assert planted_bug.profile is not None, f"mutant {mutant} is not the simulator's"
     for start in range(first, first + planted_bug.within_seeds):
         task = Task(profile=planted_bug.profile, first=start, seeds=1, mutant=mutant)
         with quiet(), planted(mutant):

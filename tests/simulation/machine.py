@@ -116,7 +116,7 @@ class Machine:
         if self._life is not None or self.stays_dead:
             return
         self._lives += 1
-        process = Process(f"{self.id}.{self._lives}")
+        process = self._around.process(f"{self.id}.{self._lives}")
         life = _Life(
             process,
             SimulatedDisk(self._disk_ms),
@@ -256,7 +256,7 @@ class Machine:
             bookie.watch()
             tasks.create_task(storage.run())
             life.bookie = bookie
-            around.network.put_up(self.id, Host(bookie))
+            around.network.put_up(self.id, Host(bookie), tasks=tasks)
             info = service_info.of_bookie(self.id, 3181, self.location, tls=False)
             life.registrar = Registrar(cluster, self.id, info, session_timeout_ms=SESSION_MS)
             await life.registrar.register(_mode(bookie))

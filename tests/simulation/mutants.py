@@ -16,7 +16,7 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from tests.simulation.patching import Patch, patched
-from zonekeeper.bookie import admission
+from zonekeeper.bookie import admission, reading, records
 from zonekeeper.bookie.memory_files import MemoryFile
 from zonekeeper.bookie.segments import log
 from zonekeeper.bookie.segments.log import Put
@@ -36,6 +36,7 @@ from zonekeeper.placement.coverage import Coverage
 from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId, ZoneName
 from zonekeeper.placement.quorums import Quorums
 from zonekeeper.wire import digests, entries
+from zonekeeper.wire import errors as wire_errors
 from zonekeeper.wire.frames import Frame
 
 
@@ -45,9 +46,10 @@ class Mutant:
 
     number: int
     what: str
-    profile: str
-    within_seeds: int
     patches: Callable[[], Sequence[Patch]]
+    #: The simulator's profile that finds it, and within how many seeds; None: other lanes do.
+    profile: str | None = None
+    within_seeds: int = 0
 
     def planted(self) -> AbstractContextManager[None]:
         """Let the code have the bug, while a block runs."""
@@ -86,6 +88,17 @@ def _fences_are_volatile() -> list[Patch]:
         )
 
     return [(Bookie, "_settle", settle)]
+
+
+def _unknown_ledgers_are_not_fenced() -> list[Patch]:
+    original = admission._fence
+
+    def fence(
+        ledger_id: LedgerId, state: admission.LedgerState, key: digests.MasterKey
+    ) -> Sequence[admission.Effect]:
+        return () if state == admission.UNKNOWN else original(ledger_id, state, key)
+
+    return [(admission, "_fence", fence)]
 
 
 def _covers_one_too_few() -> list[Patch]:
@@ -259,6 +272,29 @@ def _failed_syncs_are_ignored() -> list[Patch]:
     return [(MemoryFile, "sync", sync_and_hope)]
 
 
+def _io_errors_are_negatives() -> list[Patch]:
+    original = reading._read
+
+    def read(source: reading.Source, ledger_id: LedgerId, piece: reading.Piece) -> Frame:
+        try:
+            return original(source, ledger_id, piece)
+        except wire_errors.IoFailed as error:
+            raise wire_errors.NoSuchEntry(str(error)) from error
+
+    return [(reading, "_read", read)]
+
+
+def _limbo_is_forgotten() -> list[Patch]:
+    original = admission.applied
+
+    def applied(
+        state: admission.LedgerState, record: records.LedgerRecord
+    ) -> admission.LedgerState:
+        return dataclasses.replace(original(state, record), in_limbo=False)
+
+    return [(admission, "applied", applied)]
+
+
 # ── writers ──
 
 
@@ -312,6 +348,11 @@ MUTANTS: Final[Mapping[int, Mutant]] = {
             patches=_fences_are_volatile,
         ),
         Mutant(
+            number=3,
+            what="a ledger that is not known here is not fenced",
+            patches=_unknown_ledgers_are_not_fenced,
+        ),
+        Mutant(
             number=4,
             what="fencing covers one too few, and reads do not fence",
             profile="takeover",
@@ -332,6 +373,12 @@ MUTANTS: Final[Mapping[int, Mutant]] = {
             within_seeds=300,
             patches=_silence_denies,
         ),
+        Mutant(
+            number=7,
+            what="an I/O error is a negative",
+            patches=_io_errors_are_negatives,
+        ),
+        Mutant(number=8, what="limbo answers negatives", patches=_limbo_is_forgotten),
         Mutant(
             number=9,
             what="acks before the sync",

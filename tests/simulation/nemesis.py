@@ -3,15 +3,19 @@
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import product
+from typing import Final
 
 from tests.simulation.actors import Actor, Observer
 from tests.simulation.loop import Process, loop
 from tests.simulation.machine import Machine
-from tests.simulation.scenarios import Fault, Kind, MetaWeather, position_of
+from tests.simulation.scenarios import WHO, Fault, Kind, MetaWeather, Occasion, position_of
 from tests.simulation.surroundings import CALM, Surroundings
 from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.placement.ids import BookieId
+
+_SLOW_BOOKIE_MS: Final = 400
 
 
 class Nemesis:
@@ -31,15 +35,23 @@ class Nemesis:
         self._actors = actors
         self._fired = fired
         self._healed = False
+        self._chance = around.scenario.chance("nemesis")
+        #: What waits for an occasion.
+        self._waiting: dict[Occasion, list[Fault]] = {occasion: [] for occasion in Occasion}
+        observer.on_recovery = partial(self._occur, Occasion.RECOVERY)
+        #: Does a fault, and says whether it was there to be done.
         self._ways: dict[Kind, Callable[[Fault], bool]] = {
             Kind.KILL: lambda fault: self._crash([fault.target], fault),
             Kind.POWER: lambda fault: self._crash([fault.target], fault),
             Kind.ZONE_POWER: lambda fault: self._crash(self._zone(fault.target), fault),
+            Kind.ZONE_LOSS: self._lose_zone,
             Kind.CLIENT_KILL: self._kill_client,
             Kind.CUT: lambda fault: self._cut([(fault.target, fault.other)], fault),
             Kind.ISOLATION: lambda fault: self._isolate([fault.target], fault),
             Kind.ZONE_CUT: lambda fault: self._isolate(self._zone(fault.target), fault),
             Kind.RESET: self._reset,
+            Kind.STRAND: self._strand,
+            Kind.SLOW_BOOKIE: self._slow_down,
             Kind.DISK_ERROR: self._trouble,
             Kind.SLOW_DISK: self._trouble,
             Kind.READ_ONLY: self._trouble,
@@ -55,10 +67,13 @@ class Nemesis:
         """Let a fault happen, if there is anybody for it to happen to."""
         if self._healed:
             return
+        if fault.occasion is not None:
+            self._waiting[fault.occasion].append(fault)
+            return
         fault = dataclasses.replace(
             fault, target=self._named(fault.target), other=self._named(fault.other)
         )
-        if self._done(fault):
+        if self._ways[fault.kind](fault):
             self._fired[fault.kind] += 1
             self._around.history.trace(str(fault))
 
@@ -73,6 +88,7 @@ class Nemesis:
         around = self._around
         around.meta = MetaWeather()
         around.network.weather = CALM
+        around.network.slow_ms.clear()
         for source, target in sorted(self._cuts):
             around.network.heal(source, target)
         for actor in self._actors.values():
@@ -82,7 +98,7 @@ class Nemesis:
                 actor.crash(list(self._machines))
         for machine in self._machines.values():
             machine.slow_ms = 0
-            machine.stays_dead = machine.id == dead
+            machine.stays_dead |= machine.id == dead
             self._ease(machine.process, machine.store)
             if around.scenario.final_power_loss or machine.stays_dead:
                 machine.crash(power=True)
@@ -108,10 +124,6 @@ class Nemesis:
         ensemble = newest.last_fragment.ensemble
         return ensemble[position % len(ensemble)]
 
-    def _done(self, fault: Fault) -> bool:
-        """Do it; False: there was nobody."""
-        return self._ways[fault.kind](fault)
-
     def _reset(self, fault: Fault) -> bool:
         self._around.network.disconnect(fault.other, BookieId(fault.target))
         return True
@@ -127,6 +139,13 @@ class Nemesis:
             self._around.later(fault.for_ms, machine.start)
         return bool(there)
 
+    def _lose_zone(self, fault: Fault) -> bool:
+        for name in [*self._zone(fault.target), *filter(None, [fault.other])]:
+            machine = self._machines[BookieId(name)]
+            machine.stays_dead = True
+            machine.crash(power=True)
+        return True
+
     def _kill_client(self, fault: Fault) -> bool:
         actor = self._actors[fault.target]
         if actor.life is None:
@@ -138,6 +157,40 @@ class Nemesis:
                 actor.start()
 
         self._around.later(fault.for_ms, start)
+        return True
+
+    def _strand(self, fault: Fault) -> bool:
+        """Let what a writer sends reach one bookie less than its ledger's ack quorum."""
+        writer = self._observer.board.writer
+        if not writer or not self._observer.ledgers:
+            return False
+        newest = self._observer.ledgers[max(self._observer.ledgers)]
+        ensemble = list(newest.last_fragment.ensemble)
+        self._chance.shuffle(ensemble)
+        for bookie in ensemble[newest.ack_quorum - 1 :]:
+            for_ms = int(fault.for_ms * (0.3 + 0.7 * self._chance.random()))
+            self._cut([(writer, bookie)], dataclasses.replace(fault, for_ms=for_ms))
+        self._observer.tip.set()
+        self._observer.tip.clear()
+        self._occur(Occasion.STRAND, writer)
+        return True
+
+    def _occur(self, occasion: Occasion, who: str) -> None:
+        """Let happen what has waited for this."""
+        waiting, self._waiting[occasion] = self._waiting[occasion], []
+        for fault in waiting:
+            for_them = dataclasses.replace(
+                fault,
+                occasion=None,
+                target=who if fault.target == WHO else fault.target,
+                other=who if fault.other == WHO else fault.other,
+            )
+            self._around.later(fault.behind_ms, partial(self.do, for_them))
+
+    def _slow_down(self, fault: Fault) -> bool:
+        slow_ms = self._around.network.slow_ms
+        slow_ms[fault.target] = _SLOW_BOOKIE_MS
+        self._around.later(fault.for_ms, lambda: slow_ms.pop(fault.target, None))
         return True
 
     def _isolate(self, names: list[str], fault: Fault) -> bool:

@@ -22,7 +22,7 @@ from zonekeeper.wire.twin import Weather
 ZONES: Final = ("a", "b", "c")
 
 #: Everything heals then.
-CHAOS_MS: Final = 6_000
+CHAOS_MS: Final = 4_000
 #: Bookies and clients come up first, or little would ever get far enough to go wrong.
 CALM_AT_FIRST_MS: Final = 400
 
@@ -35,6 +35,8 @@ class Kind(enum.Enum):
     #: A bookie loses power: its disk keeps what was synced, and any part of the rest.
     POWER = "power loss"
     ZONE_POWER = "zone loses power"
+    #: All bookies of a zone die for good, and ``other`` with them.
+    ZONE_LOSS = "zone is lost"
     #: A client's process dies, and another takes its place.
     CLIENT_KILL = "client dies"
     #: Any process stands still, and goes on.
@@ -51,6 +53,11 @@ class Kind(enum.Enum):
     SLOW_DISK = "slow disk"
     #: Any process is cut off from the metadata store.
     META_CUT = "metadata cut"
+    #: What the newest ledger's writer sends reaches one bookie less than an ack quorum, for a
+    #: while; and recoverers hear that there is something to recover.
+    STRAND = "writer is stranded"
+    #: Everything that a bookie hears and says takes longer.
+    SLOW_BOOKIE = "slow bookie"
     #: A process's session ends.
     META_EXPIRY = "session expiry"
     #: A process reads from a follower that is behind.
@@ -59,9 +66,16 @@ class Kind(enum.Enum):
     READ_ONLY = "read-only"
 
 
+class Occasion(enum.Enum):
+    """What a fault may wait for: the hard ones need something else to be under way."""
+
+    RECOVERY = "next recovery"
+    STRAND = "next stranded writer"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One fault, and when."""
+    """One fault, and when: at a moment, or so long behind the first occasion after it."""
 
     at_ms: int
     kind: Kind
@@ -69,10 +83,16 @@ class Fault:
     #: The other end of a cut or a reset.
     other: str = ""
     for_ms: int = 0
+    occasion: Occasion | None = None
+    behind_ms: int = 0
 
     def __str__(self) -> str:
         other = f" / {self.other}" if self.other else ""
-        return f"{self.at_ms:>6} ms  {self.kind.value}: {self.target}{other}, for {self.for_ms} ms"
+        when = f", {self.behind_ms} ms into the {self.occasion.value}" if self.occasion else ""
+        return (
+            f"{self.at_ms:>6} ms  {self.kind.value}: {self.target}{other}{when}, "
+            f"for {self.for_ms} ms"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +102,22 @@ class MetaWeather:
     delay_max_ms: int = 2
     request_loss: float = 0.0
     answer_loss: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Habits:
+    """What clients do when nothing hinders them."""
+
+    #: Entries in a burst, and bursts in a ledger, at most.
+    entries_max: int = 12
+    bursts_max: int = 8
+    #: Between bursts, and how long a writer stays when it has nothing more to say, at most.
+    pause_max_ms: int = 600
+    linger_max_ms: int = 2_000
+    #: Recoverers act on such a grid, so that they often meet.
+    grid_ms: int = 1_000
+    #: After so long a silence a client gives a bookie's answer up.
+    timeout_ms: int = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +136,7 @@ class Scenario:
     writers: int
     readers: int
     recoverers: int
-    entries_max: int
+    habits: Habits
     #: How many entries a recovery reads and writes back at a time.
     window_entries: int
     faults: tuple[Fault, ...]
@@ -108,6 +144,8 @@ class Scenario:
     final_power_loss: bool
     #: Does one bookie stay dead?
     one_stays_dead: bool
+    #: Is placement strict? Where a zone is lost, the promise needs it.
+    strict: bool
 
     def chance(self, purpose: str) -> Random:
         """Give chance for one purpose: what happens elsewhere does not change what it gives."""
@@ -134,6 +172,10 @@ def member(position: int) -> str:
     return f"@{position}"
 
 
+#: Names the client that an occasion is about.
+WHO: Final = "?"
+
+
 def position_of(target: str) -> int | None:
     """Give the position, if that is how a target is named."""
     return int(target[1:]) if target.startswith("@") else None
@@ -150,8 +192,19 @@ class Profile:
     disconnect: float = 0
     meta: MetaWeather = MetaWeather()
     disk_max_ms: int = 3
+    readers_min: int = 1
     recoverers_min: int = 0
     recoverers_max: int = 2
+    #: How often a fault waits for an occasion, and which there are.
+    lurking: float = 0
+    occasions: tuple[Occasion, ...] = ()
+    #: How often the network is uneven.
+    uneven: float = 0.25
+    habits: Habits = Habits()
+    #: The shapes of ledgers, each with how many of them there are.
+    quorums: tuple[tuple[int, Quorums], ...] = ()
+    #: Is a zone lost for good, and one more bookie where the shape survives that?
+    loses_zone: bool = False
 
 
 #: With how many of one seed in so many each shape of ledger is drawn.
@@ -164,6 +217,21 @@ _QUORUMS: Final = (
     (1, Quorums(ensemble=5, write=2, ack=2)),
     (1, Quorums(ensemble=6, write=2, ack=1)),
     (1, Quorums(ensemble=4, write=4, ack=3)),
+)
+
+_ZONE_AND_ONE: Final = Quorums(ensemble=6, write=6, ack=4)
+
+#: Where two bookies that are fenced, or deny an entry, are enough for a recovery.
+_COVERED_BY_TWO: Final = (
+    (4, Quorums(ensemble=3, write=3, ack=2)),
+    (1, Quorums(ensemble=3, write=3, ack=2, ack_zones=2)),
+    (3, Quorums(ensemble=4, write=4, ack=3)),
+    (1, Quorums(ensemble=4, write=3, ack=2)),
+    (1, Quorums(ensemble=2, write=2, ack=1)),
+)
+
+_HASTY: Final = Habits(
+    entries_max=3, bursts_max=8, pause_max_ms=200, linger_max_ms=300, grid_ms=600
 )
 
 _CALM: Final = Profile(name="calm", recoverers_max=0)
@@ -191,23 +259,41 @@ PROFILES: Final[Mapping[str, Profile]] = {
             delay_max_ms=20,
             disk_max_ms=60,
         ),
+        # Ensembles change all the time, and their changes take long: on an uneven network, what
+        # one bookie has acknowledged another has not seen.
         Profile(
             name="slow-meta",
             kinds={
-                Kind.META_CUT: 4,
+                Kind.META_CUT: 3,
                 Kind.META_LAG: 4,
-                Kind.META_EXPIRY: 4,
-                Kind.KILL: 8,
+                Kind.META_EXPIRY: 3,
+                Kind.KILL: 14,
+                Kind.RESET: 6,
                 Kind.CUT: 4,
                 Kind.CLIENT_KILL: 2,
             },
-            delay_max_ms=30,
+            delay_max_ms=120,
             meta=MetaWeather(delay_max_ms=150, request_loss=0.04, answer_loss=0.06),
+            uneven=0.75,
+            recoverers_max=1,
         ),
         Profile(
             name="zone-outage",
             kinds={Kind.ZONE_POWER: 2, Kind.ZONE_CUT: 2, Kind.POWER: 2, Kind.CUT: 2},
             delay_max_ms=30,
+        ),
+        # A zone under load, and one more bookie where an ack quorum is 4 of 6 on twelve bookies.
+        # Nothing else dies: that is what these quorums promise to survive.
+        Profile(
+            name="zone-loss",
+            kinds={Kind.SLOW_BOOKIE: 2, Kind.RESET: 3, Kind.META_LAG: 2, Kind.CLIENT_KILL: 3},
+            delay_max_ms=15,
+            recoverers_max=1,
+            quorums=(
+                (2, Quorums(ensemble=3, write=3, ack=2, ack_zones=2)),
+                (1, _ZONE_AND_ONE),
+            ),
+            loses_zone=True,
         ),
         Profile(
             name="churn",
@@ -218,34 +304,57 @@ PROFILES: Final[Mapping[str, Profile]] = {
                 Kind.PAUSE: 4,
                 Kind.META_EXPIRY: 2,
                 Kind.SLOW_DISK: 2,
+                Kind.SLOW_BOOKIE: 4,
             },
             delay_max_ms=60,
             disconnect=0.01,
         ),
+        # Many short ledgers, each taken from its writer in the middle of a burst; single requests
+        # are lost, and what was sent first comes last.
         Profile(
             name="takeover",
             kinds={
-                Kind.CLIENT_KILL: 6,
+                Kind.STRAND: 8,
+                Kind.CLIENT_KILL: 3,
                 Kind.CUT: 6,
-                Kind.KILL: 5,
+                Kind.KILL: 3,
                 Kind.PAUSE: 4,
-                Kind.RESET: 4,
                 Kind.POWER: 2,
+                Kind.SLOW_BOOKIE: 2,
             },
-            delay_max_ms=250,
-            call_loss=0.05,
-            disconnect=0.04,
-            disk_max_ms=30,
-            recoverers_max=3,
+            delay_max_ms=30,
+            call_loss=0.6,
+            disk_max_ms=10,
+            readers_min=0,
+            recoverers_min=1,
+            recoverers_max=2,
+            lurking=0.3,
+            occasions=(Occasion.RECOVERY, Occasion.STRAND),
+            uneven=0.5,
+            habits=_HASTY,
+            quorums=_COVERED_BY_TWO,
         ),
         # Recoveries that die half-way, and others that go on where bookies changed meanwhile.
         Profile(
             name="relay",
-            kinds={Kind.CLIENT_KILL: 14, Kind.KILL: 10, Kind.CUT: 6, Kind.RESET: 3},
-            delay_max_ms=150,
-            disk_max_ms=30,
+            kinds={
+                Kind.STRAND: 8,
+                Kind.CLIENT_KILL: 10,
+                Kind.KILL: 10,
+                Kind.CUT: 8,
+                Kind.RESET: 3,
+            },
+            delay_max_ms=40,
+            disk_max_ms=10,
+            meta=MetaWeather(delay_max_ms=30),
+            readers_min=0,
             recoverers_min=2,
-            recoverers_max=4,
+            recoverers_max=3,
+            lurking=0.75,
+            occasions=(Occasion.RECOVERY,),
+            uneven=0.5,
+            habits=dataclasses.replace(_HASTY, timeout_ms=300),
+            quorums=_COVERED_BY_TWO,
         ),
     )
 }
@@ -254,12 +363,13 @@ PROFILES: Final[Mapping[str, Profile]] = {
 def draw(profile: Profile, seed: int) -> Scenario:
     """Draw the scenario of a seed."""
     chance = Random(f"{profile.name}/{seed}/scenario")
-    quorums = chance.choices(
-        [quorums for _, quorums in _QUORUMS], [weight for weight, _ in _QUORUMS]
-    )[0]
-    bookies_a_zone = chance.choice((2, 2, 2, 3))
+    shapes = profile.quorums or _QUORUMS
+    quorums = chance.choices([quorums for _, quorums in shapes], [weight for weight, _ in shapes])[
+        0
+    ]
+    bookies_a_zone = 4 if quorums == _ZONE_AND_ONE else chance.choice((2, 2, 2, 3))
     writers = chance.choice((1, 1, 2))
-    readers = chance.choice((1, 1, 2))
+    readers = max(chance.choice((0, 1, 1, 2)), profile.readers_min)
     recoverers = chance.choice((1, 2, 2, 3, 4))
     recoverers = max(min(recoverers, profile.recoverers_max), profile.recoverers_min)
     strength = chance.random()
@@ -269,6 +379,9 @@ def draw(profile: Profile, seed: int) -> Scenario:
         *(f"recoverer-{number}" for number in range(recoverers)),
     ]
     bookies = bookie_names(bookies_a_zone)
+    faults = _faults(profile, strength, bookies, clients, chance)
+    if profile.loses_zone:
+        faults = _at_moments_of_their_own([*faults, _zone_loss(quorums, bookies, chance)])
     return Scenario(
         profile=profile.name,
         seed=seed,
@@ -281,6 +394,7 @@ def draw(profile: Profile, seed: int) -> Scenario:
             call_repeat=profile.call_loss * chance.choice((0, strength)),
             disconnect=profile.disconnect * chance.choice((0, strength)),
             keep_alive_ms=3_000,
+            uneven=chance.random() < profile.uneven,
         ),
         meta=dataclasses.replace(
             profile.meta, delay_max_ms=1 + int(profile.meta.delay_max_ms * chance.random())
@@ -290,11 +404,18 @@ def draw(profile: Profile, seed: int) -> Scenario:
         writers=writers,
         readers=readers,
         recoverers=recoverers,
-        entries_max=chance.choice((4, 12, 40)),
+        habits=dataclasses.replace(
+            profile.habits,
+            entries_max=max(2, int(profile.habits.entries_max * chance.choice((0.3, 1, 3)))),
+        ),
         window_entries=chance.choice((1, 1, 3, 1_000)),
-        faults=_faults(profile, strength, bookies, clients, chance),
+        faults=faults,
         final_power_loss=bool(profile.kinds) and chance.random() < 0.5,
-        one_stays_dead=bool(profile.kinds) and quorums.ack > 1 and chance.random() < 0.5,
+        one_stays_dead=bool(profile.kinds)
+        and quorums.ack > 1
+        and not profile.loses_zone
+        and chance.random() < 0.5,
+        strict=profile.loses_zone,
     )
 
 
@@ -305,14 +426,45 @@ def _faults(
     for kind, most in profile.kinds.items():
         # A kind in four is left out, whatever the strength: the others get further without it.
         number = 0 if chance.random() < 0.25 else round(most * strength * (0.5 + chance.random()))
-        faults += [_fault(kind, bookies, clients, chance) for _ in range(number)]
-    return _at_moments_of_their_own(sorted(faults, key=lambda fault: fault.at_ms))
+        for _ in range(number):
+            fault = _fault(kind, bookies, clients, chance)
+            if kind is not Kind.STRAND and chance.random() < profile.lurking:
+                fault = _lurking(fault, profile, chance)
+            faults.append(fault)
+    return _at_moments_of_their_own(faults)
+
+
+def _zone_loss(quorums: Quorums, bookies: list[str], chance: Random) -> Fault:
+    zone = chance.choice(ZONES)
+    others = [bookie for bookie in bookies if not bookie.startswith(f"bk-{zone}-")]
+    return Fault(
+        at_ms=chance.randrange(CHAOS_MS // 4, CHAOS_MS * 3 // 4),
+        kind=Kind.ZONE_LOSS,
+        target=zone,
+        other=chance.choice(others) if quorums == _ZONE_AND_ONE else "",
+    )
+
+
+def _lurking(fault: Fault, profile: Profile, chance: Random) -> Fault:
+    """Let a fault wait for an occasion; a client that it hits is the one that the occasion has."""
+    if fault.kind is Kind.CLIENT_KILL:
+        fault = dataclasses.replace(fault, target=WHO)
+    elif fault.kind in (Kind.CUT, Kind.RESET):
+        bookie = member(chance.randrange(4))
+        sending = fault.kind is Kind.CUT and chance.random() < 0.5
+        target, other = (WHO, bookie) if sending else (bookie, WHO)
+        fault = dataclasses.replace(fault, target=target, other=other)
+    return dataclasses.replace(
+        fault,
+        occasion=chance.choice(profile.occasions),
+        behind_ms=int(2 * (300 ** chance.random())),
+    )
 
 
 def _at_moments_of_their_own(faults: list[Fault]) -> tuple[Fault, ...]:
     """Let no two faults share a moment: a fault is named by it."""
     apart: list[Fault] = []
-    for fault in faults:
+    for fault in sorted(faults, key=lambda fault: fault.at_ms):
         at_ms = max(fault.at_ms, apart[-1].at_ms + 1) if apart else fault.at_ms
         apart.append(dataclasses.replace(fault, at_ms=at_ms))
     return tuple(apart)
@@ -327,6 +479,8 @@ def _fault(kind: Kind, bookies: list[str], clients: list[str], chance: Random) -
         target = chance.choice([*bookies, *clients * (len(bookies) // 2)])
     elif kind in (Kind.ZONE_POWER, Kind.ZONE_CUT):
         target = chance.choice(ZONES)
+    elif kind is Kind.STRAND:
+        target = WHO
     elif kind is Kind.CLIENT_KILL:
         # Who dies is most often a recoverer: what it leaves behind is the hardest to take over.
         recoverers = [name for name in clients if name.startswith("recoverer")]
@@ -336,10 +490,11 @@ def _fault(kind: Kind, bookies: list[str], clients: list[str], chance: Random) -
         if kind is Kind.CUT:
             chance.shuffle(pair)
         target, other = pair
+    lasts_ms = 300 + 1_200 * chance.random() if kind is Kind.STRAND else 30 * 100 ** chance.random()
     return Fault(
         at_ms=CALM_AT_FIRST_MS + int(chance.random() * (CHAOS_MS - 2 * CALM_AT_FIRST_MS)),
         kind=kind,
         target=target,
         other=other,
-        for_ms=int(30 * (100 ** chance.random())),
+        for_ms=int(lasts_ms),
     )

@@ -221,7 +221,7 @@ class _Run:
         store = MemoryStore(self._around.server, root=ROOT)
         cluster = await clusters.initialise(store, INSTANCE)
         rules = PlacementRules(
-            zones=tuple(ZoneName(zone) for zone in ZONES), strict=False, min_zones=2
+            zones=tuple(ZoneName(zone) for zone in ZONES), strict=self._scenario.strict, min_zones=2
         )
         policy = Policy(placement=rules, quorums=self._scenario.quorums)
         await policy_store.write(cluster, policy, replaces=0)

@@ -53,6 +53,8 @@ class Weather:
     disconnect: float = 0
     #: After so long a cut, the connections over it are given up.
     keep_alive_ms: int = 15_000
+    #: Is each way between two of its own pace? Most are then fast, and a few as slow as it gets.
+    uneven: bool = False
 
 
 class Timing(Protocol):
@@ -90,7 +92,11 @@ class Network:
     ) -> None:
         self.tasks = tasks
         self.weather = weather or Weather()
+        #: Who is slow, both ways, and by how many milliseconds.
+        self.slow_ms: dict[str, float] = {}
         self._chance = chance
+        #: How much of the weather's delay a way has, where it is uneven.
+        self._paces: dict[tuple[str, str], float] = {}
         self._timing: Timing = timing or asyncio.get_running_loop()
         #: Each with the number of its boot: what was sent to one boot never reaches another.
         self._hosts: dict[BookieId, _Up] = {}
@@ -180,10 +186,21 @@ class Network:
         self.disconnect(live.client, live.bookie_id)
         return True
 
-    def arrival(self) -> float:
+    def arrival(self, source: str, target: str) -> float:
         """Give the time at which something sent now arrives."""
         low, high = self.weather.delay_min_ms, self.weather.delay_max_ms
-        return self._timing.time() + (low + (high - low) * self._chance.random()) / 1_000
+        delay_ms = low + (high - low) * self._chance.random() * self._pace(source, target)
+        if self.slow_ms:
+            delay_ms += self.slow_ms.get(source, 0) + self.slow_ms.get(target, 0)
+        return self._timing.time() + delay_ms / 1_000
+
+    def _pace(self, source: str, target: str) -> float:
+        if not self.weather.uneven:
+            return 1
+        pace = self._paces.get((source, target))
+        if pace is None:
+            pace = self._paces[source, target] = self._chance.random() ** 4
+        return pace
 
     def pass_on(self, source: str, target: str, when: float, arrive: Callable[[], None]) -> None:
         """Call ``arrive`` at that time, or once the direction is healed."""
@@ -244,7 +261,7 @@ class _Line(Generic[ItemT]):
         self._server: asyncio.Task[None] | None = None
         self._snapped = False
         network.join(self)
-        network.pass_on(client, bookie_id, network.arrival(), self._start)
+        network.pass_on(client, bookie_id, network.arrival(client, bookie_id), self._start)
 
     def snap(self, error: errors.ProtocolError) -> None:
         """Break it, for both ends."""
@@ -325,7 +342,7 @@ class _Exchange(Generic[R]):
         network = self._network
         if not network.chances(network.weather.call_loss):
             boot = network.boot(self.bookie_id)
-            when = network.arrival()
+            when = network.arrival(self.client, self.bookie_id)
             network.pass_on(self.client, self.bookie_id, when, lambda: self._arrive(boot))
 
     def _arrive(self, boot: int | None) -> None:
@@ -362,9 +379,8 @@ class _Exchange(Generic[R]):
     def _reply_with(self, result: R | errors.ProtocolError) -> None:
         network = self._network
         if not network.chances(network.weather.call_loss):
-            network.pass_on(
-                self.bookie_id, self.client, network.arrival(), lambda: self._answer(result)
-            )
+            when = network.arrival(self.bookie_id, self.client)
+            network.pass_on(self.bookie_id, self.client, when, lambda: self._answer(result))
 
     def _answer(self, result: R | errors.ProtocolError) -> None:
         if not self._reply.done():

@@ -27,7 +27,7 @@ class Live(Protocol):
 class Road(Protocol):
     """What carries it."""
 
-    def arrival(self) -> float:
+    def arrival(self, source: str, target: str) -> float:
         """Give the time at which something sent now arrives."""
 
     def pass_on(self, source: str, target: str, when: float, arrive: Callable[[], None]) -> None:
@@ -88,7 +88,8 @@ class Way(Generic[ItemT]):
 
     def _pass_on(self, arrive: Callable[[], None]) -> None:
         self._on_its_way.append(arrive)
-        self._last_arrival = max(self._last_arrival, self._road.arrival())
+        when = self._road.arrival(self._source, self._target)
+        self._last_arrival = max(self._last_arrival, when)
         self._road.pass_on(self._source, self._target, self._last_arrival, self._next_arrives)
 
     def _next_arrives(self) -> None:

@@ -1,0 +1,241 @@
+"""Bugs that few histories show, each in the history that shows it.
+
+A scenario passes with the real code, and fails when its bug is planted. Some of these bugs the
+simulator finds, too; a directed test says at once what is wrong.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+import pytest
+
+from tests.client.lab import Lab, play
+from tests.simulation.mutants import MUTANTS
+from zonekeeper.bookie import admission
+from zonekeeper.bookie.memory_files import MemoryFileSystem, no_troubles
+from zonekeeper.client import client as clients
+from zonekeeper.client import errors
+from zonekeeper.client.writer import Writer
+from zonekeeper.metadata.ledger_metadata import LedgerState
+from zonekeeper.metadata.stores.memory import Passage
+from zonekeeper.wire import errors as wire_errors
+
+Scenario = Callable[[Lab], Awaitable[None]]
+
+_LOST = wire_errors.Timeout("the request was lost")
+
+
+async def three_entries(client: clients.Client) -> Writer:
+    """A writer with three entries that are acknowledged, and of which all are told."""
+    writer = await client.create()
+    for number in range(3):
+        writer.append_nowait(b"entry %d" % number)
+    await writer.flush()
+    await asyncio.sleep(0.2)
+    return writer
+
+
+async def is_fenced(writer: Writer) -> bool:
+    """Does the writer learn that its ledger was taken, instead of an acknowledgement?"""
+    try:
+        async with asyncio.timeout(30):
+            await writer.flush()
+    except errors.Fenced:
+        return True
+    return False
+
+
+async def a_read_fences_where_the_fence_was_lost(lab: Lab) -> None:
+    """An entry is on one bookie, whose answer is late; the other two deny it, and one of them has
+    not heard the fence. The add that is on its way to it must find it fenced by that denial."""
+    async with lab.client("first") as first, lab.client("second") as second:
+        writer = await three_entries(first)
+        has_it, fenced, unfenced = writer.ensemble
+        lab.door(fenced).holding = lab.door(unfenced).holding = True
+        writer.append_nowait(b"on its way")
+        await asyncio.sleep(0.1)
+        lab.door(unfenced).fence_error = _LOST
+        lab.door(has_it).hold_reads = asyncio.Event()
+        reader = await second.open(writer.ledger_id)
+        assert reader.last_confirmed == 2
+        lab.door(unfenced).release()
+        await asyncio.sleep(0.1)
+        assert writer.last_confirmed == 2
+        lab.door(fenced).release()
+        assert await is_fenced(writer)
+
+
+class Heard:
+    """What a writer that knows nothing of a fence is told of one append."""
+
+    def __init__(self) -> None:
+        self.answer: asyncio.Future[wire_errors.ProtocolError | None] = asyncio.Future()
+
+    def acked(self, numbers: Sequence[int]) -> None:
+        del numbers
+        self.answer.set_result(None)
+
+    def refused(self, number: int, error: wire_errors.ProtocolError) -> None:
+        del number
+        self.answer.set_result(error)
+
+
+async def a_fence_outlives_the_power(lab: Lab) -> None:
+    """All bookies were fenced, and lose power: an add must still be refused."""
+    async with lab.client("first") as first, lab.client("second") as second:
+        writer = await three_entries(first)
+        door = lab.door(writer.ensemble[0])
+        opening, append = door.openings[0], door.appended[0]
+        await second.open(writer.ledger_id)
+        await lab.machines[writer.ensemble[0]].crash()
+        await lab.machines[writer.ensemble[0]].start()
+        bookie, heard = lab.door(writer.ensemble[0]).bookie, Heard()
+        await bookie.open_fragment(opening)
+        bookie.append([append], heard)
+        assert isinstance(await heard.answer, wire_errors.Fenced)
+
+
+async def a_ledger_that_nobody_has_seen_is_fenced(lab: Lab) -> None:
+    """A recovery closes a ledger before its first add arrives anywhere."""
+    async with lab.client("first") as first, lab.client("second") as second:
+        writer = await first.create()
+        reader = await second.open(writer.ledger_id)
+        assert reader.last_confirmed == -1
+        writer.append_nowait(b"too late")
+        assert await is_fenced(writer)
+
+
+async def one_fence_of_three_is_not_enough(lab: Lab) -> None:
+    """The fence reaches one bookie, and the other two can still acknowledge what comes."""
+    async with lab.client("first") as first, lab.client("second") as second:
+        writer = await three_entries(first)
+        for who in writer.ensemble[1:]:
+            lab.door(who).fence_error = _LOST
+        with pytest.raises(errors.RecoveryFailed):
+            await second.open(writer.ledger_id)
+        assert (await first.metadata(writer.ledger_id)).state is LedgerState.IN_RECOVERY
+
+
+async def a_disk_error_denies_nothing(lab: Lab) -> None:
+    """An entry that cannot be read on two bookies, while the third one is away, is not denied."""
+
+    def fail_next_read(files: MemoryFileSystem) -> None:
+        def fail_once(kind: str, name: str) -> None:
+            if kind == "read":
+                files.troubles = no_troubles
+                raise OSError(5, "a bad sector", name)
+
+        files.troubles = fail_once
+
+    async with lab.client("first") as first, lab.client("second") as second:
+        writer = await three_entries(first)
+        writer.append_nowait(b"acknowledged")
+        await writer.flush()
+        writer.halt()
+        await lab.machines[writer.ensemble[0]].crash()
+        gate = asyncio.Event()
+        for who in writer.ensemble[1:]:
+            lab.door(who).hold_reads = gate
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(stays_open(second, writer))
+            await asyncio.sleep(0.5)  # the fence is there; what comes now is the entries
+            for who in writer.ensemble[1:]:
+                fail_next_read(lab.machines[who].files)
+            gate.set()
+
+
+async def limbo_denies_nothing(lab: Lab) -> None:
+    """Two bookies came back without their data, and say so; the third one is away."""
+    async with lab.client("first") as first, lab.client("second") as second:
+        writer = await three_entries(first)
+        await lab.machines[writer.ensemble[0]].crash()
+        for who in writer.ensemble[1:]:
+            machine = lab.machines[who]
+            await machine.crash()
+            machine.files = MemoryFileSystem()
+            await machine.start()
+            await machine.doorway.bookie._settle(writer.ledger_id, admission.Limbo(in_limbo=True))
+        await stays_open(second, writer)
+
+
+async def stays_open(client: clients.Client, writer: Writer) -> None:
+    """A recovery does not close the ledger behind what was acknowledged."""
+    try:
+        reader = await client.open(writer.ledger_id)
+    except errors.RecoveryFailed:
+        return
+    last = reader.last_confirmed
+    assert last >= writer.last_confirmed, f"closed at {last}, {writer.last_confirmed} was acked"
+
+
+async def new_ensembles_appear_with_the_end_alone(lab: Lab) -> None:
+    """A recovery that replaced a bookie, and is not over, shows nothing of it."""
+    async with lab.client("first") as first, lab.client("second") as second:
+        writer = await three_entries(first)
+        writer.append_nowait(b"behind what was told")
+        await writer.flush()
+        writer.halt()
+        ensemble = writer.ensemble
+        lab.door(ensemble[2]).append_error = wire_errors.ReadOnly("full")
+        for machine in lab.machines.values():
+            machine.doorway.holding = machine.id != ensemble[2]
+        async with asyncio.TaskGroup() as tasks:
+            recovering = tasks.create_task(second.open(writer.ledger_id))
+            await asyncio.sleep(1)
+            shown = await first.metadata(writer.ledger_id)
+            for machine in lab.machines.values():
+                machine.doorway.release()
+        assert [fragment.ensemble for fragment in shown.fragments] == [ensemble]
+        assert recovering.result().metadata.is_closed
+
+
+async def nothing_is_confirmed_while_an_ensemble_changes(lab: Lab) -> None:
+    """The first of two acknowledgements came from a bookie that is being replaced."""
+    async with lab.client("first") as first:
+        writer = await three_entries(first)
+        leaves, comes, late = writer.ensemble
+        lab.door(comes).holding = lab.door(late).holding = True
+        writer.append_nowait(b"meanwhile")
+        await asyncio.sleep(0.1)
+        lab.stores[-1].weather = lambda kind: Passage(back_ms=2_000)
+        lab.door(leaves).append_error = wire_errors.ReadOnly("full")
+        writer.append_nowait(b"refused by who leaves")
+        await asyncio.sleep(0.1)
+        assert writer._session.core.changing
+        lab.door(comes).release()
+        await asyncio.sleep(0.1)
+        assert writer.last_confirmed == 2
+        lab.door(late).release()
+        async with asyncio.timeout(30):
+            await writer.flush()
+
+
+SCENARIOS: dict[int, Scenario] = {
+    1: a_read_fences_where_the_fence_was_lost,
+    2: a_fence_outlives_the_power,
+    3: a_ledger_that_nobody_has_seen_is_fenced,
+    4: one_fence_of_three_is_not_enough,
+    7: a_disk_error_denies_nothing,
+    8: limbo_denies_nothing,
+    12: new_ensembles_appear_with_the_end_alone,
+    20: nothing_is_confirmed_while_an_ensemble_changes,
+}
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=lambda each: each.__name__)
+def test_a_scenario_holds(scenario: Scenario) -> None:
+    play(scenario)
+
+
+@pytest.mark.parametrize("number", SCENARIOS)
+def test_a_scenario_shows_its_bug(number: int) -> None:
+    with MUTANTS[number].planted(), pytest.raises(BaseExceptionGroup) as raised:
+        play(SCENARIOS[number])
+    seen = _leaves(raised.value)
+    assert all(isinstance(each, AssertionError | pytest.fail.Exception) for each in seen), seen
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for each in error.exceptions for leaf in _leaves(each)]
+    return [error]
