@@ -5,6 +5,7 @@ for is wrong (an address, a zone, another cluster's id, a refusal) and nothing w
 """
 
 import asyncio
+import functools
 import getpass
 import json
 import random
@@ -12,6 +13,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -34,12 +36,21 @@ from zonekeeper.replication.view import View
 from zonekeeper.wire.tls import TlsFiles
 
 _T = TypeVar("_T")
-_Command = TypeVar("_Command", bound=Callable[..., None])
 
+#: Longer than any row is.
+_LINE_CHARS: Final = 4_000
 #: The records of a cluster that answers are read by then.
 SEEN_TIMEOUT_MS: Final = 20_000
 
-STORE: Final = click.option(
+_OUTPUT: Final = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="The form of the answer.",
+)
+_STORE: Final = click.option(
     "--store",
     "address",
     required=True,
@@ -48,27 +59,14 @@ STORE: Final = click.option(
     metavar="URI",
     help="Where the cluster is: zk://host:2181/ledgers or sqlite:///path/meta.db.",
 )
-CLUSTER_ID: Final = click.option(
+_CLUSTER_ID: Final = click.option(
     "--cluster-id",
     metavar="UUID",
     envvar="ZONEKEEPER_CLUSTER_ID",
     show_envvar=True,
     help="Refuse any cluster but the one with this instance id.",
 )
-OUTPUT: Final = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="The form of the answer.",
-)
-YES: Final = click.option("--yes", is_flag=True, help="Do not ask.")
-DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Say what would be done, and stop.")
-REASON: Final = click.option(
-    "--reason", required=True, metavar="TEXT", help="Why, for the timeline and for who comes next."
-)
-BY: Final = click.option(
+_BY: Final = click.option(
     "--by",
     "name",
     default=getpass.getuser,
@@ -76,23 +74,70 @@ BY: Final = click.option(
     metavar="NAME",
     help="Who does it, for the timeline.",
 )
+YES: Final = click.option("--yes", is_flag=True, help="Do not ask.")
+DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Say what would be done, and stop.")
 
 
-def tls_options(command: _Command) -> _Command:
-    """Add the options that say how bookies are reached."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Which cluster is meant, and how it answers."""
+
+    address: str
+    cluster_id: str | None
+    as_json: bool
+
+
+def on_cluster(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that name a cluster; the command gets them as ``place``."""
+
+    @functools.wraps(command)
+    def called(*, address: str, cluster_id: str | None, output: str, **rest: object) -> None:
+        place = Place(address=address, cluster_id=cluster_id, as_json=output == "json")
+        command(place=place, **rest)
+
+    return _STORE(_CLUSTER_ID(_OUTPUT(called)))
+
+
+def by_person(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that say who does it, and why; the command gets them as ``who``."""
+
+    @functools.wraps(command)
+    def called(*, name: str, reason: str, **rest: object) -> None:
+        who = Person(name=name, reason=reason)
+        if fault := who.fault():
+            raise BadRequest(fault)
+        command(who=who, **rest)
+
+    why = "Why, for the timeline and for who comes next."
+    return click.option("--reason", required=True, metavar="TEXT", help=why)(_BY(called))
+
+
+def over_tls(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that say how bookies are reached; the command gets them as ``tls``."""
+
+    @functools.wraps(command)
+    def called(
+        *,
+        tls_authority: str | None,
+        tls_certificate: str | None,
+        tls_key: str | None,
+        **rest: object,
+    ) -> None:
+        command(tls=_tls_files(tls_authority, tls_certificate, tls_key), **rest)
+
     for name, what in (
         ("key", "The private key of --tls-certificate."),
         ("certificate", "What to show to bookies, as PEM."),
         ("authority", "Whose certificates to believe, as PEM; without it nothing is encrypted."),
     ):
-        command = click.option(
+        called = click.option(
             f"--tls-{name}",
             envvar=f"ZONEKEEPER_TLS_{name.upper()}",
             show_envvar=True,
             type=click.Path(exists=True, dir_okay=False),
             help=what,
-        )(command)
-    return command
+        )(called)
+    return called
 
 
 class BadRequest(click.ClickException):
@@ -130,24 +175,22 @@ def run(work: Coroutine[None, None, _T]) -> _T:
 
 
 @asynccontextmanager
-async def opened(address: str, cluster_id: str | None) -> AsyncIterator[Cluster]:
+async def opened(place: Place) -> AsyncIterator[Cluster]:
     """Reach the cluster at an address, and no other than the one that is meant."""
-    store = await open_store(address)
+    store = await open_store(place.address)
     try:
         cluster = await clusters.open_cluster(store)
-        _check(cluster, cluster_id)
+        _check(cluster, place)
         yield cluster
     finally:
         await store.close()
 
 
 @asynccontextmanager
-async def connected(
-    address: str, cluster_id: str | None, tls: TlsFiles | None
-) -> AsyncIterator[Client]:
+async def connected(place: Place, tls: TlsFiles | None) -> AsyncIterator[Client]:
     """Reach a cluster and its bookies."""
-    async with clients.connect(address, ClientConfig(tls=tls)) as client:
-        _check(client.cluster, cluster_id)
+    async with clients.connect(place.address, ClientConfig(tls=tls)) as client:
+        _check(client.cluster, place)
         yield client
 
 
@@ -171,21 +214,13 @@ async def seen(cluster: Cluster) -> AsyncIterator[View]:
         yield view
 
 
-def tls_files(authority: str | None, certificate: str | None, key: str | None) -> TlsFiles | None:
+def _tls_files(authority: str | None, certificate: str | None, key: str | None) -> TlsFiles | None:
     """Give the files; all of them or none."""
     if authority is None and certificate is None and key is None:
         return None
     if authority is None or certificate is None or key is None:
         raise BadRequest("--tls-authority, --tls-certificate, --tls-key: give all three, or none")
     return TlsFiles(authority=Path(authority), certificate=Path(certificate), key=Path(key))
-
-
-def person(name: str, reason: str) -> Person:
-    """Say who it is; refuses what no record may hold."""
-    given = Person(name=name, reason=reason)
-    if fault := given.fault():
-        raise BadRequest(fault)
-    return given
 
 
 def chronicle(cluster: Cluster, by: str) -> Chronicle:
@@ -204,8 +239,9 @@ def print_json(data: object) -> None:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Give where tables are drawn."""
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty(), stderr=stderr)
+    """Give where tables are drawn; where nobody looks, a row is a line, however long."""
+    out = sys.stderr if stderr else sys.stdout
+    return Console(highlight=False, stderr=stderr, width=None if out.isatty() else _LINE_CHARS)
 
 
 def confirm(question: str, *, yes: bool) -> None:
@@ -217,6 +253,6 @@ def confirm(question: str, *, yes: bool) -> None:
     click.confirm(question, abort=True, err=True)
 
 
-def _check(cluster: Cluster, cluster_id: str | None) -> None:
-    if cluster_id is not None and cluster_id != cluster.instance:
-        raise BadRequest(f"this is another cluster: {cluster}, and not {cluster_id}")
+def _check(cluster: Cluster, place: Place) -> None:
+    if place.cluster_id is not None and place.cluster_id != cluster.instance:
+        raise BadRequest(f"this is another cluster: {cluster}, and not {place.cluster_id}")
