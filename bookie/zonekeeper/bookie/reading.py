@@ -81,6 +81,26 @@ def plan(ledger_id: LedgerId, extents: Iterable[Extent], wanted: range, bytes_ma
     return Plan(ledger_id=ledger_id, pieces=pieces, next_entry_id=EntryId(wanted.stop))
 
 
+def enough(extents: Iterable[Extent], bytes_max: int) -> list[Extent]:
+    """Give extents until there are enough for one answer."""
+    found: list[Extent] = []
+    total = 0
+    for extent in extents:
+        found.append(extent)
+        total += extent.size
+        if total >= bytes_max or len(found) == FRAMES_MAX:
+            break
+    return found
+
+
+def up_to(wanted: range, last: EntryId) -> range:
+    """Give the wanted entries that are not above this one; what follows them is wanted next."""
+    if last >= wanted[-1]:
+        return wanted
+    count = max(0, (last - wanted.start) // wanted.step + 1)
+    return range(wanted.start, wanted.start + count * wanted.step, wanted.step)
+
+
 def carry_out(source: Source, made: Plan, bytes_max: int) -> Found:
     """Read a plan. Blocks; raises IoFailed if not even the first of its entries can be read."""
     found: list[Frame] = []

@@ -14,10 +14,9 @@ task of its own, and decided about again afterwards, because a fence may have co
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final
 
-from zonekeeper.bookie import admission, extents, records
+from zonekeeper.bookie import admission, extents, reading, records
 from zonekeeper.bookie.admission import Here
 from zonekeeper.bookie.ledgers import Ledger
 from zonekeeper.bookie.records import LedgerRecord
@@ -28,6 +27,8 @@ from zonekeeper.wire import carriers, entries, errors, service
 from zonekeeper.wire.digests import MasterKey
 from zonekeeper.wire.frames import Flags, Frame
 
+#: Listing looks up as many extents at a time as there may be.
+_LIST_BYTES: Final = 1 << 62
 #: The reason for being read-only that stays over a restart.
 BY_PERSON: Final = "by a person's order"
 
@@ -353,7 +354,9 @@ class Bookie:
         wanted = range(request.first_entry_id, request.last_entry_id + 1, request.step)
         in_limbo = ledger.durable.in_limbo
         if in_limbo:
-            missing = extents.first_missing(ledger.extents.between(wanted[0], wanted[-1]), wanted)
+            known = await self._storage.look_up(ledger, wanted[0], wanted[-1], request.bytes_max)
+            wanted = reading.up_to(wanted, known.last)
+            missing = extents.first_missing(known.extents, wanted)
             if missing is not None:
                 wanted = range(wanted.start, missing, wanted.step)
             if not wanted:
@@ -376,8 +379,9 @@ class Bookie:
         if last is None:
             return service.LacEvidence(explicit_lac=explicit_lac, last_entry=None)
         found = await self._storage.read(ledger, range(last, last + 1), 1)
-        packet = found.frames[0].packet(last)
-        assert packet is not None, "an entry of the index is read, or reading it fails"
+        packet = found.frames[0].packet(last) if found.frames else None
+        if packet is None:
+            raise errors.NoSuchLedger(f"ledger {ledger_id} was collected from {self._bookie_id}")
         return service.LacEvidence(explicit_lac=explicit_lac, last_entry=bytes(packet))
 
     async def tail(self, request: service.TailRequest) -> AsyncGenerator[service.TailUpdate, None]:
@@ -410,10 +414,18 @@ class Bookie:
         await self._log.settle()
         ledger = self._known(request.ledger_id)
         admission.refuse_limbo(ledger.ledger_id, ledger.durable)
-        all_from = ledger.extents.between(request.first_entry_id, EntryId(entries.ID_END))
-        ranges = tuple(islice(extents.joined(all_from), request.ranges_max + 1))
+        ranges: list[tuple[EntryId, EntryId]] = []
+        at, end = request.first_entry_id, EntryId(entries.ID_END)
+        while at <= end and len(ranges) <= request.ranges_max:
+            known = await self._storage.look_up(ledger, at, end, _LIST_BYTES)
+            for first, last in extents.joined(known.extents):
+                if ranges and ranges[-1][1] + 1 == first:
+                    ranges[-1] = (ranges[-1][0], last)
+                else:
+                    ranges.append((first, last))
+            at = EntryId(known.last + 1)
         return service.EntryRanges(
-            ranges=ranges[: request.ranges_max], complete=len(ranges) <= request.ranges_max
+            ranges=tuple(ranges[: request.ranges_max]), complete=len(ranges) <= request.ranges_max
         )
 
     async def info(self) -> service.BookieInfo:

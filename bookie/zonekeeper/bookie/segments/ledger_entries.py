@@ -2,6 +2,10 @@
 
 Together they are disjoint: what comes fills gaps only. The rewrite puts extents into the index
 first and takes them out of memory later; in between they are in both, and memory's count.
+
+The index blocks: who reads many entries looks it up in a thread (``sorted_between``) and joins what
+was found with memory afterwards (``joined_with``). In between, extents may have moved; ``moves``
+tells.
 """
 
 from array import array
@@ -11,12 +15,13 @@ from zonekeeper.bookie.extents import Extent, Extents, runs
 from zonekeeper.bookie.segments import locations
 from zonekeeper.bookie.segments.index import Index
 from zonekeeper.placement.ids import EntryId, LedgerId
+from zonekeeper.wire.entries import ID_END
 
 
 class LedgerEntries(Extents):
     """Extents of which some are in the index; offsets are locations."""
 
-    __slots__ = ("_index", "_index_last", "_touched", "ledger_id", "since")
+    __slots__ = ("_index", "_index_last", "_touched", "ledger_id", "moves", "since")
 
     def __init__(
         self,
@@ -37,6 +42,8 @@ class LedgerEntries(Extents):
         self._index = index
         self._index_last: EntryId | None = None
         self._touched = touched
+        #: How often extents have left memory.
+        self.moves = 0
 
     @property
     def last(self) -> EntryId | None:
@@ -60,14 +67,51 @@ class LedgerEntries(Extents):
 
     def between(self, first: int, last: int) -> Iterator[Extent]:
         """Give the extents, cut to these bounds, in order."""
+        return self._joined(first, last, self._sorted)
+
+    def end_of_some(self, first: int, count: int) -> EntryId:
+        """Give the entry up to which there are so many extents in memory, from the first one on."""
+        at = self._from(first) + count
+        return EntryId(self._lasts[at - 1] if at < len(self._lasts) else ID_END)
+
+    def is_sorted(self, first: int) -> bool:
+        """May the index have something from an entry on?"""
+        return self._index_last is not None and first <= self._index_last
+
+    def sorted_between(self, first: int, last: int) -> Iterator[Extent]:
+        """Give what the index has, cut to these bounds, in order. Blocks; in any thread."""
+        return self._index.between(self.ledger_id, first, last)
+
+    def joined_with(self, there: Sequence[Extent], first: int, last: int) -> Iterator[Extent]:
+        """Give the extents, cut to these bounds, in order; ``there`` are the index's."""
+        at = 0
+
+        def between(first: int, last: int) -> Iterator[Extent]:
+            nonlocal at
+            while at < len(there) and there[at].first <= last:
+                extent = there[at]
+                if extent.last >= first:
+                    yield extent._replace(
+                        first=EntryId(max(first, extent.first)),
+                        last=EntryId(min(last, extent.last)),
+                    )
+                if extent.last > last:
+                    return
+                at += 1
+
+        return self._joined(first, last, between)
+
+    def _joined(
+        self, first: int, last: int, sorted_between: Callable[[int, int], Iterator[Extent]]
+    ) -> Iterator[Extent]:
         at = first
         for extent in super().between(first, last):
             if at < extent.first:
-                yield from self._sorted(at, extent.first - 1)
+                yield from sorted_between(at, extent.first - 1)
             yield extent
             at = extent.last + 1
         if at <= last:
-            yield from self._sorted(at, last)
+            yield from sorted_between(at, last)
 
     def arrived(self, through: int, start: int, count: int) -> tuple[list[Extent], int | None]:
         """Give extents in arrival segments up to a generation, from an entry on.
@@ -91,6 +135,7 @@ class LedgerEntries(Extents):
 
     def sorted_through(self, through: int) -> None:
         """Leave to the index what is in arrival segments up to a generation."""
+        self.moves += 1
         end = locations.location(locations.arrival_key(through + 1), 0)
         kept = [at for at, offset in enumerate(self._offsets) if offset >= end]
         self._firsts = array("q", [self._firsts[at] for at in kept])
@@ -106,9 +151,10 @@ class LedgerEntries(Extents):
     def clear(self) -> None:
         """Have nothing any more."""
         super().__init__()
+        self.moves += 1
         self._index_last = None
 
     def _sorted(self, first: int, last: int) -> Iterator[Extent]:
-        if self._index_last is None or first > self._index_last:
+        if not self.is_sorted(first):
             return iter(())
-        return self._index.between(self.ledger_id, first, last)
+        return self.sorted_between(first, last)

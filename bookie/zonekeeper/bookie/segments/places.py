@@ -32,6 +32,8 @@ class Places:
         self._lock = threading.Lock()
         self._pins: Counter[SegmentKey] = Counter()
         self._unpinned = asyncio.Event()
+        #: How often segments were dropped: what was looked up before may be there no more.
+        self.drops = 0
 
     def adopt(self, generation: int, file: File) -> None:
         """Take note of an arrival segment; its file stays somebody else's."""
@@ -61,6 +63,7 @@ class Places:
 
     async def drop_arrivals(self, generations: Iterable[int]) -> None:
         """Forget arrival segments of which nothing is in an index, once nobody reads them."""
+        self.drops += 1
         keys = {locations.arrival_key(generation) for generation in generations}
         await self._wait_for(keys)
         for key in keys:
@@ -68,6 +71,7 @@ class Places:
 
     async def drop_sorted(self, numbers: Iterable[int]) -> None:
         """Close sorted segments of which nothing is in an index, once nobody reads them."""
+        self.drops += 1
         keys = {locations.sorted_key(number) for number in numbers}
         await self._wait_for(keys)
         with self._lock:

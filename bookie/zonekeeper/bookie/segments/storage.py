@@ -10,11 +10,12 @@ decides, then its extents, then, by compaction, its space.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from zonekeeper.bookie import reading, records
+from zonekeeper.bookie.extents import Extent
 from zonekeeper.bookie.files import FileSystem
 from zonekeeper.bookie.ledgers import Ledger
 from zonekeeper.bookie.segments import arrivals, sorted_writing
@@ -26,14 +27,17 @@ from zonekeeper.bookie.segments.compaction import Compacting, Compactor
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.directories import Directories
 from zonekeeper.bookie.segments.index import Index
+from zonekeeper.bookie.segments.ledger_entries import LedgerEntries
 from zonekeeper.bookie.segments.log import DiskFailedError, Log, Put
 from zonekeeper.bookie.segments.memory import Memory
 from zonekeeper.bookie.segments.places import Places
 from zonekeeper.bookie.segments.rewrite import Counters, Ground, Rewriter
 from zonekeeper.bookie.segments.sorted_writing import EndOf
 from zonekeeper.placement.chance import Chance
-from zonekeeper.placement.ids import LedgerId
+from zonekeeper.placement.ids import EntryId, LedgerId
 from zonekeeper.wire import errors
+
+T = TypeVar("T")
 
 _ID_BYTES: Final = 8
 
@@ -44,6 +48,14 @@ class Sizes:
 
     segment_bytes: int
     segments_max: int = arrivals.SEGMENTS_MAX_DEFAULT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """Where entries are, up to the last one that was looked up; to be used before any ``await``."""
+
+    extents: Iterator[Extent]
+    last: EntryId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,14 +170,36 @@ class Storage:
 
     async def read(self, ledger: Ledger, wanted: range, bytes_max: int) -> reading.Found:
         """Read entries that are on disk; raises IoFailed if not even the first can be read."""
-        extents = ledger.extents.between(wanted[0], wanted[-1])
-        plan = reading.plan(ledger.ledger_id, extents, wanted, bytes_max)
+        known = await self.look_up(ledger, wanted[0], wanted[-1], bytes_max)
+        wanted = reading.up_to(wanted, known.last)
+        plan = reading.plan(ledger.ledger_id, known.extents, wanted, bytes_max)
         if not plan.pieces:
             return reading.Found(frames=(), next_entry_id=plan.next_entry_id)
         with self._places.pinned([piece.offset for piece in plan.pieces]):
             return await self._devices.reads.run(
                 lambda: reading.carry_out(self._places, plan, bytes_max)
             )
+
+    async def look_up(self, ledger: Ledger, first: int, last: int, bytes_max: int) -> Known:
+        """Say where entries are, from the first one on, as of the moment of the return.
+
+        Goes as far as a read of so many bytes needs it.
+        """
+        extents = ledger.extents
+        assert isinstance(extents, LedgerEntries), "the memory's ledgers are made so"
+        while True:
+            seen = (extents.moves, self._places.drops)
+            rows: list[Extent] = []
+            until = min(last, extents.end_of_some(first, reading.FRAMES_MAX))
+            if extents.is_sorted(first):
+                # Up to milliseconds: not on the event loop, and not before the acks.
+                rows = await self._devices.reads.run(
+                    lambda: reading.enough(extents.sorted_between(first, last), bytes_max)
+                )
+                if len(rows) == reading.FRAMES_MAX or sum(row.size for row in rows) >= bytes_max:
+                    until = min(until, rows[-1].last)
+            if seen == (extents.moves, self._places.drops):
+                return Known(extents=extents.joined_with(rows, first, until), last=EntryId(until))
 
     async def forget(self, ledger_ids: Iterable[LedgerId]) -> None:
         """Forget ledgers for good, and return when that is durable; raises ``ProtocolError``.
@@ -181,7 +215,7 @@ class Storage:
 
     async def compact(self, *, major: bool) -> int:
         """Compact all sorted segments that are due, and give how many those were."""
-        return await self._compactor.compact(major=major)
+        return await self._until_failure(lambda: self._compactor.compact(major=major))
 
     def close(self) -> None:
         """Give the files back, when nobody writes or reads any more."""
@@ -209,9 +243,9 @@ class Storage:
     def _adopt(self, segment: Segment) -> None:
         self._places.adopt(segment.generation, segment.file)
 
-    async def _until_failure(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def _until_failure(self, work: Callable[[], Awaitable[T]]) -> T:
         try:
-            await work()
+            return await work()
         except OSError as error:
             self.log.fail(error)
             raise DiskFailedError(
