@@ -134,9 +134,9 @@ class Bench:
         for number in range(count):
             await writer.append(payload(number, size))
         await writer.flush()
+        await asyncio.sleep(0.2)  # for those whom the ack quorum did not wait for
         if closed:
             await writer.close()
-        await asyncio.sleep(0.1)
         return writer
 
     async def lose(self, *bookies: BookieId) -> None:

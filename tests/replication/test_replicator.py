@@ -1,0 +1,250 @@
+"""The replicator of a process: it walks the list of marked ledgers for ever."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.replication.repair_lab import Bench, bench, payload, play_repair, rules
+from zonekeeper.client.writer import Writer
+from zonekeeper.metadata import repair_controls
+from zonekeeper.placement.ids import BookieId
+from zonekeeper.placement.policy import RepairRules
+from zonekeeper.replication.repair_metrics import Trouble
+from zonekeeper.replication.replicator import Replicator
+from zonekeeper.wire import errors
+
+
+@asynccontextmanager
+async def replicating(
+    at: Bench, name: str = "worker", workers: int = 4
+) -> AsyncIterator[Replicator]:
+    """Run a replicator beside the block; at its end the process is told to stop."""
+    replicator = Replicator(
+        at.client, at.view, name=BookieId(name), chance=random.Random(3), workers=workers
+    )
+    running = at.tasks.create_task(replicator.run())
+    try:
+        yield replicator
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+
+
+async def written_and_lost(at: Bench, count: int) -> tuple[list[Writer], BookieId]:
+    """So many ledgers that one bookie is a member of, which is lost then and marked for them."""
+    lost = BookieId("bk-b-0")
+    of_lost: list[Writer] = []
+    while len(of_lost) < count:
+        writer = await at.written(5)
+        if lost in writer.ensemble:
+            of_lost.append(writer)
+    await at.lose(lost)
+    for writer in of_lost:
+        await at.mark(writer.ledger_id, lost)
+    return of_lost, lost
+
+
+def test_everything_that_is_marked_is_repaired_and_what_is_marked_later_too() -> None:
+    async def scenario(at: Bench) -> None:
+        writers, _ = await written_and_lost(at, 4)
+        late = writers.pop()
+        async with replicating(at) as replicator:
+            await at.until(lambda: replicator.metrics.ledgers_repaired == len(writers) + 1)
+            for writer in (*writers, late):
+                assert await at.marked(writer.ledger_id) is None
+                assert await at.lacks(writer.ledger_id) == []
+            again = await at.written(5)
+            gone = again.ensemble[0]
+            await at.lose(gone)
+            await at.mark(again.ledger_id, gone)
+            await at.until(lambda: replicator.metrics.ledgers_repaired == len(writers) + 2)
+            assert await at.lacks(again.ledger_id) == []
+
+    play_repair(scenario)
+
+
+def test_two_processes_share_the_list_and_no_ledger_is_repaired_twice() -> None:
+    async def scenario(one: Bench) -> None:
+        async with bench(one.lab, "other", zone="b") as two:
+            writers, lost = await written_and_lost(one, 6)
+            await two.until(lambda: lost in two.view.missing)
+            async with replicating(one) as first, replicating(two, "other") as second:
+                metrics = (first.metrics, second.metrics)
+                await one.until(lambda: sum(m.ledgers_repaired for m in metrics) == len(writers))
+                assert sum(m.fragments_swapped for m in metrics) == len(writers)
+            for writer in writers:
+                assert await one.lacks(writer.ledger_id) == []
+
+    play_repair(scenario)
+
+
+def test_a_ledger_that_cannot_be_repaired_stops_nobody_and_is_counted_while_it_waits() -> None:
+    async def scenario(at: Bench) -> None:
+        writers, lost = await written_and_lost(at, 4)
+        stuck = writers[0]
+        for bookie in stuck.ensemble:
+            if bookie != lost:
+                await at.lose(bookie)
+        async with replicating(at) as replicator:
+            await asyncio.sleep(60)
+            assert replicator.metrics.waiting_now[Trouble.NO_SOURCE] >= 1
+            repaired = [w for w in writers if await at.marked(w.ledger_id) is None]
+            assert repaired
+            assert await at.marked(stuck.ledger_id) == (lost,)
+
+    play_repair(scenario)
+
+
+def test_s89_what_fails_again_and_again_is_tried_less_and_less() -> None:
+    async def scenario(at: Bench) -> None:
+        writer = await at.written(5)
+        await at.lose(*writer.ensemble)
+        await at.mark(writer.ledger_id, writer.ensemble[0])
+        async with replicating(at) as replicator:
+            await asyncio.sleep(120)
+            tries = replicator.metrics.failed[Trouble.NO_SOURCE]
+            assert 4 <= tries <= 9
+            await asyncio.sleep(120)
+            assert replicator.metrics.failed[Trouble.NO_SOURCE] <= tries + 2
+
+    play_repair(scenario)
+
+
+def test_s84_what_is_held_moves_nothing_and_goes_on_soon_after_it_is_not() -> None:
+    async def scenario(at: Bench) -> None:
+        writers, _ = await written_and_lost(at, 4)
+        await at.hold("b")
+        async with replicating(at) as replicator:
+            await asyncio.sleep(120)
+            assert replicator.metrics.all_bytes_moved == 0
+            assert replicator.metrics.failed == {}
+            assert replicator.metrics.waiting_now == {Trouble.HELD: len(writers)}
+            assert await at.claimed() == []
+            await at.open("b")
+            await asyncio.sleep(10)
+            assert replicator.metrics.ledgers_repaired == len(writers)
+
+    play_repair(scenario)
+
+
+def test_apaches_switch_stops_everything_and_starts_it_again() -> None:
+    async def scenario(at: Bench) -> None:
+        await repair_controls.set_enabled(at.cluster, enabled=False)
+        await at.until(lambda: not at.view.replication_enabled)
+        writers, _ = await written_and_lost(at, 3)
+        async with replicating(at) as replicator:
+            await asyncio.sleep(60)
+            assert replicator.metrics.all_bytes_moved == 0
+            await repair_controls.set_enabled(at.cluster, enabled=True)
+            await at.until(lambda: replicator.metrics.ledgers_repaired == len(writers))
+
+    play_repair(scenario)
+
+
+def test_who_is_told_to_stop_gives_back_his_claims_and_another_process_goes_on() -> None:
+    async def scenario(at: Bench) -> None:
+        writer = await at.written(60, size=100_000)
+        lost = writer.ensemble[0]
+        await at.lose(lost)
+        await at.mark(writer.ledger_id, lost)
+        async with replicating(at) as replicator:
+            await at.until(lambda: replicator.metrics.all_bytes_moved > 0)
+            assert await at.claimed() == [writer.ledger_id]
+        assert await at.claimed() == []
+        moved = replicator.metrics.all_bytes_moved
+        await asyncio.sleep(10)
+        assert replicator.metrics.all_bytes_moved == moved
+        async with replicating(at, "next") as second:
+            await at.until(lambda: second.metrics.ledgers_repaired == 1)
+        assert await at.lacks(writer.ledger_id, size=100_000) == []
+
+    play_repair(scenario, given=rules(repair=RepairRules(bytes_per_second=1 << 20)))
+
+
+def test_the_rate_is_for_all_workers_of_a_process_together() -> None:
+    async def scenario(at: Bench) -> None:
+        writers = [await at.written(10, size=100_000) for _ in range(6)]
+        lost = BookieId("bk-b-0")
+        of_lost = [writer for writer in writers if lost in writer.ensemble]
+        await at.lose(lost)
+        for writer in of_lost:
+            await at.mark(writer.ledger_id, lost)
+        began_s = asyncio.get_running_loop().time()
+        async with replicating(at) as replicator:
+            await at.until(lambda: replicator.metrics.ledgers_repaired == len(of_lost))
+        took_s = asyncio.get_running_loop().time() - began_s
+        moved = replicator.metrics.all_bytes_moved
+        assert moved <= (1 << 20) * (took_s + 1)
+
+    play_repair(scenario, given=rules(repair=RepairRules(bytes_per_second=1 << 20)))
+
+
+def test_an_open_ledger_is_looked_at_again_when_its_grace_is_over() -> None:
+    async def scenario(at: Bench) -> None:
+        writer = await at.written(5, closed=False)
+        lost = writer.ensemble[0]
+        await at.lose(lost)
+        await at.mark(writer.ledger_id, lost)
+        async with replicating(at) as replicator:
+            await asyncio.sleep(25)
+            assert replicator.metrics.ledgers_recovered == 0
+            await asyncio.sleep(15)
+            assert replicator.metrics.ledgers_recovered == 1
+            assert replicator.metrics.failed == {}
+        assert await at.lacks(writer.ledger_id) == []
+
+    play_repair(scenario)
+
+
+def test_s79_a_target_that_dies_after_the_swap_is_a_loss_like_any_other() -> None:
+    async def scenario(at: Bench) -> None:
+        writer = await at.written(10)
+        lost = writer.ensemble[0]
+        await at.lose(lost)
+        await at.mark(writer.ledger_id, lost)
+        async with replicating(at) as replicator:
+            await at.until(lambda: replicator.metrics.ledgers_repaired == 1)
+            target = (await at.ensemble(writer.ledger_id))[0]
+            await at.lose(target)
+            await at.mark(writer.ledger_id, target)
+            await at.until(lambda: replicator.metrics.ledgers_repaired == 2)
+        assert await at.lacks(writer.ledger_id) == []
+
+    play_repair(scenario)
+
+
+def test_a_bookie_that_is_slow_to_answer_delays_its_ledger_only() -> None:
+    async def scenario(at: Bench) -> None:
+        writers, lost = await written_and_lost(at, 4)
+        near = next(one for one in writers[0].ensemble if one != lost)
+        at.lab.door(near).read_error = errors.IoFailed("the test's")
+        async with replicating(at) as replicator:
+            await at.until(lambda: replicator.metrics.ledgers_repaired == len(writers))
+        at.lab.door(near).read_error = None
+        for writer in writers:
+            assert await at.lacks(writer.ledger_id) == []
+
+    play_repair(scenario)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_no_more_ledgers_are_under_way_than_there_are_workers(workers: int) -> None:
+    async def scenario(at: Bench) -> None:
+        writers, _ = await written_and_lost(at, 5)
+        for machine in at.lab.machines.values():
+            if machine.door is not None:
+                machine.door.holding = True
+        async with replicating(at, workers=workers) as replicator:
+            await asyncio.sleep(2)
+            assert replicator.metrics.under_way_now == workers
+            assert len(await at.claimed()) == workers
+            for machine in at.lab.machines.values():
+                if machine.door is not None:
+                    machine.door.release()
+            await at.until(lambda: replicator.metrics.ledgers_repaired == len(writers))
+        assert payload(0).startswith(b"entry 0")
+
+    play_repair(scenario)
