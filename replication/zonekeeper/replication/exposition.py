@@ -77,7 +77,7 @@ def render(families: Iterable[Family]) -> str:
         lines.append(f"# TYPE {one.name} {'counter' if one.name.endswith(_TOTAL) else 'gauge'}")
         for labels, value in sorted(one.samples.items()):
             inside = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels)
-            lines.append(f"{one.name}{f'{{{inside}}}' if inside else ''} {value:g}")
+            lines.append(f"{one.name}{f'{{{inside}}}' if inside else ''} {_number(value)}")
     return "\n".join(lines) + "\n"
 
 
@@ -88,6 +88,10 @@ def _labels(key: object, plain: str) -> Labels:
     if names is not None and isinstance(key, tuple):
         return tuple((name, str(part)) for name, part in zip(names, key, strict=True))
     return ((plain, str(key)),)
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if isinstance(value, int) else repr(value)
 
 
 def _escaped(text: str) -> str:

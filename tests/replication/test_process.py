@@ -1,0 +1,197 @@
+"""An autorecovery process: what it shows, and how it goes down."""
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import random
+import re
+import signal
+from collections.abc import Awaitable, Callable, Iterator
+from http import HTTPStatus
+from pathlib import Path
+
+import pytest
+
+from tests.shell.live_world import LiveWorld
+from zonekeeper.metadata import cluster as clusters
+from zonekeeper.metadata import elections, policy_store
+from zonekeeper.metadata.cluster import Cluster
+from zonekeeper.placement.ids import BookieId
+from zonekeeper.replication import looking, process
+from zonekeeper.replication.looking import Page
+from zonekeeper.replication.process import StoppedError
+from zonekeeper.replication.settings import Address, BadSettingError, Settings, Texts, parse
+
+TEXTS = Texts(
+    metadata="sqlite:///x",
+    name="auto-1",
+    zone=None,
+    http="127.0.0.1:0",
+    workers=2,
+    tls_authority=None,
+    tls_certificate=None,
+    tls_key=None,
+)
+
+
+def settings(world: LiveWorld) -> Settings:
+    return parse({**TEXTS, "metadata": world.address})
+
+
+async def ask(port: int, request: str) -> tuple[int, str]:
+    """Send a request; give status and body."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request.encode())
+    writer.write_eof()
+    raw = (await reader.read()).decode()
+    writer.close()
+    head, _, body = raw.partition("\r\n\r\n")
+    return int(head.split()[1]), body
+
+
+async def get(port: int, path: str) -> tuple[int, str]:
+    return await ask(port, f"GET {path} HTTP/1.1\r\n\r\n")
+
+
+async def lived(world: LiveWorld, look: Callable[[int], Awaitable[None]]) -> None:
+    """Run a process until it was looked at, then send it SIGTERM."""
+    port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def announce(line: str) -> None:
+        found = re.search(r"http 127\.0\.0\.1:(\d+)$", line)
+        assert found is not None, line
+        port.set_result(int(found[1]))
+
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(process.run(settings(world), random.Random(1), announce))
+        await look(await port)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> LiveWorld:
+    return LiveWorld(tmp_path)
+
+
+def test_it_shows_its_numbers_and_state_and_gives_its_votes_back(world: LiveWorld) -> None:
+    world.build(lost="a")
+
+    async def look(port: int) -> None:
+        assert await get(port, "/healthz") == (200, "alive\n")
+        assert await get(port, "/readyz") == (200, "ready\n")
+        code, text = await get(port, "/metrics")
+        assert code == HTTPStatus.OK
+        assert "zonekeeper_autorecovery_ready 1" in text
+        assert 'zonekeeper_zone_state{state="down",zone="a"} 1' in text
+        assert 'zonekeeper_alert{alert="zoneDown",severity="page",zone="a"} 1' in text
+        assert 'zonekeeper_zone_available_bookies{zone="b"} 2' in text
+        assert 'zonekeeper_repair_held{by="zoneNotWatched",zone="b"} 1' in text
+        assert "zonekeeper_repair_under_way 0" in text
+        code, text = await get(port, "/state?pretty")
+        state = json.loads(text)
+        assert state["name"] == "auto-1"
+        assert state["records"]["a"]["permission"] == "held"
+        assert state["missing"] == {"bk-a-0": "/a/ud-0", "bk-a-1": "/a/ud-1"}
+
+    asyncio.run(lived(world, look))
+
+    async def voters(cluster: Cluster) -> list[BookieId | None]:
+        paths = (elections.auditor_votes(cluster), elections.zone_watch_votes(cluster))
+        return [await elections.leader(cluster.store, path) for path in paths]
+
+    assert world.on(voters) == [None, None]
+
+
+def test_without_a_cluster_it_stops_and_says_so(world: LiveWorld) -> None:
+    with pytest.raises(StoppedError, match="there is no cluster at /ledgers"):
+        asyncio.run(process.run(settings(world), random.Random(1), print))
+
+
+def test_until_there_is_a_policy_it_is_alive_and_not_ready(world: LiveWorld) -> None:
+    world.build(watched=False)
+    world.on(_without_policy)
+
+    async def main() -> None:
+        ready: list[str] = []
+        with _waiting() as waiting:
+            async with asyncio.TaskGroup() as tasks:
+                running = tasks.create_task(
+                    process.run(settings(world), random.Random(1), ready.append)
+                )
+                await waiting.wait()
+                os.kill(os.getpid(), signal.SIGTERM)
+                await running
+        assert not ready
+
+    asyncio.run(main())
+
+
+@contextlib.contextmanager
+def _waiting() -> Iterator[asyncio.Event]:
+    """Give what is set once the view has said that it waits for a policy."""
+    said = asyncio.Event()
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if "no policy" in record.getMessage():
+                said.set()
+
+    logger, listener = logging.getLogger("zonekeeper.replication.view"), Listener()
+    logger.addHandler(listener)
+    try:
+        yield said
+    finally:
+        logger.removeHandler(listener)
+
+
+async def _without_policy(cluster: Cluster) -> None:
+    assert await policy_store.read(cluster) is not None
+    await cluster.store.delete(cluster.root.beside("policy"), version=None)
+    assert (await clusters.open_cluster(cluster.store)).instance == cluster.instance
+
+
+# ── the port ──
+
+
+@pytest.mark.parametrize(
+    ("request_text", "status"),
+    [
+        ("GET /page HTTP/1.1\r\n\r\n", HTTPStatus.OK),
+        ("GET /page?x=1 HTTP/1.0\r\nHost: x\r\n\r\n", HTTPStatus.OK),
+        ("GET /other HTTP/1.1\r\n\r\n", HTTPStatus.NOT_FOUND),
+        ("POST /page HTTP/1.1\r\n\r\n", HTTPStatus.METHOD_NOT_ALLOWED),
+        ("GET /page\r\n\r\n", HTTPStatus.BAD_REQUEST),
+        ("GET /page HTTP/1.1\r\n", HTTPStatus.BAD_REQUEST),
+        (
+            f"GET /{'x' * looking.REQUEST_BYTES_MAX} HTTP/1.1\r\n\r\n",
+            HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+        ),
+    ],
+    ids=["page", "query", "unknown", "post", "no-version", "cut-short", "too-large"],
+)
+async def test_only_what_is_on_the_table_is_served(request_text: str, status: HTTPStatus) -> None:
+    pages = {"/page": lambda: Page("here\n")}
+    async with looking.served(pages, Address("127.0.0.1", 0)) as port:
+        code, _ = await ask(port, request_text)
+        assert code == status
+
+
+# ── settings ──
+
+
+def test_settings_become_values() -> None:
+    found = parse({**TEXTS, "zone": "a", "http": "[::1]:8080"})
+    assert (found.zone, found.http.bare_host, found.http.port) == ("a", "::1", 8080)
+    assert found.tls is None
+    tls = parse({**TEXTS, "tls_authority": "ca", "tls_certificate": "c", "tls_key": "k"}).tls
+    assert tls is not None
+    assert tls.authority == Path("ca")
+
+
+@pytest.mark.parametrize("http", ["8080", ":8080", "::1:8080", "h:x", "h:65536"])
+def test_an_address_that_is_none_is_refused(http: str) -> None:
+    with pytest.raises(BadSettingError, match="--http: "):
+        parse({**TEXTS, "http": http})
