@@ -171,10 +171,18 @@ def test_two_ensembles_from_one_entry_are_settled_by_who_holds_something() -> No
     assert fragments_of(settled) == [(0, (A, B, D))]
     assert any("not bk-a, bk-b, bk-c, as bk-a, bk-b, bk-c was told" in x for x in settled.inferred)
 
-    for strange in (hints(one, last=0), hints(one, limbo=True)):
-        found = rebuilt({**told, C: strange})
-        assert found.verdict is Verdict.DOUBTFUL
-        assert "more than one ensemble was named from entry 0 on" in found.doubts[0]
+    found = rebuilt({**told, C: hints(one, last=0)})
+    assert found.verdict is Verdict.DOUBTFUL
+    assert "more than one ensemble was named from entry 0 on" in found.doubts[0]
+
+
+def test_a_bookie_that_lost_its_disk_may_have_known_of_more() -> None:
+    first = opened(0, A, B, C)
+
+    found = rebuilt({A: hints(first), B: hints(first), C: hints(first), D: hints(limbo=True)})
+
+    assert found.verdict is Verdict.DOUBTFUL
+    assert "bk-d lost data of it (limbo)" in found.doubts[0]
 
 
 # ── what is a guess ──

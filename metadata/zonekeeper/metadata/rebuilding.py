@@ -14,7 +14,8 @@ that were never acknowledged may come to count; one that was must not be lost:
   or two that begin at one entry. So the last ensemble is **sure** only if no member of another one,
   that is not a member at the same place of this one, may hold an entry from its beginning on: then
   every acknowledged entry is held by as many members as its acknowledgement needed, whichever
-  ensemble it was. Who gave no hints, or is in limbo, may hold anything.
+  ensemble it was. Who gave no hints, or is in limbo, may hold anything, and may alone have been
+  told of a later fragment.
 * Without that, a later beginning is still sure if no recovery can have got anywhere: if too many
   members of each ensemble before are not fenced.
 
@@ -182,6 +183,11 @@ def _doubts(
             f"{_names(missing)} gave no hints: a later fragment, or acknowledged entries, may be "
             "known there only"
         )
+    if forgetful := [bookie for bookie, hints in told.items() if hints.in_limbo]:
+        doubts.append(
+            f"{_names(forgetful)} lost data of it (limbo), and with it may have lost what it was "
+            "told of a later fragment"
+        )
     last = chosen[-1]
 
     def strays(others: Iterable[tuple[BookieId, ...]]) -> list[BookieId]:
@@ -195,7 +201,7 @@ def _doubts(
         return sorted(
             bookie
             for bookie in beside
-            if bookie in missing or (bookie in told and _may_hold(told[bookie], last.first_entry))
+            if bookie in missing or (bookie in told and _last(told[bookie]) >= last.first_entry)
         )
 
     if found := strays(last.rivals):
@@ -212,10 +218,6 @@ def _doubts(
             "hold acknowledged entries beside it"
         )
     return tuple(doubts)
-
-
-def _may_hold(hints: LedgerHints, first: EntryId) -> bool:
-    return hints.in_limbo or _last(hints) >= first
 
 
 def _unfenced(

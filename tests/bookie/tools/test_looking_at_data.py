@@ -67,8 +67,9 @@ def test_the_parts_of_segments_add_up_to_every_entry(full: Place) -> None:
                 seen |= {(part["ledger"], each["entry"]) for each in entries}
 
     assert seen == {(ledger, entry) for ledger in (1, 2, 3) for entry in range(60)}
-    text = full.on_data("read-segment", full.names("sorted")[0].name).stdout
+    text = full.on_data("read-segment", full.names("sorted")[0].name, "--entries").stdout
     assert "table:" in text
+    assert "entry 0: packet of " in text
     assert "digests checked" in text
 
 

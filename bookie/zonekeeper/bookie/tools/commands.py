@@ -79,6 +79,9 @@ _OUTPUT: Final = click.option(
 _DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 _YES: Final = click.option("--yes", is_flag=True, help="Do not ask.")
 
+#: Of a long file, so many lines are worth a word.
+_PROGRESS_LINES: Final = 10_000
+
 #: What may be wrong with the world; anything else is a bug, and shows as one.
 _TROUBLES: Final = (
     ToolError,
@@ -432,6 +435,8 @@ def _write_secret(target: Path, lines: Iterator[str]) -> int:
             for line in lines:
                 out.write(line)
                 count += 1
+                if count % _PROGRESS_LINES == 0:
+                    _told(f"{count} ledgers")
             out.flush()
             os.fsync(out.fileno())
         part.replace(target)
