@@ -1,12 +1,18 @@
 """``python -m tests.simulation``: run seeds, replay one, or see which planted bugs are found."""
 
 import argparse
+import asyncio
 import sys
 import time
+from collections.abc import Iterator
 
-from tests.simulation import campaign
-from tests.simulation.mutants import MUTANTS
+import pytest
+
+from tests.crash import exploring, test_mutants
+from tests.simulation import campaign, test_directed_mutants
+from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.scenarios import PROFILES
+from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
 
 PROCESSES = 2
 
@@ -39,22 +45,58 @@ def main() -> int:
 
 
 def _hunt(first: int) -> int:
-    """Plant each bug, and print the table of what it took to find it."""
+    """Plant each bug in turn, in each lane that must find it, and print the table."""
     survived = 0
-    _say("| mutant | what | profile | seeds to detection | bound | seen as |")
+    _say("| mutant | what | lane | found after | bound | seen as |")
     _say("|---|---|---|---|---|---|")
     for mutant in MUTANTS.values():
-        found = campaign.seeds_to_detection(mutant.number, first)
-        seeds, seen = "survived", "-"
-        if found is None:
-            survived += 1
-        else:
-            seeds, seen = str(found[0]), found[1].violations[0].rule
-        _say(
-            f"| {mutant.number} | {mutant.what} | {mutant.profile} | {seeds} | "
-            f"{mutant.within_seeds} | {seen} |"
-        )
+        for lane, found, bound, seen in _looks(mutant, first):
+            survived += found is None
+            _say(
+                f"| {mutant.number} | {mutant.what} | {lane} | {found or 'survived'} | {bound} | "
+                f"{seen} |"
+            )
     return 1 if survived else 0
+
+
+def _looks(mutant: Mutant, first: int) -> Iterator[tuple[str, str | None, str, str]]:
+    """Look for a planted bug in every lane that is to find it."""
+    if mutant.profile is not None:
+        bound = f"{mutant.within_seeds} seeds"
+        lane = f"simulator, `{mutant.profile}`"
+        found = campaign.seeds_to_detection(mutant.number, first)
+        if found is None:
+            yield lane, None, bound, "-"
+        else:
+            seeds, failure = found
+            yield lane, _many(seeds, "seed"), bound, failure.violations[0].rule
+    if mutant.number in test_directed_mutants.SCENARIOS:
+        name = test_directed_mutants.SCENARIOS[mutant.number].__name__.replace("_", " ")
+        shown = test_directed_mutants.is_shown(mutant.number)
+        yield "directed", "1 scenario" if shown else None, "1 scenario", name
+    if mutant.in_crash_states is not None:
+        bound = f"{test_mutants.BUDGET} states"
+        with campaign.quiet():
+            states = _crash_states(mutant.in_crash_states)
+        found_after = None if states is None else _many(states, "state")
+        yield "crash states", found_after, bound, mutant.in_crash_states
+
+
+def _crash_states(name: str) -> int | None:
+    """Plant a bug of the crash lane, and count the states until it is found."""
+    explored = exploring.Explored()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exploring, "Explored", lambda: explored)
+        test_mutants.MUTANTS[name](patch)
+        try:
+            asyncio.run(exploring.explore(500, test_mutants.BUDGET))
+        except (AssertionError, OSError, DamagedLogError, BaseExceptionGroup):
+            return explored.states + 1
+    return None
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _arguments() -> argparse.Namespace:

@@ -128,6 +128,19 @@ class Report:
         """All faults that happened."""
         return self.fired.total()
 
+    def counts(self) -> dict[str, int]:
+        """Give what is to be summed up over many reports; seeds come first."""
+        return {
+            "seeds": self.seeds,
+            "simulated minutes": self.virtual_ms // 60_000,
+            "entries acknowledged": self.acked,
+            "read": self.reads,
+            "recoveries": self.recoveries,
+            "ensemble changes": self.ensemble_changes,
+            "faults": self.faults,
+            **dict(self.fired.most_common()),
+        }
+
     def lines(self, seconds: float) -> list[str]:
         """Say it in words."""
         fired = ", ".join(f"{kind} {number}" for kind, number in self.fired.most_common())

@@ -20,10 +20,11 @@ from tests.simulation.surroundings import SESSION_MS, Surroundings
 from zonekeeper.bookie import extents, identity
 from zonekeeper.bookie.ledgers import Ledger
 from zonekeeper.bookie.memory_files import MemoryFileSystem, no_troubles
+from zonekeeper.bookie.segments import storage as storages
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.index import Index, MemoryOrdered
 from zonekeeper.bookie.segments.log import DiskFailedError
-from zonekeeper.bookie.segments.storage import Sizes, open_storage
+from zonekeeper.bookie.segments.storage import Sizes
 from zonekeeper.bookie.service import Bookie
 from zonekeeper.metadata import bookie_records, service_info
 from zonekeeper.metadata import cluster as clusters
@@ -248,7 +249,7 @@ class Machine:
             background=life.background,
             reads=life.reads,
         )
-        storage = await open_storage(devices, _SIZES)
+        storage = await storages.open_storage(devices, _SIZES)
         self.ledgers = storage.memory.ledgers
         around.note(seen.Restarted(bookie=self.id, kept=self.kept()))
         async with asyncio.TaskGroup() as tasks:

@@ -17,9 +17,12 @@ from weakref import WeakKeyDictionary
 
 from tests.simulation.patching import Patch, patched
 from zonekeeper.bookie import admission, reading, records
-from zonekeeper.bookie.memory_files import MemoryFile
+from zonekeeper.bookie.memory_files import MemoryFile, MemoryFileSystem
 from zonekeeper.bookie.segments import log
+from zonekeeper.bookie.segments import storage as storages
+from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.log import Put
+from zonekeeper.bookie.segments.storage import Sizes, Storage
 from zonekeeper.bookie.service import Bookie
 from zonekeeper.client import checking, recovery, tail_read
 from zonekeeper.client import writer_events as ev
@@ -50,6 +53,8 @@ class Mutant:
     #: The simulator's profile that finds it, and within how many seeds; None: other lanes do.
     profile: str | None = None
     within_seeds: int = 0
+    #: Its name among those of the crash states, if it is one of them.
+    in_crash_states: str | None = None
 
     def planted(self) -> AbstractContextManager[None]:
         """Let the code have the bug, while a block runs."""
@@ -272,6 +277,13 @@ def _failed_syncs_are_ignored() -> list[Patch]:
     return [(MemoryFile, "sync", sync_and_hope)]
 
 
+def _names_are_not_synced() -> list[Patch]:
+    def sync_names(self: MemoryFileSystem) -> None:
+        del self
+
+    return [(MemoryFileSystem, "sync_names", sync_names)]
+
+
 def _io_errors_are_negatives() -> list[Patch]:
     original = reading._read
 
@@ -293,6 +305,20 @@ def _limbo_is_forgotten() -> list[Patch]:
         return dataclasses.replace(original(state, record), in_limbo=False)
 
     return [(admission, "applied", applied)]
+
+
+def _explicit_lacs_are_volatile() -> list[Patch]:
+    original = storages.open_storage
+
+    async def open_and_forget(devices: Devices, sizes: Sizes) -> Storage:
+        storage = await original(devices, sizes)
+        for ledger in storage.memory.ledgers.values():
+            ledger.durable = dataclasses.replace(ledger.durable, explicit_lac=None)
+            ledger.admitted = dataclasses.replace(ledger.admitted, explicit_lac=None)
+            ledger.confirmed = NO_ENTRY
+        return storage
+
+    return [(storages, "open_storage", open_and_forget)]
 
 
 # ── writers ──
@@ -337,7 +363,7 @@ MUTANTS: Final[Mapping[int, Mutant]] = {
             number=1,
             what="no fence on recovery reads",
             profile="takeover",
-            within_seeds=20_000,
+            within_seeds=2_000,
             patches=_reads_do_not_fence,
         ),
         Mutant(
@@ -356,7 +382,7 @@ MUTANTS: Final[Mapping[int, Mutant]] = {
             number=4,
             what="fencing covers one too few, and reads do not fence",
             profile="takeover",
-            within_seeds=5_000,
+            within_seeds=2_000,
             patches=_covers_one_too_few,
         ),
         Mutant(
@@ -385,6 +411,7 @@ MUTANTS: Final[Mapping[int, Mutant]] = {
             profile="crashy-disk",
             within_seeds=50,
             patches=_acks_before_the_sync,
+            in_crash_states="ack_before_sync",
         ),
         Mutant(
             number=10,
@@ -392,12 +419,19 @@ MUTANTS: Final[Mapping[int, Mutant]] = {
             profile="crashy-disk",
             within_seeds=200,
             patches=_failed_syncs_are_ignored,
+            in_crash_states="sync_error_ignored",
+        ),
+        Mutant(
+            number=11,
+            what="no directory is synced",
+            patches=_names_are_not_synced,
+            in_crash_states="no_directory_sync",
         ),
         Mutant(
             number=12,
             what="recovery commits ensembles early",
             profile="relay",
-            within_seeds=400,
+            within_seeds=2_000,
             patches=_ensembles_are_committed_early,
         ),
         Mutant(
@@ -411,7 +445,7 @@ MUTANTS: Final[Mapping[int, Mutant]] = {
             number=14,
             what="recovery adds carry an advanced LAC",
             profile="relay",
-            within_seeds=20_000,
+            within_seeds=2_000,
             patches=_carries_its_own_lac,
         ),
         Mutant(
@@ -436,6 +470,13 @@ MUTANTS: Final[Mapping[int, Mutant]] = {
             patches=_lac_jumps_gaps,
         ),
         Mutant(
+            number=18,
+            what="the LAC falls at a restart",
+            profile="crashy-disk",
+            within_seeds=20,
+            patches=_explicit_lacs_are_volatile,
+        ),
+        Mutant(
             number=19,
             what="acks of replaced bookies count",
             profile="crashy-disk",
@@ -446,7 +487,7 @@ MUTANTS: Final[Mapping[int, Mutant]] = {
             number=20,
             what="entries are confirmed during an ensemble change",
             profile="slow-meta",
-            within_seeds=20_000,
+            within_seeds=2_000,
             patches=_confirms_during_a_change,
         ),
     )

@@ -229,13 +229,15 @@ def test_a_scenario_holds(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("number", SCENARIOS)
 def test_a_scenario_shows_its_bug(number: int) -> None:
-    with MUTANTS[number].planted(), pytest.raises(BaseExceptionGroup) as raised:
-        play(SCENARIOS[number])
-    seen = _leaves(raised.value)
-    assert all(isinstance(each, AssertionError | pytest.fail.Exception) for each in seen), seen
+    assert is_shown(number)
 
 
-def _leaves(error: BaseException) -> list[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        return [leaf for each in error.exceptions for leaf in _leaves(each)]
-    return [error]
+def is_shown(number: int) -> bool:
+    """Does the scenario of a bug fail, by what it asserts and by nothing else, when it is there?"""
+    shown = False
+    try:
+        with MUTANTS[number].planted():
+            play(SCENARIOS[number])
+    except* (AssertionError, pytest.fail.Exception):
+        shown = True
+    return shown

@@ -4,7 +4,7 @@ import random
 import pytest
 
 from tests.simulation import loop
-from tests.simulation.loop import Process, SimulatedLoop
+from tests.simulation.loop import Clock, Process, SimulatedLoop
 from tests.support.virtual_time import EndlessError
 
 
@@ -104,3 +104,28 @@ def test_what_nobody_handles_is_kept() -> None:
     world = SimulatedLoop(random.Random(1))
     loop.run(world, main())
     assert ["nobody expects this" in failure for failure in world.failures] == [True]
+
+
+def test_each_process_has_its_own_clock_and_waits_by_it() -> None:
+    async def wait() -> tuple[float, float, float]:
+        running = loop.loop()
+        began_s = running.time()
+        await asyncio.sleep(10)
+        return began_s, running.time(), running.world_time()
+
+    async def main() -> tuple[float, float, float]:
+        fast = Process("fast", Clock(began_s=500, rate=2))
+        return await asyncio.get_running_loop().create_task(wait(), context=fast.context)
+
+    assert loop.run(SimulatedLoop(random.Random(1)), main()) == (500, 510, 5)
+
+
+def test_what_is_of_no_process_has_the_worlds_time() -> None:
+    async def ask() -> tuple[float, float]:
+        return loop.loop().as_world(loop.loop().time), loop.loop().world_time_of(600)
+
+    async def main() -> tuple[float, float]:
+        fast = Process("fast", Clock(began_s=500, rate=2))
+        return await asyncio.get_running_loop().create_task(ask(), context=fast.context)
+
+    assert loop.run(SimulatedLoop(random.Random(1)), main()) == (0, 50)

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from contextvars import ContextVar
 from functools import partial
 
 import pytest
@@ -325,3 +326,85 @@ def test_whenever_a_caller_is_cancelled_the_link_goes_on() -> None:
             Weather(delay_min_ms=0.1, delay_max_ms=2),
             seed=tenths_ms,
         )
+
+
+def test_ways_of_an_uneven_network_differ_and_keep_their_pace() -> None:
+    async def scenario(network: Network, _: ReferenceBookie) -> None:
+        def longest_ms(client: str) -> float:
+            start_ms = now_ms()
+            return max(network.arrival(client, BOOKIE) * 1_000 for _ in range(100)) - start_ms
+
+        first = {f"client-{number}": longest_ms(f"client-{number}") for number in range(50)}
+        assert sum(each < 10 for each in first.values()) > 15
+        assert sum(each > 50 for each in first.values()) > 3
+        for client, each in first.items():
+            assert longest_ms(client) == pytest.approx(each, rel=0.1, abs=0.1)
+
+    play(scenario, Weather(delay_max_ms=100, uneven=True))
+
+
+def test_who_is_slow_hears_and_says_everything_late() -> None:
+    async def scenario(network: Network, _: ReferenceBookie) -> None:
+        network.slow_ms[BOOKIE] = 300
+        link = network.link(CLIENT, BOOKIE)
+        start_ms = now_ms()
+        await link.info()
+        assert now_ms() - start_ms == pytest.approx(600)
+        await link.close()
+
+    play(scenario)
+
+
+def test_what_is_served_runs_with_the_bookie_and_ends_with_its_group() -> None:
+    who: ContextVar[str] = ContextVar("who", default="nobody")
+
+    class Notes(ReferenceBookie):
+        async def info(self) -> service.BookieInfo:
+            seen.append(who.get())
+            return await super().info()
+
+    seen: list[str] = []
+
+    async def scenario(network: Network, bookie: ReferenceBookie) -> None:
+        network.take_down(BOOKIE)
+        async with asyncio.TaskGroup() as tasks:
+            who.set("the bookie")
+            network.put_up(BOOKIE, Host(Notes(BOOKIE, bookie.disk)), tasks=tasks)
+            who.set("the client")
+            link = network.link(CLIENT, BOOKIE, tasks=tasks)
+            await link.info()
+            assert seen == ["the bookie"]
+        with pytest.raises(errors.ProtocolError):
+            await network.link("another", BOOKIE).info()
+        await link.close()
+
+    play(scenario)
+
+
+def test_the_network_has_a_time_of_its_own() -> None:
+    class Late:
+        """A clock that is an hour ahead of the loop's."""
+
+        def time(self) -> float:
+            return asyncio.get_running_loop().time() + 3_600
+
+        def call_at(self, when: float, callback: Callable[[], object], /) -> object:
+            return asyncio.get_running_loop().call_at(when - 3_600, callback)
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            network = Network(
+                tasks=tasks,
+                chance=random.Random(1),
+                weather=Weather(delay_min_ms=10, delay_max_ms=10),
+                timing=Late(),
+            )
+            network.put_up(BOOKIE, Host(ReferenceBookie(BOOKIE, Disk())))
+            link = network.link(CLIENT, BOOKIE)
+            start_ms = now_ms()
+            await link.info()
+            assert now_ms() - start_ms == pytest.approx(20)
+            await link.close()
+            network.take_down(BOOKIE)
+
+    virtual_time.run(main())
