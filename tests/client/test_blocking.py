@@ -50,7 +50,7 @@ def public(kind: type) -> set[str]:
     [
         (blocking.Writer, {"ledger_id"}, writer.Writer, set[str]()),
         (blocking.Reader, {"ledger_id"}, reader.Reader, set[str]()),
-        (blocking.Client, {"config", "counters"}, client.Client, {"close"}),
+        (blocking.Client, {"config", "counters"}, client.Client, {"close", "reading"}),
     ],
 )
 def test_the_names_are_those_of_the_async_client(

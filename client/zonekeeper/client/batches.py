@@ -3,8 +3,12 @@
 The batch is the unit of the ack. With E = Qw every member gets the same frame, built once. With
 E > Qw a member gets the frame of its entries, with their ids listed; the batch is acknowledged
 when each of its entries is, and a position's ack stands for all entries that it holds.
+
+With deferred sync a position first says *written*, which a power loss may undo; that becomes an ack
+when a force has made it durable.
 """
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -28,6 +32,8 @@ class Batch:
     since_ms: int
     #: Positions that have all of their entries on disk.
     acked: set[int] = field(default_factory=set)
+    #: Deferred sync: positions that have them, and may lose them with their power.
+    written: set[int] = field(default_factory=set)
 
     @property
     def first(self) -> EntryId:
@@ -52,18 +58,37 @@ class Batch:
             frozenset(e for e in self.frame.entry_ids if quorums.holds(position, e))
         )
 
+    def is_written(self, quorums: Quorums, zones: tuple[ZoneName | None, ...]) -> bool:
+        """Has each entry its ack quorum, if nobody loses power?"""
+        return self._enough(quorums, zones, frozenset(), self.acked | self.written) is Enough.YES
+
+    def lacks(self, position: int, quorums: Quorums) -> bool:
+        """Has a position neither written nor acknowledged what it holds of it?"""
+        if position in self.acked or position in self.written:
+            return False
+        return any(quorums.holds(position, EntryId(e)) for e in self._representatives(quorums))
+
     def enough(
         self, quorums: Quorums, zones: tuple[ZoneName | None, ...], pending: frozenset[int]
     ) -> Enough:
         """Say whether all of it is acknowledged, or can be if ``pending`` positions answer."""
+        return self._enough(quorums, zones, pending, self.acked)
+
+    def _enough(
+        self,
+        quorums: Quorums,
+        zones: tuple[ZoneName | None, ...],
+        pending: frozenset[int],
+        acked: AbstractSet[int],
+    ) -> Enough:
         worst = Enough.YES
         for number in self._representatives(quorums):
             entry_id = EntryId(number)
             members = quorums.write_set(entry_id)
             answer = quorums.acknowledged(
                 entry_id,
-                acked=[p for p in members if p in self.acked],
-                pending=[p for p in members if p in pending and p not in self.acked],
+                acked=[p for p in members if p in acked],
+                pending=[p for p in members if p in pending and p not in acked],
                 zones=zones,
             )
             worst = max(worst, answer, key=_BADNESS.__getitem__)

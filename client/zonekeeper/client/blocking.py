@@ -84,6 +84,7 @@ class Client(_Local):
         digest: Digest | None = None,
         custom: Mapping[str, bytes] | None = None,
         ledger_id: LedgerId | None = None,
+        deferred_sync: bool = False,
     ) -> "Writer":
         """Create a ledger, and give its writer; quorums and digest are the policy's by default."""
         made = self._calls.do(
@@ -93,6 +94,7 @@ class Client(_Local):
                 digest=digest,
                 custom=custom,
                 ledger_id=ledger_id,
+                deferred_sync=deferred_sync,
             )
         )
         return Writer(made, self._calls)
@@ -180,6 +182,14 @@ class Writer(_Local):
         """Wait until everything that was appended so far is acknowledged."""
         self._calls.do(self._writer.flush)
 
+    def force(self) -> None:
+        """Wait until everything that was appended so far is on disk, and readers may see it."""
+        self._calls.do(self._writer.force)
+
+    def tell_confirmed(self) -> None:
+        """Have every reader who asks from now on hear of ``last_confirmed``."""
+        self._calls.do(self._writer.tell_confirmed)
+
     def close(self) -> None:
         """Wait for what was appended, and close the ledger behind it."""
         self._calls.do(self._writer.close)
@@ -239,6 +249,12 @@ class Reader(_Local):
         with closing(self.read(first, last)) as batches:
             for batch in batches:
                 yield from batch
+
+    def read_unconfirmed(
+        self, first: int = 0, last: int | None = None
+    ) -> Generator[Batch, None, None]:
+        """UNSAFE: read what bookies hold beyond the confirmed end, too. It may vanish or change."""
+        return _stream(self._calls, lambda: self._reader.read_unconfirmed(first, last))
 
     def tail(self, first: int = 0) -> Generator[Batch, None, None]:
         """Follow an open ledger from an entry on; ends when the ledger is closed and all is read.

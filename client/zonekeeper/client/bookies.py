@@ -200,10 +200,21 @@ class Bookies:
     def count_written(self, bookie_id: BookieId, size_bytes: int) -> None:
         """Count a frame that was sent to a bookie."""
         self.counters.frames_sent += 1
-        if self.own_zone is not None and self.zone(bookie_id) == self.own_zone:
+        if self._is_local(bookie_id):
             self.counters.bytes_written_local += size_bytes
         else:
             self.counters.bytes_written_remote += size_bytes
+
+    def count_read(self, bookie_id: BookieId, size_bytes: int) -> None:
+        """Count what a bookie has sent of entries."""
+        if self._is_local(bookie_id):
+            self.counters.bytes_read_local += size_bytes
+        else:
+            self.counters.bytes_read_remote += size_bytes
+
+    def _is_local(self, bookie_id: BookieId) -> bool:
+        """Does it stand in the own zone, for sure?"""
+        return self.own_zone is not None and self.zone(bookie_id) == self.own_zone
 
     # ── reading ──
 

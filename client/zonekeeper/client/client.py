@@ -153,8 +153,17 @@ class Client:
         digest: Digest | None = None,
         custom: Mapping[str, bytes] | None = None,
         ledger_id: LedgerId | None = None,
+        deferred_sync: bool = False,
     ) -> Writer:
-        """Create a ledger, and give its writer; quorums and digest are the policy's by default."""
+        """Create a ledger, and give its writer; quorums and digest are the policy's by default.
+
+        ``custom`` is kept with the ledger for who reads its metadata. With ``deferred_sync``
+        entries are durable only when the writer forces them.
+        """
+        if stamps.KEY in (custom or {}):
+            raise ValueError(
+                f"the custom key {stamps.KEY} is taken: it says how entries are placed"
+            )
         policy = self.bookies.policy
         quorums, digest = quorums or policy.quorums, digest or policy.digest
         stamp = stamps.render(quorums, policy.placement, policy.version)
@@ -172,7 +181,7 @@ class Client:
                 create_token=self._token(),
             )
             stored = await ledgers.create(self.cluster, ledger, ledger_id=ledger_id)
-        return self._writer(stored.id, ledger, quorums)
+        return self._writer(stored.id, ledger, quorums, deferred_sync=deferred_sync)
 
     async def open(
         self, ledger_id: LedgerId, *, password: bytes = b"", recover: bool = True
@@ -189,13 +198,7 @@ class Client:
             raise errors.Unauthorized(
                 f"ledger {ledger_id} has another password; nothing was done to it"
             )
-        reading = Reading(
-            entries.Sealer(ledger_id, ledger.digest, ledger.password),
-            stamps.quorums_of(ledger),
-            self.bookies,
-            self._tasks,
-            bytes_max=self.config.read_bytes,
-        )
+        reading = self.reading(ledger_id, ledger)
         if recover and not ledger.is_closed:
             recovery = Recovery(ledger_id, reading, self.bookies, self._tasks, self._limits())
             ledger = await recovery.run()
@@ -203,6 +206,16 @@ class Client:
         if not ledger.is_closed:
             await reader.read_last_confirmed()
         return reader
+
+    def reading(self, ledger_id: LedgerId, ledger: LedgerMetadata) -> Reading:
+        """Give the way to ask bookies for a ledger's entries, whatever its password."""
+        return Reading(
+            entries.Sealer(ledger_id, ledger.digest, ledger.password),
+            stamps.quorums_of(ledger),
+            self.bookies,
+            self._tasks,
+            bytes_max=self.config.read_bytes,
+        )
 
     async def delete(self, ledger_id: LedgerId) -> None:
         """Delete a ledger; that it is gone already counts as done."""
@@ -229,13 +242,16 @@ class Client:
             writer.halt()
         await self.bookies.pool.close()
 
-    def _writer(self, ledger_id: LedgerId, ledger: LedgerMetadata, quorums: Quorums) -> Writer:
+    def _writer(
+        self, ledger_id: LedgerId, ledger: LedgerMetadata, quorums: Quorums, *, deferred_sync: bool
+    ) -> Writer:
         sealer = entries.Sealer(ledger_id, ledger.digest, ledger.password)
         ensemble = ledger.last_fragment.ensemble
         start = Start(
             fragment_first=ledger.last_fragment.first_entry,
             ensemble=ensemble,
             zones=self.bookies.zones(ensemble),
+            deferred=deferred_sync,
         )
         identity = Identity(
             ledger_id=ledger_id,

@@ -88,6 +88,13 @@ class LostQuorum(WriterStopped):
     """Too few bookies took the entries, and no others could be had; the ledger ends at its LAC."""
 
 
+class LacNotTold(ClientError):
+    """Too few bookies could be told how far the ledger is confirmed; the writer goes on."""
+
+    retryable = True
+    maybe_applied = True
+
+
 class AddTimedOut(WriterStopped):
     """An entry was not acknowledged in time; the ledger ends at its LAC."""
 

@@ -1,7 +1,8 @@
 """A ledger's reader, as an application has it.
 
 Nothing beyond the confirmed end is ever given: not beyond the last entry of a closed ledger, and
-not beyond the LAC that this reader knows of an open one, whatever bookies hold. Entries come in
+not beyond the LAC that this reader knows of an open one, whatever bookies hold. The one exception
+has it in its name: ``read_unconfirmed`` promises nothing of what it finds there. Entries come in
 order, each once, each checked against its digest. Where every known replica fails, the metadata is
 read again before giving up, because the ledger may have got another ensemble meanwhile.
 """
@@ -158,6 +159,39 @@ class Reader:
             async for batch in batches:
                 for entry in batch:
                     yield entry
+
+    async def read_unconfirmed(
+        self, first: int = 0, last: int | None = None
+    ) -> AsyncGenerator[Batch, None]:
+        """UNSAFE: read on beyond the confirmed end of an open ledger, as far as bookies hold it.
+
+        What lies beyond the end is not acknowledged: it may vanish, and other entries may come in
+        its place, when the ledger is recovered. It ends at ``last``, or before the first entry that
+        no replica has. Of a closed ledger it is ``read``, up to its end.
+        """
+        if first < 0 or (last is not None and last < first):
+            raise ValueError(f"ledger {self.ledger_id}: no entries from {first} to {last}")
+        confirmed = self._confirmed if last is None else min(self._confirmed, last)
+        following = EntryId(first)
+        if following <= confirmed:
+            async with aclosing(self.read(following, confirmed)) as batches:
+                async for batch in batches:
+                    following = EntryId(batch.last + 1)
+                    yield batch
+        while not self._metadata.is_closed and (last is None or following <= last):
+            try:
+                batch = await self._fetch(following, self._unconfirmed_to(following, last))
+            except errors.EntryLost:
+                return
+            following = EntryId(batch.last + 1)
+            yield batch
+
+    def _unconfirmed_to(self, first: EntryId, last: int | None) -> EntryId:
+        """Say up to where to ask at once: striped entries beyond the end may have gaps."""
+        if self._reading.quorums.ensemble > self._reading.quorums.write:
+            return first
+        end = first + WINDOW_ENTRIES_MAX - 1
+        return EntryId(end if last is None else min(end, last))
 
     async def tail(self, first: int = 0) -> AsyncGenerator[Batch, None]:
         """Follow an open ledger from an entry on; ends when the ledger is closed and all is read.

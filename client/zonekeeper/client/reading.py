@@ -126,6 +126,7 @@ class Reading:
             reply = await self.call(bookie, lambda link: link.read(request))
         finally:
             self._pending(bookie, -1)
+        self.bookies.count_read(bookie, sum(frame.size_bytes for frame in reply.frames))
         checked = checking.check(self.sealer, reply.frames)
         for error in checked.bad.values():
             self.report(bookie, error)

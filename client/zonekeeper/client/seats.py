@@ -13,11 +13,12 @@ the bookie has failed. So a bookie that lets itself be opened and never acknowle
 """
 
 import enum
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from typing import Final
 
 from zonekeeper.client.writer_events import Term
-from zonekeeper.placement.ids import BookieId, EntryId, ZoneName
+from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, ZoneName
 from zonekeeper.wire import errors
 
 #: What ends a lane, and says nothing of the bookie behind it.
@@ -50,9 +51,36 @@ class Seat:
     term: Term = NO_LANE
     #: Something was acknowledged in the present lane.
     proven: bool = False
+    #: Deferred sync: it is being forced; and up to here it is known to have all on its disk.
+    forcing: bool = False
+    forced_to: EntryId = NO_ENTRY
+    #: The LACs in its lane, in order; and the one that it is known to have.
+    lacs_sent: deque[EntryId] = field(default_factory=deque)
+    lac_known: EntryId = NO_ENTRY
     error: errors.ProtocolError | None = None
 
     @property
     def failed(self) -> bool:
         """Is its bookie to be replaced?"""
         return self.state is SeatState.FAILED
+
+    @property
+    def takes(self) -> bool:
+        """Has it a lane that is open, if perhaps full?"""
+        return self.state in (SeatState.OPEN, SeatState.BLOCKED)
+
+    def forget_lane(self) -> None:
+        """Begin without what was under way in a lane; what the bookie has on disk stays."""
+        self.forcing = False
+        self.lacs_sent.clear()
+
+    def heard_lac(self) -> None:
+        """Note that the bookie has the next LAC of those in its lane."""
+        if self.lacs_sent:
+            self.lac_known = max(self.lac_known, self.lacs_sent.popleft())
+
+    def may_know(self, lac: EntryId) -> bool:
+        """Does it know a LAC, or is that under way?"""
+        if max(self.lac_known, *self.lacs_sent, NO_ENTRY) >= lac:
+            return True
+        return self.state in (SeatState.OPENING, SeatState.BLOCKED)

@@ -81,6 +81,8 @@ class Spell:
             link = await self._reading.bookies.pool.link(bookie)
             async with aclosing(link.tail(request)) as updates:
                 async for update in updates:
+                    read_bytes = sum(frame.size_bytes for frame in update.frames)
+                    self._reading.bookies.count_read(bookie, read_bytes)
                     await self._room.acquire()
                     self._heard.put_nowait(update)
         except errors.ProtocolError as error:

@@ -9,20 +9,20 @@ entry costs a future. A waiter that is cancelled is forgotten; what it waited fo
 """
 
 import asyncio
-import heapq
 from collections import deque
 from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Final, Protocol, assert_never
+from typing import Final, NoReturn, Protocol, assert_never
 
 from zonekeeper.client import writer_events as ev
 from zonekeeper.client.batches import ENTRY_OVERHEAD_BYTES
 from zonekeeper.client.bookies import Bookies
 from zonekeeper.client.pending_entries import PendingEntries
 from zonekeeper.client.tasks import Tasks
+from zonekeeper.client.waiters import Waiters
 from zonekeeper.client.writer_core import WriterCore
 from zonekeeper.placement.digests import Digest
-from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from zonekeeper.placement.quorums import Quorums
 from zonekeeper.wire import entries, errors, service
 from zonekeeper.wire.digests import MasterKey
@@ -116,9 +116,9 @@ class WriteSession:
         self._pump_due = False
         self._tick: asyncio.TimerHandle | None = None
         self._lanes: dict[ev.Term, _Lane] = {}
-        #: By entry; the number keeps futures from being compared.
-        self._waiters: list[tuple[EntryId, int, asyncio.Future[None]]] = []
-        self._waiter_number = 0
+        self._for_confirmed, self._for_written = Waiters(self._loop), Waiters(self._loop)
+        #: For the LAC to be known; why it is not, or None.
+        self._for_lac: list[asyncio.Future[Exception | None]] = []
         self.released = asyncio.Event()
         self._abandon = False
         self._ended = False
@@ -134,8 +134,8 @@ class WriteSession:
 
     @property
     def quiet(self) -> bool:
-        """Is everything that was appended confirmed?"""
-        return not self._pending and self._core.idle
+        """Has everything that was appended its ack quorum?"""
+        return not self._pending and self._core.quiet
 
     def put(self, payload: bytes) -> EntryId:
         """Append; the caller has looked after the budget, and that the writer has not stopped."""
@@ -150,13 +150,37 @@ class WriteSession:
     async def confirmed(self, entry_id: EntryId) -> None:
         """Wait until an entry is confirmed; raises what stopped the writer before that."""
         if self._core.confirmed < entry_id and self.stopped is None:
-            waiter = self._loop.create_future()
-            self._waiter_number += 1
-            heapq.heappush(self._waiters, (entry_id, self._waiter_number, waiter))
-            await waiter
+            await self._for_confirmed.wait(entry_id)
         if self._core.confirmed < entry_id:
-            assert self.stopped is not None
-            raise self.stopped.with_traceback(None)
+            self._raise_stopped()
+
+    async def written(self, entry_id: EntryId) -> None:
+        """Wait until an entry has its ack quorum, forced or not; raises like ``confirmed``."""
+        if self._core.written < entry_id and self.stopped is None:
+            await self._for_written.wait(entry_id)
+        if self._core.written < entry_id:
+            self._raise_stopped()
+
+    async def forced(self, entry_id: EntryId) -> None:
+        """Have everything up to an entry on disk, and wait for that; raises like ``confirmed``."""
+        await self.written(entry_id)
+        if self._core.confirmed < entry_id:
+            self.feed(ev.ForceWanted(upto=entry_id))
+            await self.confirmed(entry_id)
+            self.fell_quiet()
+
+    async def lac_known(self) -> None:
+        """Have the LAC known to every reader who asks; raises ``LacNotTold``."""
+        if self._core.confirmed == NO_ENTRY:
+            return
+        if self.stopped is None:
+            waiter: asyncio.Future[Exception | None] = self._loop.create_future()
+            self._for_lac.append(waiter)
+            self.feed(ev.LacWanted())
+            if (failure := await waiter) is not None:
+                raise failure
+        if self.stopped is not None:
+            self._raise_stopped()
 
     async def settled(self) -> None:
         """Wait, after a stop, until nothing more is done in metadata."""
@@ -174,8 +198,7 @@ class WriteSession:
         self._ended = True
         self.stopped = self.stopped or reason
         self._pending.clear()
-        self._confirmed(self.last_appended)
-        self.released.set()
+        self._wake_all()
         self._bookies.forget(self._relocate)
         if self._tick is not None:
             self._tick.cancel()
@@ -219,21 +242,12 @@ class WriteSession:
 
     def _perform(self, effect: ev.Effect) -> None:
         match effect:
-            case ev.Send():
-                self._send(effect)
-            case ev.Confirmed():
-                self._confirmed(effect.last)
+            case ev.Confirmed() | ev.Written() | ev.LacKnown() | ev.LacUntold():
+                self._tell(effect)
             case ev.Released():
                 self.used_bytes -= effect.size_bytes
                 assert self.used_bytes >= 0, "more was released than was appended"
                 self.released.set()
-            case ev.OpenLane():
-                self._start(self._open(effect))
-            case ev.CloseLane():
-                if (closed := self._lanes.pop(effect.term, None)) is not None:
-                    closed.lane.close()
-            case ev.SendLac():
-                self._send_lac(effect)
             case ev.ChangeEnsemble():
                 self._start(self._change(effect))
             case ev.Suspect():
@@ -243,10 +257,39 @@ class WriteSession:
                 self.stopped = effect.error
                 self.used_bytes = 0
                 self._pending.clear()
-                self._confirmed(self.last_appended)
-                self.released.set()
+                self._wake_all()
+            case _:
+                self._perform_in_lane(effect)
+
+    def _perform_in_lane(self, effect: ev.LaneEffect) -> None:
+        match effect:
+            case ev.Send():
+                self._send(effect)
+            case ev.OpenLane():
+                self._start(self._open(effect))
+            case ev.CloseLane():
+                if (closed := self._lanes.pop(effect.term, None)) is not None:
+                    closed.lane.close()
+            case ev.SendLac():
+                self._send_lac(effect)
+            case ev.Force():
+                self._start(self._force(effect, self._lanes[effect.term]))
             case _:
                 assert_never(effect)
+
+    def _tell(self, news: ev.News) -> None:
+        """Wake those who waited for this."""
+        match news:
+            case ev.Confirmed():
+                self._confirmed(news.last)
+            case ev.Written():
+                self._for_written.wake(news.last)
+            case ev.LacKnown():
+                self._lac_told(None)
+            case ev.LacUntold():
+                self._lac_told(news.error)
+            case _:
+                assert_never(news)
 
     def _send(self, effect: ev.Send) -> None:
         to = self._lanes[effect.term]
@@ -272,10 +315,24 @@ class WriteSession:
         """Wake those who wait for entries up to this one."""
         self._bookies.counters.entries_confirmed += self._core.confirmed - self._counted
         self._counted = self._core.confirmed
-        while self._waiters and self._waiters[0][0] <= last:
-            _, _, waiter = heapq.heappop(self._waiters)
+        self._for_confirmed.wake(last)
+        self._for_written.wake(last)
+
+    def _lac_told(self, failure: Exception | None) -> None:
+        waiting, self._for_lac = self._for_lac, []
+        for waiter in waiting:
             if not waiter.done():
-                waiter.set_result(None)
+                waiter.set_result(failure)
+
+    def _wake_all(self) -> None:
+        """Wake everybody: nothing will come any more."""
+        self._confirmed(self.last_appended)
+        self._lac_told(None)
+        self.released.set()
+
+    def _raise_stopped(self) -> NoReturn:
+        assert self.stopped is not None
+        raise self.stopped.with_traceback(None)
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
         task = self._tasks.start(work)
@@ -315,6 +372,21 @@ class WriteSession:
                 raise
         link = await self._bookies.pool.link(bookie)
         return await link.open_fragment(opening, sink)
+
+    async def _force(self, wanted: ev.Force, to: _Lane) -> None:
+        """Have a bookie sync what it acknowledged in a lane, in the boot that the lane talks to.
+
+        Boots only grow: if the bookie is still in that one afterwards, it was when it was forced.
+        """
+        try:
+            link = await self._bookies.pool.link(to.bookie)
+            await link.force(self._identity.ledger_id)
+            if (await link.info()).boot_epoch != to.lane.boot_epoch:
+                raise errors.ConnectionLost(f"{to.bookie} was started again")
+        except errors.ProtocolError as error:
+            self.feed(ev.ForceFailed(term=wanted.term, error=error))
+        else:
+            self.feed(ev.Forced(term=wanted.term, upto=wanted.upto))
 
     async def _change(self, wanted: ev.ChangeEnsemble) -> None:
         outcome = await self._steward.change(wanted)

@@ -5,6 +5,12 @@ acknowledged in the order of its ids, and ``flushed`` waits for that. The bytes 
 entries are limited: when they are spent ``append`` waits, ``append_nowait`` raises, and nothing of
 what was refused was begun.
 
+A ledger with deferred sync is for those who append much and can lose the last of it: bookies answer
+before they have synced. ``flushed`` then says only that an ack quorum has the entry, which a power
+loss may undo; ``force`` makes durable what was appended, and the ledger is confirmed up to there,
+and no further. Closing forces first. When half of the byte budget is not forced, the writer forces
+by itself.
+
 Each method may be cancelled. An ``append`` that was cancelled has appended nothing; the others only
 wait, so what they waited for goes on.
 """
@@ -62,7 +68,7 @@ class Writer:
 
     @property
     def last_confirmed(self) -> EntryId:
-        """Up to here everything is acknowledged; -1: nothing."""
+        """Up to here everything is acknowledged for good; -1: nothing."""
         return self._session.core.confirmed
 
     @property
@@ -113,17 +119,38 @@ class Writer:
         return entry_id
 
     async def flushed(self, entry_id: EntryId) -> None:
-        """Wait until an entry, and so everything before it, is acknowledged."""
+        """Wait until an entry, and so everything before it, is acknowledged.
+
+        With deferred sync: by bookies that may not have synced it.
+        """
         if entry_id > self.last_appended:
             raise ValueError(
                 f"ledger {self.ledger_id}: entry {entry_id} was not appended; "
                 f"the last one is {self.last_appended}"
             )
-        await self._session.confirmed(entry_id)
+        await self._session.written(entry_id)
 
     async def flush(self) -> None:
         """Wait until everything that was appended so far is acknowledged."""
         await self.flushed(self.last_appended)
+
+    async def force(self) -> None:
+        """Wait until everything that was appended so far is on disk, and readers may see it.
+
+        Without deferred sync that is so when it is flushed.
+        """
+        await self._session.forced(self.last_appended)
+
+    async def tell_confirmed(self) -> None:
+        """Have every reader who asks from now on hear of ``last_confirmed``.
+
+        Readers hear of entries by those behind them, and of the last ones when the writer has been
+        quiet for a moment; this is for who cannot wait for that. Raises ``LacNotTold`` if too few
+        bookies can be told; the writer goes on.
+        """
+        if self._closing:
+            raise errors.WriterClosed(f"ledger {self.ledger_id}: the writer was closed")
+        await self._session.lac_known()
 
     async def close(self) -> None:
         """Wait for what was appended, and close the ledger behind it; twice is as good as once.
@@ -138,7 +165,7 @@ class Writer:
         self._closing = True
         core = self._session.core
         try:
-            await self.flush()
+            await self.force()
             await self._owner.close(core.confirmed, core.confirmed_length)
         except errors.ClientError as error:
             if error.retryable:

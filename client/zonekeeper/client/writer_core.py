@@ -18,6 +18,10 @@ that is full of what only laggards still want, they have failed. Where no newcom
 writer goes on without as long as every batch can still reach its ack quorum, tries the failed
 bookies again and asks for others from time to time; else it stops, and the ledger ends at its LAC.
 
+With ``deferred`` sync an ack is none before the bookie was forced behind it, in the same lane: what
+is lost with a lane is sent again, and the LAC goes up to what was forced. Batches wait for that
+within the budget; when they take half of it, a force is begun that nobody asked for.
+
 The machine changes in place, because a copy of all that is under way for each ack would cost more
 than the ack. Recovery writes through it too, with ``recovery``: its frames say so and carry the LAC
 that it started from.
@@ -31,6 +35,8 @@ from zonekeeper.client import errors
 from zonekeeper.client import writer_events as ev
 from zonekeeper.client.batches import Batch
 from zonekeeper.client.flight import Flight
+from zonekeeper.client.forcing import Forcing
+from zonekeeper.client.lac_telling import LacTelling
 from zonekeeper.client.seats import LANE_LOST, Seat, SeatState
 from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, ZoneName
 from zonekeeper.placement.quorums import Enough, Quorums
@@ -64,6 +70,8 @@ class Start:
     confirmed: EntryId = NO_ENTRY
     length: int = 0
     recovery: bool = False
+    #: Bookies may acknowledge before they sync, and are forced.
+    deferred: bool = False
 
 
 class WriterCore:
@@ -76,7 +84,10 @@ class WriterCore:
         self._sealer = sealer
         self._quorums = quorums
         self._limits = limits
-        self._flags = frames.Flags.RECOVERY if start.recovery else frames.Flags.PLAIN
+        assert not (start.recovery and start.deferred), "a recovery makes all of it durable"
+        self._deferred = start.deferred
+        plain = frames.Flags.DEFERRED_SYNC if start.deferred else frames.Flags.PLAIN
+        self._flags = frames.Flags.RECOVERY if start.recovery else plain
         #: The LAC that recovery started from, which all its packets carry.
         self._pinned_lac = start.confirmed if start.recovery else None
         self._fragment_first = start.fragment_first
@@ -86,7 +97,8 @@ class WriterCore:
             self._seat(at, bookie, zone)
             for at, (bookie, zone) in enumerate(zip(start.ensemble, start.zones, strict=True))
         ]
-        self._told_lac = NO_ENTRY
+        self._lac = LacTelling(sealer.ledger_id, quorums, self._seats)
+        self._forcing = Forcing(quorums, self._seats, self._flight)
         self._changing = False
         #: Changes since something was last confirmed.
         self._changes = 0
@@ -105,12 +117,17 @@ class WriterCore:
     @property
     def idle(self) -> bool:
         """Is everything that was taken confirmed?"""
+        return self._flight.idle
+
+    @property
+    def quiet(self) -> bool:
+        """Does everything that was taken have its ack quorum, forced or not?"""
         return not self._flight.waiting
 
     @property
     def waits(self) -> bool:
         """Is there anything that time decides?"""
-        return self._stopped is None and (not self.idle or self._degraded)
+        return self._stopped is None and (not self.quiet or bool(self._forcing) or self._degraded)
 
     @property
     def changing(self) -> bool:
@@ -121,6 +138,11 @@ class WriterCore:
     def confirmed(self) -> EntryId:
         """Up to here everything is acknowledged: the LAC."""
         return self._flight.confirmed
+
+    @property
+    def written(self) -> EntryId:
+        """Up to here everything has an ack quorum, forced or not."""
+        return self._flight.written_to
 
     @property
     def confirmed_length(self) -> int:
@@ -155,7 +177,16 @@ class WriterCore:
             case ev.Ticked():
                 self._tick(event.now_ms)
             case ev.FellQuiet():
-                self._tell_lac()
+                if self.quiet:
+                    self._effects += self._lac.fell_quiet(self.confirmed)
+            case ev.ForceWanted():
+                self._forcing.want(event.upto)
+                self._effects += self._forcing.asks()
+            case ev.LacWanted():
+                self._lac.want(self.confirmed)
+                for seat in self._seats:
+                    self._send(seat)
+                self._effects += self._lac.outcome()
             case ev.Changed() | ev.ChangeImpossible() | ev.ChangeUnknown() | ev.Dispossessed():
                 self._hear_of_change(event)
             case _:
@@ -180,9 +211,13 @@ class WriterCore:
                     seat.state = SeatState.OPEN
                     self._send(seat)
             case ev.Acked():
-                seat.proven = True
-                if self._flight.ack(event.first, seat.position):
-                    self._advance()
+                self._acked(seat, event.first)
+            case ev.Forced():
+                self._forcing.heard(seat, event.upto)
+                self._advance()
+            case ev.ForceFailed():
+                seat.forcing = False
+                self._failure(seat, event.error)
             case ev.Failed():
                 self._part_failed(seat, event)
             case _:
@@ -220,13 +255,31 @@ class WriterCore:
             return
         zones = self._zones()
 
+        def is_written(batch: Batch) -> bool:
+            return batch.is_written(self._quorums, zones)
+
         def is_enough(batch: Batch) -> bool:
             return batch.enough(self._quorums, zones, frozenset()) is Enough.YES
 
+        if self._deferred and self._flight.write(is_written):
+            self._changes = 0
+            self._do(ev.Written(last=self.written))
+            if 2 * self._flight.written_bytes > self._limits.budget_bytes:
+                self._forcing.want(self.written)
         if self._flight.confirm(is_enough):
             self._changes = 0
+            self._forcing.progressed()
             self._do(ev.Confirmed(last=self.confirmed))
             self._trim()
+        self._effects += self._forcing.asks()
+
+    def _acked(self, seat: Seat, first: EntryId | None) -> None:
+        seat.proven = True
+        if first is None:
+            seat.heard_lac()
+            self._effects += self._lac.outcome()
+        elif self._flight.ack(first, seat.position, deferred=self._deferred):
+            self._advance()
 
     def _trim(self) -> None:
         """Let go of what nobody still has to be sent; laggards must not make it too much."""
@@ -255,7 +308,7 @@ class WriterCore:
 
     def _send(self, seat: Seat) -> None:
         """Put into a seat's lane what it still has to get; open one if there is none."""
-        if seat.state is SeatState.IDLE and not self.idle:
+        if seat.state is SeatState.IDLE and (not self.idle or self._lac.misses(seat)):
             self._open(seat)
         if seat.state is not SeatState.OPEN:
             return
@@ -268,11 +321,13 @@ class WriterCore:
         seat.following = EntryId(self._flight.last + 1)
         if parts:
             self._do(ev.Send(term=seat.term, frames=tuple(parts)))
+        self._effects += self._lac.tell(seat)
 
     def _open(self, seat: Seat) -> None:
         seat.state = SeatState.OPENING
         seat.term = ev.Term(self._terms)
         seat.proven = False
+        seat.forget_lane()
         self._terms += 1
         self._do(
             ev.OpenLane(
@@ -291,7 +346,10 @@ class WriterCore:
             self._failure(seat, event.error)
 
     def _part_failed(self, seat: Seat, event: ev.Failed) -> None:
+        if event.first is None and seat.lacs_sent:
+            seat.lacs_sent.popleft()
         if event.first is None and isinstance(event.error, wire_errors.TooManyRequests):
+            self._effects += self._lac.outcome()
             return  # the LAC goes with the next frame, or at the next silence
         self._failure(seat, event.error)
 
@@ -310,19 +368,29 @@ class WriterCore:
                 self._stop(errors.Misfit(message), close=False, cause=error)
             case _ if isinstance(error, LANE_LOST) and seat.proven:
                 self._do(ev.CloseLane(term=seat.term))
-                seat.state = SeatState.IDLE
+                self._lose_lane(seat, SeatState.IDLE)
                 seat.following = EntryId(self.confirmed + 1)
                 self._send(seat)
+                self._effects += self._lac.outcome()
             case _:
                 self._fail(seat, error)
                 self._consider_change()
 
     def _fail(self, seat: Seat, error: wire_errors.ProtocolError) -> None:
-        seat.state = SeatState.FAILED
+        self._lose_lane(seat, SeatState.FAILED)
         seat.error = error
         self._degraded = False
         self._do(ev.CloseLane(term=seat.term))
         self._do(ev.Suspect(bookie=seat.bookie, error=error))
+        self._effects += self._lac.outcome()
+
+    def _lose_lane(self, seat: Seat, state: SeatState) -> None:
+        """Count on nothing that was under way there, or written and not forced."""
+        seat.state = state
+        seat.forget_lane()
+        seat.forced_to = self.confirmed
+        if self._deferred:
+            self._flight.unwrite([seat.position])
 
     # ── changes of the ensemble ──
 
@@ -372,7 +440,7 @@ class WriterCore:
         self._changing = False
         able = frozenset(seat.position for seat in self._seats if not seat.failed)
         zones = self._zones()
-        answers = [batch.enough(self._quorums, zones, able) for batch in self._flight.waiting]
+        answers = [batch.enough(self._quorums, zones, able) for batch in self._flight.unconfirmed]
         if Enough.NO in answers or Enough.UNKNOWN in answers:
             failed = "; ".join(
                 errors.describe(s.bookie, s.error) for s in self._seats if s.error is not None
@@ -393,6 +461,9 @@ class WriterCore:
                 f"no answer from {', '.join(silent)}"
             )
             self._stop(errors.AddTimedOut(message), close=True)
+        elif self._forcing.waits_ms(now_ms) >= self._limits.add_timeout_ms:
+            message = f"{self._where()}: not forced by enough of {', '.join(self.ensemble)} in time"
+            self._stop(errors.AddTimedOut(message), close=True)
         elif self._degraded:
             self._retry(now_ms)
 
@@ -409,13 +480,6 @@ class WriterCore:
                     self._open(seat)
 
     # ── the rest ──
-
-    def _tell_lac(self) -> None:
-        if self.confirmed > self._told_lac and self.idle:
-            self._told_lac = self.confirmed
-            for seat in self._seats:
-                if seat.state is SeatState.OPEN:
-                    self._do(ev.SendLac(term=seat.term, confirmed=self.confirmed))
 
     def _stop(self, error: Exception, *, close: bool, cause: Exception | None = None) -> None:
         """End for good: nothing is confirmed any more."""

@@ -60,7 +60,7 @@ class RoomAgain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acked:
-    """The bookie has its part of a batch on disk; None: it has the LAC."""
+    """The bookie has its part of a batch on disk, or (deferred sync) written; None: the LAC."""
 
     term: Term
     first: EntryId | None
@@ -72,6 +72,22 @@ class Failed:
 
     term: Term
     first: EntryId | None
+    error: ProtocolError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forced:
+    """What the bookie had acknowledged in this lane, up to this entry, is on its disk."""
+
+    term: Term
+    upto: EntryId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForceFailed:
+    """Nobody knows whether it is."""
+
+    term: Term
     error: ProtocolError
 
 
@@ -123,14 +139,28 @@ class FellQuiet:
     """The application has appended nothing for a while."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForceWanted:
+    """The application wants everything up to this entry on disk; all of it is written."""
+
+    upto: EntryId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LacWanted:
+    """The application wants readers to know now how far the ledger is confirmed."""
+
+
 #: What comes of lanes.
-LaneEvent: TypeAlias = LaneOpened | LaneRefused | Blocked | RoomAgain | Acked | Failed
+LaneEvent: TypeAlias = (
+    LaneOpened | LaneRefused | Blocked | RoomAgain | Acked | Failed | Forced | ForceFailed
+)
 
 #: What comes of ``ChangeEnsemble``: one of these, once.
 ChangeEvent: TypeAlias = Changed | ChangeImpossible | ChangeUnknown | Dispossessed
 
 #: What comes from the writer's own side.
-OwnEvent: TypeAlias = Taken | Located | Ticked | FellQuiet
+OwnEvent: TypeAlias = Taken | Located | Ticked | FellQuiet | ForceWanted | LacWanted
 
 Event: TypeAlias = LaneEvent | ChangeEvent | OwnEvent
 
@@ -172,6 +202,14 @@ class SendLac:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Force:
+    """Have a bookie sync what it acknowledged in a lane: ``Forced`` or ``ForceFailed`` follows."""
+
+    term: Term
+    upto: EntryId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeEnsemble:
     """Give these positions other bookies, all at once, from ``first_entry`` on.
 
@@ -187,6 +225,27 @@ class Confirmed:
     """Entries up to this one are acknowledged, for good."""
 
     last: EntryId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """Deferred sync: entries up to this one have an ack quorum that a power loss may undo."""
+
+    last: EntryId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LacKnown:
+    """Enough bookies know that entries up to this one are confirmed: every reader hears it."""
+
+    last: EntryId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LacUntold:
+    """Too few bookies could be told the LAC; what is confirmed is none the less."""
+
+    error: Exception
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +274,10 @@ class Stop:
     close: bool
 
 
-Effect: TypeAlias = (
-    OpenLane | CloseLane | Send | SendLac | ChangeEnsemble | Confirmed | Released | Suspect | Stop
-)
+#: What is to be done with lanes.
+LaneEffect: TypeAlias = OpenLane | CloseLane | Send | SendLac | Force
+
+#: What those who wait are waiting for.
+News: TypeAlias = Confirmed | Written | LacKnown | LacUntold
+
+Effect: TypeAlias = LaneEffect | News | ChangeEnsemble | Released | Suspect | Stop
