@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.bookie.tools.places import BOOKIE, INSTANCE, Place
+from zonekeeper.bookie.tools import indexes
 
 LOOKING = (
     ("state",),
@@ -185,6 +186,36 @@ def test_a_lost_index_is_built_again(full: Place) -> None:
     assert answer.exit_code == 0
     assert "not compared: there is no live index; the new index is in place" in answer.stdout
     assert full.on_data("list-ledgers").stdout == before
+    assert full.on_data("scrub").exit_code == 0
+
+
+def test_an_index_that_is_behind_is_no_damage_and_proves_nothing(full: Place) -> None:
+    number = int(full.names("sorted")[0].name.removeprefix("sorted-"))
+    with indexes.live(full.data) as index:
+        index.drop(number, [])
+
+    rebuilt = full.on_data("rebuild-index", "--dry-run")
+
+    assert rebuilt.exit_code == 0
+    assert "not compared: the live index is behind the checkpoint" in rebuilt.stdout
+    assert full.on_data("scrub").exit_code == 0
+
+
+def test_an_index_that_says_something_else_is_different(full: Place) -> None:
+    with indexes.live(full.data) as index:
+        row = next(index.rows())
+        number = max(index.segments())
+        index.drop(number, [row])
+        index.add(number, [])
+
+    rebuilt = full.on_data("rebuild-index", "--dry-run")
+
+    assert rebuilt.exit_code == 1
+    assert "different from the live one: they differ first at ledger 1 entries" in rebuilt.stdout
+    scrubbed = full.on_data("scrub")
+    assert scrubbed.exit_code == 1
+    assert "the index: they differ first at" in scrubbed.stdout
+    assert full.on_data("rebuild-index").exit_code == 1
     assert full.on_data("scrub").exit_code == 0
 
 

@@ -66,17 +66,19 @@ def rebuild(
     new = data / _NEW
     for left in (new, data / _OLD):
         shutil.rmtree(left, ignore_errors=True)
-    index = Index(RocksOrdered(new))
     try:
-        told("reading the tables of the sorted segments")
-        storage.rebuild_index(files, index)
-        told("comparing with the live index")
-        found = _compared(data, index)
+        index = Index(RocksOrdered(new))
+        try:
+            told("reading the tables of the sorted segments")
+            storage.rebuild_index(files, index)
+            told("comparing with the live index")
+            found = _compared(data, index)
+        finally:
+            index.close()
+        if keep:
+            _swap(data, files)
     finally:
-        index.close()
-    if keep:
-        _swap(data, files)
-    shutil.rmtree(new, ignore_errors=True)
+        shutil.rmtree(new, ignore_errors=True)
     return found
 
 
@@ -101,15 +103,17 @@ def _swap(data: Path, files: FileSystem) -> None:
 
 
 def _compared(data: Path, new: Index) -> Comparison:
-    if not (data / process.INDEX_NAME).is_dir():
-        count = sum(1 for _ in new.rows())
-        return Comparison(rows=count, live_rows=None, equal=False, problem="there is no live index")
-    try:
-        with live(data) as index:
-            return _compared_rows(new, index)
-    except (ToolError, errors.IoFailed) as error:
-        count = sum(1 for _ in new.rows())
-        return Comparison(rows=count, live_rows=None, equal=False, problem=str(error))
+    problem = "there is no live index"
+    if (data / process.INDEX_NAME).is_dir():
+        try:
+            with live(data) as index:
+                if (index.segments(), index.sweep) == (new.segments(), new.sweep):
+                    return _compared_rows(new, index)
+                problem = "the live index is behind the checkpoint, as after a crash"
+        except (ToolError, errors.IoFailed) as error:
+            problem = str(error)
+    count = sum(1 for _ in new.rows())
+    return Comparison(rows=count, live_rows=None, equal=False, problem=problem)
 
 
 def _compared_rows(new: Index, old: Index) -> Comparison:

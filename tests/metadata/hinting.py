@@ -1,0 +1,53 @@
+"""Hints of bookies to test with."""
+
+from zonekeeper.metadata import (
+    rebuilding,
+)
+from zonekeeper.metadata.rebuilding_format import FragmentHint, Header, LedgerHints, Writer
+from zonekeeper.placement.digests import Digest
+from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.quorums import Quorums
+
+INSTANCE = "d58c3de9-d9c6-429e-be20-474dcad4d089"
+QUORUMS = Quorums(ensemble=3, write=3, ack=2, ack_zones=2)
+PASSWORDS = rebuilding.keys_of((b"", b"secret"))
+KEY = next(key for key, password in PASSWORDS.items() if password == b"secret")
+A, B, C, D, E, F = (BookieId(f"bk-{name}") for name in "abcdef")
+LEDGER = LedgerId(7)
+
+
+def opened(
+    first: int, *ensemble: BookieId, quorums: Quorums = QUORUMS, digest: Digest = Digest.CRC32C
+) -> FragmentHint:
+    return FragmentHint(
+        first_entry=EntryId(first), ensemble=ensemble, quorums=quorums, digest=digest
+    )
+
+
+def hints(
+    *fragments: FragmentHint,
+    last: int | None = None,
+    key: bytes | None = KEY,
+    fenced: bool = False,
+    limbo: bool = False,
+    lac: int = -1,
+    ledger_id: LedgerId = LEDGER,
+) -> LedgerHints:
+    return LedgerHints(
+        ledger_id=ledger_id,
+        master_key=key,
+        fenced=fenced,
+        in_limbo=limbo,
+        lac=EntryId(lac),
+        first_entry=None if last is None else EntryId(0),
+        last_entry=None if last is None else EntryId(last),
+        entries=0 if last is None else last + 1,
+        fragments=fragments,
+    )
+
+
+def lines_of(bookie: BookieId, *known: LedgerHints, instance: str = INSTANCE) -> list[str]:
+    """Give a bookie's file of hints."""
+    writer = Writer()
+    header = Header(instance=instance, bookie=bookie, generation=3)
+    return [writer.header(header), *map(writer.ledger, known), writer.footer()]
