@@ -32,11 +32,16 @@ class _CrashError(Exception):
 
 @asynccontextmanager
 async def running(
-    files: FileSystem, *, crash: bool = False, limits: Limits | None = None, boot_epoch: int = 1
+    files: FileSystem,
+    *,
+    crash: bool = False,
+    limits: Limits | None = None,
+    boot_epoch: int = 1,
+    segment_bytes: int = 1 << 16,
 ) -> AsyncIterator[Bookie]:
     """Run a bookie; at the end it stops in order, or (``crash``) in the middle of what it does."""
     disks = [InlineDisk(), InlineDisk()]
-    kept = await open_storage(files, *disks)
+    kept = await open_storage(files, *disks, segment_bytes=segment_bytes)
     try:
         async with asyncio.TaskGroup() as tasks:
             bookie = Bookie(

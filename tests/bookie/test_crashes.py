@@ -31,7 +31,7 @@ from zonekeeper.bookie.service import Bookie
 from zonekeeper.wire import errors
 from zonekeeper.wire.frames import Frame
 
-SEEDS = 30
+SEEDS = 10
 
 
 @dataclass

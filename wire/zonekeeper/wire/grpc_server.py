@@ -19,6 +19,8 @@ from zonekeeper.wire.serving import Host
 
 #: Streams and calls at once, over all connections.
 RPCS_MAX: Final = 20_000
+#: Who takes no answer for so long loses the stream: answers that wait are other peers' memory.
+SEND_TIMEOUT_MS: Final = 30_000
 
 _Context = aio.ServicerContext[bytes, bytes]
 
@@ -78,7 +80,12 @@ class _ServerPipe:
 
     async def send(self, message: bytes) -> None:
         try:
-            await self._context.write(message)
+            async with asyncio.timeout(SEND_TIMEOUT_MS / 1_000):
+                await self._context.write(message)
+        except TimeoutError as fault:
+            raise errors.Timeout(
+                f"the client took nothing for {SEND_TIMEOUT_MS} ms; take answers, or ask for less"
+            ) from fault
         except (aio.BaseError, asyncio.InvalidStateError) as fault:
             raise errors.ConnectionLost(f"the client has gone: {fault}") from fault
 

@@ -9,7 +9,9 @@ are the same for every bookie, and packs answers:
   most ``open_ledgers_max`` are open on a stream; the one that was not written for the longest time
   is forgotten, and its writer opens it again;
 * bytes without an answer are bounded for each stream: beyond the bound, the stream is not read from
-  until answers leave, and the network's own flow control stops the sender.
+  until answers leave, and the network's own flow control stops the sender;
+* answers to reads and tails are bounded over all streams, too. A transport ends the stream of a
+  peer that takes nothing for long, so that it does not keep the others from their share.
 
 A peer that breaks a rule loses its stream, with the reason; other streams do not notice.
 
@@ -21,6 +23,7 @@ import asyncio
 import dataclasses
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from itertools import count, islice
@@ -40,7 +43,7 @@ _CARRIER_ROOM: Final = carriers.CARRIER_BYTES_MAX - carriers.HEADER_BYTES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostLimits:
-    """Limits of each stream."""
+    """Limits of each stream, and one of all."""
 
     #: Frames that were taken in and have no answer; a carrier more may be there.
     append_bytes_max: int = 64 << 20
@@ -50,6 +53,8 @@ class HostLimits:
     open_ledgers_max: int = 65_536
     #: Answers to appends that have not left; a peer that does not take them is not heard further.
     answers_max: int = 65_536
+    #: Answers to reads and tails of all streams together, made or being made, that have not left.
+    all_replies_bytes_max: int = 256 << 20
 
 
 class Host:
@@ -60,6 +65,12 @@ class Host:
         self._limits = limits or HostLimits()
         self._stream_numbers = count(1)
         self._append_streams: dict[int, _AppendStream] = {}
+        self._replies = _Budget(self._limits.all_replies_bytes_max)
+
+    @property
+    def reply_bytes(self) -> int:
+        """Answers to reads and tails that have not left."""
+        return self._replies.taken
 
     async def serve_appends(self, pipe: Pipe) -> None:
         """Serve an Append stream to its end; raises what ended it."""
@@ -75,8 +86,11 @@ class Host:
     async def serve_reads(self, pipe: Pipe) -> None:
         """Serve a Read stream to its end; raises what ended it."""
         await pipe.send(self._hello(next(self._stream_numbers)))
-        stream = _ReadStream(self.bookie, self._limits)
-        await until_one_ends(partial(stream.take_in, pipe), partial(stream.answer, pipe))
+        stream = _ReadStream(self.bookie, self._limits, self._replies)
+        try:
+            await until_one_ends(partial(stream.take_in, pipe), partial(stream.answer, pipe))
+        finally:
+            stream.ended()
 
     async def open_fragment(self, stream_number: int, opening: service.FragmentOpening) -> None:
         """Open a fragment on an Append stream."""
@@ -95,18 +109,46 @@ class Host:
         bounded = min(request.ranges_max, RANGES_MAX)
         return await self.bookie.list_entries(dataclasses.replace(request, ranges_max=bounded))
 
-    def tail(self, request: service.TailRequest) -> AsyncGenerator[service.TailUpdate, None]:
+    async def tail(self, request: service.TailRequest) -> AsyncGenerator[service.TailUpdate, None]:
         """Follow a ledger, in updates that are not too large, and not too many."""
-        return self.bookie.tail(
-            dataclasses.replace(
-                request,
-                bytes_max=min(request.bytes_max, REPLY_BYTES_MAX),
-                quiet_ms=max(request.quiet_ms, QUIET_MS_MIN),
-            )
+        bounded = dataclasses.replace(
+            request,
+            bytes_max=min(request.bytes_max, REPLY_BYTES_MAX),
+            quiet_ms=max(request.quiet_ms, QUIET_MS_MIN),
         )
+        async with aclosing(self.bookie.tail(bounded)) as updates:
+            async for update in updates:
+                size_bytes = sum(frame.size_bytes for frame in update.frames)
+                await self._replies.room()
+                self._replies.take(size_bytes)
+                try:
+                    yield update
+                finally:
+                    self._replies.take(-size_bytes)
 
     def _hello(self, number: int) -> bytes:
         return carriers.build([carriers.Hello(stream=number, boot_epoch=self.bookie.boot_epoch)])
+
+
+class _Budget:
+    """Bytes that all streams share; who comes when they are spent waits, and one more may pass."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self.taken = 0
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+
+    async def room(self) -> None:
+        while self.taken >= self._bytes_max:
+            await self._has_room.wait()
+
+    def take(self, size_bytes: int) -> None:
+        self.taken += size_bytes
+        if self.taken < self._bytes_max:
+            self._has_room.set()
+        else:
+            self._has_room.clear()
 
 
 def _items(message: bytes) -> tuple[carriers.Item, ...]:
@@ -245,9 +287,10 @@ def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
 class _ReadStream:
     """One Read stream."""
 
-    def __init__(self, bookie: service.BookieService, limits: HostLimits) -> None:
+    def __init__(self, bookie: service.BookieService, limits: HostLimits, replies: _Budget) -> None:
         self._bookie = bookie
         self._limits = limits
+        self._replies = replies
         #: Reads whose answer has not left, and what those answers are, or may become, in bytes.
         self._reads = 0
         self._bytes = 0
@@ -263,6 +306,7 @@ class _ReadStream:
                     if not isinstance(item, carriers.Read):
                         raise errors.BadRequest(f"{item} does not belong on a Read stream")
                     await self._has_room.wait()
+                    await self._replies.room()
                     bytes_max = max(1, min(item.max_bytes, REPLY_BYTES_MAX))
                     self._count(1, bytes_max)
                     reads.create_task(self._read(item, bytes_max))
@@ -276,9 +320,15 @@ class _ReadStream:
                 await pipe.send(carriers.build(items))
                 self._count(-len(items), -size_bytes)
 
+    def ended(self) -> None:
+        """Give back what the stream has of the budget of all."""
+        self._replies.take(-self._bytes)
+        self._bytes = 0
+
     def _count(self, reads: int, size_bytes: int) -> None:
         self._reads += reads
         self._bytes += size_bytes
+        self._replies.take(size_bytes)
         limits = self._limits
         if self._reads < limits.reads_max and self._bytes < limits.read_bytes_max:
             self._has_room.set()
