@@ -97,7 +97,7 @@ async def test_another_zone_is_refused(cluster: Cluster) -> None:
     first = await settle(cluster, files)
     before = contents(files)
 
-    with pytest.raises(cookies.ZoneChangedError, match="bookie move"):
+    with pytest.raises(cookies.ZoneChangedError, match="cookie move-zone"):
         await settle(cluster, files, ELSEWHERE)
 
     assert contents(files) == before

@@ -116,7 +116,7 @@ def located(cookie: Cookie, location: Location | None, *, required: bool = True)
         raise ZoneChangedError(
             f"{cookie.bookie} starts in zone {location.zone}, and its cookie says zone "
             f"{known.zone}: correct the label or the volume, or move the bookie with "
-            "`zonekeeper bookie move`"
+            "`zonekeeper bookie cookie move-zone`"
         )
     return cookie.at(location)
 
