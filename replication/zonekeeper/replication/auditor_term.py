@@ -44,6 +44,7 @@ from zonekeeper.replication.ledger_index import LedgerIndex
 from zonekeeper.replication.marking import Marker
 from zonekeeper.replication.pace import Pace
 from zonekeeper.replication.publishing import Found, Permissions, Publisher
+from zonekeeper.replication.replica_reading import ReplicaReader
 from zonekeeper.replication.returning import Returning
 from zonekeeper.replication.room import RoomWatch
 from zonekeeper.replication.view import View
@@ -103,7 +104,9 @@ class Term:
         pace = Pace(lambda: view.policy.repair.respread_bytes_per_second)
         self._publisher = Publisher(cluster, marker, permissions)
         self._returning = Returning(cluster, pool, marker)
-        self._replicas = ReplicasCheck(cluster, view, pool, marker, metrics, pace)
+        self._replicas = ReplicasCheck(
+            cluster, view, ReplicaReader(view, pool, metrics, pace), marker, metrics
+        )
         self._room = RoomWatch(view, pool, metrics)
         #: Bookies that ledgers name and that have no cookie, and since when they are known so.
         self._unknown: dict[BookieId, int] = {}
@@ -245,7 +248,7 @@ class Term:
         metrics, index = self._metrics, found.index
         self._index = index
         metrics.listings_total += 1
-        metrics.ledgers, metrics.index_bytes = index.ledgers, index.size_bytes
+        self._measure()
         metrics.unreadable_ledgers = found.unreadable
         metrics.published_total += found.published
         metrics.respread_marked_total += found.respread
@@ -456,8 +459,13 @@ class Term:
         async for listed in listing.walk(self._cluster, first=index.following):
             if isinstance(listed, StoredLedger):
                 index.add(listed.id, listed.metadata)
-        self._metrics.ledgers, self._metrics.index_bytes = self._index.ledgers, self._index.size_bytes
+        self._measure()
         return index.ledgers - before
+
+    def _measure(self) -> None:
+        if self._index is not None:
+            self._metrics.ledgers = self._index.ledgers
+            self._metrics.index_bytes = self._index.size_bytes
 
     async def _copies_left(self) -> tuple[int, int]:
         if self._index is None:

@@ -1,0 +1,62 @@
+"""``zonekeeper timeline``: who or what held, released, drained, lost and repaired, when and why."""
+
+from datetime import UTC, datetime
+
+import click
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from zonekeeper.metadata import timeline as stored
+from zonekeeper.metadata.timeline import EVENTS_MAX, Event
+from zonekeeper.shell.live import reaching
+from zonekeeper.shell.live.reaching import Place
+
+
+@click.command()
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(1, EVENTS_MAX),
+    default=50,
+    show_default=True,
+    help="So many events at most.",
+)
+@click.option("--about", metavar="TEXT", help="Only events whose subject contains it: 'zone a'.")
+@reaching.on_cluster
+def timeline(limit: int, about: str | None, place: Place) -> None:
+    """Show what happened to the cluster, the newest first."""
+    events = reaching.run(_read(place, EVENTS_MAX if about else limit))
+    wanted = [one for one in events if about is None or about in one.subject][:limit]
+    if place.as_json:
+        reaching.print_json([_plain(one) for one in wanted])
+        return
+    if not wanted:
+        click.echo("nothing is known to have happened")
+        return
+    table = Table(box=box.SIMPLE)
+    for title in ("when", "what", "to", "by", "why"):
+        table.add_column(title, no_wrap=title != "why")
+    for one in wanted:
+        table.add_row(*map(Text, (_when(one), one.kind, one.subject, one.by, one.reason)))
+    reaching.console().print(table)
+
+
+async def _read(place: Place, limit: int) -> list[Event]:
+    async with reaching.opened(place) as cluster:
+        return await stored.newest(cluster, limit=limit)
+
+
+def _plain(event: Event) -> dict[str, object]:
+    return {
+        "when": _when(event),
+        "kind": event.kind,
+        "subject": event.subject,
+        "by": event.by,
+        "reason": event.reason,
+        "details": dict(event.details),
+    }
+
+
+def _when(event: Event) -> str:
+    return datetime.fromtimestamp(event.at_ms / 1_000, UTC).isoformat(timespec="seconds")
