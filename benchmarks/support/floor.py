@@ -60,3 +60,29 @@ def _send(address: tuple[str, int], piece: bytes, pieces: int) -> None:
     with socket.create_connection(address) as connection:
         for _ in range(pieces):
             connection.sendall(piece)
+
+
+def send_file(folder: Path, *, size_bytes: int, entries: int) -> Sample:
+    """Read a file of so many entries piece by piece, and send it through a loopback socket."""
+    piece, pieces = os.urandom(PIECE_BYTES), max(1, entries * size_bytes // PIECE_BYTES)
+    with tempfile.NamedTemporaryFile(dir=folder) as file:
+        for number in range(pieces):
+            os.pwrite(file.fileno(), piece, number * PIECE_BYTES)
+        wall, cpu = time.perf_counter(), time.process_time()
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            reader = threading.Thread(target=_drain, args=(server.getsockname(),))
+            reader.start()
+            connection, _ = server.accept()
+            with connection:
+                for number in range(pieces):
+                    connection.sendall(os.pread(file.fileno(), PIECE_BYTES, number * PIECE_BYTES))
+            reader.join()
+        cpu_s, wall_s = time.process_time() - cpu, time.perf_counter() - wall
+    return Sample(entries=entries, size_bytes=size_bytes, wall_s=wall_s, cpu_s=cpu_s)
+
+
+def _drain(address: tuple[str, int]) -> None:
+    buffer = bytearray(PIECE_BYTES)
+    with socket.create_connection(address) as connection:
+        while connection.recv_into(buffer):
+            pass
