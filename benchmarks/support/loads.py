@@ -70,8 +70,8 @@ async def at_rate(
             due = int((time.perf_counter() - began) * per_second) + 1
             for number in range(sent, min(due, share * len(writers))):
                 at = number % len(writers)
-                meant[at].append(began + number / per_second)
                 await writers[at].append(payload)
+                meant[at].append(began + number / per_second)
                 appended[at].set()
                 sent += 1
             await asyncio.sleep(_TICK_S)
