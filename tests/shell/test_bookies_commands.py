@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.shell.live_world import LiveWorld
+from tests.shell.test_audit_commands import STRICT, ledger, with_ledgers
 from zonekeeper.metadata import bookie_records
 from zonekeeper.metadata.bookie_records import Mark
 from zonekeeper.placement.ids import BookieId
@@ -82,9 +83,10 @@ def test_a_bookie_that_cannot_be_reached_was_not_told(world: LiveWorld) -> None:
 
 def test_a_dry_run_of_a_recovery_counts_and_changes_nothing(world: LiveWorld) -> None:
     world.build(lost="a")
+    with_ledgers(world, ledger(STRICT))
     result = world.call(bookies, "recover", "bk-a-0", "--dry-run", *WHO)
     assert result.exit_code == 0, result.output
-    assert result.stdout == "0 ledgers name bk-a-0; it would be recovered elsewhere\n"
+    assert result.stdout == "1 ledgers name bk-a-0; it would be recovered elsewhere\n"
     assert world.told() == []
 
 
@@ -106,6 +108,7 @@ def test_what_makes_no_sense_is_refused_and_nothing_is_done(
     world: LiveWorld, words: list[str], reason: str
 ) -> None:
     world.build(lost="a")
+    with_ledgers(world, ledger(STRICT))
     result = world.call(bookies, *words)
     assert result.exit_code == 2, result.output
     assert reason in result.stderr
