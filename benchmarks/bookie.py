@@ -7,7 +7,7 @@ the bookie's own part stands beside it. The share is of the floor of the same ro
 (``support/floor.py``, one copy). *Not durable* are entries of deferred sync, which are acknowledged
 before they are on disk. Catch-up reads stand beside a plain ``pread`` and ``sendall`` of as many
 bytes. Acks are timed at a fixed rate from the moment at which an entry was meant to be sent: alone,
-beside a reader that catches up, and while a backlog of arrival segments is rewritten.
+beside a process that reads from behind, and while a backlog of arrival segments is rewritten.
 
 The last table puts the two profiles of the field side by side: a log is written with low latency
 and read from behind, data is written in bulk and read at random.
@@ -19,6 +19,7 @@ import contextlib
 import dataclasses
 import itertools
 import random
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -169,15 +170,18 @@ class Bench:
             yield
             await self._checked([writer], payload, BACKLOG_BYTES // len(payload))
             return
-        async with asyncio.TaskGroup() as group:
-            reading = [group.create_task(self._read_for_ever())] if what == "a catch-up" else []
+        if what == "nothing":
             yield
-            for task in reading:
-                task.cancel()
-
-    async def _read_for_ever(self) -> None:
-        while True:
-            await self._read_old()
+            return
+        arguments = ("-m", "benchmarks.support.catch_up", self.bookies.address, str(self.old))
+        reading = await asyncio.create_subprocess_exec(
+            sys.executable, *arguments, stdout=asyncio.subprocess.PIPE
+        )
+        assert reading.stdout is not None
+        assert await reading.stdout.readline() == b"reading\n"
+        yield
+        reading.kill()
+        await reading.communicate()
 
     async def _read_old(self) -> int:
         reader, entries = await self.client.open(self.old, recover=False), 0

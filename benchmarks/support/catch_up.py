@@ -1,0 +1,25 @@
+"""A reader that catches up again and again; ``python -m benchmarks.support.catch_up ADDRESS LEDGER``.
+
+A process of its own, as whoever reads from behind is one: what it costs its client is not the
+writer's. It says ``reading``, and ends when it is told to.
+"""
+
+import asyncio
+import sys
+
+from zonekeeper.client import client as clients
+from zonekeeper.placement.ids import EntryId, LedgerId
+
+
+async def main(address: str, ledger_id: LedgerId) -> None:
+    """Read a closed ledger from its first entry to its last, for ever."""
+    async with clients.connect(address) as client:
+        reader = await client.open(ledger_id, recover=False)
+        print("reading", flush=True)
+        while True:
+            async for _ in reader.read(EntryId(0), reader.last_confirmed):
+                pass
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], LedgerId(int(sys.argv[2]))))
