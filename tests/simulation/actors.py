@@ -15,7 +15,6 @@ from typing import Final
 
 from tests.simulation import history as seen
 from tests.simulation.loop import Process, loop
-from tests.simulation.scenarios import CHAOS_MS
 from tests.simulation.surroundings import Surroundings
 from zonekeeper.client import client as clients
 from zonekeeper.client import errors
@@ -30,6 +29,7 @@ from zonekeeper.metadata.errors import StoreError
 from zonekeeper.metadata.ledger_metadata import LedgerMetadata
 from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId, ZoneName
+from zonekeeper.replication.autorecovery import Autorecovery, Worker
 from zonekeeper.wire.entries import Entry
 from zonekeeper.wire.links import LinkSettings
 from zonekeeper.wire.stream_link import StreamLink
@@ -49,8 +49,8 @@ def _link_settings(timeout_ms: int) -> LinkSettings:
 
 
 _AGAIN_MS: Final = 300
-#: Writers begin nothing new behind this, so that in calm weather everything can be acknowledged.
-LAST_APPEND_MS: Final = CHAOS_MS - 500
+#: So long before everything heals writers begin nothing new: in calm weather, all is acknowledged.
+_LAST_MS: Final = 500
 
 
 class Board:
@@ -232,7 +232,7 @@ class Actor:
 
 async def write_ledgers(life: Life) -> None:
     """Write one ledger after another until everything heals, then stay, as a zombie may."""
-    while life.around.now_ms() < LAST_APPEND_MS:
+    while life.around.now_ms() < life.around.scenario.chaos_ms - _LAST_MS:
         try:
             writer = await life.the_client.create(
                 password=PASSWORD, quorums=life.around.scenario.quorums
@@ -274,7 +274,7 @@ async def _append(life: Life, writer: Writer, appended: asyncio.Event) -> None:
     chance = life.chance
     habits = life.around.scenario.habits
     for _ in range(chance.randint(1, habits.bursts_max)):
-        if life.around.now_ms() >= LAST_APPEND_MS:
+        if life.around.now_ms() >= life.around.scenario.chaos_ms - _LAST_MS:
             return
         for _ in range(chance.randint(1, habits.entries_max)):
             value = _value(life, writer)
@@ -412,6 +412,14 @@ async def recover_ledgers(life: Life) -> None:
             await recover(life.around, life.the_client, life.handle(), ledger_id)
         except errors.ClientError:
             await asyncio.sleep(life.chance.random())
+
+
+async def repair_ledgers(life: Life) -> None:
+    """Be auditor, stand-in zone watch and replicator, as far as one is elected."""
+    worker = Worker(
+        name=BookieId(life.process.name), chance=life.chance, wall_ms=life.around.now_ms
+    )
+    await Autorecovery(life.the_client, worker).run()
 
 
 async def recover(

@@ -79,6 +79,7 @@ class Report:
     ledgers: int = 0
     recoveries: int = 0
     ensemble_changes: int = 0
+    moved: int = 0
     virtual_ms: int = 0
     failures: list[Failure] = field(default_factory=list)
 
@@ -96,6 +97,7 @@ class Report:
         self.ledgers += outcome.ledgers
         self.recoveries += outcome.recoveries
         self.ensemble_changes += outcome.ensemble_changes
+        self.moved += outcome.moved
         self.virtual_ms += outcome.virtual_ms
         if outcome.violations:
             self.failures.append(
@@ -120,6 +122,7 @@ class Report:
         self.ledgers += other.ledgers
         self.recoveries += other.recoveries
         self.ensemble_changes += other.ensemble_changes
+        self.moved += other.moved
         self.virtual_ms += other.virtual_ms
         self.failures += other.failures
 
@@ -137,6 +140,7 @@ class Report:
             "read": self.reads,
             "recoveries": self.recoveries,
             "ensemble changes": self.ensemble_changes,
+            "copies moved by repair": self.moved,
             "faults": self.faults,
             **dict(self.fired.most_common()),
         }
@@ -149,15 +153,16 @@ class Report:
             f"second), {self.virtual_ms / 3_600_000:.1f} simulated hours",
             f"{self.acked} entries acknowledged of {self.appended} appended, {self.reads} read; "
             f"{self.ledgers} ledgers, {self.recoveries} recoveries, "
-            f"{self.ensemble_changes} ensemble changes",
+            f"{self.ensemble_changes} ensemble changes, {self.moved} copies moved by repair",
             f"{self.faults} faults: {fired or 'none'}",
             f"{len(self.failures)} seeds broke a promise",
         ]
 
 
 def tasks(profile: str | None, first: int, seeds: int, mutant: int | None = None) -> list[Task]:
-    """Cut seeds into pieces of work, over one profile or in turn over all."""
-    names = list(PROFILES) if profile is None else [profile]
+    """Cut seeds into pieces of work, over one profile or in turn over all that are not long."""
+    short = [name for name, drawn in PROFILES.items() if not drawn.is_long]
+    names = short if profile is None else [profile]
     share, left_over = divmod(seeds, len(names))
     cut = []
     for index, name in enumerate(names):

@@ -95,6 +95,18 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """A closed ledger's copies on a bookie were replaced, while its zone's gate was held so long.
+
+    ``held_ms`` is 0 where the gate is open or released.
+    """
+
+    ledger: LedgerId
+    bookie: BookieId
+    held_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
     """What a bookie answers for: told to somebody before a crash, or found on its disk after it."""
 
@@ -136,6 +148,7 @@ Event: TypeAlias = (
     | Got
     | Denied
     | Recorded
+    | Moved
     | Crashed
     | Restarted
     | Broke

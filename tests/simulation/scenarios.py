@@ -136,6 +136,9 @@ class Scenario:
     writers: int
     readers: int
     recoverers: int
+    autorecoveries: int
+    #: Everything heals then.
+    chaos_ms: int
     habits: Habits
     #: How many entries a recovery reads and writes back at a time.
     window_entries: int
@@ -203,8 +206,16 @@ class Profile:
     habits: Habits = Habits()
     #: The shapes of ledgers, each with how many of them there are.
     quorums: tuple[tuple[int, Quorums], ...] = ()
+    #: Processes that repair what is lost; timers are such that they get to it.
+    autorecoveries: int = 0
+    chaos_ms: int = CHAOS_MS
     #: Is a zone lost for good, and one more bookie where the shape survives that?
     loses_zone: bool = False
+
+    @property
+    def is_long(self) -> bool:
+        """Does a seed of it take as long as many others?"""
+        return self.chaos_ms > CHAOS_MS
 
 
 #: With how many of one seed in so many each shape of ledger is drawn.
@@ -295,6 +306,25 @@ PROFILES: Final[Mapping[str, Profile]] = {
             ),
             loses_zone=True,
         ),
+        # Zones that go and come back, and single bookies that do not for long, while ledgers are
+        # repaired. Time is long, writers are slow, and timers are as short as they may be.
+        Profile(
+            name="zone-gate",
+            kinds={
+                Kind.ZONE_POWER: 2,
+                Kind.ZONE_CUT: 2,
+                Kind.POWER: 2,
+                Kind.CLIENT_KILL: 3,
+                Kind.META_EXPIRY: 2,
+                Kind.META_LAG: 2,
+            },
+            delay_max_ms=5,
+            recoverers_max=1,
+            autorecoveries=2,
+            chaos_ms=60_000,
+            habits=Habits(entries_max=2, bursts_max=4, pause_max_ms=15_000, grid_ms=20_000),
+            quorums=((1, Quorums(ensemble=3, write=3, ack=2, ack_zones=2)),),
+        ),
         Profile(
             name="churn",
             kinds={
@@ -377,6 +407,7 @@ def draw(profile: Profile, seed: int) -> Scenario:
         *(f"writer-{number}" for number in range(writers)),
         *(f"reader-{number}" for number in range(readers)),
         *(f"recoverer-{number}" for number in range(recoverers)),
+        *(f"autorecovery-{number}" for number in range(profile.autorecoveries)),
     ]
     bookies = bookie_names(bookies_a_zone)
     faults = _faults(profile, strength, bookies, clients, chance)
@@ -404,6 +435,8 @@ def draw(profile: Profile, seed: int) -> Scenario:
         writers=writers,
         readers=readers,
         recoverers=recoverers,
+        autorecoveries=profile.autorecoveries,
+        chaos_ms=profile.chaos_ms,
         habits=dataclasses.replace(
             profile.habits,
             entries_max=max(2, int(profile.habits.entries_max * chance.choice((0.3, 1, 3)))),
@@ -427,7 +460,7 @@ def _faults(
         # A kind in four is left out, whatever the strength: the others get further without it.
         number = 0 if chance.random() < 0.25 else round(most * strength * (0.5 + chance.random()))
         for _ in range(number):
-            fault = _fault(kind, bookies, clients, chance)
+            fault = _fault(kind, bookies, clients, profile.chaos_ms, chance)
             if kind is not Kind.STRAND and chance.random() < profile.lurking:
                 fault = _lurking(fault, profile, chance)
             faults.append(fault)
@@ -470,7 +503,9 @@ def _at_moments_of_their_own(faults: list[Fault]) -> tuple[Fault, ...]:
     return tuple(apart)
 
 
-def _fault(kind: Kind, bookies: list[str], clients: list[str], chance: Random) -> Fault:
+def _fault(
+    kind: Kind, bookies: list[str], clients: list[str], chaos_ms: int, chance: Random
+) -> Fault:
     # Most faults are aimed at a member of the ensemble that is written to when they happen.
     members = [member(position) for position in range(4)]
     bookies = [*bookies, *members, *members, *members]
@@ -490,9 +525,16 @@ def _fault(kind: Kind, bookies: list[str], clients: list[str], chance: Random) -
         if kind is Kind.CUT:
             chance.shuffle(pair)
         target, other = pair
+    if chaos_ms > CHAOS_MS and kind in (Kind.ZONE_POWER, Kind.ZONE_CUT, Kind.POWER):
+        return Fault(
+            at_ms=CALM_AT_FIRST_MS + int(chance.random() * chaos_ms / 2),
+            kind=kind,
+            target=target,
+            for_ms=int(chance.random() * chaos_ms / 2),
+        )
     lasts_ms = 300 + 1_200 * chance.random() if kind is Kind.STRAND else 30 * 100 ** chance.random()
     return Fault(
-        at_ms=CALM_AT_FIRST_MS + int(chance.random() * (CHAOS_MS - 2 * CALM_AT_FIRST_MS)),
+        at_ms=CALM_AT_FIRST_MS + int(chance.random() * (chaos_ms - 2 * CALM_AT_FIRST_MS)),
         kind=kind,
         target=target,
         other=other,

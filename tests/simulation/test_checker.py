@@ -168,3 +168,10 @@ def test_a_good_history_is_accepted(seed: int) -> None:
     events += [closed(end), recovered(end), recovered(end)]
     events += [got(entry) for entry in range(end + 1)]
     assert checker.check(events) == []
+
+
+def test_a_copy_that_is_moved_while_its_zone_is_held_is_reported() -> None:
+    at_once = seen.Moved(ledger=LEDGER, bookie=A, held_ms=checker.HELD_IS_KNOWN_MS)
+    late = seen.Moved(ledger=LEDGER, bookie=A, held_ms=checker.HELD_IS_KNOWN_MS + 1)
+    assert checker.check([at_once]) == []
+    assert [violation.rule for violation in checker.check([late])] == ["I20"]

@@ -28,6 +28,9 @@ FAULTS_A_PART = 1_000
 ACKED_A_PART = 15_000
 RECOVERIES_A_PART = 1_000
 CHANGES_A_PART = 100
+#: Seeds with auto-replication take long.
+GATE_PARTS = 4
+GATE_SEEDS = 5
 #: Bugs that many seeds show; the whole table is printed by `python -m tests.simulation --mutants`.
 SHORT_LIST = (5, 6, 9, 10, 15, 16, 17, 18, 19)
 RARE = (1, 2, 4, 12, 13, 14, 20)
@@ -37,7 +40,7 @@ def failures(report: Report) -> str:
     return "\n".join(str(failure) for failure in report.failures[:3])
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", [name for name in PROFILES if not PROFILES[name].is_long])
 def test_a_few_seeds_of_each_profile_keep_every_promise(profile: str) -> None:
     report = campaign.do(Task(profile=profile, first=10_000, seeds=2))
     assert not report.failures, failures(report)
@@ -122,6 +125,18 @@ def test_fresh_seeds_keep_every_promise(
     assert report.ensemble_changes >= CHANGES_A_PART
     assert report.calm_acked >= 0.99 * report.calm_appended > 0
     assert set(report.fired) == {kind.value for kind in Kind}
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("part", range(GATE_PARTS))
+def test_a_held_gate_is_quiet_while_zones_come_and_go(
+    part: int, record_property: Callable[[str, object], None]
+) -> None:
+    first, began_s = random.SystemRandom().randrange(1 << 40), time.process_time()
+    report = campaign.do(Task(profile="zone-gate", first=first + part, seeds=GATE_SEEDS))
+    figures.record(record_property, "zone gate", report.counts(), time.process_time() - began_s)
+    assert not report.failures, failures(report)
+    assert report.acked > 0
 
 
 @pytest.mark.simulation

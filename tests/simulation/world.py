@@ -7,6 +7,7 @@ written, closed and read.
 """
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -21,25 +22,45 @@ from tests.simulation.loop import SimulatedLoop
 from tests.simulation.machine import Machine
 from tests.simulation.nemesis import Nemesis
 from tests.simulation.patching import patched
-from tests.simulation.scenarios import CALM_AT_FIRST_MS, CHAOS_MS, ZONES, Kind, Scenario
-from tests.simulation.surroundings import ROOT, Surroundings
+from tests.simulation.scenarios import CALM_AT_FIRST_MS, ZONES, Kind, Scenario
+from tests.simulation.surroundings import ROOT, SESSION_MS, Surroundings
 from tests.support.virtual_time import EndlessError
 from zonekeeper.client import errors, recovery
 from zonekeeper.client.client import Client
 from zonekeeper.metadata import cluster as clusters
 from zonekeeper.metadata import ledger_format, ledger_paths, policy_store
 from zonekeeper.metadata.errors import StoreError
+from zonekeeper.metadata.ledger_metadata import LedgerMetadata
 from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.metadata.stores.memory_server import Change
+from zonekeeper.metadata.stores.tree import Node
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId, UpgradeDomain, ZoneName
 from zonekeeper.placement.locations import Location
-from zonekeeper.placement.policy import PlacementRules, Policy
+from zonekeeper.placement.policy import PlacementRules, Policy, RepairRules, ZoneWatchRules
 
 INSTANCE: Final = "6f2ee3ee-52a8-4b5c-8f0e-4a3c8d5f0c11"
+
+#: Where the records of the zones' gates are.
+_GATES: Final = ROOT + ".zonekeeper/zones/"
 
 #: Everything must be well so long after everything healed.
 PATIENCE_MS: Final = 60_000
 _AGAIN_MS: Final = 250
+
+
+#: As short as they may be, where somebody repairs.
+_WATCH: Final = ZoneWatchRules(
+    session_timeout_ms=SESSION_MS,
+    evaluate_every_ms=1_000,
+    start_grace_ms=2_000,
+    suspect_for_ms=2_000,
+    between_marks_for_ms=5_000,
+    hold_up_ms=3_000,
+    hold_up_max_ms=12_000,
+    flap_window_ms=60_000,
+    stand_in_after_ms=3_000,
+)
+_REPAIR: Final = RepairRules(bookie_recovery_delay_ms=6_000, open_ledger_grace_ms=1_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +77,8 @@ class Outcome:
     ledgers: int
     recoveries: int
     ensemble_changes: int
+    #: Copies that were replaced in closed ledgers.
+    moved: int
     steps: int
     virtual_ms: int
 
@@ -121,6 +144,7 @@ class World:
             ledgers=len(changes),
             recoveries=sum(isinstance(event, seen.Recovered) for event in events),
             ensemble_changes=sum(changes.values()),
+            moved=sum(isinstance(event, seen.Moved) for event in events),
             steps=simulated.steps,
             virtual_ms=int(simulated.world_time() * 1_000),
         )
@@ -142,9 +166,13 @@ class _Eyes:
     def __init__(self, around: Surroundings, observer: Observer) -> None:
         self._around = around
         self._observer = observer
+        #: Since when each zone's gate is held.
+        self._held_since: dict[str, int] = {}
 
     def changed(self, change: Change) -> None:
         for path in change.before:
+            if path.startswith(_GATES):
+                self._look_at_gate(path)
             if not path.startswith(ROOT + "/"):
                 continue
             ledger_id = ledger_paths.parse(path.removeprefix(ROOT))
@@ -154,13 +182,37 @@ class _Eyes:
     def session_ended(self) -> None:
         raise AssertionError("it has none")
 
+    def _look_at_gate(self, path: str) -> None:
+        node = self._node(path)
+        held = node is not None and json.loads(node.value)["gate"]["permission"] == "held"
+        zone = path.removeprefix(_GATES)
+        if held:
+            self._held_since.setdefault(zone, self._around.now_ms())
+        else:
+            self._held_since.pop(zone, None)
+
+    def _look_at_moves(
+        self, ledger_id: LedgerId, before: LedgerMetadata, after: LedgerMetadata
+    ) -> None:
+        for old, new in zip(before.fragments, after.fragments, strict=True):
+            for bookie in sorted(set(old.ensemble) - set(new.ensemble)):
+                now_ms, zone = self._around.now_ms(), bookie.split("-")[1]
+                held_ms = now_ms - self._held_since.get(zone, now_ms)
+                self._around.note(seen.Moved(ledger=ledger_id, bookie=bookie, held_ms=held_ms))
+
+    def _node(self, path: str) -> Node | None:
+        return self._around.server.node(path, self._around.server.last_change_id)
+
     def _look(self, path: str, ledger_id: LedgerId) -> None:
-        node = self._around.server.node(path, self._around.server.last_change_id)
+        node = self._node(path)
         metadata = None if node is None or not node.value else ledger_format.parse(node.value)
         copies: tuple[int, ...] = ()
         if metadata is None:
             self._observer.ledgers.pop(ledger_id, None)
         else:
+            known = self._observer.ledgers.get(ledger_id)
+            if known is not None and known.is_closed and metadata.is_closed:
+                self._look_at_moves(ledger_id, known, metadata)
             self._observer.ledgers[ledger_id] = metadata
             if metadata.is_closed:
                 copies = self._observer.copies(ledger_id, 0, metadata.last_entry)
@@ -192,7 +244,7 @@ class _Run:
             around.later(fault.at_ms - around.now_ms(), partial(self._nemesis.do, fault))
         await asyncio.sleep(CALM_AT_FIRST_MS / 1_000)
         self._nemesis.let_weather_turn()
-        await asyncio.sleep((CHAOS_MS - CALM_AT_FIRST_MS) / 1_000)
+        await asyncio.sleep((self._scenario.chaos_ms - CALM_AT_FIRST_MS) / 1_000)
         self._nemesis.heal(self._dead())
         await self._converge()
 
@@ -210,6 +262,7 @@ class _Run:
             ("writer", self._scenario.writers, actors.write_ledgers),
             ("reader", self._scenario.readers, actors.follow_ledgers),
             ("recoverer", self._scenario.recoverers, actors.recover_ledgers),
+            ("autorecovery", self._scenario.autorecoveries, actors.repair_ledgers),
         ):
             cast |= {f"{kind}-{ordinal}": doing for ordinal in range(number)}
         return {
@@ -223,7 +276,9 @@ class _Run:
         rules = PlacementRules(
             zones=tuple(ZoneName(zone) for zone in ZONES), strict=self._scenario.strict, min_zones=2
         )
-        policy = Policy(placement=rules, quorums=self._scenario.quorums)
+        policy = Policy(
+            placement=rules, quorums=self._scenario.quorums, zone_watch=_WATCH, repair=_REPAIR
+        )
         await policy_store.write(cluster, policy, replaces=0)
         await store.close()
 
