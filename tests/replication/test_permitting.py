@@ -95,3 +95,28 @@ def test_the_release_of_the_cluster_restarts_the_delays() -> None:
         assert world.publishable() == members(B, 0)
 
     play(scenario)
+
+
+def test_an_evaluation_behind_a_lost_answer_does_not_hide_the_release() -> None:
+    async def scenario(world: GateWorld) -> None:
+        await world.hold(A)
+        store = world.cluster.store
+        assert isinstance(store, MemoryStore)
+        lost = [Passage(loss=Loss.ANSWER)]
+        slow = Passage(there_ms=3 * SECOND)
+
+        def weather(kind: Kind) -> Passage:
+            if kind is Kind.WRITE:
+                return lost.pop() if lost else Passage()
+            return Passage() if lost else slow
+
+        store.weather = weather
+        releasing = world.tasks.create_task(world.release(A))
+        await world.wait(SECOND)  # it is written, and nobody knows; now somebody evaluates
+        await world.observer_store.delete(
+            world.cluster.root.writable(members(B, 0)[0]), version=None
+        )
+        await releasing
+        assert (await world.zone(A)).gate.permission is Permission.OPEN
+
+    play(scenario)

@@ -339,3 +339,34 @@ def test_a_release_between_reading_and_writing_is_not_undone() -> None:
         assert world.watches[0].watch.counters.overtaken_total
 
     play(scenario)
+
+
+def test_what_was_judged_and_could_not_be_written_is_told_to_nobody() -> None:
+    async def scenario(world: GateWorld) -> None:
+        store = world.watches[0].store
+        slow = Passage(there_ms=3 * SECOND)
+        store.weather = lambda kind: slow if kind is Kind.WRITE else Passage()
+        await world.lose(members(B))  # the watch has judged, and its write is on its way
+        await world.hold(B)
+        store.weather = lambda _: Passage()
+        await world.wait(30 * SECOND)
+        assert (await world.zone(B)).observed.state is Observation.SUSPECT
+        suspected = [text for text in await world.told_of("changed") if "up → suspect" in text]
+        assert len(suspected) == 1
+
+    play(scenario)
+
+
+def test_who_is_registered_is_read_anew_however_far_the_view_is_behind() -> None:
+    async def scenario(world: GateWorld) -> None:
+        world.watches[0].store.read_lag_ms = 20 * SECOND
+        await world.wait(MINUTE)
+        before = (await world.zone(A)).evaluation
+        await world.until(lambda: _evaluated_after(world, before), within_ms=MINUTE)
+        await world.wait(25 * SECOND)
+        await world.lose(members(A))
+        await world.wait(8 * SECOND)  # the next evaluation is over; the view shows the zone yet
+        assert len(world.watches[0].view.missing) == 0
+        assert await world.state(A) == SUSPECT_HELD
+
+    play(scenario)
