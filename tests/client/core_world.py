@@ -55,6 +55,7 @@ class CoreWorld:
         batches: tuple[int, int],
         failures: int,
         bookies: int = 9,
+        deferred: bool = False,
     ) -> None:
         self.quorums = quorums
         self.choose = choose
@@ -71,9 +72,16 @@ class CoreWorld:
                 fragment_first=EntryId(0),
                 ensemble=ensemble,
                 zones=tuple(map(zone, ensemble)),
+                deferred=deferred,
             ),
             Limits(),
         )
+        self.deferred = deferred
+        #: Deferred sync: what bookies may lose with their lanes; and what they are to sync,
+        #: with what they had written when they were asked.
+        self.volatile: dict[ev.Term, set[EntryId]] = {}
+        self.forces: list[tuple[ev.Force, frozenset[EntryId]]] = []
+        self.wanted = EntryId(-1)
         self.stored: dict[BookieId, set[EntryId]] = {who: set() for who in self.everybody}
         self.opening: dict[ev.Term, BookieId] = {}
         self.lanes: dict[ev.Term, BookieId] = {}
@@ -98,6 +106,12 @@ class CoreWorld:
             moves.append(partial(self.answered, index))
         if self.change is not None:
             moves.append(self.changed)
+        if self.deferred and self.core.written > self.wanted:
+            moves.append(self.want)
+        for index in range(len(self.forces)):
+            moves.append(partial(self.synced, index))
+            if self.failures:
+                moves.append(partial(self.not_synced, index))
         if self.failures:
             for term in self.opening:
                 moves.append(partial(self.not_opened, term))
@@ -153,7 +167,8 @@ class CoreWorld:
     def answered(self, index: int) -> None:
         """A bookie stores what it was sent, and its ack arrives; late, if the lane was given up."""
         put = self.puts.pop(index)
-        self.stored[put.bookie].update(put.ids)
+        kept = self.volatile.setdefault(put.term, set()) if self.deferred else None
+        (self.stored[put.bookie] if kept is None else kept).update(put.ids)
         self.feed(ev.Acked(term=put.term, first=put.first))
 
     def failed(self, index: int, kind: type[errors.ProtocolError]) -> None:
@@ -163,6 +178,7 @@ class CoreWorld:
         if kind is errors.ConnectionLost:
             doomed = [put for put in self.puts if put.term == term]
             self.lanes.pop(term, None)
+            self.volatile.pop(term, None)
         else:
             doomed = [self.puts[index]]
         for put in doomed:
@@ -170,6 +186,26 @@ class CoreWorld:
             if self.choose(2):
                 self.stored[put.bookie].update(put.ids)
             self.feed(ev.Failed(term=term, first=put.first, error=kind("trouble")))
+
+    def want(self) -> None:
+        """The application wants all that is written on disk."""
+        self.wanted = self.core.written
+        self.feed(ev.ForceWanted(upto=self.wanted))
+
+    def synced(self, index: int) -> None:
+        """A bookie syncs what it had written in a lane; if that is lost, so is the lane."""
+        force, had = self.forces.pop(index)
+        if force.term in self.lanes:
+            self.stored[self.lanes[force.term]] |= had
+        self.feed(ev.Forced(term=force.term, upto=force.upto))
+
+    def not_synced(self, index: int) -> None:
+        """A bookie loses power instead."""
+        self.failures -= 1
+        force, _ = self.forces.pop(index)
+        self.volatile.pop(force.term, None)
+        error = errors.ConnectionLost("it was started again")
+        self.feed(ev.ForceFailed(term=force.term, error=error))
 
     def changed(self) -> None:
         """Metadata takes the new ensemble, or (if there is nobody left) cannot."""
@@ -221,7 +257,11 @@ class CoreWorld:
                 self.confirmed = effect.last
             case ev.Released():
                 self.released += effect.size_bytes
-            case ev.Suspect():
+            case ev.Force():
+                assert effect.term in self.lanes
+                had = frozenset(self.volatile.get(effect.term, ()))
+                self.forces.append((effect, had))
+            case ev.Suspect() | ev.Written() | ev.LacKnown() | ev.LacUntold():
                 pass
             case ev.Stop():
                 self.stop = effect

@@ -254,7 +254,7 @@ class Lab:
         for zone, number in bookies_in.items():
             for ordinal in range(number):
                 bookie_id = BookieId(f"bk-{zone}-{ordinal}")
-                domain = UpgradeDomain(f"ud-{ordinal % 3}")
+                domain = UpgradeDomain(f"ud-{ordinal % 4}")
                 machine = Machine(self, bookie_id, Location(ZoneName(zone), domain))
                 self.machines[bookie_id] = machine
                 await machine.start()

@@ -20,8 +20,9 @@ SHAPES = [
 ]
 
 
+@pytest.mark.parametrize("deferred", [False, True], ids=["synced", "deferred"])
 @pytest.mark.parametrize("quorums", SHAPES, ids=str)
-def test_random_walks_keep_the_invariants(quorums: Quorums) -> None:
+def test_random_walks_keep_the_invariants(quorums: Quorums, deferred: bool) -> None:
     for seed in range(150):
         chance = random.Random(seed)
         world = CoreWorld(
@@ -30,6 +31,7 @@ def test_random_walks_keep_the_invariants(quorums: Quorums) -> None:
             batches=(6, chance.randint(1, 5)),
             failures=chance.randint(0, 6),
             bookies=chance.choice([quorums.ensemble, 9, 12]),
+            deferred=deferred,
         )
         world.run(steps=chance.randint(5, 60))
 

@@ -1,0 +1,347 @@
+"""``zonekeeper ledger``: write, read, follow, recover and delete ledgers from the command line.
+
+A ledger has one writer for its whole life, and that writer is a process. So ``append`` makes a new
+ledger and closes it at the end of its input, and ``create`` makes one that has no entries: nothing
+can be appended to it later. Nobody is fenced by ``read``, ``tail`` and ``show``.
+
+Exit code 2: what was asked for cannot be meant; 1: it did not work.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import aclosing
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+import click
+from rich import box
+from rich.table import Table
+
+from zonekeeper.client import errors
+from zonekeeper.client.client import Client
+from zonekeeper.client.reader import Batch, Reader
+from zonekeeper.client.writer import Writer
+from zonekeeper.metadata.errors import BadStoreUriError
+from zonekeeper.metadata.ledger_metadata import LedgerMetadata
+from zonekeeper.placement.digests import Digest
+from zonekeeper.placement.ids import LedgerId
+from zonekeeper.shell.live import ledger_io, ledger_options, ledger_text, reaching
+from zonekeeper.shell.live.ledger_options import LEDGER, PASSWORD
+from zonekeeper.shell.live.reaching import Place
+from zonekeeper.wire.entries import PAYLOAD_BYTES_MAX
+from zonekeeper.wire.tls import TlsFiles
+
+_WRONG = (
+    errors.NoSuchLedger,
+    errors.Unauthorized,
+    errors.BeyondEnd,
+    errors.IllegalPlacement,
+    errors.TooLarge,
+)
+_FIRST = click.option(
+    "--first", type=click.IntRange(min=0), default=0, show_default=True, help="The first entry."
+)
+_RAW = click.option("--raw", is_flag=True, help="Put nothing between entries.  [default: newlines]")
+Options = dict[str, object]
+T = TypeVar("T")
+
+
+@click.group()
+def ledger() -> None:
+    """Write, read, follow, recover and delete ledgers."""
+
+
+@ledger.command()
+@ledger_options.creation
+@reaching.over_tls
+@reaching.on_cluster
+def create(place: Place, tls: TlsFiles | None, **options: object) -> None:
+    """Make a ledger without entries, closed: for what its custom metadata says.
+
+    To write entries use `append`: a ledger is written by the process that made it, and no other.
+    """
+    written = _run(_append(place, tls, options, None))
+    _answer_written(place, written)
+
+
+@ledger.command()
+@click.argument("file", type=click.File("rb"), default="-")
+@click.option(
+    "--entry-bytes",
+    type=click.IntRange(1, PAYLOAD_BYTES_MAX),
+    help="Cut into entries of this size.  [default: an entry a line]",
+)
+@ledger_options.creation
+@reaching.over_tls
+@reaching.on_cluster
+def append(
+    file: BinaryIO, entry_bytes: int | None, place: Place, tls: TlsFiles | None, **options: object
+) -> None:
+    """Append FILE (default: standard input) to a new ledger, and close it.
+
+    The ledger's number is said on standard error at once, so that it can be followed. Where this
+    command is interrupted, the ledger stays open: `recover` closes it behind what was acknowledged.
+    """
+    cutter = ledger_io.Lines() if entry_bytes is None else ledger_io.Pieces(entry_bytes)
+    written = _run(_append(place, tls, options, ledger_io.entries_of(file, cutter)))
+    _answer_written(place, written)
+
+
+@ledger.command()
+@LEDGER
+@_FIRST
+@click.option("--last", type=click.IntRange(min=0), help="The last entry.  [default: all]")
+@click.option("--unconfirmed", is_flag=True, help="UNSAFE: also what may vanish by a recovery.")
+@_RAW
+@PASSWORD
+@reaching.over_tls
+@reaching.on_cluster
+def read(place: Place, tls: TlsFiles | None, raw: bool, **options: object) -> None:
+    """Write the entries of LEDGER to standard output, as far as it is confirmed now.
+
+    A writer is not disturbed. As JSON each entry is a line, with its payload in base64.
+    """
+    _run(_give(place, tls, options, raw=raw, follow=False))
+
+
+@ledger.command()
+@LEDGER
+@_FIRST
+@_RAW
+@PASSWORD
+@reaching.over_tls
+@reaching.on_cluster
+def tail(place: Place, tls: TlsFiles | None, raw: bool, **options: object) -> None:
+    """Follow LEDGER until it is closed: entries come as they are confirmed."""
+    _run(_give(place, tls, options, raw=raw, follow=True))
+
+
+@ledger.command()
+@LEDGER
+@PASSWORD
+@reaching.YES
+@reaching.DRY_RUN
+@reaching.over_tls
+@reaching.on_cluster
+def recover(
+    ledger_id: int,
+    password_file: Path | None,
+    yes: bool,
+    dry_run: bool,
+    place: Place,
+    tls: TlsFiles | None,
+) -> None:
+    """Close LEDGER behind everything that was acknowledged.
+
+    Its writer, if there is one, is fenced: it gets no more acknowledgements, and stops.
+    """
+    found, number = _run(_metadata(place, LedgerId(ledger_id))), LedgerId(ledger_id)
+    if not found.is_closed and not dry_run:
+        reaching.confirm(f"Ledger {number} is open. Take it from its writer?", yes=yes)
+        secret = ledger_options.password(password_file)
+        found = _run(_recover(place, tls, number, secret))
+    if place.as_json:
+        reaching.print_json(ledger_text.plain(number, found))
+    elif found.is_closed:
+        click.echo(f"ledger {number} is closed at entry {found.last_entry}, {found.length} bytes")
+    else:
+        click.echo(f"ledger {number} is {found.state.value} and would be recovered")
+
+
+@ledger.command()
+@click.argument("numbers", metavar="LEDGER...", nargs=-1, required=True, type=click.IntRange(min=0))
+@reaching.YES
+@reaching.DRY_RUN
+@reaching.on_cluster
+def delete(numbers: tuple[int, ...], yes: bool, dry_run: bool, place: Place) -> None:
+    """Delete each LEDGER with all of its entries. A writer of one is not asked."""
+    wanted = [LedgerId(number) for number in dict.fromkeys(numbers)]
+    known = _run(_look(place, wanted))
+    deleted = {number: found for number, found in known.items() if found is not None}
+    missing = [number for number, found in known.items() if found is None]
+    if missing:
+        raise reaching.BadRequest(
+            f"there is no ledger {', '.join(map(str, missing))}; nothing was deleted"
+        )
+    if not dry_run:
+        for number, found in deleted.items():
+            click.echo(ledger_text.line(number, found), err=True)
+        reaching.confirm("These ledgers cannot be had back. Delete them?", yes=yes)
+        _run(_delete(place, list(deleted)))
+    if place.as_json:
+        reaching.print_json({"deleted": [] if dry_run else list(deleted), "found": list(deleted)})
+    else:
+        for number, found in deleted.items():
+            said = f"would delete {ledger_text.line(number, found)}" if dry_run else None
+            click.echo(said or f"deleted ledger {number}")
+
+
+@ledger.command("list")
+@click.option("--long", "-l", "is_long", is_flag=True, help="Read the metadata of each, too.")
+@reaching.on_cluster
+def list_command(is_long: bool, place: Place) -> None:
+    """List all ledgers in the order of their numbers, one a line."""
+    _run(_list(place, is_long=is_long))
+
+
+@ledger.command()
+@LEDGER
+@reaching.on_cluster
+def show(ledger_id: int, place: Place) -> None:
+    """Show the metadata of LEDGER: its state, quorums, fragments, and what else is kept with it."""
+    number = LedgerId(ledger_id)
+    found = _run(_metadata(place, number))
+    if place.as_json:
+        reaching.print_json(ledger_text.plain(number, found))
+        return
+    console = reaching.console()
+    for name, value in ledger_text.rows(number, found):
+        console.print(f"{name + ':':<10} {value}", markup=False)
+    table = Table(box=box.SIMPLE)
+    for title in ("from entry", "bookies"):
+        table.add_column(title)
+    for fragment in found.fragments:
+        table.add_row(str(fragment.first_entry), ", ".join(fragment.ensemble))
+    console.print(table)
+
+
+async def _append(
+    place: Place,
+    tls: TlsFiles | None,
+    options: Options,
+    entries: AsyncGenerator[list[bytes], None] | None,
+) -> Writer:
+    async with reaching.connected(place, tls) as client:
+        async with await _created(client, options) as writer:
+            if entries is not None:
+                click.echo(f"ledger {writer.ledger_id}", err=True)
+                progress = ledger_io.Progress(sys.stderr, asyncio.get_running_loop().time)
+                async with aclosing(entries) as portions:
+                    async for portion in portions:
+                        await writer.append_many(portion)
+                        progress.show(f"{writer.last_confirmed + 1} entries are acknowledged")
+                await writer.flush()
+                progress.end()
+        return writer
+
+
+async def _created(client: Client, options: Options) -> Writer:
+    file, sizes, digest = options["password_file"], options["quorums"], options["digest"]
+    pairs = options["custom"]
+    assert file is None or isinstance(file, Path)
+    assert sizes is None or isinstance(sizes, tuple)
+    assert isinstance(pairs, tuple)
+    return await client.create(
+        password=ledger_options.password(file),
+        quorums=ledger_options.quorums(sizes, client.bookies.policy.quorums),
+        digest=None if digest is None else Digest(str(digest)),
+        custom=ledger_options.custom(pairs),
+    )
+
+
+async def _give(
+    place: Place, tls: TlsFiles | None, options: Options, *, raw: bool, follow: bool
+) -> None:
+    number, file = options["ledger_id"], options["password_file"]
+    assert isinstance(number, int)
+    assert file is None or isinstance(file, Path)
+    giver = ledger_io.Giver(sys.stdout.buffer, as_json=place.as_json, raw=raw)
+    async with reaching.connected(place, tls) as client:
+        secret = ledger_options.password(file)
+        reader = await client.open(LedgerId(number), password=secret, recover=False)
+        async with aclosing(_batches(reader, options, follow=follow)) as batches:
+            async for batch in batches:
+                await giver.give(batch)
+
+
+def _batches(reader: Reader, options: Options, *, follow: bool) -> AsyncGenerator[Batch, None]:
+    first, last = options["first"], options.get("last")
+    assert isinstance(first, int)
+    assert last is None or isinstance(last, int)
+    if last is not None and last < first:
+        raise reaching.BadRequest(f"no entries from {first} to {last}: --last is before --first")
+    if follow:
+        return reader.tail(first)
+    if options["unconfirmed"]:
+        return reader.read_unconfirmed(first, last)
+    return reader.read(first, last)
+
+
+async def _metadata(place: Place, number: LedgerId) -> LedgerMetadata:
+    async with reaching.connected(place, None) as client:
+        return await client.metadata(number)
+
+
+async def _recover(
+    place: Place, tls: TlsFiles | None, number: LedgerId, secret: bytes
+) -> LedgerMetadata:
+    async with reaching.connected(place, tls) as client:
+        return (await client.open(number, password=secret)).metadata
+
+
+async def _look(place: Place, numbers: list[LedgerId]) -> dict[LedgerId, LedgerMetadata | None]:
+    async with reaching.connected(place, None) as client:
+        found: dict[LedgerId, LedgerMetadata | None] = {}
+        for number in numbers:
+            try:
+                found[number] = await client.metadata(number)
+            except errors.NoSuchLedger:
+                found[number] = None
+        return found
+
+
+async def _delete(place: Place, numbers: list[LedgerId]) -> None:
+    async with reaching.connected(place, None) as client:
+        for number in numbers:
+            await client.delete(number)
+
+
+async def _list(place: Place, *, is_long: bool) -> None:
+    """Write each ledger when it is found: there may be millions."""
+    progress = ledger_io.Progress(sys.stderr, asyncio.get_running_loop().time)
+    shown = 0
+    async with reaching.connected(place, None) as client, aclosing(client.ledgers()) as numbers:
+        async for number in numbers:
+            found = None
+            if is_long:
+                try:
+                    found = await client.metadata(number)
+                except errors.NoSuchLedger:
+                    continue  # deleted meanwhile
+            click.echo(ledger_text.listed(number, found, as_json=place.as_json))
+            shown += 1
+            if not sys.stdout.isatty():
+                progress.show(f"{shown} ledgers")
+    progress.end()
+
+
+def _run(work: Coroutine[None, None, T]) -> T:
+    """Run a command's work; whoever does not read on is left in peace."""
+
+    async def done() -> T:
+        try:
+            return await work
+        except _WRONG as error:
+            raise reaching.BadRequest(str(error)) from None
+        except errors.MetadataFailed as error:
+            if isinstance(error.__cause__, BadStoreUriError):
+                raise reaching.BadRequest(str(error)) from None
+            raise
+
+    try:
+        return reaching.run(done())
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+def _answer_written(place: Place, writer: Writer) -> None:
+    count = writer.last_confirmed + 1
+    if place.as_json:
+        reaching.print_json(
+            {"ledger": writer.ledger_id, "entries": count, "ensemble": list(writer.ensemble)}
+        )
+    else:
+        click.echo(f"ledger {writer.ledger_id}: {count} entries, closed")

@@ -1,0 +1,98 @@
+"""What ``zonekeeper ledger`` is told, and how: quorums, passwords, custom metadata."""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import click
+
+from zonekeeper.client import stamps
+from zonekeeper.placement.digests import Digest
+from zonekeeper.placement.quorums import Quorums
+from zonekeeper.shell.live.reaching import BadRequest
+
+#: Holds a password where no file does: a command line is seen by everybody on the machine.
+PASSWORD_VARIABLE: Final = "ZONEKEEPER_LEDGER_PASSWORD"  # noqa: S105 the name of a variable
+
+LEDGER: Final = click.argument("ledger_id", metavar="LEDGER", type=click.IntRange(min=0))
+PASSWORD: Final = click.option(
+    "--password-file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help=f"The ledger's password, in a file; else {PASSWORD_VARIABLE} is looked at, else none.",
+)
+_QUORUMS_PARTS: Final = 3
+
+
+def password(file: Path | None) -> bytes:
+    """Give a ledger's password: of a file (a newline at its end is not part of it), or set."""
+    if file is None:
+        return os.environb.get(PASSWORD_VARIABLE.encode(), b"")
+    return file.read_bytes().removesuffix(b"\n").removesuffix(b"\r")
+
+
+class QuorumsParameter(click.ParamType[tuple[int, ...]]):
+    """Quorums as ``3/3/2``: ensemble, write, ack."""
+
+    name = "E/W/A"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        """Read them."""
+        parts = str(value).split("/")
+        if len(parts) != _QUORUMS_PARTS or not all(p.isascii() and p.isdecimal() for p in parts):
+            self.fail(f"{value!r}: write ensemble, write and ack quorum, as 3/3/2", param, ctx)
+        sizes = tuple(map(int, parts))
+        if not sizes[0] >= sizes[1] >= sizes[2] >= 1:
+            self.fail(f"{value!r}: it must be ensemble >= write >= ack >= 1", param, ctx)
+        return sizes
+
+
+def creation(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of a new ledger."""
+    for option in (
+        click.option(
+            "--custom",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="Keep this with the ledger's metadata; may be given several times.",
+        ),
+        click.option(
+            "--digest",
+            type=click.Choice([digest.value for digest in Digest]),
+            help="How entries are checked.  [default: as the policy says]",
+        ),
+        click.option(
+            "--quorums",
+            type=QuorumsParameter(),
+            metavar="E/W/A",
+            help="Ensemble, write and ack quorum.  [default: as the policy says]",
+        ),
+        PASSWORD,
+    ):
+        command = option(command)
+    return command
+
+
+def quorums(sizes: tuple[int, int, int] | None, policy: Quorums) -> Quorums | None:
+    """Give quorums whose acks span as many zones as the policy's, or as they can."""
+    if sizes is None:
+        return None
+    ensemble, write, ack = sizes
+    return Quorums(ensemble=ensemble, write=write, ack=ack, ack_zones=min(policy.ack_zones, ack))
+
+
+def custom(pairs: tuple[str, ...]) -> Mapping[str, bytes]:
+    """Read custom metadata."""
+    found: dict[str, bytes] = {}
+    for pair in pairs:
+        key, sign, value = pair.partition("=")
+        if not key or not sign:
+            raise BadRequest(f"--custom {pair}: write KEY=VALUE")
+        if key == stamps.KEY:
+            raise BadRequest(f"--custom {key}: this key says how entries are placed, and is taken")
+        if key in found:
+            raise BadRequest(f"--custom {key} is given twice")
+        found[key] = value.encode()
+    return found

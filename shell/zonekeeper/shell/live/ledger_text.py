@@ -1,0 +1,69 @@
+"""A ledger's metadata as people and programs read it. No password is ever shown."""
+
+import base64
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from zonekeeper.metadata.ledger_metadata import LedgerMetadata
+from zonekeeper.placement.ids import LedgerId
+
+
+def plain(number: LedgerId, ledger: LedgerMetadata) -> dict[str, object]:
+    """Give it as plain data; custom values in base64, because they are any bytes."""
+    closed = ledger.is_closed
+    return {
+        "ledger": number,
+        "state": ledger.state.value,
+        "lastEntry": ledger.last_entry if closed else None,
+        "length": ledger.length if closed else None,
+        "quorums": _quorums(ledger),
+        "digest": ledger.digest.value,
+        "hasPassword": bool(ledger.password),
+        "created": _when(ledger.created_ms),
+        "custom": {key: base64.b64encode(value).decode() for key, value in ledger.custom},
+        "fragments": [
+            {"firstEntry": fragment.first_entry, "ensemble": list(fragment.ensemble)}
+            for fragment in ledger.fragments
+        ],
+    }
+
+
+def rows(number: LedgerId, ledger: LedgerMetadata) -> Iterator[tuple[str, str]]:
+    """Give it as names and values; fragments apart."""
+    yield "ledger", str(number)
+    yield "state", _state(ledger)
+    yield "quorums", f"{_quorums(ledger)}, digest {ledger.digest.value}"
+    yield "password", "yes" if ledger.password else "none"
+    yield "created", _when(ledger.created_ms) or "not known"
+    for key, value in ledger.custom:
+        yield "custom", f"{key}={value.decode(errors='backslashreplace')}"
+
+
+def line(number: LedgerId, ledger: LedgerMetadata) -> str:
+    """Give the most of it on a line."""
+    return f"ledger {number}: {_state(ledger)}; {_quorums(ledger)}, {len(ledger.bookies)} bookies"
+
+
+def listed(number: LedgerId, ledger: LedgerMetadata | None, *, as_json: bool) -> str:
+    """Give a line of a list; without metadata the number alone."""
+    if as_json:
+        found = {"ledger": number} if ledger is None else plain(number, ledger)
+        return json.dumps(found, sort_keys=True)
+    return str(number) if ledger is None else line(number, ledger)
+
+
+def _state(ledger: LedgerMetadata) -> str:
+    if not ledger.is_closed:
+        return ledger.state.value
+    return f"CLOSED at entry {ledger.last_entry}, {ledger.length} bytes"
+
+
+def _quorums(ledger: LedgerMetadata) -> str:
+    return f"{ledger.ensemble_size}/{ledger.write_quorum}/{ledger.ack_quorum}"
+
+
+def _when(wall_ms: int | None) -> str | None:
+    if wall_ms is None:
+        return None
+    return datetime.fromtimestamp(wall_ms / 1000, UTC).isoformat(timespec="seconds")

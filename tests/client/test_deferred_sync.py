@@ -1,0 +1,224 @@
+"""Deferred sync: written is not durable, and what is not forced is not confirmed."""
+
+import pytest
+
+from tests.client.lab import Lab, play, policy
+from tests.client.test_writer import contents, fill, holds
+from tests.client.transcripts import Transcript, bookies
+from zonekeeper.client import errors
+from zonekeeper.client import writer_events as ev
+from zonekeeper.client.config import ClientConfig
+from zonekeeper.client.writer_core import Limits, Start
+from zonekeeper.placement.ids import BookieId, EntryId, ZoneName
+from zonekeeper.placement.quorums import Quorums
+from zonekeeper.wire import errors as wire_errors
+from zonekeeper.wire.frames import Flags
+
+
+def talking(limits: Limits | None = None) -> Transcript:
+    """A deferred writer with one batch under way on open lanes."""
+    zones = tuple(ZoneName(name) for name in "ABC")
+    start = Start(fragment_first=EntryId(0), ensemble=bookies("ABC"), zones=zones, deferred=True)
+    talk = Transcript("ABC", limits=limits, start=start)
+    talk.take()
+    talk.opened("ABC")
+    return talk
+
+
+def forces(talk: Transcript) -> list[tuple[BookieId, EntryId]]:
+    return [(talk.terms[e.term], e.upto) for e in talk.effects if isinstance(e, ev.Force)]
+
+
+def force(talk: Transcript, upto: int) -> None:
+    talk.feed(ev.ForceWanted(upto=EntryId(upto)))
+
+
+def forced(talk: Transcript, name: str, upto: int) -> None:
+    talk.feed(ev.Forced(term=talk.term(name), upto=EntryId(upto)))
+
+
+def test_written_is_not_confirmed_before_an_ack_quorum_is_forced() -> None:
+    talk = talking()
+    assert talk.sent("A")[0].flags == Flags.DEFERRED_SYNC
+    talk.ack("A", 0)
+    talk.ack("B", 0)
+    assert talk.core.written == 0
+    assert ev.Written(last=EntryId(0)) in talk.effects
+
+    force(talk, 0)
+    assert forces(talk) == [("A", 0), ("B", 0)]
+    forced(talk, "A", 0)
+    assert talk.confirmed == []
+    forced(talk, "B", 0)
+    assert talk.confirmed == [0]
+
+
+def test_a_laggard_is_forced_when_it_has_caught_up_and_nobody_waits_for_it() -> None:
+    talk = talking()
+    talk.take()
+    for name in "AB":
+        talk.ack(name, 0)
+        talk.ack(name, 1)
+    talk.ack("C", 0)
+    force(talk, 1)
+    assert forces(talk) == [("A", 1), ("B", 1)]
+    talk.ack("C", 1)
+    assert forces(talk)[2:] == [("C", 1)]
+    forced(talk, "C", 1)
+    forced(talk, "A", 1)
+    assert talk.confirmed == [1]
+
+
+def test_a_force_stands_only_for_what_was_written_when_it_was_asked_for() -> None:
+    talk = talking()
+    for name in "AB":
+        talk.ack(name, 0)
+    force(talk, 0)
+    talk.take()
+    for name in "AB":
+        talk.ack(name, 1)
+        forced(talk, name, 0)
+    assert talk.confirmed == [0]
+    assert talk.core.written == 1
+
+
+def test_what_a_lost_lane_had_written_is_sent_again_and_counts_no_more() -> None:
+    talk = talking()
+    for name in "AB":
+        talk.ack(name, 0)
+    talk.take()
+    talk.fail("A", 1, wire_errors.ConnectionLost("power"))
+    force(talk, 0)
+    assert forces(talk) == [("B", 0)]
+    forced(talk, "B", 0)
+    assert talk.confirmed == []
+    talk.opened("A")
+    assert [frame.first for frame in talk.sent("A")] == [0, 1, 0, 1]
+    talk.ack("A", 0)
+    forced(talk, "A", 0)
+    assert talk.confirmed == [0]
+
+
+def test_a_force_of_which_nobody_knows_costs_the_lane() -> None:
+    talk = talking()
+    for name in "AB":
+        talk.ack(name, 0)
+    force(talk, 0)
+    old = talk.term("A")
+    talk.feed(ev.ForceFailed(term=old, error=wire_errors.ConnectionLost("started again")))
+    assert talk.term("A") != old
+    talk.feed(ev.Forced(term=old, upto=EntryId(0)))
+    forced(talk, "B", 0)
+    assert talk.confirmed == []
+
+
+def test_a_bookie_that_fails_before_it_is_forced_is_replaced_at_once() -> None:
+    talk = talking()
+    for name in "ABC":
+        talk.ack(name, 0)
+    assert talk.core.quiet
+    talk.feed(ev.ForceWanted(upto=EntryId(0)))
+    talk.feed(ev.ForceFailed(term=talk.term("A"), error=wire_errors.IoFailed("disk")))
+    assert [change.failed for change in talk.changes] == [((0, BookieId("A")),)]
+    assert talk.changes[0].first_entry == 0
+    talk.changed("DBC")
+    talk.opened("D")
+    assert [frame.first for frame in talk.sent("D")] == [0]
+    forced(talk, "B", 0)
+    forced(talk, "C", 0)
+    assert talk.confirmed == [0]
+
+
+def test_half_of_the_budget_unforced_begins_a_force() -> None:
+    talk = talking(Limits(budget_bytes=4 * 65))
+    for first in range(2):
+        for name in "AB":
+            talk.ack(name, first)
+        assert forces(talk) == []
+        talk.take()
+    for name in "AB":
+        talk.ack(name, 2)
+    assert forces(talk) == [("A", 2), ("B", 2)]
+
+
+def test_a_force_that_nothing_comes_of_stops_the_writer_at_its_lac() -> None:
+    talk = talking(Limits(add_timeout_ms=1_000))
+    for name in "AB":
+        talk.ack(name, 0)
+    force(talk, 0)
+    talk.feed(ev.Ticked(now_ms=50_000))
+    assert talk.stop is None
+    talk.feed(ev.Ticked(now_ms=51_000))
+    assert talk.stop is not None
+    assert isinstance(talk.stop.error, errors.AddTimedOut)
+
+
+def test_what_is_forced_is_read_by_everybody_and_survives_all_bookies_losing_power() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client() as client:
+            writer = await client.create(deferred_sync=True)
+            reader = await client.open(writer.ledger_id, recover=False)
+            await fill(writer, 100)
+            await writer.flush()
+            assert writer.last_confirmed == -1
+            assert await reader.read_last_confirmed() == -1
+            await writer.force()
+            assert (writer.last_confirmed, writer.used_bytes) == (99, 0)
+            assert await reader.read_last_confirmed() == 99
+            writer.halt()
+            for machine in lab.machines.values():
+                await machine.crash()
+            for machine in lab.machines.values():
+                await machine.start()
+            await holds(client, writer.ledger_id, 100)
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("striped", [False, True], ids=["3/3/2", "6/3/2"])
+def test_bookies_that_crash_before_the_force_are_made_up_for(striped: bool) -> None:
+    rules = policy(Quorums(ensemble=6, write=3, ack=2, ack_zones=2)) if striped else policy()
+
+    async def scenario(lab: Lab) -> None:
+        async with lab.client() as client:
+            writer = await client.create(deferred_sync=True)
+            await fill(writer, 50)
+            await writer.flush()
+            for member in writer.ensemble[:2]:
+                machine = lab.machines[member]
+                await machine.crash()
+                await machine.start()
+            await writer.force()
+            await fill(writer, 50)
+            await writer.close()
+            await holds(client, writer.ledger_id, 100)
+
+    play(scenario, rules=rules)
+
+
+def test_who_never_forces_is_held_to_the_budget_and_closing_forces() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client(config=ClientConfig(writer_budget_bytes=20_000)) as client:
+            async with await client.create(deferred_sync=True) as writer:
+                for _ in range(1_000):
+                    await writer.append(b"x" * 100)
+                    assert writer.used_bytes <= 20_000
+                assert 0 < writer.last_confirmed < 999
+            ledger = await client.metadata(writer.ledger_id)
+            assert (ledger.is_closed, ledger.last_entry) == (True, 999)
+            assert len(await contents(client, writer.ledger_id)) == 1_000
+
+    play(scenario)
+
+
+def test_without_deferred_sync_a_force_is_a_flush() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client() as client:
+            writer = await client.create()
+            await writer.force()
+            await fill(writer, 10)
+            await writer.force()
+            assert writer.last_confirmed == 9
+            await writer.close()
+
+    play(scenario)

@@ -1,0 +1,216 @@
+"""How readers hear how far a ledger is confirmed, and what lies beyond (scenarios S35, S36)."""
+
+import asyncio
+import contextlib
+import random
+
+import pytest
+
+from tests.client.lab import Lab, play
+from tests.client.test_writer import data, fill
+from tests.client.transcripts import THREE, Transcript, started
+from zonekeeper.client import errors
+from zonekeeper.client import writer_events as ev
+from zonekeeper.client.config import ClientConfig
+from zonekeeper.client.reader import Reader
+from zonekeeper.client.writer import Writer
+from zonekeeper.placement.ids import EntryId
+from zonekeeper.placement.quorums import Quorums
+from zonekeeper.wire import errors as wire_errors
+
+#: No LAC is told by itself.
+NEVER_QUIET = ClientConfig(quiet_ms=3_600_000)
+
+
+def told(talk: Transcript) -> list[str]:
+    return [talk.terms[e.term] for e in talk.effects if isinstance(e, ev.SendLac)]
+
+
+def lac_acked(talk: Transcript, name: str) -> list[ev.Effect]:
+    return talk.feed(ev.Acked(term=talk.term(name), first=None))
+
+
+def test_the_lac_is_known_when_an_ack_quorum_has_it() -> None:
+    talk = started()
+    talk.ack("A", 0)
+    talk.ack("B", 0)
+    talk.feed(ev.LacWanted())
+    assert told(talk) == ["A", "B", "C"]
+    assert lac_acked(talk, "C") == []
+    assert lac_acked(talk, "A") == [ev.LacKnown(last=EntryId(0))]
+    assert lac_acked(talk, "B") == []
+
+
+def test_an_older_lac_on_its_way_does_not_count_for_a_newer_one() -> None:
+    talk = started()
+    for name in "ABC":
+        talk.ack(name, 0)
+    talk.feed(ev.FellQuiet())
+    talk.take()
+    for name in "ABC":
+        talk.ack(name, 1)
+    talk.feed(ev.LacWanted())
+    for name in "ABC":
+        assert lac_acked(talk, name) == []
+    lac_acked(talk, "A")
+    assert lac_acked(talk, "B") == [ev.LacKnown(last=EntryId(1))]
+
+
+def test_a_lane_that_is_lost_is_opened_again_to_tell_the_lac() -> None:
+    talk = started()
+    for name in "ABC":
+        talk.ack(name, 0)
+    talk.feed(ev.LacWanted())
+    lost = wire_errors.ConnectionLost("reset")
+    for name in "AB":
+        talk.feed(ev.Failed(term=talk.term(name), first=None, error=lost))
+    talk.opened("AB")
+    assert told(talk) == ["A", "B", "C", "A", "B"]
+    lac_acked(talk, "A")
+    assert lac_acked(talk, "B") == [ev.LacKnown(last=EntryId(0))]
+
+
+def test_too_few_that_can_be_told_are_said_so_and_the_writer_goes_on() -> None:
+    talk = started(quorums=THREE)
+    for name in "ABC":
+        talk.ack(name, 0)
+    talk.feed(ev.LacWanted())
+    full = wire_errors.TooManyRequests("full")
+    talk.feed(ev.Failed(term=talk.term("A"), first=None, error=full))
+    effects = talk.feed(ev.Failed(term=talk.term("B"), first=None, error=full))
+    untold = next(effect for effect in effects if isinstance(effect, ev.LacUntold))
+    assert isinstance(untold.error, errors.LacNotTold)
+    assert untold.error.retryable
+    assert "not told: A, B" in str(untold.error)
+    assert talk.stop is None
+
+
+@pytest.mark.parametrize(
+    "quorums", [None, Quorums(ensemble=6, write=3, ack=2, ack_zones=2)], ids=["3/3/2", "6/3/2"]
+)
+def test_readers_hear_at_once_what_is_told(quorums: Quorums | None) -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client(config=NEVER_QUIET) as client:
+            writer = await client.create(quorums=quorums)
+            await writer.tell_confirmed()  # of nothing
+            reader = await client.open(writer.ledger_id, recover=False)
+            for count in (1, 7, 20):
+                await fill(writer, count)
+                await writer.flush()
+                assert await reader.read_last_confirmed() < writer.last_confirmed
+                await writer.tell_confirmed()
+                assert await reader.read_last_confirmed() == writer.last_confirmed
+            await writer.close()
+            with pytest.raises(errors.WriterClosed):
+                await writer.tell_confirmed()
+
+    play(scenario)
+
+
+def test_telling_a_lac_over_connections_that_broke_meanwhile() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client(config=NEVER_QUIET) as client:
+            writer = await client.create()
+            await fill(writer, 5)
+            await writer.flush()
+            for member in writer.ensemble:
+                machine = lab.machines[member]
+                await machine.crash()
+                await machine.start()
+            await asyncio.sleep(1)
+            await writer.tell_confirmed()
+            reader = await client.open(writer.ledger_id, recover=False)
+            assert reader.last_confirmed == 4
+
+    play(scenario)
+
+
+def test_a_telling_that_is_cancelled_breaks_nothing() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client(config=NEVER_QUIET) as client:
+            writer = await client.create()
+            await fill(writer, 5)
+            await writer.flush()
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0):
+                    await writer.tell_confirmed()
+            await writer.tell_confirmed()
+            await writer.close()
+
+    play(scenario)
+
+
+async def told_or_fenced(writer: Writer) -> None:
+    with contextlib.suppress(errors.Fenced, errors.LacNotTold):
+        await writer.tell_confirmed()
+
+
+def test_s36_a_told_lac_survives_crashes_and_meets_a_fence_without_going_back() -> None:
+    async def scenario(lab: Lab) -> None:
+        chance = random.Random(36)
+        async with lab.client(config=NEVER_QUIET) as client, lab.client("other") as other:
+            writer = await client.create()
+            reader = await other.open(writer.ledger_id, recover=False)
+            for _ in range(10):
+                await fill(writer, 3)
+                await writer.flush()
+                await writer.tell_confirmed()
+                known = writer.last_confirmed
+                machine = lab.machines[chance.choice(writer.ensemble)]
+                await machine.crash()
+                await machine.start()
+                again = await other.open(writer.ledger_id, recover=False)
+                assert again.last_confirmed == known
+                assert await reader.read_last_confirmed() == known
+            await fill(writer, 3)
+            await writer.flush()
+            async with asyncio.TaskGroup() as both:
+                telling = both.create_task(told_or_fenced(writer))
+                taking = both.create_task(other.open(writer.ledger_id))
+            assert telling.done()
+            assert taking.result().last_confirmed == 32
+            assert await reader.read_last_confirmed() == 32
+
+    play(scenario)
+
+
+async def unconfirmed(reader: Reader, first: int = 0, last: int | None = None) -> list[bytes]:
+    return [e.payload async for batch in reader.read_unconfirmed(first, last) for e in batch]
+
+
+@pytest.mark.parametrize(
+    "quorums", [None, Quorums(ensemble=6, write=3, ack=2, ack_zones=2)], ids=["3/3/2", "6/3/2"]
+)
+def test_s35_what_is_read_beyond_the_end_is_labelled_and_may_vanish(
+    quorums: Quorums | None,
+) -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client(config=NEVER_QUIET) as client, lab.client("other") as other:
+            writer = await client.create(quorums=quorums)
+            await fill(writer, 5)
+            await writer.flush()
+            await writer.tell_confirmed()
+            holder = writer.ensemble[5 % len(writer.ensemble)]
+            for member in writer.ensemble:
+                lab.door(member).holding = member != holder
+            await fill(writer, 1)
+            await asyncio.sleep(0.1)
+
+            reader = await other.open(writer.ledger_id, recover=False)
+            assert reader.last_confirmed == 4
+            assert [e.payload async for e in reader.read_entries()] == [data(n) for n in range(5)]
+            with pytest.raises(errors.BeyondEnd):
+                await anext(reader.read(5, 5))
+            assert await unconfirmed(reader) == [data(n) for n in range(6)]
+            assert await unconfirmed(reader, 2, 3) == [data(2), data(3)]
+            assert await unconfirmed(reader, 6) == []
+            assert reader.last_confirmed == 4
+
+            writer.halt()
+            await lab.machines[holder].crash()
+            taken = await other.open(writer.ledger_id)
+            assert taken.last_confirmed == 4
+            assert await unconfirmed(taken) == [data(n) for n in range(5)]
+            assert "UNSAFE" in (Reader.read_unconfirmed.__doc__ or "")
+
+    play(scenario)

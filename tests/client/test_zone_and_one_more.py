@@ -1,0 +1,89 @@
+"""A zone is lost under load, and one more bookie with the quorums that allow it: the whole story.
+
+Every acknowledged entry is read, by whoever writes on and by others; a ledger whose writer died is
+recovered meanwhile; writing goes on, in the ledgers that are open and in new ones.
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+import pytest
+
+from tests.client.lab import Lab, play, policy
+from tests.client.test_writer import data, fill, holds
+from zonekeeper.client.client import Client
+from zonekeeper.client.writer import Writer
+from zonekeeper.placement.quorums import Quorums
+
+
+@dataclass(frozen=True)
+class Shape:
+    quorums: Quorums
+    bookies_a_zone: int
+    #: Lost with the zone, in another one.
+    one_more: bool
+
+
+SHAPES = [
+    Shape(Quorums(ensemble=3, write=3, ack=2, ack_zones=2), 3, one_more=False),
+    Shape(Quorums(ensemble=6, write=6, ack=4, ack_zones=2), 4, one_more=True),
+]
+
+
+async def write_until(writer: Writer, ended: asyncio.Event) -> None:
+    while not ended.is_set():
+        await writer.append(data(writer.last_appended + 1))
+        if writer.last_appended % 7 == 0:
+            await asyncio.sleep(0.001)
+
+
+async def reads_all(client: Client, writer: Writer, count: int) -> None:
+    """Somebody who does not disturb the writer reads what it was told is acknowledged."""
+    reader = await client.open(writer.ledger_id, recover=False)
+    found = [entry.payload async for entry in reader.read_entries(0, count - 1)]
+    assert found == [data(number) for number in range(count)]
+
+
+@pytest.mark.parametrize("zone", ["a", "b"])
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: str(shape.quorums))
+def test_a_zone_and_what_the_quorums_allow_besides_is_lost_under_load(
+    shape: Shape, zone: str
+) -> None:
+    async def scenario(lab: Lab) -> None:
+        ended = asyncio.Event()
+        async with lab.client() as client, lab.client("other") as other:
+            writer, abandoned = await client.create(), await client.create()
+            await fill(abandoned, 60)
+            await abandoned.flush()
+            left = abandoned.last_confirmed
+            abandoned.halt()
+            async with asyncio.TaskGroup() as load:
+                load.create_task(write_until(writer, ended))
+                await asyncio.sleep(0.2)
+                before = writer.last_confirmed
+                assert before > 100
+                await lab.crash_zone(zone)
+                if shape.one_more:
+                    victim = next(who for who in writer.ensemble if f"-{zone}-" not in who)
+                    await lab.machines[victim].crash()
+                await writer.flushed(writer.last_appended)
+
+                await reads_all(other, writer, before + 1)
+                taken = await other.open(abandoned.ledger_id)
+                assert taken.metadata.last_entry >= left
+                async with await other.create() as fresh:
+                    await fill(fresh, 50)
+                await asyncio.sleep(0.2)
+                ended.set()
+            await writer.close()
+            assert writer.last_confirmed > before + 100
+            assert not any(lab.machines[who].door is None for who in writer.ensemble)
+            await holds(other, writer.ledger_id, writer.last_confirmed + 1)
+            await holds(other, abandoned.ledger_id, left + 1)
+            await holds(other, fresh.ledger_id, 50)
+
+    play(
+        scenario,
+        rules=policy(shape.quorums),
+        bookies_in=dict.fromkeys("abc", shape.bookies_a_zone),
+    )
