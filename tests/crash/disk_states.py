@@ -20,7 +20,7 @@ from zonekeeper.bookie.memory_files import (
     _apply_name,
     sectors,
 )
-from zonekeeper.bookie.segments.index import MemoryOrdered, Pair
+from zonekeeper.bookie.segments.index import Change, MemoryOrdered
 
 #: So many states of one moment are looked at; if there are more, they are drawn.
 STATES_OF_A_MOMENT = 24
@@ -71,7 +71,7 @@ class Disk:
 
 
 def index_states(
-    writes: Sequence[Sequence[Pair]], synced: int, chance: random.Random
+    writes: Sequence[Sequence[Change]], synced: int, chance: random.Random
 ) -> list[MemoryOrdered]:
     """The index as it is, as a power loss leaves it, as an older flush left it, and none."""
     older = chance.randrange(len(writes) + 1)

@@ -13,7 +13,7 @@ from tests.crash.disk_states import Disk
 from zonekeeper.bookie import admission
 from zonekeeper.bookie.memory_files import MemoryFileSystem
 from zonekeeper.bookie.segments import storage
-from zonekeeper.bookie.segments.index import MemoryOrdered, Pair
+from zonekeeper.bookie.segments.index import Change, MemoryOrdered
 from zonekeeper.bookie.segments.log import DiskFailedError
 from zonekeeper.bookie.segments.storage import Sizes, Storage
 from zonekeeper.placement.ids import EntryId
@@ -48,7 +48,7 @@ class Moment:
     """A disk, an index, and what was promised when they were so."""
 
     disk: Disk
-    index_writes: Sequence[Sequence[Pair]]
+    index_writes: Sequence[Sequence[Change]]
     index_synced: int
     promised: dict[int, LedgerPromise]
     mark: tuple[int, int]
@@ -78,9 +78,9 @@ class Recorder:
         self.files.troubles = self._before
         write = self.store.write
 
-        def recorded(pairs: Sequence[Pair], *, sync: bool) -> None:
+        def recorded(changes: Sequence[Change], *, sync: bool) -> None:
             self._before("write", "index")
-            write(pairs, sync=sync)
+            write(changes, sync=sync)
 
         self.store.write = recorded  # type: ignore[method-assign]  # the index's calls are noted
 
@@ -128,7 +128,7 @@ async def play(seed: int) -> Recorder:
         background=LateDisk(chance),
     )
     try:
-        kept = recorder.kept = await storage.open_storage(on, sizes)
+        kept = recorder.kept = await storage.open_storage(on, sizes, keeping.POLICY)
         driver = recorder.driver = Driver(kept)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(kept.run())
@@ -164,12 +164,14 @@ def _step(driver: Driver, chance: random.Random, ends: dict[int, int]) -> Awaita
         return driver.state(ledger_id, _lac(ledger_id, chance.randrange(-1, end + 1)))
     if what < 0.10:
         return driver.state(ledger_id, admission.Fence(master_key=keeping.KEY))
-    if what < 0.12:
-        return driver.state(ledger_id, admission.Open(opening=keeping.opening(ledger_id, end)))
     if what < 0.13:
-        return driver.state(ledger_id, admission.Limbo(in_limbo=chance.random() < 0.7))
+        opened = admission.Open(opening=keeping.opening(ledger_id, end))
+        limbo = admission.Limbo(in_limbo=chance.random() < 0.7)
+        return driver.state(ledger_id, opened if what < 0.12 else limbo)
     if what < 0.17:
         return driver.force()
+    if what < 0.20:
+        return asyncio.ensure_future(_collect(driver, ledger_id, chance))
     first, count = end, chance.randrange(1, 6)
     if chance.random() < 0.35:
         # Sent again, framed in another way, written back by a recovery; or ahead of its turn.
@@ -180,6 +182,14 @@ def _step(driver: Driver, chance: random.Random, ends: dict[int, int]) -> Awaita
     ends[ledger_id] = max(end, ids[-1] + 1)
     flags = chance.choice([Flags.PLAIN, Flags.PLAIN, Flags.RECOVERY, Flags.DEFERRED_SYNC])
     return driver.append(keeping.frame(ledger_id, ids, lac=max(-1, first - 1), flags=flags))
+
+
+async def _collect(driver: Driver, ledger_id: int, chance: random.Random) -> None:
+    """What garbage collection and compaction do, and a writer that does not know of it."""
+    await driver.forget(ledger_id)
+    if chance.random() < 0.7:
+        await driver.state(ledger_id, admission.Open(opening=keeping.opening(ledger_id)))
+    await driver.compact()
 
 
 def _lac(ledger_id: int, lac: int) -> admission.WriteLac:
@@ -209,6 +219,8 @@ async def start_and_check(
     if kept.backlog.sealed:
         await kept._rewriter.round()
     await driver.append(keeping.frame(2, [9_000, 9_001], flags=Flags.DEFERRED_SYNC))
+    if chance.random() < 0.25:
+        await _collect(driver, chance.choice(LEDGERS), chance)
     await driver.state(3, admission.Fence(master_key=keeping.KEY))
     kept.log.close()
     await log

@@ -1,9 +1,9 @@
 """Whatever a power loss leaves: all that was acknowledged is there, and nothing goes back.
 
 Lives of a storage (adds, overlaps, recovery, fences, LACs, limbo, force, rewrite, recycling,
-failing syncs) are recorded. Every kind of state that a crash may leave is started from, checked,
-crashed in the middle of that start or after it, and started and checked once more. The index is as
-it was, or as an older flush left it, or gone.
+forgetting, compaction, failing syncs) are recorded. Every kind of state that a crash may leave is
+started from, checked, crashed in the middle of that start or after it, and started and checked once
+more. The index is as it was, or as an older flush left it, or gone.
 """
 
 import pytest
@@ -37,6 +37,10 @@ async def explore(shard: int) -> None:
     assert explored.acknowledged > 50 * explored.lives
     assert explored.fenced
     assert explored.moved_marks
-    assert {"write arrival", "write sorted", "write index", "rename checkpoint.new"} <= (
-        explored.kinds
-    )
+    assert {
+        "write arrival",
+        "write sorted",
+        "remove sorted",
+        "write index",
+        "rename checkpoint.new",
+    } <= explored.kinds

@@ -14,11 +14,12 @@ from zonekeeper.bookie.segments.arrival_scan import DamagedLogError, Read
 from zonekeeper.bookie.segments.arrivals import Arrivals
 from zonekeeper.bookie.segments.batch_format import Header, Placed, Position
 from zonekeeper.bookie.segments.checkpoint import Checkpoint
+from zonekeeper.bookie.segments.directories import Directories, name_of
 from zonekeeper.bookie.segments.index import Row
 from zonekeeper.bookie.segments.ledger_entries import LedgerEntries
 from zonekeeper.bookie.segments.log import Log, Put
 from zonekeeper.bookie.segments.memory import Memory
-from zonekeeper.bookie.segments.rewrite import Rewriter
+from zonekeeper.bookie.segments.rewrite import Rewriter, Step
 
 #: States within which a bug must show.
 BUDGET = 6_000
@@ -68,13 +69,16 @@ def is_fence(record: object) -> bool:
 
 
 def mark_as_maximum(patch: Patch) -> None:
-    commit = Rewriter._commit
+    commit = Rewriter.commit
 
-    async def newest(self: Rewriter, through: int, number: int | None) -> Checkpoint:
-        return await commit(self, max(self._arrivals.sealed, default=through), number)
+    async def newest(self: Rewriter, step: Step) -> None:
+        sealed = [each.last for each in self._arrivals.sealed.values()]
+        if step.mark is not None:
+            step = replace(step, mark=max([step.mark, *sealed]))
+        await commit(self, step)
 
     patch.setattr(rewrite, "ROUND_SEGMENTS_MAX", 1)
-    patch.setattr(Rewriter, "_commit", newest)
+    patch.setattr(Rewriter, "commit", newest)
 
 
 def mark_ignores_ledger_state(patch: Patch) -> None:
@@ -130,14 +134,48 @@ def overlap_overwrites(patch: Patch) -> None:
 
 
 def let_go_before_the_index_has_it(patch: Patch) -> None:
-    commit = Rewriter._commit
+    commit = Rewriter.commit
 
-    async def early(self: Rewriter, through: int, number: int | None) -> Checkpoint:
-        for entries in self._memory.touched_through(through):
-            entries.sorted_through(through)
-        return await commit(self, through, number)
+    async def early(self: Rewriter, step: Step) -> None:
+        if step.mark is not None:
+            for entries in self._memory.touched_through(step.mark.generation):
+                entries.sorted_through(step.mark.generation)
+        await commit(self, step)
 
-    patch.setattr(Rewriter, "_commit", early)
+    patch.setattr(Rewriter, "commit", early)
+
+
+def forgotten_only_in_memory(patch: Patch) -> None:
+    """What is forgotten is gone at once, and there again after a restart, or a part of it."""
+    put = Log.put
+
+    def forgetful(self: Log, wanted: Put) -> None:
+        put(self, replace(wanted, record=None) if is_forget(wanted.record) else wanted)
+
+    patch.setattr(Log, "put", forgetful)
+
+
+def is_forget(record: object) -> bool:
+    return isinstance(record, records.Forget)
+
+
+def forgotten_come_back_with_the_index(patch: Patch) -> None:
+    patch.setattr(Checkpoint, "counts", lambda self, ledger_id, number: True)
+
+
+def compacted_before_the_checkpoint(patch: Patch) -> None:
+    """The old segments go while the checkpoint still names them."""
+    save = Rewriter._save
+
+    async def late(self: Rewriter, last: Checkpoint) -> None:
+        gone = {each.number for each in self._last.segments} - set(last.sorted_numbers)
+        for number in gone:
+            self._on.directories._files[0].remove(name_of(number))
+        self._on.directories._files[0].sync_names()
+        await save(self, last)
+
+    patch.setattr(Rewriter, "_save", late)
+    patch.setattr(Directories, "remove", lambda self, number: self._where.pop(number))
 
 
 def unsynced_tail_is_shown(patch: Patch) -> None:
@@ -163,6 +201,9 @@ MUTANTS: Mapping[str, Callable[[Patch], None]] = {
         stale_generation_accepted,
         overlap_overwrites,
         let_go_before_the_index_has_it,
+        forgotten_only_in_memory,
+        forgotten_come_back_with_the_index,
+        compacted_before_the_checkpoint,
         unsynced_tail_is_shown,
     )
 }

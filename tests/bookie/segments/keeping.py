@@ -12,6 +12,7 @@ from zonekeeper.bookie.files import FileSystem
 from zonekeeper.bookie.memory_files import MemoryFileSystem
 from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments import storage
+from zonekeeper.bookie.segments.compaction import Compacting
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.index import Index, MemoryOrdered
 from zonekeeper.bookie.segments.log import Put
@@ -24,6 +25,8 @@ from zonekeeper.wire.frames import Flags, Frame
 
 KEY = digests.master_key(b"secret")
 SIZES = Sizes(segment_bytes=2048, segments_max=4)
+#: Nothing waits for the sake of others.
+POLICY = Policy(compacting=Compacting(bytes_per_second=1 << 40))
 
 
 def fresh() -> MemoryFileSystem:
@@ -50,7 +53,7 @@ async def opened(
     *,
     policy: Policy | None = None,
 ) -> Storage:
-    return await storage.open_storage(devices(files, store), sizes, policy)
+    return await storage.open_storage(devices(files, store), sizes, policy or POLICY)
 
 
 class _CrashError(Exception):
@@ -68,7 +71,7 @@ async def running(
 ) -> AsyncIterator[Storage]:
     """Run a storage; at the end it stops in order, or (``crash``) in the middle of what it does."""
     on = devices(files, store)
-    kept = await storage.open_storage(on, sizes, policy)
+    kept = await storage.open_storage(on, sizes, policy or POLICY)
     try:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(kept.run())
@@ -131,6 +134,13 @@ class LedgerPromise:
     #: The explicit one.
     written_lac: int = -1
     fragments: int = 0
+    #: What was so before the ledger was told to be forgotten, until that is durable: then either
+    #: all of this holds, or the rest does.
+    before: "LedgerPromise | None" = None
+
+    def copy(self) -> "LedgerPromise":
+        before = None if self.before is None else self.before.copy()
+        return replace(self, entries=set(self.entries), sent=set(self.sent), before=before)
 
 
 class Driver:
@@ -141,13 +151,10 @@ class Driver:
         self.promised: dict[int, LedgerPromise] = {}
         self.failed: list[errors.ProtocolError] = []
         #: Written, to be durable with the next sync.
-        self._deferred: list[tuple[int, set[int]]] = []
+        self._deferred: list[tuple[LedgerPromise, set[int]]] = []
 
     def snapshot(self) -> dict[int, LedgerPromise]:
-        return {
-            number: replace(each, entries=set(each.entries), sent=set(each.sent))
-            for number, each in self.promised.items()
-        }
+        return {number: each.copy() for number, each in self.promised.items()}
 
     def append(self, wanted: Frame) -> "asyncio.Future[None]":
         promise = self._promise(wanted.ledger_id)
@@ -155,7 +162,7 @@ class Driver:
 
         def noted() -> None:
             if Flags.DEFERRED_SYNC in wanted.flags:
-                self._deferred.append((wanted.ledger_id, set(wanted.entry_ids)))
+                self._deferred.append((promise, set(wanted.entry_ids)))
             else:
                 self._synced()
                 promise.entries.update(wanted.entry_ids)
@@ -166,22 +173,37 @@ class Driver:
 
     def state(self, ledger_id: int, event: admission.Event) -> "asyncio.Future[None]":
         """Decide, and hand over what is decided; what is refused breaks the test."""
-        ledger = self._kept.memory.ledger(LedgerId(ledger_id))
+        ledger = self._kept.memory.find(LedgerId(ledger_id))
         effects = ledger.decide(event)
+        self._kept.memory.remember(ledger)
         if not ledger.admitted.in_limbo:
             self._promise(ledger_id).in_limbo = False
+        promise = self._promise(ledger_id)
         for effect in effects:
+            if isinstance(effect, admission.Refuse):
+                assert isinstance(effect.error, errors.NotOpened), effect
+                continue  # it was forgotten, and not opened again yet
             assert isinstance(effect, admission.Write), effect
             ledger.sent(effect.record)
-            self._put(effect.record, lambda record=effect.record: self._note(record))
+            self._put(effect.record, lambda record=effect.record: self._note(record, promise))
         return self.force()
+
+    async def forget(self, ledger_id: int) -> None:
+        """What is sent from here on, and nothing else, is there when this returns."""
+        old = self._promise(ledger_id)
+        new = self.promised[ledger_id] = LedgerPromise(before=old)
+        # As it is for the log, it is decided the moment the record is durable.
+        await self._kept.forget([LedgerId(ledger_id)])
+        new.before = None
+
+    async def compact(self) -> int:
+        return await self._kept.compact(major=True)
 
     def force(self) -> "asyncio.Future[None]":
         return self._put(None, self._synced)
 
-    def _note(self, record: records.LedgerRecord) -> None:
+    def _note(self, record: records.LedgerRecord, promise: LedgerPromise) -> None:
         self._synced()
-        promise = self._promise(record.ledger_id)
         match record:
             case records.Fragment():
                 promise.fragments += 1
@@ -189,15 +211,16 @@ class Driver:
                 promise.fenced = True
             case records.Limbo():
                 # It may have been told to end meanwhile.
-                ledger = self._kept.memory.ledger(record.ledger_id)
-                promise.fenced, promise.in_limbo = True, ledger.admitted.in_limbo
+                ledger = self._kept.memory.find(record.ledger_id)
+                promise.fenced |= record.in_limbo
+                promise.in_limbo = ledger.admitted.in_limbo
             case records.Lac(packet=packet):
                 promise.written_lac = max(promise.written_lac, admission.lac_of(packet))
                 promise.lac = max(promise.lac, promise.written_lac)
 
     def _synced(self) -> None:
-        for ledger_id, ids in self._deferred:
-            self._promise(ledger_id).entries.update(ids)
+        for promise, ids in self._deferred:
+            promise.entries.update(ids)
         self._deferred.clear()
 
     def _promise(self, ledger_id: int) -> LedgerPromise:
@@ -209,7 +232,8 @@ class Driver:
 
         def written() -> None:
             noted()
-            done.set_result(None)
+            if not done.done():
+                done.set_result(None)
 
         def failed(error: errors.ProtocolError) -> None:
             self.failed.append(error)
@@ -242,30 +266,43 @@ async def check(kept: Storage, promised: dict[int, LedgerPromise]) -> dict[int, 
     """Hold a storage to what was promised; gives what it shows, which is promised from now on."""
     shown: dict[int, LedgerPromise] = {}
     for number, promise in promised.items():
-        found = await read_ids(kept, number)
-        lost = promise.entries - found
-        assert not lost, f"ledger {number}: entries {sorted(lost)} were acknowledged, and are gone"
-        assert found <= promise.sent, f"ledger {number}: {sorted(found - promise.sent)} from where?"
-        ledger = kept.memory.ledger(LedgerId(number))
-        state = ledger.durable
-        assert ledger.admitted == state
-        assert state.fenced or not promise.fenced, f"ledger {number} is not fenced any more"
-        assert state.in_limbo >= promise.in_limbo, f"ledger {number} is not in limbo any more"
-        assert ledger.confirmed >= promise.lac, f"ledger {number}: the LAC fell"
-        assert admission.lac_of(state.explicit_lac) >= promise.written_lac, "the LAC fell"
-        assert len(state.fragments) >= promise.fragments, f"ledger {number}: lost fragment hints"
-        assert promise.fragments == 0 or state.master_key == KEY
-        assert ledger.highest >= max(found, default=-1)
-        shown[number] = LedgerPromise(
-            entries=found,
-            sent=promise.sent,
-            fenced=state.fenced,
-            in_limbo=state.in_limbo,
-            lac=ledger.confirmed,
-            written_lac=admission.lac_of(state.explicit_lac),
-            fragments=len(state.fragments),
-        )
+        at: LedgerPromise | None = promise
+        while at is not None:
+            try:
+                shown[number] = await _check_one(kept, number, at)
+            except AssertionError:
+                if at.before is None:
+                    raise
+                at = at.before
+            else:
+                break
     return shown
+
+
+async def _check_one(kept: Storage, number: int, promise: LedgerPromise) -> LedgerPromise:
+    found = await read_ids(kept, number)
+    lost = promise.entries - found
+    assert not lost, f"ledger {number}: entries {sorted(lost)} were acknowledged, and are gone"
+    assert found <= promise.sent, f"ledger {number}: {sorted(found - promise.sent)} from where?"
+    ledger = kept.memory.find(LedgerId(number))
+    state = ledger.durable
+    assert ledger.admitted == state
+    assert state.fenced or not promise.fenced, f"ledger {number} is not fenced any more"
+    assert state.in_limbo >= promise.in_limbo, f"ledger {number} is not in limbo any more"
+    assert ledger.confirmed >= promise.lac, f"ledger {number}: the LAC fell"
+    assert admission.lac_of(state.explicit_lac) >= promise.written_lac, "the LAC fell"
+    assert len(state.fragments) >= promise.fragments, f"ledger {number}: lost fragment hints"
+    assert promise.fragments == 0 or state.master_key == KEY
+    assert ledger.highest >= max(found, default=-1)
+    return LedgerPromise(
+        entries=found,
+        sent=promise.sent,
+        fenced=state.fenced,
+        in_limbo=state.in_limbo,
+        lac=ledger.confirmed,
+        written_lac=admission.lac_of(state.explicit_lac),
+        fragments=len(state.fragments),
+    )
 
 
 async def let_work(until: Callable[[], bool]) -> None:

@@ -132,14 +132,18 @@ class Arrivals:
             self._free.append(self.sealed.pop(generation).file)
         self._tell()
 
+    def is_due(self, count: int) -> bool:
+        """Say whether so many segments are sealed, or the writer is about to need one of them."""
+        return bool(self.sealed) and (len(self.sealed) >= count or self.in_reach == 0)
+
     async def wait_for_sealed(self, count: int) -> None:
         """Return when so many segments are sealed, or when the writer is about to need one."""
-        while len(self.sealed) < count and (self.in_reach > 0 or not self.sealed):
+        while not self.is_due(count):
             await self._change()
 
-    async def wait_for_reach(self, count: int) -> None:
-        """Return when the writer can begin so many segments, or nothing is left to rewrite."""
-        while self.in_reach < count and self.sealed:
+    async def wait_for_reach(self, reach: int, count: int) -> None:
+        """Return when the writer can begin so many segments, or nothing is due to free more."""
+        while self.in_reach < reach and self.is_due(count):
             await self._change()
 
     async def keep_ready(self) -> None:

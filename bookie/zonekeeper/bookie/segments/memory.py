@@ -41,6 +41,7 @@ class Memory:
             entries = LedgerEntries(ledger_id, index, self._touch, since=kept.since)
             entries.look_up()
             ledger = Ledger(ledger_id, entries)
+            ledger.known = True
             self.remember(ledger)
             for record in kept.records:
                 ledger.placed(record, 0)

@@ -194,8 +194,8 @@ class Rewriter:
         return await self._on.devices.background.run(work)
 
     async def calm(self) -> None:
-        """Return when the writer has enough segments in reach."""
-        await self._arrivals.wait_for_reach(HURRY_IN_REACH)
+        """Return when no round is in a hurry."""
+        await self._arrivals.wait_for_reach(HURRY_IN_REACH, ROUND_SEGMENTS)
 
     async def _gather(self, through: int) -> list[Row]:
         """Give what is in the segments, by ledger and entry; nothing is added to them any more."""

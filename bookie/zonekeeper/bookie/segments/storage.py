@@ -201,6 +201,10 @@ class Storage:
             if seen == (extents.moves, self._places.drops):
                 return Known(extents=extents.joined_with(rows, first, until), last=EntryId(until))
 
+    def known_ledgers(self) -> list[LedgerId]:
+        """Give the ledgers of which anything is on the disk, ascending."""
+        return sorted(ledger_id for ledger_id, each in self.memory.ledgers.items() if each.known)
+
     async def forget(self, ledger_ids: Iterable[LedgerId]) -> None:
         """Forget ledgers for good, and return when that is durable; raises ``ProtocolError``.
 
