@@ -20,7 +20,8 @@ from tests.replication.repair_lab import (
 )
 from zonekeeper.client import errors as client_errors
 from zonekeeper.client.writer import Writer
-from zonekeeper.metadata import ledgers, underreplication
+from zonekeeper.metadata import bookie_records, ledgers, underreplication
+from zonekeeper.metadata.bookie_records import Mark
 from zonekeeper.metadata.underreplication import Claim
 from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import BookieId, EntryId
@@ -393,6 +394,30 @@ def test_a_target_that_refuses_is_passed_over_and_one_that_holds_something_else_
     play_repair(scenario)
 
 
+def test_a_good_copy_is_not_given_up_for_one_whose_bookie_went_away_after_it_was_made() -> None:
+    async def scenario(bench: Bench) -> None:
+        writer = await bench.written(20)
+        before, leaving = writer.ensemble, writer.ensemble[0]
+        order = Mark(at_ms=0, by="anna", reason="the test's")
+        await bookie_records.drain(bench.cluster, leaving, order)
+        await bench.mark(writer.ledger_id, leaving)
+        await asyncio.sleep(1)
+        others = [m for m in bench.lab.machines.values() if m.id not in before]
+        for machine in others:
+            machine.doorway.holding = True
+        attempt = bench.tasks.create_task(bench.repairer.attempt(writer.ledger_id))
+        await bench.until(lambda: any(machine.doorway.held for machine in others))
+        target = next(machine for machine in others if machine.doorway.held)
+        await bench.cluster.store.delete(bench.cluster.root.writable(target.id), version=None)
+        await bench.until(lambda: target.id in bench.view.missing)
+        for machine in others:
+            machine.doorway.release()
+        assert troubles(await attempt) == [Trouble.OVERTAKEN]
+        assert await bench.ensemble(writer.ledger_id) == before
+
+    play_repair(scenario)
+
+
 def test_a_connection_that_breaks_is_made_again_and_nothing_is_lost_by_it() -> None:
     async def scenario(bench: Bench) -> None:
         writer = await bench.written(60, size=100_000)
@@ -405,12 +430,11 @@ def test_a_connection_that_breaks_is_made_again_and_nothing_is_lost_by_it() -> N
         attempt = bench.tasks.create_task(bench.repairer.attempt(writer.ledger_id))
         await asyncio.sleep(1)
         target = next(m for m in held if m.doorway.held)
-        bench.lab.network.cut("repairer", target.id)
-        await asyncio.sleep(0.3)
-        bench.lab.network.heal("repairer", target.id)
+        bench.lab.network.disconnect("repairer", target.id)
         for machine in held:
             machine.doorway.release()
         assert (await attempt).done
+        assert target.id in await bench.ensemble(writer.ledger_id)
         assert await bench.lacks(writer.ledger_id, size=100_000) == []
 
     play_repair(scenario)
@@ -480,6 +504,26 @@ def test_s82_an_entry_that_reached_too_few_is_put_where_it_is_missing() -> None:
         assert await bench.ensemble(writer.ledger_id) == writer.ensemble
         assert await bench.lacks(writer.ledger_id) == []
         assert {cause for _, _, cause in bench.moved()} == {"holes"}
+
+    play_repair(scenario)
+
+
+def test_holes_are_filled_at_bookies_that_a_recovery_has_fenced() -> None:
+    async def scenario(bench: Bench) -> None:
+        writer = await bench.written(10, closed=False)
+        behind = writer.ensemble[2]
+        bench.lab.door(behind).holding = True
+        for number in range(10, 15):
+            await writer.append(payload(number))
+        await writer.flush()
+        writer.halt()
+        bench.lab.door(behind).held.clear()
+        bench.lab.door(behind).holding = False
+        reader = await bench.client.open(writer.ledger_id, password=b"secret")
+        assert reader.metadata.last_entry == 14
+        assert (await bench.attempt(writer.ledger_id, *writer.ensemble)).done
+        assert await bench.ensemble(writer.ledger_id) == writer.ensemble
+        assert await bench.lacks(writer.ledger_id) == []
 
     play_repair(scenario)
 
@@ -609,6 +653,64 @@ def test_work_in_flight_stops_before_its_next_carrier_and_never_swaps() -> None:
         assert sum(len(door.appended) for door in doors) == 1
         assert await bench.ensemble(writer.ledger_id) == before
         assert await bench.claimed() == []
+
+    play_repair(scenario)
+
+
+def test_after_a_hold_nothing_more_is_read_and_what_was_being_read_is_not_written() -> None:
+    async def scenario(bench: Bench) -> None:
+        writer = await bench.written(60, size=100_000)
+        lost, sources = writer.ensemble[0], writer.ensemble[1:]
+        await bench.lose(lost)
+        await bench.mark(writer.ledger_id, lost)
+        doors = [m.doorway for m in bench.lab.machines.values() if m.door is not None]
+        before = len([request for door in doors for request in door.reads])
+        gate = asyncio.Event()
+        for bookie in sources:
+            bench.lab.door(bookie).hold_reads = gate
+        appended = sum(len(door.appended) for door in doors)
+        attempt = bench.tasks.create_task(bench.repairer.attempt(writer.ledger_id))
+        await asyncio.sleep(1)
+        await bench.hold(bench.zone(lost))
+        gate.set()
+        assert troubles(await attempt) == [Trouble.HELD]
+        assert len([request for door in doors for request in door.reads]) == before + 1
+        assert sum(len(door.appended) for door in doors) == appended
+        assert bench.metrics.all_bytes_moved == 0
+
+    play_repair(scenario)
+
+
+def test_after_a_hold_nothing_is_read_behind_the_carrier_in_flight() -> None:
+    async def scenario(bench: Bench) -> None:
+        writer = await bench.written(60, size=100_000)
+        lost, before = writer.ensemble[0], writer.ensemble
+        await bench.lose(lost)
+        await bench.mark(writer.ledger_id, lost)
+        doors = [m.doorway for m in bench.lab.machines.values() if m.door and m.id not in before]
+        for door in doors:
+            door.holding = True
+        attempt = bench.tasks.create_task(bench.repairer.attempt(writer.ledger_id))
+        await bench.until(lambda: any(door.held for door in doors))
+        reads = sum(len(bench.lab.door(one).reads) for one in before[1:])
+        await bench.hold(bench.zone(lost))
+        for door in doors:
+            door.release()
+        assert troubles(await attempt) == [Trouble.HELD]
+        assert sum(len(bench.lab.door(one).reads) for one in before[1:]) == reads
+
+    play_repair(scenario)
+
+
+def test_a_held_loss_is_held_whoever_has_its_claim() -> None:
+    async def scenario(bench: Bench) -> None:
+        writer, lost = await lost_one(bench)
+        await bench.hold(bench.zone(lost))
+        await bench.mark(writer.ledger_id, lost)
+        await underreplication.claim(bench.cluster, writer.ledger_id, BookieId("somebody"))
+        attempt = await bench.repairer.attempt(writer.ledger_id)
+        assert troubles(attempt) == [Trouble.HELD]
+        assert not attempt.again
 
     play_repair(scenario)
 

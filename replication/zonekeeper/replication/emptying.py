@@ -1,9 +1,11 @@
 """Taking a bookie out of every ledger that names it: what draining and recovering have in common.
 
 Rounds: read all ledgers; mark those that name the bookie, and repair each under its claim, like a
-replicator, together with any replicators that are running. The end is a whole round in which no
-ledger names it. So an order that was cut short is simply given again, and what happens beside it
-(another repair, a ledger that is created late) is found by the next round.
+replicator, together with any replicators that are running. The end is a whole listing in which no
+ledger names it, begun ``sessionTimeout`` or more after the order: by then every client that can
+still create a ledger has seen that the bookie takes none. So an order that was cut short is simply
+given again, and what happens beside it (another repair, a ledger of a client who did not know yet)
+is found by the next round.
 
 The gate is obeyed: while the bookie's copies are held nothing is marked and nothing moves.
 """
@@ -72,11 +74,17 @@ class Emptying:
 
     async def run(self) -> None:
         """Repair until no ledger names the bookie."""
+        loop = asyncio.get_running_loop()
+        known_s = loop.time() + self._repairer.view.policy.zone_watch.session_timeout_ms / 1_000
         while True:
             self._tell(Phase.LISTING)
+            began_s = loop.time()
             left = await naming(self._repairer.cluster, self._bookie)
-            if not left:
+            if not left and began_s >= known_s:
                 return
+            if not left:
+                await asyncio.sleep(known_s - began_s)
+                continue
             obstacles = await self._round(left)
             final = [one for one in obstacles if one.trouble in _FINAL]
             if final and len(final) == len(obstacles):
