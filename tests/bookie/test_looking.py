@@ -18,7 +18,10 @@ def conditions() -> Conditions:
 
 @pytest.fixture
 async def port(conditions: Conditions) -> AsyncIterator[int]:
-    pages = {"/healthz": lambda: Page(HTTPStatus.OK, "alive\n"), "/readyz": conditions.ready}
+    pages = {
+        "/healthz": lambda: Page(HTTPStatus.OK, "alive\n"),
+        "/readyz": lambda: looking.readiness(conditions.unmet),
+    }
     server = LookingServer(pages)
     yield await server.listen(Address("127.0.0.1", 0))
     await server.close()

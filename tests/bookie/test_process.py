@@ -27,7 +27,7 @@ from zonekeeper.metadata import cookie_store, registration
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement import locations
-from zonekeeper.placement.ids import BookieId
+from zonekeeper.placement.ids import BookieId, EntryId
 from zonekeeper.wire import errors, grpc_link, service, tls
 from zonekeeper.wire.links import BookieLink
 from zonekeeper.wire.tls import TlsFiles
@@ -214,6 +214,8 @@ async def test_it_shows_what_it_does_and_what_it_is(world: World) -> None:
         assert 'zonekeeper_bookie_operation_seconds_count{operation="append"} 20\n' in metrics
         assert "zonekeeper_bookie_rewrite_segments_in_reach " in metrics
         assert f"zonekeeper_bookie_boot_epoch {bookie.boot}\n" in metrics
+        assert "zonekeeper_bookie_storage_rewritten_segments_total 0\n" in metrics
+        assert "zonekeeper_bookie_gc_forgotten_total 0\n" in metrics
         assert "zonekeeper_bookie_read_only{" not in metrics
         assert (shown["state"], shown["ledgers"], shown["location"]) == ("writable", 1, "/a/ud-1")
         info = await registration.read_service_info(cluster, BOOKIE)
@@ -224,6 +226,38 @@ async def test_it_shows_what_it_does_and_what_it_is(world: World) -> None:
         await link.set_read_only(read_only=True)
         _, metrics = await ask(bookie.http_port, get("/metrics"))
         assert f'zonekeeper_bookie_read_only{{reason="{BY_PERSON}"}} 1\n' in metrics
+
+
+async def test_a_ledger_of_which_the_metadata_knows_nothing_is_collected(world: World) -> None:
+    async with started(world) as bookie, linked(bookie) as link:
+        await append_all(link, range(3))
+        assert await bookie.end(signal.SIGTERM) == 0
+    async with started(world, gc_interval="100ms") as bookie, linked(bookie) as link:
+        follow = service.TailRequest(
+            ledger_id=LEDGER, first_entry_id=EntryId(0), bytes_max=1 << 20, quiet_ms=100
+        )
+
+        async def until_it_is_gone() -> None:
+            async for _ in link.tail(follow):
+                pass
+
+        with pytest.raises(errors.NoSuchLedger):
+            await asyncio.wait_for(until_it_is_gone(), LIMIT_S)
+        _, metrics = await ask(bookie.http_port, get("/metrics"))
+        assert "zonekeeper_bookie_gc_forgotten_total 1\n" in metrics
+        assert "zonekeeper_bookie_ledgers 0\n" in metrics
+
+
+async def test_a_full_disk_makes_it_read_only_and_not_ready(world: World) -> None:
+    async with started(world, disk_full="1%", disk_warn="1%", disk_low="1%") as bookie:
+        async with linked(bookie) as link, world.cluster() as cluster:
+            async with cluster.store.watch(cluster.root.read_only(BOOKIE)) as states:
+                async with asyncio.timeout(LIMIT_S):
+                    while await anext(states) is None:
+                        pass
+            assert (await link.info()).state is service.BookieState.READ_ONLY
+        status, why = await ask(bookie.http_port, get("/readyz"))
+        assert (status, why.startswith("disk: the device of --data is full: ")) == (503, True)
 
 
 async def test_a_bookie_that_was_killed_does_not_wait_for_its_former_session(world: World) -> None:

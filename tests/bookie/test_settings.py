@@ -113,6 +113,8 @@ def test_each_setting_has_its_own_name_everywhere_and_defaults_are_right_setting
         ({"tls_key": "/k"}, "--tls-authority: must be given"),
         ({"session_timeout": "10"}, "--session-timeout: '10': must be a duration"),
         ({"waiting_bytes": "0MiB"}, "--waiting-bytes: '0MiB': must be a size"),
+        ({"disk_full": "95"}, "--disk-full: '95': must be a share"),
+        ({"disk_warn": "99%"}, "--disk-warn, --disk-full, --disk-low: disk marks"),
         ({"read_threads": "many"}, "--read-threads: 'many': must be a whole number"),
     ],
 )

@@ -21,7 +21,7 @@ from zonekeeper.bookie.looking import Conditions
 from zonekeeper.bookie.segments import storage as storages
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.index import Index, Ordered
-from zonekeeper.bookie.segments.storage import Sizes, Storage
+from zonekeeper.bookie.segments.storage import Policy, Sizes, Storage
 from zonekeeper.bookie.service import Bookie
 from zonekeeper.metadata import bookie_records
 from zonekeeper.metadata.cluster import Cluster
@@ -52,6 +52,8 @@ class Ground:
     reads: Disk
     #: Opens the index's store; blocks.
     open_index: Callable[[], Ordered]
+    #: Those for a device of so many bytes.
+    sizes: Callable[[int], Sizes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +71,10 @@ async def begin(
     location: Location | None,
     ground: Ground,
     *,
-    sizes: Callable[[int], Sizes],
+    policy: Policy,
     chance: Chance,
 ) -> Begun:
-    """Come up as far as serving; ``sizes`` are those for a device of so many bytes.
+    """Come up as far as serving.
 
     Raises what ``identity.settle`` and ``storage.open_storage`` raise.
     """
@@ -90,7 +92,7 @@ async def begin(
         reads=ground.reads,
     )
     space = await writing.run(files.space)
-    storage = await storages.open_storage(devices, sizes(space.total_bytes))
+    storage = await storages.open_storage(devices, ground.sizes(space.total_bytes), policy)
     return Begun(cookie=cookie, boot_epoch=boot_epoch, storage=storage)
 
 

@@ -49,12 +49,13 @@ class Conditions:
         """Give what is missing, and why."""
         return dict(self._missing)
 
-    def ready(self) -> Page:
-        """Give the page for ``/readyz``."""
-        if not self._missing:
-            return Page(HTTPStatus.OK, "ready\n")
-        lines = [f"{name}: {why}\n" for name, why in self._missing.items()]
-        return Page(HTTPStatus.SERVICE_UNAVAILABLE, "".join(lines))
+
+def readiness(missing: Mapping[str, str]) -> Page:
+    """Give the page that says whether anything is missing, and why."""
+    if not missing:
+        return Page(HTTPStatus.OK, "ready\n")
+    lines = [f"{name}: {why}\n" for name, why in missing.items()]
+    return Page(HTTPStatus.SERVICE_UNAVAILABLE, "".join(lines))
 
 
 class LookingServer:

@@ -7,14 +7,15 @@ for it, and nothing waits for a disk. ``docs/bookie.md`` lists the names.
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from http import HTTPStatus
 
-from zonekeeper.bookie import exposition
+from zonekeeper.bookie import collecting, exposition
 from zonekeeper.bookie.exposition import Family, Sample, counter, gauge
 from zonekeeper.bookie.life import Begun
-from zonekeeper.bookie.looking import Conditions, Page
+from zonekeeper.bookie.looking import Conditions, Page, readiness
 from zonekeeper.bookie.measuring import Measures
+from zonekeeper.bookie.segments import rewrite
 from zonekeeper.bookie.service import Bookie
 
 
@@ -28,15 +29,28 @@ class View:
     measures: Measures
     begun: Begun | None = None
     bookie: Bookie | None = None
+    collected: collecting.Counters | None = None
 
     def pages(self) -> Mapping[str, Callable[[], Page]]:
         """Give all pages, by their paths."""
         return {
             "/healthz": lambda: Page(HTTPStatus.OK, "alive\n"),
-            "/readyz": self.conditions.ready,
+            "/readyz": self.ready,
             "/metrics": self.metrics,
             "/state": self.state,
         }
+
+    def ready(self) -> Page:
+        """Say whether it can do its work, and if not, why."""
+        return readiness(self._missing())
+
+    def _missing(self) -> dict[str, str]:
+        missing = self.conditions.unmet
+        if self.begun is not None and (behind := self.begun.storage.backlog.trouble) is not None:
+            missing["rewrite"] = behind
+        if self.bookie is not None and self.bookie.conditions:
+            missing["disk"] = "; ".join(self.bookie.conditions)
+        return missing
 
     def metrics(self) -> Page:
         """Give the numbers, for Prometheus."""
@@ -50,7 +64,7 @@ class View:
             gauge(
                 "zonekeeper_bookie_ready",
                 "1 if /readyz says so, else 0.",
-                not self.conditions.unmet,
+                not self._missing(),
             ),
             counter(
                 "process_cpu_seconds_total",
@@ -61,6 +75,9 @@ class View:
         ]
         if self.begun is not None and self.bookie is not None:
             families += _of_storage(self.begun, self.bookie)
+            families += _counted("storage", self.begun.storage.counters)
+        if self.collected is not None:
+            families += _counted("gc", self.collected)
         return Page(HTTPStatus.OK, exposition.render(families), exposition.CONTENT_TYPE)
 
     def state(self) -> Page:
@@ -68,7 +85,7 @@ class View:
         found: dict[str, object] = {
             "bookie": self.name,
             "version": self.version,
-            "notReady": self.conditions.unmet,
+            "notReady": self._missing(),
         }
         if self.begun is not None and self.bookie is not None:
             memory, log = self.begun.storage.memory, self.begun.storage.log
@@ -122,6 +139,18 @@ def _of_storage(begun: Begun, bookie: Bookie) -> list[Family]:
         ),
         gauge("zonekeeper_bookie_disk_total_bytes", "Size of the device.", space.total_bytes),
         gauge("zonekeeper_bookie_disk_free_bytes", "Room on the device.", space.free_bytes),
+    ]
+
+
+def _counted(part: str, counters: rewrite.Counters | collecting.Counters) -> list[Family]:
+    """Give the plain counters of a part, by their names."""
+    return [
+        counter(
+            f"zonekeeper_bookie_{part}_{name}_total",
+            f"Since the start: {name.replace('_', ' ')}.",
+            count,
+        )
+        for name, count in asdict(counters).items()
     ]
 
 

@@ -19,7 +19,8 @@ from typing import Final
 
 import grpc
 
-from zonekeeper.bookie import data_folder, identity, life
+from zonekeeper.bookie import data_folder, identity, life, space
+from zonekeeper.bookie.collecting import Collector
 from zonekeeper.bookie.data_folder import explained
 from zonekeeper.bookie.disks import ThreadDisk
 from zonekeeper.bookie.life import Begun, Ground, Presence
@@ -30,7 +31,7 @@ from zonekeeper.bookie.segments import arrivals
 from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
 from zonekeeper.bookie.segments.log import DiskFailedError
 from zonekeeper.bookie.segments.rocks import RocksOrdered
-from zonekeeper.bookie.segments.storage import Sizes, Storage
+from zonekeeper.bookie.segments.storage import Policy, Sizes, Storage
 from zonekeeper.bookie.service import Bookie, Limits
 from zonekeeper.bookie.settings import Address, Settings
 from zonekeeper.metadata import cluster as clusters
@@ -140,7 +141,12 @@ class _Process:
         await registration.refuse_foreign(cluster)
         mine = identity.of_bookie(settings.bookie_id, cluster, settings.data)
         begun = await life.begin(
-            cluster, mine, settings.location, ground, sizes=_sizes, chance=chance
+            cluster,
+            mine,
+            settings.location,
+            ground,
+            policy=Policy(compacting=settings.compacting),
+            chance=chance,
         )
         stack.callback(begun.storage.close)
         self._conditions.met(life.STORAGE)
@@ -148,6 +154,7 @@ class _Process:
             bookie = self._bookie(begun, tasks)
             self._view.begun, self._view.bookie = begun, bookie
             writer = tasks.create_task(begun.storage.run())
+            housekeeping = self._keep_house(cluster, begun, bookie, ground, tasks)
             host = Host(MeasuredBookie(bookie, self._view.measures))
             async with _served(host, settings.listen, credentials) as port:
                 self._conditions.met(life.SERVING)
@@ -162,7 +169,8 @@ class _Process:
                     f"boot {begun.boot_epoch}"
                 )
                 await self._stop.wait()
-                keeping.cancel()
+                for task in (keeping, *housekeeping):
+                    task.cancel()
                 self._conditions.missing(life.SERVING, "stopping")
                 await presence.leave()
                 await self._drain(bookie, begun.storage, writer)
@@ -177,6 +185,7 @@ class _Process:
             background=await stack.enter_async_context(_disk("background", 1)),
             reads=await stack.enter_async_context(_disk("read", settings.read_threads)),
             open_index=lambda: RocksOrdered(settings.data / INDEX_NAME),
+            sizes=_sizes,
         )
 
     def _bookie(self, begun: Begun, tasks: asyncio.TaskGroup) -> Bookie:
@@ -191,6 +200,30 @@ class _Process:
                 reserve_bytes=self._settings.reserve_bytes,
             ),
         )
+
+    def _keep_house(
+        self,
+        cluster: Cluster,
+        begun: Begun,
+        bookie: Bookie,
+        ground: Ground,
+        tasks: asyncio.TaskGroup,
+    ) -> list["asyncio.Task[None]"]:
+        """Begin what is done from time to time: collecting garbage, looking at the room."""
+        settings, storage = self._settings, begun.storage
+        collector = Collector(cluster, storage, settings.collecting)
+        watch = space.Watch(
+            {"the device of --data": ground.files},
+            ground.reads,
+            settings.disk_marks,
+            troubles=lambda: storage.failed_directories,
+            on_change=bookie.set_conditions,
+        )
+        self._view.collected = collector.counters
+        return [
+            tasks.create_task(collector.run()),
+            tasks.create_task(watch.run(settings.disk_check_ms)),
+        ]
 
     def _registrar(self, cluster: Cluster, begun: Begun, port: int, http_port: int) -> Registrar:
         cookie = begun.cookie

@@ -75,9 +75,10 @@ class Bookie:
         self._version = version
         self._tasks = tasks
         self._limits = limits or Limits()
+        self._compacting: asyncio.Task[int] | None = None
         self._draining = False
         #: Why it is read-only, besides a person's order.
-        self._conditions: tuple[str, ...] = ()
+        self.conditions: tuple[str, ...] = ()
         self._mode_changed = asyncio.Event()
         #: Appends of the present batch: whom to tell, and which numbers.
         self._acked: dict[int, tuple[service.Replies, list[int]]] = {}
@@ -98,7 +99,7 @@ class Bookie:
     def read_only_reasons(self) -> tuple[str, ...]:
         """Say why it takes no appends; empty: it does."""
         by_person = (BY_PERSON,) if self._memory.read_only else ()
-        return (*by_person, *self._conditions)
+        return (*by_person, *self.conditions)
 
     @property
     def state(self) -> service.BookieState:
@@ -109,7 +110,7 @@ class Bookie:
 
     def set_conditions(self, reasons: Sequence[str]) -> None:
         """Be read-only for these reasons, too, until they are others; none: no longer for any."""
-        self._conditions = tuple(reasons)
+        self.conditions = tuple(reasons)
         self._mode_changed.set()
 
     async def mode_changed(self, read_only: bool) -> None:
@@ -119,8 +120,10 @@ class Bookie:
             await self._mode_changed.wait()
 
     def drain(self) -> None:
-        """Take no more appends, and let tails end; everything else goes on."""
+        """Take no more appends, and let tails and a compaction end; everything else goes on."""
         self._draining = True
+        if self._compacting is not None:
+            self._compacting.cancel()
         for ledger in self._memory.ledgers.values():
             ledger.tell()
 
@@ -306,8 +309,9 @@ class Bookie:
         await self._settle(ledger_id, admission.Limbo(in_limbo=False))
 
     async def compact(self, *, major: bool) -> None:
-        """Refuse: the log is one file, and grows."""
-        raise errors.UnsupportedVersion(f"{self._bookie_id} cannot compact its log ({major=})")
+        """Begin to compact, unless a compaction that was asked for is under way."""
+        if self._compacting is None or self._compacting.done():
+            self._compacting = self._tasks.create_task(self._storage.compact(major=major))
 
     async def _settle(self, ledger_id: LedgerId, event: admission.Event) -> None:
         """Decide, and return when the outcome is safe; raises what the decision refuses."""

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
+from zonekeeper.bookie.collecting import Collecting
+from zonekeeper.bookie.segments.compaction import Compacting
+from zonekeeper.bookie.space import Marks
 from zonekeeper.metadata import cookies
 from zonekeeper.metadata.errors import BadStoreUriError
 from zonekeeper.metadata.stores import uri
@@ -26,6 +29,7 @@ PORT_MAX: Final = 65_535
 #: Addresses that mean every address of the machine, and so cannot be told to others.
 _EVERYWHERE: Final = ("0.0.0.0", "[::]")  # noqa: S104 they are recognised here, not bound
 _DIGITS_MAX: Final = 6
+_WHOLE: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +139,54 @@ FIELDS: Final = (
         default="4",
         help="How many reads of the disk go on at once; others wait, and acks do not.",
     ),
+    Field(
+        name="disk-warn",
+        shown_as="SHARE",
+        default="90%",
+        help="A device of which so much is used is warned about.",
+    ),
+    Field(
+        name="disk-full",
+        shown_as="SHARE",
+        default="95%",
+        help="A bookie with a device of which so much is used takes no entries.",
+    ),
+    Field(
+        name="disk-low",
+        shown_as="SHARE",
+        default="90%",
+        help="It takes them again when no more than so much is used.",
+    ),
+    Field(
+        name="disk-check-interval",
+        shown_as="DURATION",
+        default="10s",
+        help="How often the room on the devices is looked at.",
+    ),
+    Field(
+        name="gc-interval",
+        shown_as="DURATION",
+        default="10m",
+        help="How long to wait between looking for ledgers that were deleted.",
+    ),
+    Field(
+        name="minor-compaction-interval",
+        shown_as="DURATION",
+        default="1h",
+        help="How often segments of which at most 20% lives are compacted.",
+    ),
+    Field(
+        name="major-compaction-interval",
+        shown_as="DURATION",
+        default="1d",
+        help="How often segments of which at most 80% lives are compacted.",
+    ),
+    Field(
+        name="compaction-rate",
+        shown_as="SIZE",
+        default="20MiB",
+        help="How much compaction writes a second at most.",
+    ),
 )
 
 _BY_NAME: Final = {field.name: field for field in FIELDS}
@@ -180,6 +232,10 @@ class Settings:
     waiting_bytes_max: int
     reserve_bytes: int
     read_threads: int
+    disk_marks: Marks
+    disk_check_ms: int
+    collecting: Collecting
+    compacting: Compacting
 
 
 def parse(
@@ -210,6 +266,14 @@ def parse(
         waiting_bytes_max=given.read("waiting-bytes", _size),
         reserve_bytes=given.read("reserve-bytes", _size),
         read_threads=given.read("read-threads", _count),
+        disk_marks=_marks(given),
+        disk_check_ms=given.read("disk-check-interval", _duration),
+        collecting=Collecting(every_ms=given.read("gc-interval", _duration)),
+        compacting=Compacting(
+            minor_every_ms=given.read("minor-compaction-interval", _duration),
+            major_every_ms=given.read("major-compaction-interval", _duration),
+            bytes_per_second=given.read("compaction-rate", _size),
+        ),
     )
 
 
@@ -317,6 +381,15 @@ def _tls(given: _Given) -> TlsFiles | None:
     return TlsFiles(authority=authority, certificate=certificate, key=key)
 
 
+def _marks(given: _Given) -> Marks:
+    names = ("disk-warn", "disk-full", "disk-low")
+    warn, full, low = (given.read(name, _share) for name in names)
+    try:
+        return Marks(warn=warn, full=full, low=low)
+    except ValueError as error:
+        raise BadSettingError(f"{', '.join(map(given.source, names))}: {error}") from error
+
+
 def _store(text: str) -> str:
     try:
         uri.parse(text)
@@ -370,6 +443,13 @@ def _size(text: str) -> int:
     if not found:
         raise ValueError(f"{text!r}: must be a size above zero, such as 64MiB")
     return found
+
+
+def _share(text: str) -> float:
+    number = text.removesuffix("%")
+    if number == text or not (number.isascii() and number.isdigit() and 0 < int(number) <= _WHOLE):
+        raise ValueError(f"{text!r}: must be a share from 1% to 100%")
+    return int(number) / _WHOLE
 
 
 def _count(text: str) -> int:
