@@ -31,7 +31,7 @@ from zonekeeper.placement.zone_records import ClusterRecord, ZoneRecord
 from zonekeeper.replication.repair_metrics import Trouble
 from zonekeeper.replication.repairing import Attempt, Repairer
 from zonekeeper.replication.view import View
-from zonekeeper.wire import entries, errors, service
+from zonekeeper.wire import entries, errors, frames, service
 
 ZONES = ("a", "b", "c")
 STRIPED = Quorums(ensemble=6, write=3, ack=2, ack_zones=2)
@@ -274,3 +274,45 @@ def play_repair(
             await scenario(made)
 
     play(played, rules=given or rules(), bookies_in=bookies_in)
+
+
+async def lost_one(bench: Bench, count: int = 20) -> tuple[Writer, BookieId]:
+    """A closed ledger that has lost its first bookie."""
+    writer = await bench.written(count)
+    lost = writer.ensemble[0]
+    await bench.lose(lost)
+    return writer, lost
+
+
+async def go_on_elsewhere(writer: Writer, number: int) -> None:
+    """Append two entries: with the first a writer finds out what it has lost, with the second it
+    finds others."""
+    before = writer.ensemble
+    for each in (number, number + 1):
+        await writer.append(payload(each))
+        await writer.flush()
+        await asyncio.sleep(0.5)
+    assert writer.ensemble != before
+
+
+def spoiled(reply: service.ReadReply) -> service.ReadReply:
+    """Flip a bit in the payload of each entry: the frame is whole, the digests are wrong."""
+
+    def spoil(packet: bytes) -> bytes:
+        return packet[:-1] + bytes([packet[-1] ^ 1])
+
+    bad = tuple(
+        frames.build(
+            frame.ledger_id,
+            frame.entry_ids,
+            [spoil(bytes(packet)) for _, packet in frame],
+            frame.flags,
+        )
+        for frame in reply.frames
+    )
+    return dataclasses.replace(reply, frames=bad)
+
+
+def without_entry_three(reply: service.ReadReply) -> service.ReadReply:
+    parts = [frame.subset(frozenset(frame.entry_ids) - {EntryId(3)}) for frame in reply.frames]
+    return dataclasses.replace(reply, frames=tuple(part for part in parts if part is not None))
