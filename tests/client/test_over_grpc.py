@@ -1,7 +1,7 @@
 """The whole way for real: sockets, a metadata store in a file, and ``connect`` by its address."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -32,7 +32,18 @@ from zonekeeper.wire.serving import Host
 INSTANCE = "6f2ee3ee-52a8-4b5c-8f0e-4a3c8d5f0c11"
 
 
-async def serve(uri: str, zone: str, up: asyncio.Event, killed: asyncio.Event) -> None:
+#: Gives the port to register in front of a bookie's own.
+Front = Callable[[str, int], Awaitable[int]]
+
+
+async def no_front(zone: str, port: int) -> int:
+    del zone
+    return port
+
+
+async def serve(
+    uri: str, zone: str, up: asyncio.Event, killed: asyncio.Event, front: Front = no_front
+) -> None:
     """Run a bookie until it is killed."""
     files = MemoryFileSystem()
     storage = await running.open_storage(
@@ -55,7 +66,8 @@ async def serve(uri: str, zone: str, up: asyncio.Event, killed: asyncio.Event) -
             location=location,
         )
         await cookie_store.create(found, cookie)
-        info = service_info.of_bookie("127.0.0.1", server.port, location, tls=False)
+        port = await front(zone, server.port)
+        info = service_info.of_bookie("127.0.0.1", port, location, tls=False)
         registrar = registration.Registrar(found, bookie_id, info, session_timeout_ms=10_000)
         await registrar.register(registration.Mode.WRITABLE)
         up.set()
@@ -70,7 +82,7 @@ async def serve(uri: str, zone: str, up: asyncio.Event, killed: asyncio.Event) -
 
 @asynccontextmanager
 async def cluster_of(
-    folder: Path, zones: str
+    folder: Path, zones: str, front: Front = no_front
 ) -> AsyncIterator[tuple[str, dict[str, asyncio.Event]]]:
     """Give the cluster's address, and what kills the bookie of each zone."""
     uri = f"sqlite://{folder / 'meta.db'}"
@@ -81,7 +93,7 @@ async def cluster_of(
     async with asyncio.TaskGroup() as tasks:
         for zone, killed in kills.items():
             up = asyncio.Event()
-            tasks.create_task(serve(uri, zone, up, killed))
+            tasks.create_task(serve(uri, zone, up, killed, front))
             await up.wait()
         try:
             yield uri, kills
