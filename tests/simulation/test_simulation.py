@@ -18,8 +18,6 @@ from tests.support import figures
 
 ROOT = Path(__file__).parents[2]
 SEEDS_FILE = Path(__file__).with_name("seeds.txt")
-#: A planted bug that many seeds show is found within so many.
-BUSY_SEEDS = 10
 
 #: The lane's fresh seeds, in parts that processes share, and what must have happened in a part.
 PARTS = 20
@@ -52,15 +50,17 @@ def test_in_calm_weather_nearly_everything_is_acknowledged() -> None:
 
 
 def test_a_planted_bug_is_found_shrunk_and_replayed() -> None:
-    found = campaign.do(Task(profile="lossy", first=0, seeds=BUSY_SEEDS, mutant=5))
-    failure = found.failures[0]
+    found = campaign.seeds_to_detection(9)
+    assert found is not None
+    profile, seed = MUTANTS[9].profile, found[1].scenario.seed
+    assert profile is not None
+    failure = campaign.do(Task(profile=profile, first=seed, seeds=1, mutant=9)).failures[0]
     moments = tuple(fault.at_ms for fault in failure.scenario.faults)
-    drawn = scenarios.draw(PROFILES["lossy"], failure.scenario.seed)
-    assert len(moments) < len(drawn.faults)
-    again = Task(profile="lossy", first=failure.scenario.seed, seeds=1, mutant=5, only_ms=moments)
+    assert len(moments) < len(scenarios.draw(PROFILES[profile], seed).faults)
+    again = Task(profile=profile, first=seed, seeds=1, mutant=9, only_ms=moments)
     replayed = campaign.do(again).failures[0]
     assert (replayed.digest, replayed.violations) == (failure.digest, failure.violations)
-    assert f"--first {failure.scenario.seed} --seeds 1 --only '" in str(failure)
+    assert f"--first {seed} --seeds 1 --only '" in str(failure)
 
 
 def test_one_seed_is_one_trace_whatever_the_order_of_sets() -> None:
