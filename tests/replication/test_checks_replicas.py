@@ -8,6 +8,8 @@ import dataclasses
 import random
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from tests.client import lab
 from tests.client.lab import Lab
 from zonekeeper.client.client import Client
@@ -17,7 +19,9 @@ from zonekeeper.metadata.ledgers import StoredLedger
 from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.quorums import Quorums
+from zonekeeper.replication import check_progress, checks_replicas
 from zonekeeper.replication.auditor_metrics import AuditorMetrics
+from zonekeeper.replication.check_progress import Progress, Progressing
 from zonekeeper.replication.checks_replicas import ReplicasCheck
 from zonekeeper.replication.marking import Marker
 from zonekeeper.replication.pace import Pace
@@ -240,6 +244,49 @@ def test_what_may_still_grow_is_left_to_its_writer() -> None:
         world.lab.door(holder).spoil = without({0})
         assert await world.checked(await world.ledger(writer.ledger_id)) is None
         assert world.metrics.entries_checked_total == 0
+
+    play(scenario)
+
+
+def test_a_check_goes_on_behind_the_last_ledger_that_was_noted() -> None:
+    async def scenario(world: CheckWorld) -> None:
+        every = [await world.written(2) for _ in range(3)]
+        assert await world.check.begun() is None
+        await check_progress.write(
+            world.cluster,
+            Progressing.REPLICAS,
+            Progress(next_ledger=every[1].id, began_ms=7),
+        )
+        begun = await world.check.begun()
+        assert begun is not None
+        assert begun.began_ms == 7
+        await world.check.run(begun)
+        assert world.metrics.entries_checked_total == 4
+        await world.check.end()
+        assert await world.check.begun() is None
+
+    play(scenario)
+
+
+def test_a_check_notes_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks_replicas, "NOTED_EVERY", 2)
+
+    async def scenario(world: CheckWorld) -> None:
+        every = [await world.written(2) for _ in range(3)]
+        await world.check.run(Progress(next_ledger=LedgerId(0), began_ms=7))
+        assert await world.check.begun() == Progress(
+            next_ledger=LedgerId(every[1].id + 1), began_ms=7
+        )
+
+    play(scenario)
+
+
+def test_progress_that_cannot_be_read_costs_a_check_from_the_beginning() -> None:
+    async def scenario(world: CheckWorld) -> None:
+        path = world.cluster.root.beside("check-replicas")
+        await world.cluster.store.create(path, b"?")
+        assert await world.check.begun() is None
+        await world.check.end()
 
     play(scenario)
 

@@ -15,7 +15,7 @@ it, it is published once it has been unknown for the recovery delay and nothing 
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Final, TypeAlias, assert_never
@@ -31,13 +31,13 @@ from zonekeeper.metadata.ledgers import StoredLedger
 from zonekeeper.metadata.malformed import UnreadableError
 from zonekeeper.metadata.repair_controls import Check
 from zonekeeper.placement.ids import BookieId, LedgerId
-from zonekeeper.placement.policy import CheckIntervals
 from zonekeeper.placement.units import MINUTE_MS, SECOND_MS
-from zonekeeper.replication import auditing, check_progress, listing
+from zonekeeper.replication import auditing, listing
 from zonekeeper.replication.alerts import Chronicle
 from zonekeeper.replication.auditing import Audit, Looked
 from zonekeeper.replication.auditor_metrics import AuditorMetrics
-from zonekeeper.replication.check_progress import Progress, Progressing
+from zonekeeper.replication.check_progress import Progress
+from zonekeeper.replication.check_times import CheckTimes, Interval
 from zonekeeper.replication.checks_placement import PlacementCheck
 from zonekeeper.replication.checks_replicas import ReplicasCheck
 from zonekeeper.replication.ledger_index import LedgerIndex
@@ -50,21 +50,15 @@ from zonekeeper.replication.room import RoomWatch
 from zonekeeper.replication.view import View
 
 _ROOM_EVERY_MS: Final = 10 * MINUTE_MS
-#: Whether a check is due is looked up this often; another auditor may have made it.
-_DUE_EVERY_MS: Final = MINUTE_MS
 #: Ledgers are looked for that the index does not have yet.
 _NEW_LEDGERS_EVERY_MS: Final = MINUTE_MS
-#: The replicas check notes how far it is after so many ledgers.
-_NOTED_EVERY: Final = 100
 #: So many fragments are looked at before others get their turn.
 _SLICE: Final = 5_000
 
 _Errand: TypeAlias = auditing.WriteOff | auditing.TakeBack | auditing.Unmark
 
-_Interval: TypeAlias = Callable[[CheckIntervals], int]
-
 #: The checks that a listing makes.
-_BY_LISTING: Final[Mapping[Check, _Interval]] = {
+_BY_LISTING: Final[Mapping[Check, Interval]] = {
     Check.ALL_LEDGERS: lambda checks: checks.bookies_ms,
     Check.PLACEMENT: lambda checks: checks.placement_ms,
 }
@@ -108,6 +102,7 @@ class Term:
             cluster, view, ReplicaReader(view, pool, metrics, pace), marker, metrics
         )
         self._room = RoomWatch(view, pool, metrics)
+        self._times = CheckTimes(cluster, view, surroundings.wall_ms)
         #: Bookies that ledgers name and that have no cookie, and since when they are known so.
         self._unknown: dict[BookieId, int] = {}
         #: Since when, in wall time, bookies could be published.
@@ -126,7 +121,7 @@ class Term:
         """Do all of it, until cancelled."""
         self._handle(self._looked())
         for check, interval_ms in _BY_LISTING.items():
-            if await self._due_in_ms(check, interval_ms) == 0:
+            if await self._times.due_in_ms(check, interval_ms) == 0:
                 self._ask(check)
         self._handle(auditing.ListingAsked())
         await together(
@@ -332,10 +327,10 @@ class Term:
 
     # ── checks ──
 
-    async def _ask_for_listings(self, check: Check, interval_ms: _Interval) -> None:
+    async def _ask_for_listings(self, check: Check, interval_ms: Interval) -> None:
         while True:
             await self._noted[check].wait()
-            await self._until_due(check, interval_ms)
+            await self._times.until_due(check, interval_ms)
             self._ask(check)
 
     def _ask(self, check: Check) -> None:
@@ -345,69 +340,16 @@ class Term:
 
     async def _check_replicas(self) -> None:
         while True:
-            progress = await listing.until_done(
-                lambda: check_progress.read(self._cluster, Progressing.REPLICAS),
-                "reading how far the replicas check is",
-            )
+            progress = await self._replicas.begun()
             if progress is None:
-                await self._until_due(Check.REPLICAS, lambda checks: checks.replicas_ms)
+                await self._times.until_due(Check.REPLICAS, lambda checks: checks.replicas_ms)
                 progress = Progress(next_ledger=LedgerId(0), began_ms=self._wall_ms())
-            await self._check_from(progress)
-            await self._note(Check.REPLICAS, progress.began_ms)
-            await self._note_progress(None)
-
-    async def _check_from(self, progress: Progress) -> None:
-        done = 0
-
-        async def passed(ledger_id: LedgerId) -> None:
-            nonlocal done
-            done += 1
-            if done % _NOTED_EVERY == 0:
-                following = LedgerId(ledger_id + 1)
-                await self._note_progress(
-                    Progress(next_ledger=following, began_ms=progress.began_ms)
-                )
-
-        await self._replicas.run(progress.next_ledger, passed)
-
-    async def _note_progress(self, progress: Progress | None) -> None:
-        try:
-            await listing.until_done(
-                lambda: check_progress.write(self._cluster, Progressing.REPLICAS, progress),
-                "noting how far the replicas check is",
-            )
-        except UnreadableError as error:
-            _logger.warning("how far the replicas check is cannot be noted: %s", error)
-
-    async def _until_due(self, check: Check, interval_ms: _Interval) -> None:
-        while due_in_ms := await self._due_in_ms(check, interval_ms):
-            await self._pause(min(due_in_ms, _DUE_EVERY_MS))
-
-    async def _due_in_ms(self, check: Check, interval_ms: _Interval) -> int:
-        """Say in what time a check will not have been made for its interval."""
-        every_ms = interval_ms(self._view.policy.repair.checks)
-        last_ms = await self._last(check)
-        # A time in the future is another clock's, and says nothing.
-        since_ms = None if last_ms is None else self._wall_ms() - last_ms
-        if since_ms is None or not 0 <= since_ms < every_ms:
-            return 0
-        return every_ms - since_ms
-
-    async def _last(self, check: Check) -> int | None:
-        try:
-            return await listing.until_done(
-                lambda: repair_controls.read_check_time_ms(self._cluster, check),
-                f"reading {check.value}",
-            )
-        except UnreadableError as error:
-            _logger.warning("the check is made anew: %s", error)
-            return None
+            await self._replicas.run(progress)
+            await self._times.note(Check.REPLICAS, progress.began_ms)
+            await self._replicas.end()
 
     async def _note(self, check: Check, wall_ms: int) -> None:
-        await listing.until_done(
-            lambda: repair_controls.write_check_time_ms(self._cluster, check, wall_ms),
-            f"writing {check.value}",
-        )
+        await self._times.note(check, wall_ms)
         self._noted[check].set()
 
     # ── the delay ──

@@ -1,4 +1,4 @@
-"""How far a check of all ledgers has come: ``<root>.zonekeeper/checks/<check>``.
+"""How far a check of all ledgers has come: ``<root>.zonekeeper/check-<check>``.
 
 A check of every entry takes days, and auditors change; the next one goes on where the last one was.
 Ledgers that are created meanwhile have higher ids and are met later on. A record that cannot be
@@ -65,4 +65,4 @@ async def write(cluster: Cluster, check: Progressing, progress: Progress | None)
 
 
 def _path(cluster: Cluster, check: Progressing) -> str:
-    return cluster.root.beside(f"checks/{check}")
+    return cluster.root.beside(f"check-{check}")

@@ -8,18 +8,24 @@ anywhere: an outage is no time for more load.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Final
 
 from zonekeeper.metadata import ledgers
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.ledgers import StoredLedger
 from zonekeeper.metadata.malformed import UnreadableError
 from zonekeeper.placement.ids import BookieId, LedgerId
-from zonekeeper.replication import listing
+from zonekeeper.replication import check_progress, listing
 from zonekeeper.replication.auditor_metrics import AuditorMetrics
+from zonekeeper.replication.check_progress import Progress, Progressing
 from zonekeeper.replication.marking import Marker
 from zonekeeper.replication.replica_reading import ReplicaReader
 from zonekeeper.replication.view import View
+
+#: How far it is is noted after so many ledgers.
+NOTED_EVERY: Final = 100
 
 _logger = logging.getLogger(__name__)
 
@@ -41,12 +47,28 @@ class ReplicasCheck:
         self._marker = marker
         self._metrics = metrics
 
-    async def run(self, first: LedgerId, passed: Callable[[LedgerId], Awaitable[None]]) -> None:
-        """Check all ledgers from ``first`` on; ``passed`` is told each one that is done."""
-        async for listed in listing.walk(self._cluster, first=first):
-            if isinstance(listed, StoredLedger):
-                await self.check(listed)
-            await passed(listed.id)
+    async def begun(self) -> Progress | None:
+        """Say where a check that was begun goes on; None: none was."""
+        return await listing.until_done(
+            lambda: check_progress.read(self._cluster, Progressing.REPLICAS),
+            "reading how far the replicas check is",
+        )
+
+    async def run(self, progress: Progress) -> None:
+        """Check all ledgers from where ``progress`` is, and note it from time to time."""
+        checked = 0
+        async with aclosing(listing.walk(self._cluster, first=progress.next_ledger)) as every:
+            async for listed in every:
+                if isinstance(listed, StoredLedger):
+                    await self.check(listed)
+                checked += 1
+                if checked % NOTED_EVERY == 0:
+                    following = LedgerId(listed.id + 1)
+                    await self._note(replace(progress, next_ledger=following))
+
+    async def end(self) -> None:
+        """Note that no check is under way."""
+        await self._note(None)
 
     async def check(self, ledger: StoredLedger) -> None:
         """Check one ledger, and mark it for whoever's copy is doubted."""
@@ -65,6 +87,15 @@ class ReplicasCheck:
             _logger.warning("ledger %d: entry %d %s on %s", ledger.id, entry_id, lack.value, bookie)
         if await self._marker.mark(ledger.id, marked):
             self._metrics.doubted_total += 1
+
+    async def _note(self, progress: Progress | None) -> None:
+        try:
+            await listing.until_done(
+                lambda: check_progress.write(self._cluster, Progressing.REPLICAS, progress),
+                "noting how far the replicas check is",
+            )
+        except UnreadableError as error:
+            _logger.warning("how far the replicas check is cannot be noted: %s", error)
 
     async def _read_again(self, ledger_id: LedgerId) -> StoredLedger | None:
         try:
