@@ -10,11 +10,11 @@ import pytest
 
 from tests.crash import exploring
 
-STATES_OF_A_SHARD = 1_500
-#: Together 24,000 states.
+STATES_OF_A_SHARD = 1_300
+#: Together 20,800 states.
 SHARDS = 16
-#: With those 501,000.
-LONG_SHARDS = 318
+#: With those 501,800.
+LONG_SHARDS = 370
 
 
 @pytest.mark.crash

@@ -1,25 +1,32 @@
 """Storages with a bug planted: the crash lane must find each of them, and soon."""
 
 import contextlib
+import errno
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
+from tests.bookie.segments import keeping
+from tests.bookie.segments.keeping import Driver
 from tests.crash import exploring
-from zonekeeper.bookie import records
-from zonekeeper.bookie.memory_files import MemoryFile, MemoryFileSystem
+from zonekeeper.bookie import reading, records
+from zonekeeper.bookie.memory_files import MemoryFile, MemoryFileSystem, no_troubles
 from zonekeeper.bookie.segments import arrival_scan, log, rewrite
 from zonekeeper.bookie.segments.arrival_scan import DamagedLogError, Read
 from zonekeeper.bookie.segments.arrivals import Arrivals
 from zonekeeper.bookie.segments.batch_format import Header, Placed, Position
 from zonekeeper.bookie.segments.checkpoint import Checkpoint
 from zonekeeper.bookie.segments.directories import Directories, name_of
-from zonekeeper.bookie.segments.index import Row
+from zonekeeper.bookie.segments.index import MemoryOrdered, Row
 from zonekeeper.bookie.segments.ledger_entries import LedgerEntries
 from zonekeeper.bookie.segments.log import Log, Put
 from zonekeeper.bookie.segments.memory import Memory
 from zonekeeper.bookie.segments.rewrite import Rewriter, Step
+from zonekeeper.bookie.segments.storage import Storage
+from zonekeeper.placement.ids import LedgerId
+from zonekeeper.wire import errors
 
 #: States within which a bug must show.
 BUDGET = 6_000
@@ -215,3 +222,58 @@ async def test_a_planted_bug_is_found(name: str, monkeypatch: Patch) -> None:
     MUTANTS[name](monkeypatch)
     with pytest.raises((AssertionError, OSError, DamagedLogError, BaseExceptionGroup)):
         await exploring.explore(500, BUDGET)
+
+
+def io_error_is_no_such_entry(patch: Patch) -> None:
+    carry_out = reading.carry_out
+
+    def denying(source: reading.Source, made: reading.Plan, bytes_max: int) -> reading.Found:
+        try:
+            return carry_out(source, made, bytes_max)
+        except errors.IoFailed:
+            return reading.Found(frames=(), next_entry_id=made.next_entry_id)
+
+    patch.setattr(reading, "carry_out", denying)
+
+
+async def read_from_a_bad_disk() -> None:
+    """Each entry that was acknowledged is read, or it is unknown; before and after the rewrite."""
+    files, store = keeping.fresh(), MemoryOrdered()
+    async with keeping.running(files, store) as kept:
+        driver = Driver(kept)
+        for entry_id in range(120):
+            await driver.append(keeping.frame(1, [entry_id]))
+        for prefix in ("sorted-", "arrival-"):
+            files.troubles = partial(fail_to_read, prefix)
+            await one_by_one(kept)
+        files.troubles = no_troubles
+
+
+def fail_to_read(prefix: str, kind: str, name: str) -> None:
+    if kind == "read" and name.startswith(prefix):
+        raise OSError(errno.EIO, "input/output error", name)
+
+
+async def one_by_one(kept: Storage) -> None:
+    ledger, unknown = kept.memory.ledger(LedgerId(1)), 0
+    for entry_id in range(120):
+        try:
+            found = await kept.read(ledger, range(entry_id, entry_id + 1), 1)
+        except errors.IoFailed:
+            unknown += 1
+        else:
+            assert found.frames, "an entry that was acknowledged is denied"
+    assert 0 < unknown < 120
+
+
+@pytest.mark.crash
+async def test_what_a_bad_disk_does_not_give_is_unknown() -> None:
+    await read_from_a_bad_disk()
+
+
+@pytest.mark.crash
+async def test_an_io_error_reported_as_no_such_entry_is_found(monkeypatch: Patch) -> None:
+    io_error_is_no_such_entry(monkeypatch)
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await read_from_a_bad_disk()
+    assert caught.group_contains(AssertionError, match="is denied")

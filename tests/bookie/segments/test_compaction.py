@@ -19,6 +19,7 @@ from zonekeeper.bookie.segments import compaction, storage
 from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
 from zonekeeper.bookie.segments.checkpoint import SortedSegment
 from zonekeeper.bookie.segments.index import Index, MemoryOrdered
+from zonekeeper.bookie.segments.log import DiskFailedError
 from zonekeeper.bookie.segments.storage import Storage
 from zonekeeper.placement.ids import LedgerId
 from zonekeeper.wire import errors
@@ -103,6 +104,30 @@ async def test_without_room_nothing_is_compacted_and_nothing_is_lost() -> None:
         assert await kept.compact(major=True) == 0
         assert kept.counters.compactions_without_room == 1
         assert await read_ids(kept, 2) == set(range(120))
+
+
+async def fail_in_a_commanded_compaction() -> None:
+    files, store = fresh(), MemoryOrdered()
+    async with running(files, store) as kept:
+        driver = Driver(kept)
+        await fill(driver, (1, 2), 60)
+        await driver.forget(1)
+
+        def failing(kind: str, name: str) -> None:
+            if kind == "sync" and name.startswith("checkpoint"):
+                raise OSError(errno.EIO, "input/output error", name)
+
+        files.troubles = failing
+        with pytest.raises(DiskFailedError):
+            await kept.compact(major=True)
+        # Nothing is put in any more, and yet it ends.
+        await asyncio.Event().wait()
+
+
+async def test_a_disk_that_fails_under_a_commanded_compaction_ends_the_storage() -> None:
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await fail_in_a_commanded_compaction()
+    assert caught.group_contains(DiskFailedError)
 
 
 @given(st.lists(st.tuples(st.integers(0, 100), st.integers(1, 100)), max_size=8))

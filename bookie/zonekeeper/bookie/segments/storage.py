@@ -130,6 +130,8 @@ class Storage:
         )
         self._rewriter = Rewriter(on, self._arrivals, found.last)
         self._compactor = Compactor(self._rewriter, policy.compacting, on)
+        #: What ended all writing, whoever met it: ``run`` raises it.
+        self._failure: asyncio.Queue[DiskFailedError] = asyncio.Queue()
 
     @property
     def backlog(self) -> Backlog:
@@ -161,6 +163,7 @@ class Storage:
                 tasks.create_task(self._until_failure(self._rewriter.run)),
                 tasks.create_task(self._until_failure(self._arrivals.keep_ready)),
                 tasks.create_task(self._until_failure(self._compactor.run)),
+                tasks.create_task(self._fail()),
             ]
             await self.log.run()
             for task in background:
@@ -252,10 +255,16 @@ class Storage:
             return await work()
         except OSError as error:
             self.log.fail(error)
-            raise DiskFailedError(
-                f"an arrival segment cannot be rewritten or prepared ({error}); what was not "
-                "acknowledged is unknown"
-            ) from error
+            failed = DiskFailedError(
+                f"a segment cannot be rewritten or prepared ({error}); what was not acknowledged "
+                "is unknown"
+            )
+            self._failure.put_nowait(failed)
+            raise failed from error
+
+    async def _fail(self) -> None:
+        """End ``run`` also when it was somebody else's work that failed."""
+        raise await self._failure.get()
 
 
 def create(files: FileSystem, chance: Chance) -> None:
