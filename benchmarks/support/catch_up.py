@@ -1,4 +1,4 @@
-"""A reader that catches up again and again; ``python -m benchmarks.support.catch_up ADDRESS LEDGER``.
+"""A reader that catches up again and again; ``python -m benchmarks.support.catch_up URI LEDGER``.
 
 A process of its own, as whoever reads from behind is one: what it costs its client is not the
 writer's. It says ``reading``, and ends when it is told to.
