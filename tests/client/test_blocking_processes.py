@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.client.forking import LIMIT_S, in_a_fork, writes_and_reads
+from tests.support.bookie_processes import bookie_processes, make_cluster
 from zonekeeper.client import blocking
 from zonekeeper.client.loop_thread import ForkedAfterUse
-from zonekeeper.shell.local_cluster import LocalCluster
+from zonekeeper.placement.ids import BookieId, ZoneName
+from zonekeeper.placement.policy import PlacementRules, Policy
 
 pytestmark = pytest.mark.processes
 
@@ -20,10 +22,14 @@ pytestmark = pytest.mark.processes
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A cluster of three bookie processes; gives the metadata's address."""
-    local = LocalCluster(tmp_path_factory.mktemp("cluster") / "local")
-    asyncio.run(local.up({"bookies_per_zone": 1}))
-    yield local.folder.address
-    asyncio.run(local.down(purge=True))
+    folder = tmp_path_factory.mktemp("cluster")
+    uri = f"sqlite://{folder / 'meta.db'}"
+    zones = {BookieId(f"bk-{zone}-0"): ZoneName(zone) for zone in "abc"}
+    rules = PlacementRules(zones=tuple(zones.values()))
+    asyncio.run(make_cluster(uri, Policy(placement=rules)))
+    with bookie_processes(uri, folder, zones) as bookies:
+        bookies.start()
+        yield uri
 
 
 def is_refused(ask: Callable[[], object]) -> bool:

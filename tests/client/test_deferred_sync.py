@@ -211,6 +211,21 @@ def test_who_never_forces_is_held_to_the_budget_and_closing_forces() -> None:
     play(scenario)
 
 
+@pytest.mark.parametrize("pause", [False, True])
+def test_who_waits_for_room_has_what_is_written_forced(pause: bool) -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client(config=ClientConfig(writer_budget_bytes=4_000)) as client:
+            writer = await client.create(deferred_sync=True)
+            for size in (1_800, 3_000, 3_900, 100, 3_900):
+                await writer.append(b"x" * size)
+                if pause:
+                    await writer.flush()
+            assert writer.last_confirmed >= 2
+            await writer.close()
+
+    play(scenario)
+
+
 def test_without_deferred_sync_a_force_is_a_flush() -> None:
     async def scenario(lab: Lab) -> None:
         async with lab.client() as client:

@@ -9,6 +9,7 @@ from tests.client.lab import Lab, play
 from tests.client.test_writer import contents, data, holds
 from zonekeeper.client import errors
 from zonekeeper.client.config import ClientConfig
+from zonekeeper.client.writer import Writer
 from zonekeeper.wire import entries
 
 
@@ -42,6 +43,26 @@ def test_an_append_that_is_cancelled_while_it_waits_has_appended_nothing() -> No
                     await writer.append(b"y" * 1_000)
             await writer.close()
             assert await contents(client, writer.ledger_id) == [b"x" * 1_900]
+
+    play(scenario)
+
+
+def test_an_append_that_waits_while_its_writer_is_halted_is_refused() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client(config=ClientConfig(writer_budget_bytes=2_000)) as client:
+            writer = await client.create()
+            for who in lab.machines.values():
+                who.doorway.holding = True
+            writer.append_nowait(b"x" * 1_900)
+            async with asyncio.TaskGroup() as tasks:
+                waiting = tasks.create_task(refused(writer))
+                await asyncio.sleep(0.1)
+                writer.halt()
+            assert waiting.done()
+
+    async def refused(writer: Writer) -> None:
+        with pytest.raises(errors.WriterClosed):
+            await writer.append(b"y" * 1_000)
 
     play(scenario)
 

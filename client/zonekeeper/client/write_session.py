@@ -119,7 +119,9 @@ class WriteSession:
         self._for_confirmed, self._for_written = Waiters(self._loop), Waiters(self._loop)
         #: For the LAC to be known; why it is not, or None.
         self._for_lac: list[asyncio.Future[Exception | None]] = []
-        self.released = asyncio.Event()
+        self._released = asyncio.Event()
+        #: Somebody waits for bytes to be released: what is written is forced for that.
+        self._room_wanted = False
         self._abandon = False
         self._ended = False
         #: Why nothing more will be confirmed; None: it goes on.
@@ -182,6 +184,14 @@ class WriteSession:
         if self.stopped is not None:
             self._raise_stopped()
 
+    async def room(self) -> None:
+        """Wait until some of the budget is released, or the session has stopped."""
+        self._released.clear()
+        self._room_wanted = True
+        if self._core.confirmed < self._core.written:
+            self.feed(ev.ForceWanted(upto=self._core.written))
+        await self._released.wait()
+
     async def settled(self) -> None:
         """Wait, after a stop, until nothing more is done in metadata."""
         while self._children and not self._ended:
@@ -197,6 +207,7 @@ class WriteSession:
             return
         self._ended = True
         self.stopped = self.stopped or reason
+        self.used_bytes = 0
         self._pending.clear()
         self._wake_all()
         self._bookies.forget(self._relocate)
@@ -247,7 +258,8 @@ class WriteSession:
             case ev.Released():
                 self.used_bytes -= effect.size_bytes
                 assert self.used_bytes >= 0, "more was released than was appended"
-                self.released.set()
+                self._room_wanted = False
+                self._released.set()
             case ev.ChangeEnsemble():
                 self._start(self._change(effect))
             case ev.Suspect():
@@ -284,6 +296,8 @@ class WriteSession:
                 self._confirmed(news.last)
             case ev.Written():
                 self._for_written.wake(news.last)
+                if self._room_wanted:
+                    self._events.append(ev.ForceWanted(upto=news.last))
             case ev.LacKnown():
                 self._lac_told(None)
             case ev.LacUntold():
@@ -328,7 +342,7 @@ class WriteSession:
         """Wake everybody: nothing will come any more."""
         self._confirmed(self.last_appended)
         self._lac_told(None)
-        self.released.set()
+        self._released.set()
 
     def _raise_stopped(self) -> NoReturn:
         assert self.stopped is not None

@@ -88,8 +88,7 @@ class Writer:
             self._without_turn_bytes = 0
             await asyncio.sleep(0)
         while not self._has_room(len(payload)):
-            self._session.released.clear()
-            await self._session.released.wait()
+            await self._session.room()
         return self._put(payload)
 
     def append_nowait(self, data: Data) -> EntryId:
@@ -98,7 +97,8 @@ class Writer:
         if not self._has_room(len(payload)):
             raise errors.BudgetSpent(
                 f"ledger {self.ledger_id}: {self._session.used_bytes} of {self._budget_bytes} "
-                "bytes are not acknowledged; await flushed(), or use append()"
+                "bytes are not acknowledged; await flushed() (with deferred sync: force()), or use "
+                "append()"
             )
         return self._put(payload)
 

@@ -22,9 +22,8 @@ With ``deferred`` sync an ack is none before the bookie was forced behind it, in
 is lost with a lane is sent again, and the LAC goes up to what was forced. Batches wait for that
 within the budget; when they take half of it, a force is begun that nobody asked for.
 
-The machine changes in place, because a copy of all that is under way for each ack would cost more
-than the ack. Recovery writes through it too, with ``recovery``: its frames say so and carry the LAC
-that it started from.
+The machine changes in place: a copy of all that is under way for each ack would cost more than the
+ack. Recovery writes through it, too: its frames say so and carry the LAC that it started from.
 """
 
 from collections.abc import Sequence
