@@ -29,8 +29,8 @@ class Proxy:
     def __init__(self, ending: Ending, after_bytes: int) -> None:
         self.ending = ending
         self.left_bytes = after_bytes
-        self.ended = 0
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.ended = asyncio.Event()
+        self._connections: list[asyncio.Task[None]] = []
         self._port = 0
         self._servers: list[asyncio.Server] = []
 
@@ -46,6 +46,9 @@ class Proxy:
     async def _connected(
         self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter
     ) -> None:
+        connection = asyncio.current_task()
+        assert connection is not None
+        self._connections.append(connection)
         bookie, to_bookie = await asyncio.open_connection("127.0.0.1", self._port)
         try:
             async with asyncio.TaskGroup() as both:
@@ -67,15 +70,15 @@ class Proxy:
         self, source: asyncio.StreamReader, to: asyncio.StreamWriter, back: asyncio.StreamWriter
     ) -> None:
         while data := await source.read(1 << 16):
-            if not self.ended and len(data) > self.left_bytes:
+            if not self.ended.is_set() and len(data) > self.left_bytes:
                 to.write(data[: self.left_bytes])
                 await to.drain()
-                self.ended += 1
+                self.ended.set()
                 if self.ending is Ending.SILENT:
                     await asyncio.Event().wait()
                 back.transport.abort()
                 raise _OverError
-            self.left_bytes -= 0 if self.ended else len(data)
+            self.left_bytes -= 0 if self.ended.is_set() else len(data)
             to.write(data)
             await to.drain()
         raise _OverError
@@ -83,6 +86,9 @@ class Proxy:
     async def close(self) -> None:
         for server in self._servers:
             server.close()
+        for connection in self._connections:
+            connection.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
 
 
 class _OverError(Exception):
@@ -114,8 +120,9 @@ async def test_s11_a_stream_that_breaks_inside_a_frame_costs_no_entry(
         writer = await client.create()
         await writer.append_many(sent)
         await writer.flush()
+        async with asyncio.timeout(30):
+            await proxy.ended.wait()
         await writer.close()
-        assert proxy.ended == 1
         reader = await client.open(writer.ledger_id)
         assert [bytes(entry.payload) async for entry in reader.read_entries()] == sent
         assert not client.counters.bad_copies
