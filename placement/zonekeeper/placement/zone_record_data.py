@@ -13,11 +13,12 @@ since the hold of a person may stand in it.
 
 import dataclasses
 import enum
+import functools
 import json
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from zonekeeper.placement import fields
 from zonekeeper.placement.fields import Plain
@@ -46,6 +47,17 @@ class _Checked(typing.Protocol):
     """A value that can say which of its own rules it breaks."""
 
     def fault(self) -> str | None: ...
+
+
+_Read: TypeAlias = Callable[[str, object], object]
+
+
+class _Field(typing.NamedTuple):
+    """A field: as the value has it, as the record has it, and what reads it."""
+
+    attribute: str
+    name: str
+    read: _Read
 
 
 def zone_record(data: Mapping[str, Plain]) -> ZoneRecord:
@@ -99,58 +111,85 @@ def _add(known: dict[str, Plain], rest: Mapping[str, Plain]) -> None:
 
 
 def _plain_dataclass(value: "DataclassInstance") -> dict[str, Plain]:
-    return {
-        _camel(field.name): _plain(getattr(value, field.name))
-        for field in dataclasses.fields(value)
-        if field.name != _UNKNOWN
-    }
+    return {field.name: _plain(getattr(value, field.attribute)) for field in _fields(type(value))}
 
 
 def _plain(value: object) -> Plain:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _plain_dataclass(value)
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, str):
+        return str(value)
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, enum.StrEnum):
-        return str(value)
-    assert value is None or isinstance(value, bool | int | str)
-    return value
+    assert dataclasses.is_dataclass(value)
+    assert not isinstance(value, type)
+    return _plain_dataclass(value)
+
+
+# What a type asks of its values is worked out once: records are read at every evaluation.
+
+
+@functools.cache
+def _fields(kind: "type[DataclassInstance]") -> tuple[_Field, ...]:
+    return tuple(
+        _Field(each.name, _camel(each.name), _reader(each.type))
+        for each in dataclasses.fields(kind)
+        if each.name != _UNKNOWN
+    )
+
+
+def _reader(kind: object) -> _Read:
+    """Give what reads a value of a type; it takes the value's path and the value."""
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (types.UnionType, typing.Union):
+        return functools.partial(_read_optional, _reader(inner[0]))
+    if origin is tuple:
+        return functools.partial(_read_list, _reader(inner[0]))
+    if isinstance(kind, typing.NewType):
+        kind = kind.__supertype__
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        return functools.partial(_read_dataclass, kind)
+    if isinstance(kind, type) and issubclass(kind, enum.StrEnum):
+        return fields.Choice(kind).read
+    assert kind in _SCALARS, f"no such kind of field: {kind}"
+    return _SCALARS[kind].read
 
 
 def _read_dataclass(kind: type[_D], path: str, value: object) -> _D:
     given = fields.mapping(path, value)
     values: dict[str, object] = {}
-    for field in dataclasses.fields(kind):
-        name = _camel(field.name)
-        where = fields.below(path, name)
-        if field.name == _UNKNOWN:
-            continue
-        if name not in given:
+    for field in _fields(kind):
+        where = fields.below(path, field.name)
+        if field.name not in given:
             raise fields.InvalidFieldsError([fields.Problem(where, "missing", "is required", _FIX)])
-        values[field.name] = _read(field.type, where, given[name])
+        values[field.attribute] = field.read(where, given[field.name])
     build: Callable[..., _D] = kind
     made = build(**values)
-    if isinstance(made, _Checked) and (fault := made.fault()) is not None:
+    if (fault := _fault(made)) is not None:
         raise fields.refuse(path or "the record", value, fault, _FIX)
     return made
 
 
-def _read(kind: object, path: str, value: object) -> object:
-    origin, inner = typing.get_origin(kind), typing.get_args(kind)
-    if origin in (types.UnionType, typing.Union):
-        return None if value is None else _read(inner[0], path, value)
-    if origin is tuple:
-        if not isinstance(value, list) or len(value) > LIST_MAX:
-            raise fields.refuse(path, value, f"must be a list of at most {LIST_MAX}", _FIX)
-        return tuple(_read(inner[0], f"{path}[{at}]", item) for at, item in enumerate(value))
-    if isinstance(kind, typing.NewType):
-        kind = kind.__supertype__
-    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-        return _read_dataclass(kind, path, value)
-    if isinstance(kind, type) and issubclass(kind, enum.StrEnum):
-        return fields.Choice(kind).read(path, value)
-    assert kind in _SCALARS, f"{path}: no such kind of field: {kind}"
-    return _SCALARS[kind].read(path, value)
+def _read_optional(read: _Read, path: str, value: object) -> object:
+    return None if value is None else read(path, value)
+
+
+def _read_list(read: _Read, path: str, value: object) -> object:
+    if not isinstance(value, list) or len(value) > LIST_MAX:
+        raise fields.refuse(path, value, f"must be a list of at most {LIST_MAX}", _FIX)
+    return tuple(read(f"{path}[{at}]", item) for at, item in enumerate(value))
+
+
+def _fault(made: "DataclassInstance") -> str | None:
+    if not _has_rules(type(made)):
+        return None
+    assert isinstance(made, _Checked)
+    return made.fault()
+
+
+@functools.cache
+def _has_rules(kind: type) -> bool:
+    return hasattr(kind, "fault")
 
 
 def _camel(name: str) -> str:
