@@ -9,7 +9,7 @@ from tests.metadata import weather
 from tests.placement.test_zone_record_data import records as the_records
 from tests.support.stores import MemoryPlace
 from zonekeeper.metadata import cluster as clusters
-from zonekeeper.metadata import policy_store, records, timeline, zone_store
+from zonekeeper.metadata import policy_store, record_store, records, timeline, zone_store
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.malformed import (
     Flaw,
@@ -17,9 +17,11 @@ from zonekeeper.metadata.malformed import (
     UnreadableError,
     UnsupportedError,
 )
+from zonekeeper.metadata.record_store import Codec
 from zonekeeper.metadata.records import ForeignRecordError
 from zonekeeper.metadata.stores.memory import Loss
 from zonekeeper.metadata.timeline import Event
+from zonekeeper.placement.fields import InvalidFieldsError, Plain
 from zonekeeper.placement.ids import UpgradeDomain, ZoneName
 from zonekeeper.placement.locations import Location
 from zonekeeper.placement.maintenance import Maintenance
@@ -79,6 +81,27 @@ def test_a_record_of_a_later_format_is_unsupported_and_not_corrupt() -> None:
         records.parse(b'{"format":2,"instance":"x"}', "x")
 
 
+async def test_of_many_records_only_one_that_changed_is_parsed_again(cluster: Cluster) -> None:
+    parsed: list[str] = []
+
+    def parse(data: dict[str, Plain]) -> str:
+        parsed.append(records.text(data, "says"))
+        return parsed[-1]
+
+    codec: Codec[str] = Codec(render=lambda said: {"says": said}, parse=parse)
+    directory = cluster.root.beside("notes")
+    for name in ("one", "two", "three"):
+        await record_store.change(cluster, f"{directory}/{name}", codec, lambda _: "old")
+    async with record_store.watch_all(cluster, directory, codec) as states:
+        parsed.clear()
+        assert await anext(states) == {"one": "old", "two": "old", "three": "old"}
+        assert parsed == ["old"] * 3
+        raw = records.render({"says": "new"}, cluster.instance)
+        await cluster.store.put(f"{directory}/two", raw, version=0)
+        assert await anext(states) == {"one": "old", "two": "new", "three": "old"}
+        assert parsed == ["old"] * 3 + ["new"]
+
+
 # ── policy ──
 
 
@@ -113,6 +136,17 @@ async def test_a_policy_whose_write_was_in_doubt_is_written_once(
     written = await policy_store.write(cluster, POLICY, replaces=0)
     assert await policy_store.read(cluster) == written
     assert written.version == 1
+
+
+async def test_a_policy_that_nobody_could_read_again_is_not_stored(cluster: Cluster) -> None:
+    await policy_store.write(cluster, POLICY, replaces=0)
+    too_often = dataclasses.replace(POLICY.zone_watch, evaluate_every_ms=500)
+    wanted = dataclasses.replace(POLICY, zone_watch=too_often)
+    with pytest.raises(InvalidFieldsError, match=r"zoneWatch\.evaluateEvery"):
+        await policy_store.write(cluster, wanted, replaces=1)
+    stored = await policy_store.read(cluster)
+    assert stored is not None
+    assert (stored.version, stored.zone_watch) == (1, POLICY.zone_watch)
 
 
 async def test_what_a_newer_program_wrote_in_the_policy_is_kept(cluster: Cluster) -> None:

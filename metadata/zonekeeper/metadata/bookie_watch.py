@@ -16,23 +16,21 @@ A stream that is silent may be out of reach of the store; the store's session sa
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Set
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Set
 from contextlib import aclosing, asynccontextmanager
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 from zonekeeper.metadata import bookie_records, cookies
 from zonekeeper.metadata.background import alongside
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.errors import StoreError
-from zonekeeper.metadata.following import follow_children
+from zonekeeper.metadata.following import Meaning, Meanings, follow_children
 from zonekeeper.metadata.malformed import UnreadableError
 from zonekeeper.metadata.records import ForeignRecordError
 from zonekeeper.metadata.store import Versioned
 from zonekeeper.placement.ids import BookieId
 from zonekeeper.placement.locations import Location
 from zonekeeper.placement.topology import Bookie, Registration, Topology
-
-Meaning = TypeVar("Meaning")
 
 #: A list that never stands still is taken as it is after so many looks.
 _LOOKS_MAX: Final = 10
@@ -76,23 +74,6 @@ async def registrations(cluster: Cluster) -> dict[BookieId, Registration]:
     }
 
 
-class _Meanings(Generic[Meaning]):
-    """What the values of nodes mean, by bookie; each value is read, and reported, once."""
-
-    def __init__(self, read: Callable[[BookieId, bytes], Meaning]) -> None:
-        self._read = read
-        self._known: dict[str, tuple[int, Meaning]] = {}
-
-    def of(self, state: Mapping[str, Versioned]) -> dict[BookieId, Meaning]:
-        before, self._known = self._known, {}
-        for name, node in state.items():
-            known = before.get(name)
-            if known is None or known[0] != node.modified_id:
-                known = (node.modified_id, self._read(BookieId(name), node.value))
-            self._known[name] = known
-        return {BookieId(name): meaning for name, (_, meaning) in self._known.items()}
-
-
 class _View:
     """The parts of a snapshot as they are known; None: not read yet."""
 
@@ -105,19 +86,19 @@ class _View:
         self._lists_moved = False
 
     async def follow_cookies(self) -> None:
-        meanings = _Meanings(self._location)
+        meanings = Meanings(self._location)
         path = self._cluster.root.below("cookies")
         async with follow_children(self._cluster.store, path) as states:
             async for state in states:
-                self._locations = meanings.of(state)
+                self._locations = _by_bookie(meanings.of(state))
                 self._changed.set()
 
     async def follow_records(self) -> None:
-        meanings = _Meanings(self._is_draining)
+        meanings = Meanings(self._is_draining)
         path = self._cluster.root.beside("bookies")
         async with follow_children(self._cluster.store, path) as states:
             async for state in states:
-                self._draining = meanings.of(state)
+                self._draining = _by_bookie(meanings.of(state))
                 self._changed.set()
 
     async def follow_registrations(self, name: str) -> None:
@@ -174,19 +155,23 @@ class _View:
             for bookie in sorted(self._locations.keys() | self._registered.keys())
         ]
 
-    def _location(self, bookie: BookieId, raw: bytes) -> Location | None:
+    def _location(self, bookie: str, node: Versioned) -> Location | None:
         try:
-            return cookies.parse(raw).location
+            return cookies.parse(node.value).location
         except UnreadableError as error:
             _logger.warning("cookie of %s in %s: %s", bookie, self._cluster, error)
             return None
 
-    def _is_draining(self, bookie: BookieId, raw: bytes) -> bool:
+    def _is_draining(self, bookie: str, node: Versioned) -> bool:
         try:
-            return bookie_records.parse(raw, self._cluster.instance).draining is not None
+            return bookie_records.parse(node.value, self._cluster.instance).draining is not None
         except ForeignRecordError as error:
             _logger.warning("record of %s in %s is ignored: %s", bookie, self._cluster, error)
             return False
         except UnreadableError as error:
             _logger.warning("record of %s in %s: %s", bookie, self._cluster, error)
             return True
+
+
+def _by_bookie(meanings: Mapping[str, Meaning]) -> dict[BookieId, Meaning]:
+    return {BookieId(name): meaning for name, meaning in meanings.items()}

@@ -6,12 +6,15 @@ value never goes back, and the last state of all is always given.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from types import MappingProxyType
+from typing import Generic, TypeVar
 
 from zonekeeper.metadata.background import alongside
 from zonekeeper.metadata.store import MetadataStore, Versioned
+
+Meaning = TypeVar("Meaning")
 
 
 @asynccontextmanager
@@ -22,6 +25,24 @@ async def follow_children(
     children = _Children(store, path)
     async with alongside(children.run()), aclosing(children.states()) as states:
         yield states
+
+
+class Meanings(Generic[Meaning]):
+    """What the values of nodes mean, by name; each value is read, and reported, once."""
+
+    def __init__(self, read: Callable[[str, Versioned], Meaning]) -> None:
+        self._read = read
+        self._known: dict[str, tuple[int, Meaning]] = {}
+
+    def of(self, state: Mapping[str, Versioned]) -> dict[str, Meaning]:
+        """Give what the nodes that are there mean."""
+        before, self._known = self._known, {}
+        for name, node in state.items():
+            known = before.get(name)
+            if known is None or known[0] != node.modified_id:
+                known = (node.modified_id, self._read(name, node))
+            self._known[name] = known
+        return {name: meaning for name, (_, meaning) in self._known.items()}
 
 
 class _Children:

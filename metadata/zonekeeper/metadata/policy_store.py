@@ -46,7 +46,8 @@ async def write(cluster: Cluster, policy: Policy, *, replaces: int) -> Policy:
     """Set the policy in place of version ``replaces`` (0: there was none); give it as it stands.
 
     Its version and instance are set here, and fields that only a newer program knows stay as they
-    stand. Repeating a write that was applied changes nothing.
+    stand. Repeating a write that was applied changes nothing. Raises ``InvalidFieldsError``, and
+    nothing is stored, for a policy that nobody could read again.
     """
 
     def decide(standing: Policy | None) -> Policy:
@@ -59,6 +60,7 @@ async def write(cluster: Cluster, policy: Policy, *, replaces: int) -> Policy:
                 f"the policy of {cluster} is at version {version}, not {replaces}: somebody "
                 "changed it meanwhile; read it again and decide again"
             )
+        policy_data.from_record(policy_data.record(wanted))
         return wanted
 
     standing = await record_store.change(cluster, _path(cluster), CODEC, decide)

@@ -13,7 +13,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 from zonekeeper.metadata import records, update
 from zonekeeper.metadata.cluster import Cluster
-from zonekeeper.metadata.following import follow_children
+from zonekeeper.metadata.following import Meanings, follow_children
 from zonekeeper.metadata.malformed import UnreadableError, stored_at
 from zonekeeper.metadata.records import ForeignRecordError
 from zonekeeper.metadata.store import Versioned
@@ -84,16 +84,17 @@ async def watch_all(
 ) -> AsyncIterator[AsyncIterator[dict[str, Value | UnreadableError]]]:
     """Follow all records of a directory, by the names of their nodes."""
 
+    def read_one(name: str, node: Versioned) -> _Seen[Value]:
+        return _seen(cluster, f"{directory}/{name}", codec, node)
+
+    meanings = Meanings(read_one)
+
     async def states(
         every: AsyncIterator[Mapping[str, Versioned]],
     ) -> AsyncIterator[dict[str, Value | UnreadableError]]:
         async for nodes in every:
-            state: dict[str, Value | UnreadableError] = {}
-            for name, node in nodes.items():
-                seen = _seen(cluster, f"{directory}/{name}", codec, node)
-                if seen is not None:
-                    state[name] = seen
-            yield state
+            seen = meanings.of(nodes)
+            yield {name: value for name, value in seen.items() if value is not None}
 
     async with follow_children(cluster.store, directory) as every:
         yield states(every)
