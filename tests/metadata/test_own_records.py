@@ -89,7 +89,7 @@ async def test_of_many_records_only_one_that_changed_is_parsed_again(cluster: Cl
         return parsed[-1]
 
     codec: Codec[str] = Codec(render=lambda said: {"says": said}, parse=parse)
-    directory = cluster.root.beside("notes")
+    directory = cluster.root.beside("zones")
     for name in ("one", "two", "three"):
         await record_store.change(cluster, f"{directory}/{name}", codec, lambda _: "old")
     async with record_store.watch_all(cluster, directory, codec) as states:

@@ -115,7 +115,7 @@ class Bench:
         self.gates = gates
         self.view = view
         self.tasks = tasks
-        self.repairer = Repairer(client, view, tasks, name=NAME, chance=random.Random(7))
+        self.repairer = Repairer(client, view, name=NAME, chance=random.Random(7))
         self.metrics = self.repairer.metrics
 
     # ── what happens ──

@@ -19,10 +19,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from zonekeeper.client import stamps
 from zonekeeper.client.client import Client
-from zonekeeper.client.reading import Reading
-from zonekeeper.client.tasks import Tasks
 from zonekeeper.metadata import ledgers, underreplication
 from zonekeeper.metadata.errors import SessionLostError, StoreError
 from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata
@@ -36,7 +33,6 @@ from zonekeeper.replication.ledger_repair import LedgerRepair, Obstacle
 from zonekeeper.replication.pace import Pace
 from zonekeeper.replication.repair_metrics import RepairMetrics, RepairStoppedError, Trouble
 from zonekeeper.replication.view import View
-from zonekeeper.wire import entries
 
 #: Open fragments whose grace is remembered; the oldest is forgotten, and waits anew.
 GRACES_MAX: Final = 10_000
@@ -68,7 +64,6 @@ class Repairer:
         self,
         client: Client,
         view: View,
-        tasks: asyncio.TaskGroup,
         *,
         name: BookieId,
         chance: Chance,
@@ -79,7 +74,6 @@ class Repairer:
         self.cluster = client.cluster
         self.name = name
         self.metrics = metrics or RepairMetrics()
-        self._tasks = Tasks(tasks)
         self.chance = chance
         self._pace = Pace(lambda: view.policy.repair.bytes_per_second)
         self._respread_pace = Pace(lambda: view.policy.repair.respread_bytes_per_second)
@@ -218,16 +212,9 @@ class Repairer:
         self, ledger_id: LedgerId, ledger: LedgerMetadata, paces: tuple[Pace, ...]
     ) -> LedgerRepair:
         client = self.client
-        reading = Reading(
-            entries.Sealer(ledger_id, ledger.digest, ledger.password),
-            stamps.quorums_of(ledger),
-            client.bookies,
-            self._tasks,
-            bytes_max=client.config.read_bytes,
-        )
         copier = Copier(
             ledger=ledger,
-            reading=reading,
+            reading=client.reading(ledger_id, ledger),
             bookies=client.bookies,
             paces=paces,
             metrics=self.metrics,

@@ -69,9 +69,6 @@ class Replicator:
     ) -> None:
         self._client = client
         self._view = view
-        self._name = name
-        self._chance = chance
-        self._workers = workers
         self._slots = asyncio.Semaphore(workers)
         self._loop = asyncio.get_running_loop()
         self._waits: dict[LedgerId, _Wait] = {}
@@ -80,29 +77,22 @@ class Replicator:
         self._spreads: dict[LedgerId, None] = {}
         self._walk_number = 0
         self.metrics: Final = RepairMetrics()
+        self._repairer = Repairer(client, view, name=name, chance=chance, metrics=self.metrics)
 
     async def run(self) -> None:
         """Repair until cancelled."""
         await self._view.known()
         async with asyncio.TaskGroup() as tasks:
-            repairer = Repairer(
-                self._client,
-                self._view,
-                tasks,
-                name=self._name,
-                chance=self._chance,
-                metrics=self.metrics,
-            )
-            tasks.create_task(self._spread(repairer))
+            tasks.create_task(self._spread())
             while True:
                 began_s = self._loop.time()
                 try:
-                    await self._walk(repairer, tasks)
+                    await self._walk(tasks)
                 except StoreError as error:
                     _logger.warning("the list of marked ledgers cannot be read: %s", error)
                 await asyncio.sleep(max(LOOK_EVERY_S, self._loop.time() - began_s))
 
-    async def _walk(self, repairer: Repairer, tasks: asyncio.TaskGroup) -> None:
+    async def _walk(self, tasks: asyncio.TaskGroup) -> None:
         """Start work on all that is marked and due, as workers get free."""
         self._walk_number += 1
         async with aclosing(underreplication.ids(self._client.cluster)) as marked:
@@ -115,7 +105,7 @@ class Replicator:
                     continue
                 await self._slots.acquire()
                 self._under_way.add(ledger_id)
-                tasks.create_task(self._work(repairer, ledger_id))
+                tasks.create_task(self._work(ledger_id))
         self._waits = {
             ledger_id: wait
             for ledger_id, wait in self._waits.items()
@@ -125,27 +115,27 @@ class Replicator:
             wait.trouble for wait in self._waits.values() if wait.trouble is not None
         )
 
-    async def _work(self, repairer: Repairer, ledger_id: LedgerId) -> None:
+    async def _work(self, ledger_id: LedgerId) -> None:
         try:
-            await self._try(repairer, ledger_id, respread=False)
+            await self._try(ledger_id, respread=False)
         finally:
             self._under_way.discard(ledger_id)
             self._slots.release()
 
-    async def _spread(self, repairer: Repairer) -> None:
+    async def _spread(self) -> None:
         """Spread ledgers anew, one at a time, while there is nothing better to do."""
         while True:
             if self._spreads and not self._under_way and respreading.may(self._view):
                 ledger_id = next(iter(self._spreads))
                 del self._spreads[ledger_id]
-                await self._try(repairer, ledger_id, respread=True)
+                await self._try(ledger_id, respread=True)
             else:
                 await asyncio.sleep(LOOK_EVERY_S)
 
-    async def _try(self, repairer: Repairer, ledger_id: LedgerId, *, respread: bool) -> None:
+    async def _try(self, ledger_id: LedgerId, *, respread: bool) -> None:
         """Try to repair a ledger, and note when to look at it again."""
         try:
-            attempt = await repairer.attempt(ledger_id, respread=respread)
+            attempt = await self._repairer.attempt(ledger_id, respread=respread)
         except StoreError as error:
             _logger.warning("ledger %d is left for later: %s", ledger_id, error)
             self.metrics.failed[Trouble.METADATA] += 1

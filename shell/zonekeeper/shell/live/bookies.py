@@ -10,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from zonekeeper.metadata import bookie_records, cookie_store, registration
-from zonekeeper.metadata.background import alongside
 from zonekeeper.metadata.bookie_records import BookieRecord, Mark
 from zonekeeper.placement.ids import BookieId
 from zonekeeper.placement.permission import Person
@@ -207,9 +206,8 @@ async def _repairing(place: Place, tls: TlsFiles | None) -> AsyncIterator[Repair
     async with (
         reaching.connected(place, tls) as client,
         reaching.seen(client.cluster) as view,
-        alongside() as tasks,
     ):
-        yield Repairer(client, view, tasks, name=name, chance=chance)
+        yield Repairer(client, view, name=name, chance=chance)
 
 
 async def _list(place: Place) -> list[dict[str, object]]:
