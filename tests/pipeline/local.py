@@ -12,8 +12,8 @@ from zonekeeper.shell.local_cluster import LocalCluster
 def cluster(folder: Path) -> Iterator[str]:
     """Run three zones of two bookies each, and give the metadata's address."""
     local = LocalCluster(folder)
-    asyncio.run(local.up({"bookies_per_zone": 2}))
+    asyncio.run(local.up({"bookies_per_zone": 2, "autorecovery": 0}))
     try:
-        yield local.folder.address
+        yield local.address
     finally:
         asyncio.run(local.down(purge=True))

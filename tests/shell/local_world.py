@@ -36,6 +36,12 @@ class LocalWorld:
         assert isinstance(listed, list)
         return {bookie["id"]: bookie for bookie in listed}
 
+    def autorecovery(self) -> dict[str, dict[str, object]]:
+        """Give the status of each autorecovery process."""
+        listed = self.data("status")["autorecovery"]
+        assert isinstance(listed, list)
+        return {process["name"]: process for process in listed}
+
     def column(self, name: str) -> dict[str, object]:
         """Give one thing of each bookie."""
         return {bookie: found[name] for bookie, found in self.bookies().items()}

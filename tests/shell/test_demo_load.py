@@ -43,14 +43,12 @@ def test_what_was_written_while_a_zone_went_is_all_there() -> None:
             await asyncio.sleep(0.2)
             load.part("without a zone")
             await lab.crash_zone("b")
-            await asyncio.sleep(0.6)
-            load.renew()
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(4.6)
             load.end()
             await writing
             assert len(load.acked) == 2
             assert load.entries_acked == sum(timing.entries for timing in load.timings)
-            assert load.entries_acked >= 900 * demo_load.ENTRIES_EACH // demo_load.EVERY_MS
+            assert load.entries_acked >= 4_500 * demo_load.ENTRIES_EACH // demo_load.EVERY_MS
             for ledger_id, last in load.acked.items():
                 assert last > 0
                 found = await demo_load.check(client, ledger_id, last)

@@ -68,7 +68,7 @@ def call(command: click.Command, address: str, *words: str) -> dict[str, object]
 def test_a_lost_zone_is_held_counted_released_and_repaired(
     world: LocalWorld, started: list[PythonProcess]
 ) -> None:
-    world.data("up", "--bookies-per-zone", "2")
+    world.data("up", "--bookies-per-zone", "2", "--autorecovery", "0")
     address = str(world.data("status")["metadata"])
     asyncio.run(hurry(address))
     words = ("run", "--metadata", address, "--name", "auto-1", "--http", "127.0.0.1:0")

@@ -27,7 +27,7 @@ def stranger() -> Iterator[subprocess.Popen[bytes]]:
 def ours(tmp_path: Path) -> Iterator[Mark]:
     """A process of ours, which lives until a signal."""
     code = "import signal; print('here', flush=True); signal.pause()"
-    mark = local_processes.start(["-c", code], tmp_path / "out")
+    mark = local_processes.start([*local_processes.PYTHON, "-c", code], tmp_path / "out")
     yield mark
     local_processes.send(mark, signal.SIGKILL)
     asyncio.run(local_processes.ended(mark))
@@ -46,7 +46,9 @@ def test_a_process_runs_until_it_is_ended(ours: Mark) -> None:
 def test_one_that_has_ended_does_not_run_even_while_nobody_has_waited_for_it(
     tmp_path: Path,
 ) -> None:
-    mark = local_processes.start(["-c", "print('words')"], tmp_path / "out")
+    mark = local_processes.start(
+        [*local_processes.PYTHON, "-c", "print('words')"], tmp_path / "out"
+    )
     child = os.pidfd_open(mark.pid)
     os.waitid(os.P_PIDFD, child, os.WEXITED | os.WNOWAIT)
     os.close(child)
@@ -69,6 +71,33 @@ def test_a_process_that_got_the_number_again_is_not_taken_for_ours(
 
     assert stranger.poll() is None
     assert local_processes.is_running(ours)
+
+
+def test_one_that_is_stopped_runs_frozen_until_it_goes_on(ours: Mark) -> None:
+    parent = os.pidfd_open(ours.pid)
+    assert not local_processes.is_frozen(ours)
+
+    local_processes.send(ours, signal.SIGSTOP)
+    os.waitid(os.P_PIDFD, parent, os.WSTOPPED)
+    assert local_processes.is_frozen(ours)
+    assert local_processes.is_running(ours)
+
+    local_processes.send(ours, signal.SIGCONT)
+    os.waitid(os.P_PIDFD, parent, os.WCONTINUED)
+    assert not local_processes.is_frozen(ours)
+    os.close(parent)
+
+
+def test_no_setting_of_ours_comes_to_it_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZONEKEEPER_ZONE", "z")
+    monkeypatch.setenv("SOMETHING_ELSE", "kept")
+    code = "import os; print(os.environ.get('ZONEKEEPER_ZONE'), os.environ['SOMETHING_ELSE'])"
+    mark = local_processes.start([*local_processes.PYTHON, "-c", code], tmp_path / "out")
+    asyncio.run(local_processes.ended(mark))
+
+    assert (tmp_path / "out").read_text() == "None kept\n"
 
 
 def test_it_has_a_session_of_its_own(ours: Mark) -> None:

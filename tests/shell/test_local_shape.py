@@ -2,9 +2,10 @@
 
 import pytest
 
-from zonekeeper.placement import legality
+from zonekeeper.placement import legality, policy_data
+from zonekeeper.placement.ids import ZoneName
 from zonekeeper.shell import local_shape
-from zonekeeper.shell.local_shape import BadShapeError, Shape
+from zonekeeper.shell.local_shape import BadShapeError, Shape, Timers
 
 
 def test_bookies_are_named_by_zone_and_ordinal_and_the_ordinal_gives_the_upgrade_domain() -> None:
@@ -28,6 +29,23 @@ def test_the_standard_shape_has_the_policy_that_is_the_default() -> None:
     assert not legality.judge(policy.quorums, policy.placement).warnings
 
 
+def test_timers_are_scaled_down_unless_those_of_production_are_wanted() -> None:
+    policy = local_shape.policy(Shape())
+    assert policy.zone_watch.suspect_for_ms < 10_000
+    assert policy.repair.bookie_recovery_delay_ms < 30_000
+
+    policy = local_shape.policy(Shape(timers=Timers.PRODUCTION))
+    defaults = policy_data.from_rules({"placement": {"zones": ["a", "b", "c"]}})
+    assert (policy.zone_watch, policy.repair) == (defaults.zone_watch, defaults.repair)
+
+
+def test_autorecovery_processes_stand_in_the_zones_by_turns_and_go_with_them() -> None:
+    shape = Shape(zones=2, bookies_per_zone=2, autorecovery=3)
+
+    assert local_shape.autorecovery(shape) == {"auto-0": "a", "auto-1": "b", "auto-2": "a"}
+    assert local_shape.in_zone(shape, ZoneName("a")) == ("bk-a-0", "bk-a-1", "auto-0", "auto-2")
+
+
 @pytest.mark.parametrize("zones", range(1, 6))
 @pytest.mark.parametrize("bookies", range(1, 5))
 def test_whatever_has_three_bookies_can_be_had(zones: int, bookies: int) -> None:
@@ -45,6 +63,7 @@ def test_whatever_has_three_bookies_can_be_had(zones: int, bookies: int) -> None
         (Shape(zones=27), "--zones 27: must be from 1 to 26"),
         (Shape(zones=3, bookies_per_zone=21), "--bookies-per-zone 21: with 3 zones that is 63"),
         (Shape(bookies_per_zone=0), "--bookies-per-zone 0"),
+        (Shape(autorecovery=17), "--autorecovery 17: must be from 0 to 16"),
     ],
 )
 def test_what_one_machine_does_not_take_is_refused(shape: Shape, words: str) -> None:

@@ -1,37 +1,58 @@
-"""The demonstration: a cluster loses a bookie and a zone while it is written to.
+"""The demonstration: a cluster loses a bookie, a zone for a while, and a zone for good.
 
-It is the product itself on this machine, at its own timers: bookies as processes, the quorum
-client, kill -9. What it claims it checks: every acknowledged entry is read back and compared.
-However it ends, nothing is left running.
+It is the product itself on this machine: bookies and autorecovery as processes, the quorum client,
+kill -9. Only timers are scaled down. What it claims it checks: every acknowledged entry is read
+back and compared, every copy too, and what was copied is what the processes' metrics say. However
+it ends, nothing is left running.
 """
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Sequence
+import shutil
+from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 from zonekeeper.client import errors
 from zonekeeper.client.client import Client, connect
-from zonekeeper.placement.ids import BookieId, EntryId, ZoneName
+from zonekeeper.metadata.background import alongside
+from zonekeeper.metadata.errors import StoreError
+from zonekeeper.metadata.ledgers import StoredLedger
+from zonekeeper.placement.ids import BookieId, ZoneName
+from zonekeeper.placement.observation import Observation
+from zonekeeper.placement.permission import Person, RefusedError
+from zonekeeper.replication import listing, permitting, releasing
+from zonekeeper.replication.auditor_metrics import AuditorMetrics
+from zonekeeper.replication.pace import Pace as ReadPace
+from zonekeeper.replication.permitting import Request
+from zonekeeper.replication.replica_reading import ReplicaReader
+from zonekeeper.replication.view import View
 from zonekeeper.shell import demo_load, local_shape
-from zonekeeper.shell.demo_load import Checked, Load
-from zonekeeper.shell.demo_screen import Screen, Summary
-from zonekeeper.shell.demo_writer import SecondWriter
+from zonekeeper.shell.demo_load import Load
+from zonekeeper.shell.demo_screen import Screen
+from zonekeeper.shell.demo_summary import (
+    BookieLoss,
+    Copies,
+    Outage,
+    Summary,
+    ZoneLoss,
+    megabytes,
+)
+from zonekeeper.shell.demo_watch import Watch
+from zonekeeper.shell.live import preflight_text, reaching
+from zonekeeper.shell.live.preflight_text import Looked
 from zonekeeper.shell.local_cluster import LocalCluster
 from zonekeeper.shell.local_folder import LocalError
 from zonekeeper.shell.local_shape import Shape
 
 #: With all that may go wrong: beyond it the demonstration has failed.
-LIMIT_S: Final = 110
-
-#: So many entries of the second writer are acknowledged before the zone goes.
-SECOND_ENTRIES: Final = 200
+LIMIT_S: Final = 240
+#: Longer than any one thing takes that is waited for.
+_WITHIN_S: Final = 60.0
 
 _SHAPE: Final = Shape()
-
-#: What a recovery gave, and how many milliseconds it took.
-_Outcome: TypeAlias = tuple[Checked, float]
+#: No autorecovery process stands in it, so all of them see the story to its end.
+_ZONE: Final = local_shape.zones(_SHAPE)[-1]
+_PERSON: Final = Person(name="demo", reason="zone c has burnt down")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,22 +60,20 @@ class Pace:
     """How long each part is watched, in seconds."""
 
     calm: float = 4
-    without_bookie: float = 5
-    second_goes_on: float = 0.3
-    without_zone: float = 4
-    recovered: float = 3
-    back: float = 2
-    whole_again: float = 3
+    #: Beyond the time after which the losses of a bookie alone would have been repaired.
+    held: float = 2
+    back: float = 4
+    repaired: float = 2
 
 
 async def run(cluster: LocalCluster, screen: Screen, pace: Pace) -> Summary:
-    """Show it all; raises ``LocalError`` where it cannot go on. Bookies are stopped in the end."""
+    """Show it all; raises ``LocalError`` where it cannot go on. All is stopped in the end."""
     try:
         async with asyncio.timeout(LIMIT_S):
             return await _Play(cluster, screen, pace).run()
     except TimeoutError:
         raise LocalError(f"the demonstration was not done after {LIMIT_S} s") from None
-    except errors.ClientError as error:
+    except (errors.ClientError, StoreError, RefusedError) as error:
         raise LocalError(f"the demonstration cannot go on: {error}") from error
     finally:
         if cluster.folder.read() is not None:
@@ -62,130 +81,268 @@ async def run(cluster: LocalCluster, screen: Screen, pace: Pace) -> Summary:
 
 
 class _Play:
-    """One run."""
+    """One run, until it is written to."""
 
     def __init__(self, cluster: LocalCluster, screen: Screen, pace: Pace) -> None:
         self._cluster = cluster
         self._screen = screen
         self._pace = pace
-        self._killed: list[BookieId] = []
 
     async def run(self) -> Summary:
         """Play all parts, and give the figures."""
-        screen, address = self._screen, self._cluster.folder.address
-        screen.title("1. A cluster on this machine: three zones, three bookies in each")
-        screen.note(
-            "Each bookie is a process. A ledger has a copy in each zone; an entry counts as"
+        screen = self._screen
+        screen.step(
+            "1. A cluster on this machine: three zones, three bookies in each",
+            "Bookies keep logs. Each entry goes to three bookies, one in each zone, and counts as "
+            "acknowledged when two zones have it on disk. Two more processes judge the zones and "
+            "repair what is lost. Timers are scaled down: what takes minutes in production takes "
+            f"seconds here. Everything stands in {self._cluster.folder.path}.",
         )
-        screen.note("acknowledged when bookies of two zones have it on disk.")
-        screen.note(f"Everything stands in {self._cluster.folder.path}.")
         await self._cluster.up()
-        screen.happened("nine bookies are ready")
-        async with connect(address) as client:
-            load = Load(client, screen.happened, "all is well")
-            screen.title("2. It is written to: about 2,000 entries a second")
-            recovered, recovery_ms = await self._while_written(client, load)
-            changes = client.counters.ensemble_changes
-        screen.title("7. Is everything there? A new client reads it all back, byte for byte")
-        async with connect(address) as client:
-            checked = [
+        screen.happened("nine bookies and two autorecovery processes are ready")
+        status = await self._cluster.status()
+        pages = [one.http for one in status.autorecovery if one.http is not None]
+        async with connect(status.metadata) as client:
+            view = View(client.cluster)
+            async with alongside(view.follow()):
+                await view.known()
+                watch = Watch(client, view, pages, screen)
+                story = _Story(self._cluster, client, view, watch, screen)
+                return await self._played(story)
+
+    async def _played(self, story: "_Story") -> Summary:
+        load = Load(story.client, self._screen.happened, "all is well")
+        async with alongside(story.watch.tell(), story.watch.show(load)) as group:
+            writing = group.create_task(load.run())
+            try:
+                bookie = await story.lose_bookie(load, self._pace)
+                outage = await story.lose_zone_for_a_while(load, self._pace)
+                loss = await story.lose_zone(load, self._pace)
+                load.end()
+                await writing
+            finally:
+                writing.cancel()
+        self._screen.step(
+            "6. Is everything there?",
+            "A new client reads every acknowledged entry and compares it byte for byte. Then every "
+            "copy of every entry is read from its bookie and compared with the others.",
+        )
+        return Summary(
+            timings=load.timings,
+            ensemble_changes=story.client.counters.ensemble_changes,
+            bookie=bookie,
+            outage=outage,
+            loss=loss,
+            checked=await self._read_back(load),
+            copies=await story.compare_copies(),
+            seconds=self._screen.seconds,
+        )
+
+    async def _read_back(self, load: Load) -> list[demo_load.Checked]:
+        async with connect(self._cluster.address) as client:
+            return [
                 await demo_load.check(client, ledger_id, last)
                 for ledger_id, last in load.acked.items()
             ]
-            again = await demo_load.check(client, recovered.ledger_id, EntryId(recovered.acked - 1))
-        return Summary(
-            timings=load.timings,
-            checked=checked,
-            recovered=again if recovered.whole else recovered,
-            recovery_ms=recovery_ms,
-            killed=self._killed,
-            ensemble_changes=changes,
-            seconds=screen.seconds,
+
+
+class _Story:
+    """What is done to the cluster while it is written to."""
+
+    def __init__(
+        self, cluster: LocalCluster, client: Client, view: View, watch: Watch, screen: Screen
+    ) -> None:
+        self._cluster = cluster
+        self.client = client
+        self._view = view
+        self.watch = watch
+        self._screen = screen
+
+    async def lose_bookie(self, load: Load, pace: Pace) -> BookieLoss:
+        """Kill a bookie, and see its copies made anew."""
+        screen, watch = self._screen, self.watch
+        screen.step(
+            "2. A log is written: 1,000 entries a second",
+            "A pencil stands at the bookies that get each entry now.",
         )
-
-    async def _while_written(self, client: Client, load: Load) -> _Outcome:
-        """Do all that is done to the cluster, while it is written to."""
-        async with asyncio.TaskGroup() as tasks:
-            writing = tasks.create_task(load.run())
-            showing = tasks.create_task(self._show(load))
-            try:
-                outcome: _Outcome | Exception = await self._strike(client, load)
-                load.end()
-                await writing
-            except (errors.ClientError, LocalError) as error:
-                outcome = error  # the group would wrap it
-                writing.cancel()
-            showing.cancel()
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
-
-    async def _strike(self, client: Client, load: Load) -> _Outcome:
-        screen, pace = self._screen, self._pace
+        await watch.until(
+            lambda: all(not watch.is_held(zone) for zone in local_shape.zones(_SHAPE)),
+            "all zones are seen to be up",
+            _WITHIN_S,
+        )
         await asyncio.sleep(pace.calm)
-
-        victim = load.ensemble[0]
-        screen.title(f"3. A bookie that is written to is killed: {victim}")
+        victim = next(one for one in load.ensemble if _zone(one) != _ZONE)
+        moved_bytes = await watch.moved_bytes()
+        screen.step(
+            f"3. A bookie dies: {victim}",
+            "Writing goes on: another bookie of the zone takes its place. It does not come back, "
+            "so what it held is soon copied to others, and nobody has to ask for that.",
+        )
         load.part("a bookie is dead")
-        await self._cluster.kill(victim)
-        self._struck([victim])
-        await asyncio.sleep(pace.without_bookie)
-
-        zone = _zone(next(name for name in load.ensemble if _zone(name) != _zone(victim)))
-        async with self._second_writer() as second:
-            await second.has_acked(SECOND_ENTRIES)
-            screen.title(f"4. A whole zone is killed: {zone}")
-            load.part("a zone is dead, too")
-            self._struck(await self._cluster.kill_zone(zone))
-            await asyncio.sleep(pace.second_goes_on)
-        assert second.ledger_id is not None, "it acknowledges what it has created"
-        screen.struck(
-            f"kill -9: a second writer, in ledger {second.ledger_id}, after its entry "
-            f"{second.acked} was acknowledged"
-        )
-        await asyncio.sleep(pace.without_zone)
-
-        screen.title("5. The dead writer's ledger is recovered, while the zone is down")
         begun_s = screen.seconds
-        recovered = await demo_load.check(client, second.ledger_id, second.acked)
-        recovery_ms = (screen.seconds - begun_s) * 1_000
-        screen.happened(
-            f"ledger {second.ledger_id}: recovered, closed and read in {recovery_ms:,.0f} ms; "
-            f"{recovered.same:,} of {recovered.acked:,} acknowledged entries are there"
+        await self._cluster.kill(victim)
+        screen.struck(f"kill -9: {victim}")
+        await watch.until(
+            lambda: victim in self._view.written_off, f"{victim} is repaired", _WITHIN_S
         )
-        await asyncio.sleep(pace.recovered)
+        found = BookieLoss(
+            bookie=victim,
+            moved_bytes=await watch.moved_bytes() - moved_bytes,
+            seconds=screen.seconds - begun_s,
+        )
+        screen.happened(
+            f"all that {victim} held has its copies again: {megabytes(found.moved_bytes)} copied",
+            "bold green",
+        )
+        await asyncio.sleep(pace.repaired)
+        return found
 
-        screen.title(f"6. Zone {zone} comes back; {victim} stays dead")
-        screen.note("Its bookies wait until their former sessions have run out: up to ten seconds.")
-        back = await self._cluster.restore(zone)
-        screen.happened(f"ready again: {', '.join(back)}")
+    async def lose_zone_for_a_while(self, load: Load, pace: Pace) -> Outage:
+        """Kill a zone, see that nothing is copied, and start it again."""
+        screen, watch = self._screen, self.watch
+        screen.step(
+            f"4. A zone goes away: {_ZONE}",
+            "Writing goes on in two zones. To copy all that the zone holds would cost much, and "
+            "most zones are back soon. So its repair is held, and not a byte is moved.",
+        )
+        load.part("a zone is away")
+        before = len(watch.history)
+        moved_bytes, held_s = await self._lose_zone(pace)
+        screen.happened(
+            f"a bookie alone would be repaired by now; of zone {_ZONE} "
+            f"{await watch.moved_bytes() - moved_bytes} bytes were moved",
+            "bold green",
+        )
+        back = await self._cluster.restore(_ZONE)
+        screen.struck(f"zone {_ZONE} is started again: {', '.join(back)}")
+        await watch.until(
+            lambda: watch.is_in(_ZONE, Observation.UP) and not watch.is_held(_ZONE),
+            f"zone {_ZONE} is up again",
+            _WITHIN_S,
+        )
+        found = Outage(
+            zone=_ZONE,
+            states=[state for zone, state in watch.history[before:] if zone == _ZONE],
+            held_seconds=screen.seconds - held_s,
+            moved_bytes=await watch.moved_bytes() - moved_bytes,
+        )
         load.part("the zone is back")
+        screen.happened(
+            f"zone {_ZONE} is back, and what it held with it: {found.moved_bytes} bytes were moved",
+            "bold green",
+        )
         await asyncio.sleep(pace.back)
-        load.renew()
-        await asyncio.sleep(pace.whole_again)
-        return recovered, recovery_ms
+        return found
 
-    def _struck(self, bookies: Sequence[BookieId]) -> None:
-        self._killed += bookies
-        self._screen.struck(f"kill -9: {', '.join(bookies)}")
+    async def lose_zone(self, load: Load, pace: Pace) -> ZoneLoss:
+        """Kill a zone with its disks, count what repair would cost, and let it go."""
+        screen, watch = self._screen, self.watch
+        screen.step(
+            f"5. The zone is lost for good: {_ZONE}, with its disks",
+            "It is held again: nobody can know yet. A person who does know looks at the price, and "
+            "lets the repair go. Then its ledgers are copied until none lacks a copy.",
+        )
+        load.part("the zone is lost")
+        moved_bytes, _ = await self._lose_zone(pace)
+        await self._wipe()
+        looked = await self._preflight()
+        held_bytes = await watch.moved_bytes() - moved_bytes
+        watch.repair = (moved_bytes, looked.preflight.work.bytes)
+        begun_s = screen.seconds
+        await self._release(looked)
+        lost = frozenset(looked.preflight.bookies)
+        await watch.until(
+            lambda: lost <= self._view.written_off, f"zone {_ZONE} is repaired", _WITHIN_S * 2
+        )
+        found = ZoneLoss(
+            zone=_ZONE,
+            moved_held_bytes=held_bytes,
+            preflight=preflight_text.plain(looked, done=True),
+            moved_bytes=await watch.moved_bytes() - moved_bytes,
+            seconds=screen.seconds - begun_s,
+        )
+        screen.happened(
+            f"all that zone {_ZONE} held has its copies again: "
+            f"{megabytes(found.moved_bytes)} copied in {found.seconds:.0f} s",
+            "bold green",
+        )
+        await asyncio.sleep(pace.repaired)
+        return found
 
-    @contextlib.asynccontextmanager
-    async def _second_writer(self) -> AsyncIterator[SecondWriter]:
-        """Give a second writer that is killed at the end, with all that it said taken in."""
-        second = await SecondWriter.start(self._cluster.folder.address)
-        try:
-            yield second
-        finally:
-            await second.kill()
+    async def compare_copies(self) -> Copies:
+        """Read every copy of every entry, and compare; changes nothing."""
+        metrics, problems = AuditorMetrics(), []
+        pool = self.client.bookies.pool
+        reader = ReplicaReader(self._view, pool, metrics, ReadPace(lambda: 0))
+        async with aclosing(listing.walk(self.client.cluster)) as ledgers:
+            async for one in ledgers:
+                if not isinstance(one, StoredLedger):
+                    problems.append(f"ledger {one.id}: its metadata cannot be read")
+                    continue
+                gone = [name for name in one.metadata.bookies if not reader.registered(name)]
+                problems += [f"ledger {one.id}: a copy is said to be on {name}" for name in gone]
+                doubted = await reader.verify(one, _at_once)
+                problems += [
+                    f"ledger {one.id}: entry {entry_id} {lack.value} on {name}"
+                    for name, (entry_id, lack) in doubted.items()
+                ]
+        for what, count in (
+            ("copies could not be read", metrics.copies_unknown_total),
+            ("entries have no copy", metrics.entries_without_copy_total),
+            ("entries have copies that differ", metrics.entries_in_conflict_total),
+        ):
+            if count:
+                problems.append(f"{count} {what}")
+        return Copies(entries=metrics.entries_checked_total, problems=problems)
 
-    async def _show(self, load: Load) -> None:
-        """Show each second how the writing goes."""
-        before = 0
-        while True:
-            await asyncio.sleep(1)
-            entries = load.entries_acked
-            self._screen.pulse(entries, entries - before, load.timing, load.ensemble)
-            before = entries
+    async def _lose_zone(self, pace: Pace) -> tuple[int, float]:
+        """Kill the zone, and see it held; gives what was moved before, and since when it is."""
+        screen, watch = self._screen, self.watch
+        moved_bytes = await watch.moved_bytes()
+        killed = await self._cluster.kill_zone(_ZONE)
+        screen.struck(f"kill -9: {', '.join(killed)}")
+        await watch.until(lambda: watch.is_held(_ZONE), f"zone {_ZONE} is held", _WITHIN_S)
+        held_s = screen.seconds
+        await watch.until(
+            lambda: watch.is_in(_ZONE, Observation.DOWN), f"zone {_ZONE} is seen down", _WITHIN_S
+        )
+        watch_rules, repair = self._view.policy.zone_watch, self._view.policy.repair
+        alone_ms = watch_rules.evaluate_every_ms + repair.bookie_recovery_delay_ms
+        await asyncio.sleep(max(0, held_s + alone_ms / 1_000 - screen.seconds) + pace.held)
+        if not watch.is_held(_ZONE):
+            raise LocalError(f"the repair of zone {_ZONE} is not held, although it is down")
+        return moved_bytes, held_s
+
+    async def _wipe(self) -> None:
+        lost = local_shape.in_zone(_SHAPE, _ZONE)
+        for name in lost:
+            await asyncio.to_thread(shutil.rmtree, self._cluster.folder.data(name))
+        self._screen.struck(f"the disks are gone: {', '.join(lost)}")
+
+    async def _preflight(self) -> Looked:
+        """Count what the release will do; raises ``LocalError`` if it would be refused."""
+        record = self._view.zones[_ZONE]
+        lost = releasing.held_losses(self._view, _ZONE)
+        counted = await releasing.measure(self.client, self._view, lost, lambda _number: None)
+        self._screen.happened(f"$ zonekeeper autorecovery release --zone {_ZONE} --dry-run", "bold")
+        for name, text in preflight_text.rows(counted):
+            self._screen.happened(f"  {name}: {text}", "")
+        if counted.refusal is not None:
+            raise LocalError(f"the release is refused, {counted.refusal}")
+        return Looked(what=f"releasing zone {_ZONE}", gates=(record.gate,), preflight=counted)
+
+    async def _release(self, looked: Looked) -> None:
+        (gate,) = looked.gates
+        cluster = self.client.cluster
+        request = Request(zone=_ZONE, person=_PERSON, wall_ms=reaching.wall_ms())
+        told = reaching.chronicle(cluster, _PERSON.name)
+        command = f"$ zonekeeper autorecovery release --zone {_ZONE} --reason '{_PERSON.reason}'"
+        self._screen.happened(command, "bold")
+        await permitting.release(cluster, request, gate.token, self._view.policy, told)
+
+
+async def _at_once() -> None:
+    """Wait for nothing."""
 
 
 def _zone(bookie: BookieId) -> ZoneName:

@@ -17,7 +17,9 @@ from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 
 ENTRY_BYTES: Final = 1_000
 ENTRIES_EACH: Final = 20
-EVERY_MS: Final = 10
+EVERY_MS: Final = 20
+#: A ledger is closed after so many, and the next one begun, as a log does that is cut into ledgers.
+LEDGER_ENTRIES: Final = 4_000
 #: What could not be written in time is made up for, up to so much.
 BEHIND_MAX_MS: Final = 1_000
 _PAUSE_MS: Final = 200
@@ -53,7 +55,6 @@ class Load:
         self._seen: tuple[BookieId, ...] = ()
         self._unheard: asyncio.Queue[tuple[Writer, EntryId, float]] = asyncio.Queue()
         self._ending = False
-        self._renewing = False
         #: The last acknowledged entry of each ledger.
         self.acked: dict[LedgerId, EntryId] = {}
         self.timings: list[Timing] = [Timing(part)]
@@ -89,16 +90,12 @@ class Load:
         """Write no more."""
         self._ending = True
 
-    def renew(self) -> None:
-        """Close the ledger that is written at the next turn, and go on in a new one."""
-        self._renewing = True
-
     async def _write(self) -> None:
         due_s = self._loop.time()
         while not self._ending:
             try:
-                if self._renewing:
-                    await self._renew()
+                if self._writer is None or self._writer.last_appended + 1 >= LEDGER_ENTRIES:
+                    await self._begin_ledger()
                 await self._append()
             except errors.ClientError as error:
                 self._say(f"{error}")
@@ -111,17 +108,15 @@ class Load:
             except errors.ClientError as error:
                 self._say(f"{error}")
 
-    async def _renew(self) -> None:
-        self._renewing = False
+    async def _begin_ledger(self) -> None:
+        """Close the ledger that is written, and go on in a new one."""
         if self._writer is not None:
             await self._writer.close()
         await self._create()
 
     async def _append(self) -> None:
-        if self._writer is None:
-            await self._create()
         writer, begun_s = self._writer, self._loop.time()
-        assert writer is not None, "it was created just now"
+        assert writer is not None, "a ledger was begun"
         for _ in range(ENTRIES_EACH):
             await writer.append(payload(writer.ledger_id, writer.last_appended + 1))
         self._unheard.put_nowait((writer, writer.last_appended, begun_s))
@@ -141,7 +136,6 @@ class Load:
         self._writer = writer = await self._client.create()
         self._seen = writer.ensemble
         self.acked[writer.ledger_id] = NO_ENTRY
-        self._say(f"ledger {writer.ledger_id} is written to {', '.join(writer.ensemble)}")
 
     async def _create_again(self) -> None:
         try:

@@ -1,84 +1,81 @@
-"""What the demonstration puts on the screen: plain lines that also read without colour."""
+"""What the demonstration puts on the screen.
 
-from collections.abc import Callable, Sequence
+On a terminal it is one picture that changes: what is done and why, the bookies of each zone and
+what is known of it, the writing, the repair, and the last things that happened. Elsewhere it is a
+line for each thing that happens, readable without colour.
+"""
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from zonekeeper.placement.ids import BookieId
-from zonekeeper.shell.demo_load import Checked, Timing
+from zonekeeper.placement.ids import BookieId, ZoneName
+from zonekeeper.placement.observation import Observation
+from zonekeeper.placement.permission import Permission
+from zonekeeper.shell.demo_summary import MEDIAN, NEARLY_ALL, Summary, megabytes
 
-_MEDIAN: Final = 0.5
-_NEARLY_ALL: Final = 0.99
+_EVENTS_SHOWN: Final = 10
+_PULSE_EVERY_S: Final = 2.0
+_BAR_WIDTH: Final = 40
+_STATE_STYLES: Final = {
+    Observation.UP: "green",
+    Observation.DEGRADED: "yellow",
+    Observation.SUSPECT: "yellow",
+    Observation.RETURNING: "cyan",
+    Observation.DOWN: "bold red",
+    Observation.UNKNOWN: "dim",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
-    """What a run has shown."""
+class BookieNow:
+    """One bookie of a picture."""
 
-    timings: Sequence[Timing]
-    checked: Sequence[Checked]
-    #: The ledger whose writer was killed, recovered while a zone was down.
-    recovered: Checked
-    recovery_ms: float
-    killed: Sequence[BookieId]
-    ensemble_changes: int
-    seconds: float
-
-    @property
-    def acked(self) -> int:
-        """Entries that were acknowledged, to both writers."""
-        return sum(each.acked for each in (*self.checked, self.recovered))
-
-    @property
-    def same(self) -> int:
-        """Entries of these that were read back byte for byte."""
-        return sum(each.same for each in (*self.checked, self.recovered))
-
-    @property
-    def whole(self) -> bool:
-        """Is nothing missing that was acknowledged, and was there anything?"""
-        return 0 < self.acked == self.same and self.recovered.acked > 0
-
-    def plain(self) -> dict[str, object]:
-        """Give the figures as plain data."""
-        return {
-            "acknowledged": self.acked,
-            "readBackTheSame": self.same,
-            "whole": self.whole,
-            "killed": list(self.killed),
-            "ensembleChanges": self.ensemble_changes,
-            "recovery": {
-                "ledger": self.recovered.ledger_id,
-                "acknowledged": self.recovered.acked,
-                "readBackTheSame": self.recovered.same,
-                "milliseconds": round(self.recovery_ms, 1),
-            },
-            "parts": [
-                {
-                    "name": timing.name,
-                    "acknowledged": timing.entries,
-                    "p50Ms": round(timing.quantile_ms(_MEDIAN), 1),
-                    "p99Ms": round(timing.quantile_ms(_NEARLY_ALL), 1),
-                    "maxMs": round(timing.quantile_ms(1), 1),
-                }
-                for timing in self.timings
-            ],
-            "problems": [
-                f"ledger {each.ledger_id}: {each.reason}"
-                for each in (*self.checked, self.recovered)
-                if not each.whole
-            ],
-            "seconds": round(self.seconds, 1),
-        }
+    name: BookieId
+    registered: bool
+    #: Entries are written to it now.
+    written: bool
 
 
-class Screen:
-    """Writes the story as it goes; each line begins with the seconds since the start."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZoneNow:
+    """One zone of a picture."""
+
+    name: ZoneName
+    observation: Observation
+    permission: Permission
+    bookies: Sequence[BookieNow]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """How everything is at one moment."""
+
+    zones: Sequence[ZoneNow]
+    entries: int
+    entries_per_second: float
+    p50_ms: float
+    p99_ms: float
+    moved_bytes: int
+    #: Ledgers that wait for repair, or are being repaired.
+    marked: int
+    #: What the repair that goes on is expected to move, and what it has; None: none was let go.
+    repair: tuple[int, int] | None = None
+
+
+class Screen(ABC):
+    """Tells the story as it goes."""
 
     def __init__(self, console: Console, clock: Callable[[], float]) -> None:
         self._console = console
@@ -90,62 +87,160 @@ class Screen:
         """How long it has taken so far."""
         return self._clock() - self._begun_s
 
-    def title(self, text: str) -> None:
-        """Begin a part."""
-        self._console.print()
-        self._console.print(text, style="bold", markup=False)
+    @abstractmethod
+    def step(self, title: str, words: str) -> None:
+        """Begin a part: what is done, and what to look for."""
 
-    def note(self, text: str) -> None:
-        """Explain."""
-        self._console.print(text, markup=False)
-
-    def happened(self, text: str) -> None:
+    @abstractmethod
+    def happened(self, text: str, style: str = "cyan") -> None:
         """Say what has happened just now."""
-        self._line(text, "cyan")
+
+    @abstractmethod
+    def show(self, picture: Picture) -> None:
+        """Show how everything is."""
 
     def struck(self, text: str) -> None:
         """Say what was done to the cluster."""
-        self._line(text, "bold yellow")
-
-    def pulse(self, entries: int, rate: float, timing: Timing, ensemble: Sequence[str]) -> None:
-        """Show how the writing goes."""
-        self._line(
-            f"{entries:>7,} acked  {rate:>5,.0f}/s  p50 {timing.quantile_ms(_MEDIAN):>3.1f}  "
-            f"p99 {timing.quantile_ms(_NEARLY_ALL):>4.1f} ms  {' '.join(ensemble)}",
-            "dim",
-        )
+        self.happened(text, "bold yellow")
 
     def summary(self, summary: Summary) -> None:
-        """Show the figures."""
+        """Show the figures, below everything else."""
         table = Table(box=box.SIMPLE)
         table.add_column("while", no_wrap=True)
         for title in ("acknowledged", "p50 ms", "p99 ms", "max ms"):
             table.add_column(title, justify="right", no_wrap=True)
         for timing in summary.timings:
-            shares = [timing.quantile_ms(share) for share in (_MEDIAN, _NEARLY_ALL, 1)]
+            shares = [timing.quantile_ms(share) for share in (MEDIAN, NEARLY_ALL, 1)]
             table.add_row(timing.name, f"{timing.entries:,}", *(f"{each:.1f}" for each in shares))
         self._console.print(table)
-        verdict, style = (
-            ("nothing is missing", "bold green")
-            if summary.whole
-            else ("ACKNOWLEDGED ENTRIES ARE MISSING", "bold red")
-        )
-        self.note(
-            f"Killed: {len(summary.killed)} of 9 bookies, and a writer. "
-            f"Ensemble changes of the other one: {summary.ensemble_changes}. "
-            f"Recovery with a zone down: {summary.recovery_ms:,.0f} ms."
-        )
-        counts = f"{summary.same:,} of {summary.acked:,} acknowledged entries read back the same"
-        self._console.print(Text(f"{counts}: {verdict}", style=style))
-        for each in (*summary.checked, summary.recovered):
-            if not each.whole:
-                text = f"ledger {each.ledger_id}: {each.same} of {each.acked}: {each.reason}"
-                self._console.print(text, style="red", markup=False)
+        for text, holds in summary.promises:
+            mark, style = ("yes", "green") if holds else ("NO ", "bold red")
+            self._console.print(Text(f"{mark}  {text}", style=style))
+        for problem in summary.problems:
+            self._console.print(problem, style="red", markup=False)
+        self._console.print(f"It took {summary.seconds:.0f} s.")
 
-        self.note(
-            "Not part of it yet: copies that a dead bookie held are not made again, and what was\n"
-            "written while a zone was away is not spread over three zones afterwards."
+    def _stamped(self, text: str, style: str) -> Text:
+        return Text(f"{self.seconds:5.1f} s  {text}", style=style)
+
+
+class LineScreen(Screen):
+    """A line for each thing that happens."""
+
+    def __init__(self, console: Console, clock: Callable[[], float]) -> None:
+        super().__init__(console, clock)
+        self._shown_s = 0.0
+
+    def step(self, title: str, words: str) -> None:
+        """Begin a part."""
+        self._console.print()
+        self._console.print(title, style="bold", markup=False)
+        self._console.print(words, markup=False)
+
+    def happened(self, text: str, style: str = "cyan") -> None:
+        """Say what has happened."""
+        self._console.print(self._stamped(text, style))
+
+    def show(self, picture: Picture) -> None:
+        """Show how everything is, every now and then."""
+        if self.seconds < self._shown_s + _PULSE_EVERY_S:
+            return
+        self._shown_s = self.seconds
+        zones = "  ".join(
+            f"{zone.name} {sum(one.registered for one in zone.bookies)}/{len(zone.bookies)} "
+            f"{zone.observation}{', held' if zone.permission is Permission.HELD else ''}"
+            for zone in picture.zones
+        )
+        self._console.print(
+            self._stamped(
+                f"{picture.entries:>7,} acked {picture.entries_per_second:>5,.0f}/s  "
+                f"p99 {picture.p99_ms:>5.1f} ms | {zones} | ledgers to repair: "
+                f"{picture.marked}, copied: {megabytes(picture.moved_bytes)}",
+                "dim",
+            )
         )
 
-    def _line(self, text: str, style: str) -> None:
-        self._console.print(Text(f"{self.seconds:5.1f} s  {text}", style=style))
+
+class LiveScreen(Screen):
+    """One picture that changes."""
+
+    def __init__(self, console: Console, clock: Callable[[], float], live: Live) -> None:
+        super().__init__(console, clock)
+        self._live = live
+        self._title, self._words = "", ""
+        self._events: deque[Text] = deque(maxlen=_EVENTS_SHOWN)
+        self._picture: Picture | None = None
+
+    def step(self, title: str, words: str) -> None:
+        """Begin a part."""
+        self._title, self._words = title, words
+        self._events.append(self._stamped(title, "bold"))
+        self._draw()
+
+    def happened(self, text: str, style: str = "cyan") -> None:
+        """Say what has happened."""
+        self._events.append(self._stamped(text, style))
+        self._draw()
+
+    def show(self, picture: Picture) -> None:
+        """Show how everything is."""
+        self._picture = picture
+        self._draw()
+
+    def _draw(self) -> None:
+        parts: list[RenderableType] = [
+            Panel(self._words, title=self._title, title_align="left", border_style="bold")
+        ]
+        if self._picture is not None:
+            parts += [_zones(self._picture), *_figures(self._picture)]
+        events = [Text(event.plain, style=event.style, no_wrap=True) for event in self._events]
+        parts += [Text(), *events, *[Text()] * (_EVENTS_SHOWN - len(events))]
+        self._live.update(Group(*parts), refresh=True)
+
+
+@contextmanager
+def opened(console: Console, clock: Callable[[], float]) -> Iterator[Screen]:
+    """Give the screen that fits; a terminal's cursor is back behind the block."""
+    if not console.is_terminal:
+        yield LineScreen(console, clock)
+        return
+    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+        yield LiveScreen(console, clock, live)
+
+
+def _zones(picture: Picture) -> Table:
+    table = Table(box=box.SIMPLE)
+    for title in ("zone", "bookies", "is", "its repair is"):
+        table.add_column(title, no_wrap=True)
+    for zone in picture.zones:
+        bookies = Text()
+        for bookie in zone.bookies:
+            sign, style = ("●", "green") if bookie.registered else ("✗", "bold red")
+            name = f"{bookie.name}{' ✎' if bookie.written else '  '}   "
+            bookies.append(f"{sign} ", style=style).append(name)
+        held = zone.permission is Permission.HELD
+        table.add_row(
+            zone.name,
+            bookies,
+            Text(zone.observation, style=_STATE_STYLES[zone.observation]),
+            Text(zone.permission, style="bold yellow" if held else "green"),
+        )
+    return table
+
+
+def _figures(picture: Picture) -> Iterator[RenderableType]:
+    yield Text(
+        f" written ✎ {picture.entries:,} entries acknowledged, "
+        f"{picture.entries_per_second:,.0f}/s, median {picture.p50_ms:.1f} ms, "
+        f"p99 {picture.p99_ms:.1f} ms"
+    )
+    yield Text(
+        f" repair    {megabytes(picture.moved_bytes)} copied so far; ledgers that wait for it: "
+        f"{picture.marked}"
+    )
+    if picture.repair is not None:
+        whole, done = picture.repair
+        bar = ProgressBar(total=max(whole, done, 1), completed=done, width=_BAR_WIDTH)
+        row = Table.grid(padding=(0, 1))
+        row.add_row("          ", bar, f"{megabytes(done)} of about {megabytes(whole)}")
+        yield row

@@ -3,9 +3,10 @@
 ::
 
     local.json          what was started (``local_state``)
-    meta.db             the metadata store
+    meta.db             the metadata store, or
+    zookeeper/          the ZooKeeper server's data and its settings
     bookies/<id>/       what a bookie keeps
-    logs/<id>.log       what it said, all its lives after one another
+    logs/<id>.log       what a process said, all its lives after one another
 
 A folder that holds anything else is not taken, and a purge removes nothing but these. One command
 at a time works on a folder.
@@ -26,8 +27,11 @@ from zonekeeper.shell.local_shape import Shape
 from zonekeeper.shell.local_state import State
 
 _META: Final = "meta.db"
+_ZOOKEEPER: Final = "zookeeper"
 _DATA: Final = "bookies"
 _LOGS: Final = "logs"
+#: Nothing of a local cluster listens anywhere else.
+LOOPBACK: Final = "127.0.0.1"
 _FILES: Final = (_META, f"{_META}-wal", f"{_META}-shm", f"{local_state.NAME}.part")
 
 
@@ -56,17 +60,23 @@ class Folder:
         return self.path / _META
 
     @property
-    def address(self) -> str:
-        """The metadata store's address, for clients."""
+    def zookeeper(self) -> Path:
+        """Where the ZooKeeper server keeps its data."""
+        return self.path / _ZOOKEEPER
+
+    def address(self, state: State) -> str:
+        """Give the metadata store's address, for clients."""
+        if state.zookeeper_port is not None:
+            return f"zk://{LOOPBACK}:{state.zookeeper_port}/ledgers"
         return f"sqlite://{quote(str(self.store))}"
 
     def data(self, bookie: BookieId) -> Path:
         """Say where a bookie keeps its data."""
         return self.path / _DATA / bookie
 
-    def log(self, bookie: BookieId) -> Path:
-        """Say where a bookie's words are."""
-        return self.path / _LOGS / f"{bookie}.log"
+    def log(self, name: BookieId) -> Path:
+        """Say where a process's words are."""
+        return self.path / _LOGS / f"{name}.log"
 
     def read(self) -> State | None:
         """Read what was started; None: there is no cluster here."""
@@ -79,13 +89,13 @@ class Folder:
         """Say what was started."""
         local_state.write(self.path, state)
 
-    def make(self, shape: Shape) -> State:
+    def make(self, shape: Shape, zookeeper_port: int | None) -> State:
         """Lay out a new cluster; the folder is there, and empty."""
         if any(self.path.iterdir()):
             raise BadRequestError(
                 f"--folder {self.path}: holds other things; give an empty or a new folder"
             )
-        state = State(shape=shape)
+        state = State(shape=shape, zookeeper_port=zookeeper_port)
         self.write(state)  # first: what is made from here on can be purged
         for part in (_DATA, _LOGS):
             (self.path / part).mkdir()
@@ -93,7 +103,7 @@ class Folder:
 
     def purge(self) -> None:
         """Remove all that a cluster has here."""
-        for part in (_DATA, _LOGS):
+        for part in (_DATA, _LOGS, _ZOOKEEPER):
             if (self.path / part).exists():
                 shutil.rmtree(self.path / part)
         for name in _FILES:

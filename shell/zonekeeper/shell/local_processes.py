@@ -18,8 +18,15 @@ from pathlib import Path
 from typing import Final
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
-#: Where the start time stands in ``/proc/<pid>/stat``, counted behind the name in brackets.
+#: Where the state and the start time stand in ``/proc/<pid>/stat``, counted behind the name in
+#: brackets.
+_STATE: Final = 0
 _STARTED_AT: Final = 19
+_STOPPED: Final = "T"
+_SETTINGS: Final = "ZONEKEEPER_"
+
+#: This interpreter, without the working directory on its path.
+PYTHON: Final = (sys.executable, "-P")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,17 +39,17 @@ class Mark:
     boot: str
 
 
-def start(arguments: Sequence[str], output: Path) -> Mark:
-    """Start this interpreter in a session of its own, so that no terminal's signals reach it.
+def start(command: Sequence[str], output: Path) -> Mark:
+    """Start a program in a session of its own, so that no terminal's signals reach it.
 
-    What it says is appended to a file.
+    What it says is appended to a file. None of our settings comes to it from the environment.
     """
     written = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
     try:
         pid = os.posix_spawn(
-            sys.executable,
-            [sys.executable, "-P", *arguments],
-            os.environ,
+            command[0],
+            list(command),
+            {name: value for name, value in os.environ.items() if not name.startswith(_SETTINGS)},
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_DUP2, written, 1),
@@ -62,6 +69,13 @@ def is_running(mark: Mark) -> bool:
     """Is it there, and has not ended?"""
     with _opened(mark) as process:
         return process is not None and not _has_ended(process)
+
+
+def is_frozen(mark: Mark) -> bool:
+    """Is it there, and stopped by SIGSTOP?"""
+    with _opened(mark) as process:
+        stat = None if process is None else _stat(mark.pid)
+        return stat is not None and stat[_STATE] == _STOPPED
 
 
 def send(mark: Mark, number: signal.Signals) -> None:
@@ -115,12 +129,18 @@ def _has_ended(process: int) -> bool:
 
 
 def _started_ticks(pid: int) -> int | None:
+    stat = _stat(pid)
+    return None if stat is None else int(stat[_STARTED_AT])
+
+
+def _stat(pid: int) -> list[str] | None:
+    """Give what the kernel says of a process, from its state on; None: it is no more."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text("ascii", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
     # The name may hold anything, brackets and spaces included.
-    return int(text.rpartition(")")[2].split()[_STARTED_AT])
+    return text.rpartition(")")[2].split()
 
 
 def _boot() -> str:

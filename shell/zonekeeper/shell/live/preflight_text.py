@@ -25,7 +25,7 @@ class Looked:
 def show(looked: Looked) -> None:
     """Draw it for people."""
     table = Table(box=box.SIMPLE, show_header=False, title=looked.what)
-    for name, text in _rows(looked.preflight):
+    for name, text in rows(looked.preflight):
         table.add_row(name, text)
     console = reaching.console()
     for gate in looked.gates:
@@ -33,7 +33,8 @@ def show(looked: Looked) -> None:
     console.print(table)
 
 
-def _rows(counted: Preflight) -> Iterator[tuple[str, str]]:
+def rows(counted: Preflight) -> Iterator[tuple[str, str]]:
+    """Name and spell each figure."""
     work = counted.work
     yield "bookies lost", f"{len(counted.bookies)}: {', '.join(counted.bookies)}"
     yield "ledgers", f"{work.ledgers}, of which {work.open_ledgers} are open (bytes not known)"
