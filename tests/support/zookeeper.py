@@ -43,6 +43,8 @@ _START_ATTEMPTS = 3
 
 _LOOPBACK = "127.0.0.1"
 
+_SESSION_MAX_MS = 60_000
+
 
 @dataclass(frozen=True, slots=True)
 class Installation:
@@ -97,6 +99,15 @@ class ServerTls:
 
     key_and_certificate: Path
     authority: Path
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """How servers are to be."""
+
+    tls: ServerTls | None
+    host: str
+    session_max_ms: int
 
 
 @dataclass(slots=True)
@@ -197,24 +208,32 @@ def _wait_until_ready(address: str) -> None:
 
 
 @contextlib.contextmanager
-def single(tls: ServerTls | None = None, *, host: str = _LOOPBACK) -> Iterator[Ensemble]:
-    """Run one server at an address of this machine; with ``tls``, it has a port for that too."""
-    with _running(1, tls, host) as ensemble:
+def single(
+    tls: ServerTls | None = None,
+    *,
+    host: str = _LOOPBACK,
+    session_max_ms: int = _SESSION_MAX_MS,
+) -> Iterator[Ensemble]:
+    """Run one server at an address of this machine; with ``tls``, it has a port for that too.
+
+    No session gets a longer timeout than ``session_max_ms``, whatever a client asks for.
+    """
+    with _running(1, _Wanted(tls, host, session_max_ms)) as ensemble:
         yield ensemble
 
 
 @contextlib.contextmanager
 def quorum() -> Iterator[Ensemble]:
     """Run three servers that elect a leader."""
-    with _running(3, None, _LOOPBACK) as ensemble:
+    with _running(3, _Wanted(None, _LOOPBACK, _SESSION_MAX_MS)) as ensemble:
         yield ensemble
 
 
 @contextlib.contextmanager
-def _running(count: int, tls: ServerTls | None, host: str) -> Iterator[Ensemble]:
+def _running(count: int, wanted: _Wanted) -> Iterator[Ensemble]:
     installation = require()
     with tempfile.TemporaryDirectory(prefix="zookeeper-") as folder:
-        ensemble = _started(installation, Path(folder), count, tls, host)
+        ensemble = _started(installation, Path(folder), count, wanted)
         try:
             yield ensemble
         finally:
@@ -222,12 +241,10 @@ def _running(count: int, tls: ServerTls | None, host: str) -> Iterator[Ensemble]
                 server.kill()
 
 
-def _started(
-    installation: Installation, folder: Path, count: int, tls: ServerTls | None, host: str
-) -> Ensemble:
+def _started(installation: Installation, folder: Path, count: int, wanted: _Wanted) -> Ensemble:
     """Start servers; another process may take a free port first, so more than once if need be."""
     for attempt in range(_START_ATTEMPTS):
-        ensemble = _configured(installation, folder / str(attempt), count, tls, host)
+        ensemble = _configured(installation, folder / str(attempt), count, wanted)
         for server in ensemble.servers:
             server.start()
         try:
@@ -242,9 +259,8 @@ def _started(
     raise AssertionError("unreachable")
 
 
-def _configured(
-    installation: Installation, folder: Path, count: int, tls: ServerTls | None, host: str
-) -> Ensemble:
+def _configured(installation: Installation, folder: Path, count: int, wanted: _Wanted) -> Ensemble:
+    tls, host = wanted.tls, wanted.host
     ports = _free_ports(4 * count, host)
     clients = ports[:count]
     members = [
@@ -261,7 +277,7 @@ def _configured(
             "4lw.commands.whitelist=*",
             "maxClientCnxns=0",
             "minSessionTimeout=400",
-            "maxSessionTimeout=60000",
+            f"maxSessionTimeout={wanted.session_max_ms}",
         ]
         if count == 1:
             lines += [f"clientPort={port}", f"clientPortAddress={host}"]

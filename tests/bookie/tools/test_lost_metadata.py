@@ -137,7 +137,7 @@ async def test_real_bookies_get_a_lost_store_back_by_the_commands(tmp_path: Path
     names = [BookieId(f"bk-{zone}-0") for zone in "abc"] + [BookieId("bk-a-1")]
     zones = {name: ZoneName(name[3]) for name in names}
     await make_cluster(address, RULES)
-    processes = BookieProcesses(address, tmp_path, zones, upgrade_domains=1)
+    processes = BookieProcesses(folder=tmp_path, address=address, zones=zones, upgrade_domains=1)
     wanted: dict[LedgerId, list[bytes]] = {}
     try:
         await asyncio.to_thread(processes.start)
