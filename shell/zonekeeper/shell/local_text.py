@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -11,6 +10,7 @@ from zonekeeper.placement.observation import Observation
 from zonekeeper.placement.permission import Permission
 from zonekeeper.placement.zone_records import ZoneRecord
 from zonekeeper.shell import local_shape
+from zonekeeper.shell.live import reaching
 from zonekeeper.shell.local_looking import Process, Seen, SeenBookie, Status
 from zonekeeper.shell.local_shape import Timers
 
@@ -20,6 +20,8 @@ _STYLES = {
     Process.STOPPED: "red",
     Process.ENDED: "red",
 }
+#: The column that is long.
+_REASON = "because"
 _NO_RECORD = "no zone watch has evaluated it yet"
 
 SHORT_TIMERS = "timers are scaled down, so that an outage is seen and judged in seconds"
@@ -67,7 +69,7 @@ def plain(found: Status) -> dict[str, object]:
 
 def show(found: Status) -> None:
     """Draw it for people."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = reaching.console()
     console.print(_bookies(found))
     console.print(_zones(found))
     if found.autorecovery:
@@ -87,7 +89,7 @@ def _bookies(found: Status) -> Table:
 
 
 def _zones(found: Status) -> Table:
-    table = _table("zone", "state", "bookies", "repair", "because")
+    table = _table("zone", "state", "bookies", "repair", _REASON)
     for zone in local_shape.zones(found.state.shape):
         record = found.recorded.zones.get(zone)
         if record is None:
@@ -123,7 +125,7 @@ def _lines(found: Status) -> Iterator[str]:
 def _table(*titles: str) -> Table:
     table = Table(box=box.SIMPLE)
     for title in titles:
-        table.add_column(title, no_wrap=True)
+        table.add_column(title, no_wrap=title != _REASON)
     return table
 
 
