@@ -23,18 +23,18 @@ def call(*words: str) -> Result:
 
 
 def test_a_root_is_made_once_and_found_made_after_that(address: str) -> None:
-    first = json.loads(call("init", "--store", address, "--output", "json").stdout)
-    second = json.loads(call("init", "--store", address, "--output", "json").stdout)
+    first = json.loads(call("init", "--metadata", address, "--output", "json").stdout)
+    second = json.loads(call("init", "--metadata", address, "--output", "json").stdout)
 
     assert (first["made"], second["made"]) == (True, False)
     assert first["instance"] == second["instance"]
-    assert "was there already: /ledgers in" in call("init", "--store", address).stdout
+    assert "was there already: /ledgers in" in call("init", "--metadata", address).stdout
 
 
 def test_a_cluster_without_a_policy_says_what_that_means(address: str) -> None:
-    assert call("init", "--store", address).stdout.startswith("made: /ledgers in sqlite://")
+    assert call("init", "--metadata", address).stdout.startswith("made: /ledgers in sqlite://")
 
-    text = call("info", "--store", address).stdout
+    text = call("info", "--metadata", address).stdout
 
     assert "bookies:   0 with a cookie; 0 writable and 0 read-only now" in text
     assert "policy:    none yet: no ledger can be created" in text
@@ -42,11 +42,11 @@ def test_a_cluster_without_a_policy_says_what_that_means(address: str) -> None:
 
 
 def test_the_policy_is_shown_with_its_owner(address: str) -> None:
-    call("init", "--store", address)
+    call("init", "--metadata", address)
     asyncio.run(set_policy(address))
 
-    text = call("info", "--store", address).stdout
-    data = json.loads(call("info", "--store", address, "--output", "json").stdout)
+    text = call("info", "--metadata", address).stdout
+    data = json.loads(call("info", "--metadata", address, "--output", "json").stdout)
 
     assert "policy:    version 1, set by shell: zones a, b, c, quorums 3/3/2" in text
     assert data["policy"]["placement"]["zones"] == ["a", "b", "c"]
@@ -67,9 +67,9 @@ async def set_policy(address: str) -> None:
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--store", "nowhere"), "zonekeeper cluster: store address 'nowhere': one of zk://"),
-        (("--store", "memory:"), "there is no cluster at /ledgers in memory"),
-        ((), "Missing option '--store'"),
+        (("--metadata", "nowhere"), "zonekeeper cluster: store address 'nowhere': one of zk://"),
+        (("--metadata", "memory:"), "there is no cluster at /ledgers in memory"),
+        ((), "Missing option '--metadata'"),
     ],
     ids=["no address", "no cluster", "not told"],
 )

@@ -331,23 +331,23 @@ def test_the_commands_write_read_and_compare(
 ) -> None:
     first, second = addresses
     file = tmp_path / "root.txt"
-    code, said = call("export", "--store", first, str(file))
+    code, said = call("export", "--metadata", first, str(file))
     assert (code, "nodes written" in said) == (0, True)
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".part"] == []
     assert call("diff", str(file), first) == (0, "the same\n")
-    code, said = call("import", "--store", second, str(file))
+    code, said = call("import", "--metadata", second, str(file))
     assert (code, "marked as restored" in said) == (0, True)
     code, said = call("diff", str(file), second)
     assert code == 1
     assert "+ .zonekeeper/restored" in said
-    code, said = call("import", "--store", first, str(file))
+    code, said = call("import", "--metadata", first, str(file))
     assert code == 2
     assert "holds a cluster already" in said
     file.write_text(file.read_text()[:-10])
     code, said = call("diff", first, str(file))
     assert code == 2
     assert "cut short" in said or "no end" in said
-    code, said = call("export", "--store", "nonsense", str(tmp_path / "x"))
+    code, said = call("export", "--metadata", "nonsense", str(tmp_path / "x"))
     assert code == 2
     assert not (tmp_path / "x").exists()
     file.write_bytes(b"\xff")
@@ -359,20 +359,20 @@ def test_a_person_looks_at_the_mark_of_a_restore_and_clears_it(
 ) -> None:
     first, second = addresses
     file = str(tmp_path / "root.txt")
-    assert call("export", "--store", first, file)[0] == 0
-    assert call("import", "--store", second, file)[0] == 0
-    code, said = call("restored", "--store", first)
+    assert call("export", "--metadata", first, file)[0] == 0
+    assert call("import", "--metadata", second, file)[0] == 0
+    code, said = call("restored", "--metadata", first)
     assert (code, "not marked as restored" in said) == (0, True)
-    code, said = call("restored", "--store", second)
+    code, said = call("restored", "--metadata", second)
     assert (code, "from the export with the checksum" in said) == (0, True)
-    code, said = call("restored", "--store", second, "--clear", "all found", answer="n\n")
+    code, said = call("restored", "--metadata", second, "--clear", "all found", answer="n\n")
     assert (code, "will delete every ledger" in said) == (1, True)
-    assert "from the export" in call("restored", "--store", second)[1]
-    assert call("restored", "--store", second, "--clear", "x" * 501, "--yes")[0] == 2
-    assert call("restored", "--store", second, "--clear", "")[0] == 2
-    code, said = call("restored", "--store", second, "--clear", "ü" * 500, answer="y\n")
+    assert "from the export" in call("restored", "--metadata", second)[1]
+    assert call("restored", "--metadata", second, "--clear", "x" * 501, "--yes")[0] == 2
+    assert call("restored", "--metadata", second, "--clear", "")[0] == 2
+    code, said = call("restored", "--metadata", second, "--clear", "ü" * 500, answer="y\n")
     assert (code, "the mark is cleared" in said) == (0, True)
-    assert "not marked as restored" in call("restored", "--store", second)[1]
+    assert "not marked as restored" in call("restored", "--metadata", second)[1]
 
     async def told() -> Event:
         store = await open_store(second)

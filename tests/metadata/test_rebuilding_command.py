@@ -52,7 +52,7 @@ class Folder:
         return str(path)
 
     def rebuild(self, *words: str, input: str | None = None) -> Result:  # noqa: A002 click's name
-        call = ("rebuild", *self.files, "--store", self.address, *words)
+        call = ("rebuild", *self.files, "--metadata", self.address, *words)
         return CliRunner().invoke(commands.commands, call, input=input, catch_exceptions=False)
 
     async def rebuild_beside(self, *words: str, input: str | None = None) -> Result:  # noqa: A002 click's

@@ -39,7 +39,7 @@ class LiveWorld:
 
     def call(self, command: click.Command, *words: str) -> Result:
         return CliRunner().invoke(
-            command, [*words, "--store", self.address], catch_exceptions=False
+            command, [*words, "--metadata", self.address], catch_exceptions=False
         )
 
     def data(self, command: click.Command, *words: str) -> dict[str, object]:

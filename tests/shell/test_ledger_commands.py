@@ -43,7 +43,7 @@ def call(
     address: str, *words: str, given: bytes = b"", env: dict[str, str] | None = None
 ) -> Result:
     return CliRunner().invoke(
-        ledger, [*words, "--store", address], input=given, env=env, catch_exceptions=False
+        ledger, [*words, "--metadata", address], input=given, env=env, catch_exceptions=False
     )
 
 

@@ -58,7 +58,7 @@ def started() -> Iterator[list[PythonProcess]]:
 
 def call(command: click.Command, address: str, *words: str) -> dict[str, object]:
     result = CliRunner().invoke(
-        command, [*words, "--store", address, "--output", "json"], catch_exceptions=False
+        command, [*words, "--metadata", address, "--output", "json"], catch_exceptions=False
     )
     assert result.exit_code == 0, result.output
     found: dict[str, object] = json.loads(result.stdout)

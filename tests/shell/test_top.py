@@ -145,7 +145,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BookieProcesse
 
 
 def call(cluster: BookieProcesses, *words: str) -> Result:
-    return CliRunner().invoke(top, [*words, "--store", cluster.address], catch_exceptions=False)
+    return CliRunner().invoke(top, [*words, "--metadata", cluster.address], catch_exceptions=False)
 
 
 @pytest.mark.processes

@@ -49,10 +49,12 @@ from zonekeeper.placement import policy_data
 from zonekeeper.placement.policy import Policy
 
 _STORE: Final = click.option(
-    "--store",
+    "--metadata",
     "address",
     required=True,
     envvar="ZONEKEEPER_METADATA",
+    show_envvar=True,
+    metavar="URI",
     help="Where the cluster is: zk://host:2181/ledgers or sqlite:///path/meta.db.",
 )
 _OUTPUT: Final = click.option(

@@ -183,7 +183,7 @@ def rebuild_by_commands(
     for path in folder.glob("meta.db*"):
         path.unlink()
     (folder / "passwords").write_bytes(PASSWORD + b"\n")
-    rebuild = ("rebuild", *files, "--store", address, "--passwords", f"{folder}/passwords")
+    rebuild = ("rebuild", *files, "--metadata", address, "--passwords", f"{folder}/passwords")
     runner = CliRunner()
     done = runner.invoke(
         commands.commands, (*rebuild, "--write", "--yes", "-o", "json"), catch_exceptions=False

@@ -51,7 +51,7 @@ _OUTPUT: Final = click.option(
     help="The form of the answer.",
 )
 _STORE: Final = click.option(
-    "--store",
+    "--metadata",
     "address",
     required=True,
     envvar="ZONEKEEPER_METADATA",
