@@ -8,7 +8,7 @@ import pytest
 
 from tests.bookie.running import KEY, LEDGER, OTHER_KEY, Outcomes, frame, lac_packet, opening
 from tests.bookie.running import running as running_bookie
-from zonekeeper.bookie.looking import Conditions
+from zonekeeper.bookie.life import Conditions
 from zonekeeper.bookie.measuring import OK, MeasuredBookie, Measures
 from zonekeeper.bookie.memory_files import MemoryFileSystem
 from zonekeeper.bookie.pages import View

@@ -18,8 +18,8 @@ import yaml
 
 from tests.bookie.running import KEY, LEDGER, frame, opening
 from tests.bookie.test_links import Sink, reading
-from tests.bookie.test_looking import ask, get
 from tests.support.certificates import Authority
+from tests.support.http_port import ask, get
 from zonekeeper.bookie import identity
 from zonekeeper.bookie.service import BY_PERSON
 from zonekeeper.metadata import cluster as clusters
@@ -344,7 +344,7 @@ async def test_a_read_only_bookie_is_registered_as_one(world: World) -> None:
 async def test_wrong_settings_end_with_2_and_name_the_flag(world: World) -> None:
     assert await refused(world.arguments(listen="nowhere")) == (
         2,
-        "Error: --listen: 'nowhere': must be HOST:PORT, such as 0.0.0.0:3181 or [::1]:3181",
+        "Error: --listen: 'nowhere': must be HOST:PORT, such as 0.0.0.0:3181 or [::1]:8080",
     )
     code, said = await refused(world.arguments(upgrade_domains="0"))
     assert code == 2

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from zonekeeper.bookie import settings
-from zonekeeper.bookie.settings import Address, BadSettingError, Settings
+from zonekeeper.bookie.settings import BadSettingError, Settings
 from zonekeeper.placement import locations
+from zonekeeper.wire.addresses import Address
 
 FLAGS = {
     "metadata": "zk://zk:2181/ledgers",

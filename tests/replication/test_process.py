@@ -19,10 +19,9 @@ from zonekeeper.metadata import cluster as clusters
 from zonekeeper.metadata import elections, policy_store
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.placement.ids import BookieId
-from zonekeeper.replication import looking, process
-from zonekeeper.replication.looking import Page
+from zonekeeper.replication import process
 from zonekeeper.replication.process import StoppedError
-from zonekeeper.replication.settings import Address, BadSettingError, Settings, Texts, parse
+from zonekeeper.replication.settings import BadSettingError, Settings, Texts, parse
 
 TEXTS = Texts(
     metadata="sqlite:///x",
@@ -151,32 +150,6 @@ async def _without_policy(cluster: Cluster) -> None:
     assert await policy_store.read(cluster) is not None
     await cluster.store.delete(cluster.root.beside("policy"), version=None)
     assert (await clusters.open_cluster(cluster.store)).instance == cluster.instance
-
-
-# ── the port ──
-
-
-@pytest.mark.parametrize(
-    ("request_text", "status"),
-    [
-        ("GET /page HTTP/1.1\r\n\r\n", HTTPStatus.OK),
-        ("GET /page?x=1 HTTP/1.0\r\nHost: x\r\n\r\n", HTTPStatus.OK),
-        ("GET /other HTTP/1.1\r\n\r\n", HTTPStatus.NOT_FOUND),
-        ("POST /page HTTP/1.1\r\n\r\n", HTTPStatus.METHOD_NOT_ALLOWED),
-        ("GET /page\r\n\r\n", HTTPStatus.BAD_REQUEST),
-        ("GET /page HTTP/1.1\r\n", HTTPStatus.BAD_REQUEST),
-        (
-            f"GET /{'x' * looking.REQUEST_BYTES_MAX} HTTP/1.1\r\n\r\n",
-            HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
-        ),
-    ],
-    ids=["page", "query", "unknown", "post", "no-version", "cut-short", "too-large"],
-)
-async def test_only_what_is_on_the_table_is_served(request_text: str, status: HTTPStatus) -> None:
-    pages = {"/page": lambda: Page("here\n")}
-    async with looking.served(pages, Address("127.0.0.1", 0)) as port:
-        code, _ = await ask(port, request_text)
-        assert code == status
 
 
 # ── settings ──

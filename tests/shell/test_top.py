@@ -12,7 +12,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.support.bookie_processes import BookieProcesses, bookie_processes, make_cluster
-from zonekeeper.bookie import exposition
 from zonekeeper.bookie.measuring import OK, Measures
 from zonekeeper.client import blocking
 from zonekeeper.placement.ids import BookieId, ZoneName
@@ -21,21 +20,19 @@ from zonekeeper.shell.live import top_metrics, top_rows
 from zonekeeper.shell.live.top import top
 from zonekeeper.shell.live.top_metrics import NotMetricsError, Work
 from zonekeeper.shell.live.top_rows import Seen
+from zonekeeper.wire import exposition
 
 ZONES = {BookieId(f"bk-{zone}-0"): ZoneName(zone) for zone in "abc"}
 
 
 def page(measures: Measures, boot_epoch: int = 1, *reasons: str) -> str:
     """Write a page as a bookie does."""
-    samples = [exposition.Sample(value=1, labels={"reason": reason}) for reason in reasons]
     return exposition.render(
         [
             *measures.families(),
-            exposition.gauge("zonekeeper_bookie_boot_epoch", "", boot_epoch),
-            exposition.gauge("zonekeeper_bookie_waiting_bytes", "", 4_096),
-            exposition.Family(
-                name="zonekeeper_bookie_read_only", help="", kind="gauge", samples=samples
-            ),
+            exposition.single("zonekeeper_bookie_boot_epoch", boot_epoch),
+            exposition.single("zonekeeper_bookie_waiting_bytes", 4_096),
+            exposition.labelled("zonekeeper_bookie_read_only", "reason", dict.fromkeys(reasons, 1)),
         ]
     )
 

@@ -17,7 +17,6 @@ from typing import Final
 from zonekeeper.bookie import identity
 from zonekeeper.bookie.disks import Disk
 from zonekeeper.bookie.files import FileSystem
-from zonekeeper.bookie.looking import Conditions
 from zonekeeper.bookie.segments import storage as storages
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.index import Index, Ordered
@@ -94,6 +93,26 @@ async def begin(
     space = await writing.run(files.space)
     storage = await storages.open_storage(devices, ground.sizes(space.total_bytes), policy)
     return Begun(cookie=cookie, boot_epoch=boot_epoch, storage=storage)
+
+
+class Conditions:
+    """What a bookie must have to be ready, by name; in the order in which it gets them."""
+
+    def __init__(self, *names: str) -> None:
+        self._missing: dict[str, str] = dict.fromkeys(names, "not yet")
+
+    def met(self, name: str) -> None:
+        """Say that a condition is met."""
+        self._missing.pop(name, None)
+
+    def missing(self, name: str, why: str) -> None:
+        """Say that a condition is not met, and why."""
+        self._missing[name] = why
+
+    @property
+    def unmet(self) -> dict[str, str]:
+        """Give what is missing, and why."""
+        return dict(self._missing)
 
 
 class Presence:

@@ -12,16 +12,10 @@ from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from zonekeeper.bookie.exposition import (
-    Family,
-    Histogram,
-    HistogramFamily,
-    Sample,
-    counter,
-)
 from zonekeeper.placement.ids import LedgerId
 from zonekeeper.wire import carriers, errors, service
 from zonekeeper.wire.digests import MasterKey
+from zonekeeper.wire.exposition import Family, Histogram, HistogramFamily, single
 from zonekeeper.wire.frames import Frame
 
 OK: Final = "ok"
@@ -54,33 +48,32 @@ class Measures:
                 histograms=self.seconds,
             ),
             Family(
-                name="zonekeeper_bookie_operations_total",
-                help="Requests that came to their end, by operation and outcome.",
-                kind="counter",
-                samples=[
-                    Sample(value=count, labels={"operation": operation, "outcome": outcome})
-                    for (operation, outcome), count in sorted(self.outcomes.items())
-                ],
+                "zonekeeper_bookie_operations_total",
+                {
+                    (("operation", operation), ("outcome", outcome)): count
+                    for (operation, outcome), count in self.outcomes.items()
+                },
+                "Requests that came to their end, by operation and outcome.",
             ),
-            counter(
+            single(
                 "zonekeeper_bookie_appended_entries_total",
-                "Entries that were acknowledged.",
                 self.appended_entries,
+                "Entries that were acknowledged.",
             ),
-            counter(
+            single(
                 "zonekeeper_bookie_appended_bytes_total",
-                "Bytes of frames that were acknowledged.",
                 self.appended_bytes,
+                "Bytes of frames that were acknowledged.",
             ),
-            counter(
+            single(
                 "zonekeeper_bookie_read_entries_total",
-                "Entries that were given to readers and tails.",
                 self.read_entries,
+                "Entries that were given to readers and tails.",
             ),
-            counter(
+            single(
                 "zonekeeper_bookie_read_bytes_total",
-                "Bytes of frames that were given to readers and tails.",
                 self.read_bytes,
+                "Bytes of frames that were given to readers and tails.",
             ),
         ]
 

@@ -4,19 +4,16 @@ All of it is made when it is asked for, from numbers that are there anyway; noth
 for it, and nothing waits for a disk. ``docs/bookie.md`` lists the names.
 """
 
-import json
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from http import HTTPStatus
+from dataclasses import dataclass
 
-from zonekeeper.bookie import collecting, exposition
-from zonekeeper.bookie.exposition import Family, Sample, counter, gauge
-from zonekeeper.bookie.life import Begun
-from zonekeeper.bookie.looking import Conditions, Page, readiness
+from zonekeeper.bookie import collecting
+from zonekeeper.bookie.life import Begun, Conditions
 from zonekeeper.bookie.measuring import Measures
-from zonekeeper.bookie.segments import rewrite
 from zonekeeper.bookie.service import Bookie
+from zonekeeper.wire import exposition, looking
+from zonekeeper.wire.exposition import Family, labelled, single
+from zonekeeper.wire.looking import Page, Pages
 
 
 @dataclass(slots=True)
@@ -31,10 +28,10 @@ class View:
     bookie: Bookie | None = None
     collected: collecting.Counters | None = None
 
-    def pages(self) -> Mapping[str, Callable[[], Page]]:
+    def pages(self) -> Pages:
         """Give all pages, by their paths."""
         return {
-            "/healthz": lambda: Page(HTTPStatus.OK, "alive\n"),
+            "/healthz": lambda: Page("alive\n"),
             "/readyz": self.ready,
             "/metrics": self.metrics,
             "/state": self.state,
@@ -42,7 +39,7 @@ class View:
 
     def ready(self) -> Page:
         """Say whether it can do its work, and if not, why."""
-        return readiness(self._missing())
+        return looking.readiness(self._missing())
 
     def _missing(self) -> dict[str, str]:
         missing = self.conditions.unmet
@@ -55,30 +52,27 @@ class View:
     def metrics(self) -> Page:
         """Give the numbers, for Prometheus."""
         families = [
-            gauge(
+            Family(
                 "zonekeeper_bookie_info",
+                {(("bookie", self.name), ("version", self.version)): 1},
                 "What runs here; always 1.",
-                1,
-                {"bookie": self.name, "version": self.version},
             ),
-            gauge(
-                "zonekeeper_bookie_ready",
-                "1 if /readyz says so, else 0.",
-                not self._missing(),
-            ),
-            counter(
+            single("zonekeeper_bookie_ready", not self._missing(), "1 if /readyz says so, else 0."),
+            single(
                 "process_cpu_seconds_total",
-                "CPU time of the process, its threads included.",
                 time.process_time(),
+                "CPU time of the process, its threads included.",
             ),
             *self.measures.families(),
         ]
         if self.begun is not None and self.bookie is not None:
             families += _of_storage(self.begun, self.bookie)
-            families += _counted("storage", self.begun.storage.counters)
+            families += exposition.counted(
+                "zonekeeper_bookie_storage", self.begun.storage.counters, of_now=False
+            )
         if self.collected is not None:
-            families += _counted("gc", self.collected)
-        return Page(HTTPStatus.OK, exposition.render(families), exposition.CONTENT_TYPE)
+            families += exposition.counted("zonekeeper_bookie_gc", self.collected, of_now=False)
+        return Page(exposition.render(families), content_type=exposition.CONTENT_TYPE)
 
     def state(self) -> Page:
         """Give what a person wants to know first, as JSON."""
@@ -99,58 +93,43 @@ class View:
                 "totalBytes": log.space.total_bytes,
                 "freeBytes": log.space.free_bytes,
             }
-        text = json.dumps(found, indent=2, sort_keys=True) + "\n"
-        return Page(HTTPStatus.OK, text, "application/json")
+        return looking.as_json(found)
 
 
 def _of_storage(begun: Begun, bookie: Bookie) -> list[Family]:
     storage = begun.storage
     backlog, space = storage.backlog, storage.log.space
     return [
-        gauge("zonekeeper_bookie_boot_epoch", "Which start this is.", begun.boot_epoch),
-        Family(
-            name="zonekeeper_bookie_read_only",
-            help="1 for each reason why appends are refused; none if they are taken.",
-            kind="gauge",
-            samples=[
-                Sample(value=1, labels={"reason": reason}) for reason in bookie.read_only_reasons
-            ],
+        single("zonekeeper_bookie_boot_epoch", begun.boot_epoch, "Which start this is."),
+        labelled(
+            "zonekeeper_bookie_read_only",
+            "reason",
+            dict.fromkeys(bookie.read_only_reasons, 1),
+            "1 for each reason why appends are refused; none if they are taken.",
         ),
-        gauge("zonekeeper_bookie_ledgers", "Ledgers known here.", len(storage.memory.ledgers)),
-        gauge(
+        single("zonekeeper_bookie_ledgers", len(storage.memory.ledgers), "Ledgers known here."),
+        single(
             "zonekeeper_bookie_ledgers_in_limbo",
-            "Ledgers of which this bookie may have lost data.",
             _in_limbo(begun),
+            "Ledgers of which this bookie may have lost data.",
         ),
-        gauge(
+        single(
             "zonekeeper_bookie_waiting_bytes",
-            "Appends that wait for the disk.",
             storage.log.waiting_bytes,
+            "Appends that wait for the disk.",
         ),
-        gauge(
+        single(
             "zonekeeper_bookie_rewrite_sealed_segments",
-            "Arrival segments that wait for the rewrite.",
             backlog.sealed,
+            "Arrival segments that wait for the rewrite.",
         ),
-        gauge(
+        single(
             "zonekeeper_bookie_rewrite_segments_in_reach",
-            "Arrival segments that can be begun before appends wait for the rewrite.",
             backlog.in_reach,
+            "Arrival segments that can be begun before appends wait for the rewrite.",
         ),
-        gauge("zonekeeper_bookie_disk_total_bytes", "Size of the device.", space.total_bytes),
-        gauge("zonekeeper_bookie_disk_free_bytes", "Room on the device.", space.free_bytes),
-    ]
-
-
-def _counted(part: str, counters: rewrite.Counters | collecting.Counters) -> list[Family]:
-    """Give the plain counters of a part, by their names."""
-    return [
-        counter(
-            f"zonekeeper_bookie_{part}_{name}_total",
-            f"Since the start: {name.replace('_', ' ')}.",
-            count,
-        )
-        for name, count in asdict(counters).items()
+        single("zonekeeper_bookie_disk_total_bytes", space.total_bytes, "Size of the device."),
+        single("zonekeeper_bookie_disk_free_bytes", space.free_bytes, "Room on the device."),
     ]
 
 

@@ -23,8 +23,7 @@ from zonekeeper.bookie import data_folder, identity, life, space
 from zonekeeper.bookie.collecting import Collector
 from zonekeeper.bookie.data_folder import explained
 from zonekeeper.bookie.disks import ThreadDisk
-from zonekeeper.bookie.life import Begun, Ground, Presence
-from zonekeeper.bookie.looking import Conditions, LookingServer
+from zonekeeper.bookie.life import Begun, Conditions, Ground, Presence
 from zonekeeper.bookie.measuring import MeasuredBookie, Measures
 from zonekeeper.bookie.pages import View
 from zonekeeper.bookie.segments import arrivals
@@ -33,7 +32,7 @@ from zonekeeper.bookie.segments.log import DiskFailedError
 from zonekeeper.bookie.segments.rocks import RocksOrdered
 from zonekeeper.bookie.segments.storage import Policy, Sizes, Storage
 from zonekeeper.bookie.service import Bookie, Limits
-from zonekeeper.bookie.settings import Address, Settings
+from zonekeeper.bookie.settings import Settings
 from zonekeeper.metadata import cluster as clusters
 from zonekeeper.metadata import cookie_store, cookies, registration, service_info
 from zonekeeper.metadata.cluster import Cluster
@@ -43,7 +42,8 @@ from zonekeeper.metadata.registration import Registrar
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.placement.chance import Chance
-from zonekeeper.wire import tls
+from zonekeeper.wire import looking, tls
+from zonekeeper.wire.addresses import Address
 from zonekeeper.wire.errors import IoFailed
 from zonekeeper.wire.grpc_server import GrpcServer
 from zonekeeper.wire.serving import Host
@@ -128,10 +128,10 @@ class _Process:
     async def live(self, stack: AsyncExitStack, chance: Chance) -> None:
         """Come up, serve until stopped, and go down."""
         settings = self._settings
-        looking = LookingServer(self._view.pages())
         with explained(f"--http: cannot listen on {settings.http}"):
-            http_port = await looking.listen(settings.http)
-        stack.push_async_callback(looking.close)
+            http_port = await stack.enter_async_context(
+                looking.served(self._view.pages(), settings.http)
+            )
         _check_free(settings.listen)
         credentials = _credentials(settings.tls)
         ground = await self._ground(stack)

@@ -21,11 +21,12 @@ from zonekeeper.placement import locations, units, upgrade_domains
 from zonekeeper.placement.ids import BookieId
 from zonekeeper.placement.locations import Location
 from zonekeeper.placement.upgrade_domains import RoundRobin
+from zonekeeper.wire import addresses
+from zonekeeper.wire.addresses import Address
 from zonekeeper.wire.tls import TlsFiles
 
 T = TypeVar("T")
 
-PORT_MAX: Final = 65_535
 #: Addresses that mean every address of the machine, and so cannot be told to others.
 _EVERYWHERE: Final = ("0.0.0.0", "[::]")  # noqa: S104 they are recognised here, not bound
 _DIGITS_MAX: Final = 6
@@ -196,22 +197,6 @@ class BadSettingError(ValueError):
     """A setting is not what it must be; the message begins with its name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where to listen; an IPv6 host stands in brackets, port 0 means a free one."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
-
-    @property
-    def bare_host(self) -> str:
-        """The host as sockets take it."""
-        return self.host.strip("[]")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All that a bookie's process needs to be told."""
@@ -250,7 +235,7 @@ def parse(
     refused, because its writer meant something by it.
     """
     given = _Given(flags, environment, file or {}, file_name)
-    listen = given.read("listen", _address)
+    listen = given.read("listen", addresses.parse)
     bookie_id = given.read("id", _bookie_id, socket.gethostname())
     return Settings(
         metadata=given.read("metadata", _store),
@@ -259,7 +244,7 @@ def parse(
         data=given.read("data", _folder),
         listen=listen,
         advertise=_advertised(given, listen),
-        http=given.read("http", _address),
+        http=given.read("http", addresses.parse),
         tls=_tls(given),
         session_timeout_ms=given.read("session-timeout", _duration),
         drain_timeout_ms=given.read("drain-timeout", _duration),
@@ -414,15 +399,6 @@ def _folder(text: str) -> Path:
             "bookie's cookie"
         )
     return path
-
-
-def _address(text: str) -> Address:
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or (":" in host and not (host[0] == "[" and host[-1] == "]")):
-        raise ValueError(f"{text!r}: must be HOST:PORT, such as 0.0.0.0:3181 or [::1]:3181")
-    if not (port.isascii() and port.isdigit() and int(port) <= PORT_MAX):
-        raise ValueError(f"{text!r}: the port must be between 0 and {PORT_MAX}")
-    return Address(host, int(port))
 
 
 def _host(text: str) -> str:

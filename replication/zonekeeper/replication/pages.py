@@ -1,19 +1,19 @@
 """What a process shows of itself: its numbers, its state, and whether it is ready."""
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from zonekeeper.placement.ids import ZoneName
 from zonekeeper.placement.losses import Held
 from zonekeeper.placement.zone_records import Record
-from zonekeeper.replication import exposition
 from zonekeeper.replication.autorecovery import Autorecovery
-from zonekeeper.replication.exposition import Family, Labels, labelled, single
 from zonekeeper.replication.view import View
+from zonekeeper.wire import exposition, looking
+from zonekeeper.wire.exposition import Family, Labels, labelled, single
+from zonekeeper.wire.looking import Page
 
 
-def metrics(process: Autorecovery) -> str:
+def metrics(process: Autorecovery) -> Page:
     """Give ``/metrics``."""
     families = [single("zonekeeper_autorecovery_ready", not process.unready())]
     families += exposition.counted(
@@ -23,10 +23,10 @@ def metrics(process: Autorecovery) -> str:
     families += exposition.counted("zonekeeper_repair", process.replicator.metrics, of_now=False)
     if process.view.looks:
         families += _of_view(process.view)
-    return exposition.render(families)
+    return Page(exposition.render(families), content_type=exposition.CONTENT_TYPE)
 
 
-def state(process: Autorecovery) -> str:
+def state(process: Autorecovery) -> Page:
     """Give ``/state``: what this process knows, as JSON."""
     view = process.view
     data: dict[str, object] = {"name": process.name, "unready": process.unready()}
@@ -43,12 +43,7 @@ def state(process: Autorecovery) -> str:
         data["heldBy"] = {
             zone: {"predicate": held.by, "text": held.text} for zone, held in _held(view).items()
         }
-    return json.dumps(data, indent=2, sort_keys=True) + "\n"
-
-
-def ready(process: Autorecovery) -> str | None:
-    """Say what is missing for ``/readyz``, a line each; None: nothing."""
-    return "".join(f"{name}: {why}\n" for name, why in process.unready().items()) or None
+    return looking.as_json(data)
 
 
 def _of_view(view: View) -> list[Family]:

@@ -13,7 +13,6 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
-from http import HTTPStatus
 from typing import Final
 
 from zonekeeper.client import client as clients
@@ -22,12 +21,11 @@ from zonekeeper.client.config import ClientConfig
 from zonekeeper.metadata.errors import BadStoreUriError, StoreError
 from zonekeeper.metadata.malformed import UnreadableError
 from zonekeeper.placement.chance import Chance
-from zonekeeper.replication import exposition, looking, pages
+from zonekeeper.replication import pages
 from zonekeeper.replication.autorecovery import Autorecovery, Worker
-from zonekeeper.replication.looking import Page
 from zonekeeper.replication.settings import Settings
-
-JSON: Final = "application/json; charset=utf-8"
+from zonekeeper.wire import looking
+from zonekeeper.wire.looking import Page
 
 #: What may be wrong with the world; anything else is a bug, and shows as one.
 _TROUBLES: Final = (
@@ -68,24 +66,14 @@ async def _live(settings: Settings, chance: Chance, announce: Callable[[str], No
     process: Autorecovery | None = None
 
     def ready() -> Page:
-        missing = "metadata: not reached yet\n" if process is None else pages.ready(process)
-        if missing is None:
-            return Page("ready\n")
-        return Page(missing, HTTPStatus.SERVICE_UNAVAILABLE)
-
-    def metrics() -> Page:
-        text = "" if process is None else pages.metrics(process)
-        return Page(text, content_type=exposition.CONTENT_TYPE)
-
-    def state() -> Page:
-        text = "{}\n" if process is None else pages.state(process)
-        return Page(text, content_type=JSON)
+        missing = {"metadata": "not reached yet"} if process is None else process.unready()
+        return looking.readiness(missing)
 
     table = {
         "/healthz": lambda: Page("alive\n"),
         "/readyz": ready,
-        "/metrics": metrics,
-        "/state": state,
+        "/metrics": lambda: Page("") if process is None else pages.metrics(process),
+        "/state": lambda: looking.as_json({}) if process is None else pages.state(process),
     }
     config = ClientConfig(zone=settings.zone, tls=settings.tls)
     async with AsyncExitStack() as stack:

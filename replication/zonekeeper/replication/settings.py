@@ -13,31 +13,16 @@ from zonekeeper.metadata.errors import BadStoreUriError
 from zonekeeper.metadata.stores import uri
 from zonekeeper.placement import locations
 from zonekeeper.placement.ids import BookieId, ZoneName
+from zonekeeper.wire import addresses
+from zonekeeper.wire.addresses import Address
 from zonekeeper.wire.tls import TlsFiles
 
 DEFAULT_HTTP: Final = "0.0.0.0:8080"
 WORKERS_MAX: Final = 64
-PORT_MAX: Final = 65_535
 
 
 class BadSettingError(ValueError):
     """A setting is not what it must be; the message begins with its name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where to listen; an IPv6 host stands in brackets, port 0 means a free one."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
-
-    @property
-    def bare_host(self) -> str:
-        """The host as sockets take it."""
-        return self.host.strip("[]")
 
 
 class Texts(TypedDict):
@@ -115,11 +100,7 @@ def _tls(texts: Texts) -> TlsFiles | None:
 
 
 def _address(flag: str, text: str) -> Address:
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or (":" in host and not (host[0] == "[" and host[-1] == "]")):
-        raise BadSettingError(
-            f"{flag}: {text!r}: must be HOST:PORT, such as {DEFAULT_HTTP} or [::1]:8080"
-        )
-    if not (port.isascii() and port.isdigit() and int(port) <= PORT_MAX):
-        raise BadSettingError(f"{flag}: {text!r}: the port must be between 0 and {PORT_MAX}")
-    return Address(host, int(port))
+    try:
+        return addresses.parse(text)
+    except ValueError as error:
+        raise BadSettingError(f"{flag}: {error}") from error

@@ -1,64 +1,64 @@
 """The HTTP port answers GET on what there is, and refuses the rest with the right status."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
-from http import HTTPStatus
 
 import pytest
 
-from zonekeeper.bookie import looking
-from zonekeeper.bookie.looking import Conditions, LookingServer, Page
-from zonekeeper.bookie.settings import Address
+from tests.support.http_port import ask, get
+from zonekeeper.wire import looking
+from zonekeeper.wire.addresses import Address
+from zonekeeper.wire.looking import Page
 
 
 @pytest.fixture
-def conditions() -> Conditions:
-    return Conditions("log", "registered")
+def missing() -> dict[str, str]:
+    return {"log": "not yet", "registered": "not yet"}
 
 
 @pytest.fixture
-async def port(conditions: Conditions) -> AsyncIterator[int]:
+async def port(missing: dict[str, str]) -> AsyncIterator[int]:
     pages = {
-        "/healthz": lambda: Page(HTTPStatus.OK, "alive\n"),
-        "/readyz": lambda: looking.readiness(conditions.unmet),
+        "/healthz": lambda: Page("alive\n"),
+        "/readyz": lambda: looking.readiness(missing),
+        "/state": lambda: looking.as_json({"b": 1, "a": ["x"]}),
     }
-    server = LookingServer(pages)
-    yield await server.listen(Address("127.0.0.1", 0))
-    await server.close()
+    async with looking.served(pages, Address("127.0.0.1", 0)) as found:
+        yield found
 
 
-async def ask(port: int, request: bytes) -> tuple[int, str]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(request)
-    writer.write_eof()
-    answer = (await reader.read()).decode()
-    writer.close()
-    await writer.wait_closed()
-    head, _, body = answer.partition("\r\n\r\n")
-    assert f"Content-Length: {len(body)}" in head
-    return int(head.split(" ")[1]), body
-
-
-def get(path: str) -> bytes:
-    return f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
-
-
-async def test_a_living_bookie_says_so(port: int) -> None:
+async def test_what_is_alive_says_so(port: int) -> None:
     assert await ask(port, get("/healthz")) == (200, "alive\n")
     assert await ask(port, get("/healthz?verbose")) == (200, "alive\n")
 
 
-async def test_a_bookie_that_is_not_ready_says_what_is_missing(
-    port: int, conditions: Conditions
-) -> None:
+async def test_what_is_not_ready_says_what_is_missing(port: int, missing: dict[str, str]) -> None:
     assert await ask(port, get("/readyz")) == (503, "log: not yet\nregistered: not yet\n")
 
-    conditions.met("log")
-    conditions.met("registered")
+    missing.clear()
     assert await ask(port, get("/readyz")) == (200, "ready\n")
 
-    conditions.missing("registered", "the store is out of reach")
+    missing["registered"] = "the store is out of reach"
     assert await ask(port, get("/readyz")) == (503, "registered: the store is out of reach\n")
+
+
+async def test_a_state_is_json_in_the_order_of_its_keys(port: int) -> None:
+    status, text = await ask(port, get("/state"))
+    assert (status, json.loads(text)) == (200, {"a": ["x"], "b": 1})
+    assert text.index('"a"') < text.index('"b"')
+
+
+async def test_one_connection_too_many_is_told_so_at_once(port: int) -> None:
+    count = looking.CONNECTIONS_MAX + 1
+    *held, refused = [await asyncio.open_connection("127.0.0.1", port) for _ in range(count)]
+    assert (await refused[0].read()).startswith(b"HTTP/1.1 503 ")
+
+    held[0][1].write(get("/healthz"))
+    assert (await held[0][0].read()).startswith(b"HTTP/1.1 200 ")
+    for _, writer in (*held, refused):
+        writer.close()
+        await writer.wait_closed()
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,22 @@
-"""The HTTP port of an autorecovery process: for looking, never for changing anything.
+"""What a process shows over HTTP: for looking, never for changing anything.
 
 GET on a table of paths, one request a connection, nothing kept alive; whatever else comes is
 refused with the status that says so. Anybody who reaches the port may try, so the size of a
 request, its time, and how many there are at once are bounded.
+
+It stands beside the service of a bookie and of an autorecovery process alike, and is no part of the
+contract between a client and a bookie.
 """
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, TypeAlias
 
-from zonekeeper.replication.settings import Address
+from zonekeeper.wire.addresses import Address
 
 REQUEST_BYTES_MAX: Final = 8 << 10
 REQUEST_TIMEOUT_MS: Final = 5_000
@@ -34,20 +38,39 @@ class Page:
 Pages: TypeAlias = Mapping[str, Callable[[], Page]]
 
 
+def readiness(missing: Mapping[str, str]) -> Page:
+    """Give the page that says whether anything is missing, and why."""
+    if not missing:
+        return Page("ready\n")
+    lines = [f"{name}: {why}\n" for name, why in missing.items()]
+    return Page("".join(lines), HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+def as_json(data: Mapping[str, object]) -> Page:
+    """Give a page of JSON."""
+    text = json.dumps(data, indent=2, sort_keys=True) + "\n"
+    return Page(text, content_type="application/json; charset=utf-8")
+
+
 @asynccontextmanager
 async def served(pages: Pages, address: Address) -> AsyncIterator[int]:
     """Serve pages until the block ends; give the port. Raises ``OSError``."""
-    gate = asyncio.Semaphore(CONNECTIONS_MAX)
+    served_now: set[asyncio.StreamWriter] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        served_now.add(writer)
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_MS / 1000):
-                async with gate:
-                    writer.write(_bytes(await _answer(pages, reader)))
+                if len(served_now) > CONNECTIONS_MAX:
+                    page = Page("too many connections\n", HTTPStatus.SERVICE_UNAVAILABLE)
+                else:
+                    page = await _answer(pages, reader)
+                writer.write(_bytes(page))
                 await writer.drain()
         except (TimeoutError, ConnectionError):
             pass  # whoever asked is gone, or too slow
         finally:
+            served_now.discard(writer)
             writer.close()
 
     server = await asyncio.start_server(

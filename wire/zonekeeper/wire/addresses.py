@@ -1,0 +1,32 @@
+"""Where a process listens: ``HOST:PORT``. Pure."""
+
+from dataclasses import dataclass
+from typing import Final
+
+PORT_MAX: Final = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen; an IPv6 host stands in brackets, port 0 means a free one."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def bare_host(self) -> str:
+        """The host as sockets take it."""
+        return self.host.strip("[]")
+
+
+def parse(text: str) -> Address:
+    """Read an address; raises ``ValueError``, in words for a person."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or (":" in host and not (host[0] == "[" and host[-1] == "]")):
+        raise ValueError(f"{text!r}: must be HOST:PORT, such as 0.0.0.0:3181 or [::1]:8080")
+    if not (port.isascii() and port.isdigit() and int(port) <= PORT_MAX):
+        raise ValueError(f"{text!r}: the port must be between 0 and {PORT_MAX}")
+    return Address(host, int(port))

@@ -1,0 +1,162 @@
+"""Numbers as Prometheus reads them: its text format, version 0.0.4. Pure.
+
+::
+
+    # HELP zonekeeper_auditor_ledgers Ledgers that were seen.
+    # TYPE zonekeeper_auditor_ledgers gauge
+    zonekeeper_auditor_ledgers 1000
+    # TYPE zonekeeper_zone_available_bookies gauge
+    zonekeeper_zone_available_bookies{zone="a"} 4
+
+A family is all samples of one name, by their labels. What ends in ``_total`` only grows. Names are
+the program's own; label values may hold anything and are escaped.
+
+``counted`` makes families of a dataclass of numbers, so that what a role counts is exposed without
+being written down twice: ``x_total`` is a counter, ``x_now`` and, where the class says that it
+mostly tells how it is now, ``x`` are gauges; a mapping is labelled by what its keys are.
+"""
+
+import enum
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import Field, dataclass, fields
+from typing import ClassVar, Final, Protocol, TypeAlias
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+#: Upper bounds in seconds: from a write into a fast device to what somebody gives up on.
+BOUNDS_S: Final = (
+    0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.125, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0
+)  # fmt: skip
+
+Labels: TypeAlias = tuple[tuple[str, str], ...]
+
+_TOTAL: Final = "_total"
+_NOW: Final = "_now"
+_BY: Final = "_by_"
+#: What a mapping of plain names is labelled by, unless its own name says so: ``ledgers_by_level``.
+_ZONE: Final = "zone"
+
+
+class Counts(Protocol):
+    """A dataclass of numbers, and of mappings to numbers."""
+
+    __dataclass_fields__: "ClassVar[dict[str, Field[object]]]"
+
+
+class Histogram:
+    """How many of something took how long."""
+
+    __slots__ = ("_counts", "_sum_s")
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(BOUNDS_S) + 1)
+        self._sum_s = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Count one."""
+        self._counts[bisect_left(BOUNDS_S, seconds)] += 1
+        self._sum_s += seconds
+
+    def samples(self) -> tuple[Sequence[int], float]:
+        """Give how many took at most each bound, and longer; and the time of all."""
+        total, cumulated = 0, []
+        for count in self._counts:
+            total += count
+            cumulated.append(total)
+        return cumulated, self._sum_s
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """All samples of one name."""
+
+    name: str
+    samples: Mapping[Labels, float]
+    help: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistogramFamily:
+    """Histograms of one name, by the value of one label."""
+
+    name: str
+    help: str
+    label: str
+    histograms: Mapping[str, Histogram]
+
+
+def single(name: str, value: float, help_text: str = "") -> Family:
+    """Make a family of one sample without labels."""
+    return Family(name, {(): value}, help_text)
+
+
+def labelled(name: str, label: str, values: Mapping[str, float], help_text: str = "") -> Family:
+    """Make a family with one label."""
+    return Family(name, {((label, key),): value for key, value in values.items()}, help_text)
+
+
+def counted(prefix: str, counts: Counts, *, of_now: bool) -> list[Family]:
+    """Make families of a dataclass; ``of_now``: what has no ending is how it is now."""
+    found = []
+    for field in fields(counts):
+        value, name = getattr(counts, field.name), f"{prefix}_{field.name.removesuffix(_NOW)}"
+        if not (of_now or field.name.endswith((_NOW, _TOTAL))):
+            name += _TOTAL
+        if isinstance(value, Mapping):
+            plain = field.name.partition(_BY)[2] or _ZONE
+            found.append(Family(name, {_labels(key, plain): n for key, n in value.items()}))
+        else:
+            found.append(single(name, value))
+    return found
+
+
+def render(families: Iterable[Family | HistogramFamily]) -> str:
+    """Write families, in their order."""
+    lines: list[str] = []
+    for one in families:
+        if one.help:
+            lines.append(f"# HELP {one.name} {one.help}")
+        if isinstance(one, Family):
+            lines.append(f"# TYPE {one.name} {'counter' if one.name.endswith(_TOTAL) else 'gauge'}")
+            lines += [_line(one.name, labels, n) for labels, n in sorted(one.samples.items())]
+        else:
+            lines.append(f"# TYPE {one.name} histogram")
+            for value, histogram in sorted(one.histograms.items()):
+                lines += _histogram(one.name, ((one.label, value),), histogram)
+    return "\n".join(lines) + "\n"
+
+
+def _histogram(name: str, labels: Labels, histogram: Histogram) -> list[str]:
+    counts, sum_s = histogram.samples()
+    bounds = [*map(_number, BOUNDS_S), "+Inf"]
+    return [
+        *(
+            _line(f"{name}_bucket", (*labels, ("le", bound)), count)
+            for bound, count in zip(bounds, counts, strict=True)
+        ),
+        _line(f"{name}_sum", labels, sum_s),
+        _line(f"{name}_count", labels, counts[-1]),
+    ]
+
+
+def _line(name: str, labels: Labels, value: float) -> str:
+    inside = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels)
+    return f"{name}{{{inside}}} {_number(value)}" if inside else f"{name} {_number(value)}"
+
+
+def _labels(key: object, plain: str) -> Labels:
+    if isinstance(key, enum.Enum):
+        return ((type(key).__name__.lower(), str(key.value)),)
+    names: tuple[str, ...] | None = getattr(key, "_fields", None)
+    if names is not None and isinstance(key, tuple):
+        return tuple((name, str(part)) for name, part in zip(names, key, strict=True))
+    return ((plain, str(key)),)
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(value)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
