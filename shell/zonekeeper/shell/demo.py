@@ -127,23 +127,30 @@ class _Play:
             "A new client reads every acknowledged entry and compares it byte for byte. Then every "
             "copy of every entry is read from its bookie and compared with the others.",
         )
+        checked = await self._read_back(load)
+        copies = await story.compare_copies()
         return Summary(
             timings=load.timings,
             ensemble_changes=story.client.counters.ensemble_changes,
             bookie=bookie,
             outage=outage,
             loss=loss,
-            checked=await self._read_back(load),
-            copies=await story.compare_copies(),
+            checked=checked,
+            copies=copies,
             seconds=self._screen.seconds,
         )
 
     async def _read_back(self, load: Load) -> list[demo_load.Checked]:
         async with connect(self._cluster.address) as client:
-            return [
+            checked = [
                 await demo_load.check(client, ledger_id, last)
                 for ledger_id, last in load.acked.items()
             ]
+        self._screen.happened(
+            f"{sum(one.same for one in checked):,} of {load.entries_acked:,} acknowledged entries "
+            "were read back the same"
+        )
+        return checked
 
 
 class _Story:

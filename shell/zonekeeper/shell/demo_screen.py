@@ -115,9 +115,10 @@ class Screen(ABC):
         self._console.print(table)
         for text, holds in summary.promises:
             mark, style = ("yes", "green") if holds else ("NO ", "bold red")
-            self._console.print(Text(f"{mark}  {text}", style=style))
+            self._console.print(Text(f"{mark}  {text}", style=style), soft_wrap=True)
         for problem in summary.problems:
-            self._console.print(problem, style="red", markup=False)
+            self._console.print(problem, style="red", markup=False, soft_wrap=True)
+        self._console.print(f"Ensemble changes: {summary.ensemble_changes}.")
         self._console.print(f"It took {summary.seconds:.0f} s.")
 
     def _stamped(self, text: str, style: str) -> Text:
@@ -134,12 +135,12 @@ class LineScreen(Screen):
     def step(self, title: str, words: str) -> None:
         """Begin a part."""
         self._console.print()
-        self._console.print(title, style="bold", markup=False)
-        self._console.print(words, markup=False)
+        self._line(Text(title, style="bold"))
+        self._line(Text(words))
 
     def happened(self, text: str, style: str = "cyan") -> None:
         """Say what has happened."""
-        self._console.print(self._stamped(text, style))
+        self._line(self._stamped(text, style))
 
     def show(self, picture: Picture) -> None:
         """Show how everything is, every now and then."""
@@ -151,7 +152,7 @@ class LineScreen(Screen):
             f"{zone.observation}{', held' if zone.permission is Permission.HELD else ''}"
             for zone in picture.zones
         )
-        self._console.print(
+        self._line(
             self._stamped(
                 f"{picture.entries:>7,} acked {picture.entries_per_second:>5,.0f}/s  "
                 f"p99 {picture.p99_ms:>5.1f} ms | {zones} | ledgers to repair: "
@@ -159,6 +160,9 @@ class LineScreen(Screen):
                 "dim",
             )
         )
+
+    def _line(self, text: Text) -> None:
+        self._console.print(text, soft_wrap=True)
 
 
 class LiveScreen(Screen):
@@ -174,17 +178,21 @@ class LiveScreen(Screen):
     def step(self, title: str, words: str) -> None:
         """Begin a part."""
         self._title, self._words = title, words
-        self._events.append(self._stamped(title, "bold"))
-        self._draw()
+        self._add(title, "bold")
 
     def happened(self, text: str, style: str = "cyan") -> None:
         """Say what has happened."""
-        self._events.append(self._stamped(text, style))
-        self._draw()
+        self._add(text, style)
 
     def show(self, picture: Picture) -> None:
         """Show how everything is."""
         self._picture = picture
+        self._draw()
+
+    def _add(self, text: str, style: str) -> None:
+        event = self._stamped(text, style)
+        event.no_wrap, event.overflow = True, "ellipsis"
+        self._events.append(event)
         self._draw()
 
     def _draw(self) -> None:
@@ -193,8 +201,7 @@ class LiveScreen(Screen):
         ]
         if self._picture is not None:
             parts += [_zones(self._picture), *_figures(self._picture)]
-        events = [Text(event.plain, style=event.style, no_wrap=True) for event in self._events]
-        parts += [Text(), *events, *[Text()] * (_EVENTS_SHOWN - len(events))]
+        parts += [Text(), *self._events, *[Text()] * (_EVENTS_SHOWN - len(self._events))]
         self._live.update(Group(*parts), refresh=True)
 
 

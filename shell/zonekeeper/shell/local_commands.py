@@ -231,7 +231,7 @@ def demo_command(folder: Path | None, output: str) -> None:
     ends.
     """
     logging.getLogger("zonekeeper").setLevel(logging.CRITICAL)  # the story tells what happens
-    console = Console(highlight=False, soft_wrap=True, stderr=output == "json")
+    console = Console(highlight=False, stderr=output == "json")
     with _place(folder) as place:
         with demo_screen.opened(console, time.perf_counter) as screen:
             summary = _run(demo.run(_cluster(place), screen, demo.Pace()))
