@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.bookie import running
-from zonekeeper.bookie import identity
+from zonekeeper.bookie import boots, identity
 from zonekeeper.bookie.disks import InlineDisk
 from zonekeeper.bookie.identity import WrongDiskError
 from zonekeeper.bookie.memory_files import MemoryFileSystem
 from zonekeeper.bookie.segments import checkpoint
+from zonekeeper.metadata import bookie_records, cookie_store, cookies
 from zonekeeper.metadata import cluster as clusters
-from zonekeeper.metadata import cookie_store, cookies
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.cookies import Cookie
 from zonekeeper.metadata.stores.memory import MemoryStore
@@ -46,6 +46,19 @@ async def settle(
     return await identity.settle(
         cluster, mine, location, files=files, disk=InlineDisk(), chance=random.Random(1)
     )
+
+
+async def settle_all(cluster: Cluster, files: dict[str | None, MemoryFileSystem]) -> Cookie:
+    """Settle a bookie with a journal and two ledger directories of their own."""
+    ledgers = [Path("/l1"), Path("/l2")]
+    mine = identity.of_bookie(BOOKIE, cluster, Path("/data"), journal=Path("/j"), ledgers=ledgers)
+    return await identity.settle_all(
+        cluster, mine, HERE, files, disk=InlineDisk(), chance=random.Random(1)
+    )
+
+
+def folders() -> dict[str | None, MemoryFileSystem]:
+    return {each: MemoryFileSystem() for each in (None, "/j", "/l1", "/l2")}
 
 
 def contents(files: MemoryFileSystem) -> dict[str, bytes]:
@@ -209,3 +222,80 @@ async def cut_short_and_go_on(cluster: Cluster, dies_at: int) -> None:
 
     assert await settle(cluster, after) == await stored(cluster)
     await serve_from(after)
+
+
+async def test_each_folder_has_the_cookie_and_says_which_it_is(cluster: Cluster) -> None:
+    files = folders()
+
+    cookie = await settle_all(cluster, files)
+
+    assert cookie.index_dirs == ("/data",)
+    assert cookie.ledger_dirs == ("/l1", "/l2")
+    assert await stored(cluster) == cookie
+    for folder, each in files.items():
+        version = identity.read(each)
+        assert version is not None
+        assert (version.cookie, version.folder) == (cookie, folder)
+    assert await settle_all(cluster, files) == cookie
+
+
+@pytest.mark.parametrize("lost", ["/j", "/l1", "/l2"])
+async def test_a_folder_that_was_wiped_is_refused_with_the_command_that_replaces_it(
+    cluster: Cluster, lost: str
+) -> None:
+    files = folders()
+    await settle_all(cluster, files)
+    files[lost] = MemoryFileSystem()
+
+    with pytest.raises(WrongDiskError, match=f"replace-disk --folder {lost}`"):
+        await settle_all(cluster, files)
+
+    assert contents(files[lost]) == {}
+
+
+async def test_swapped_folders_are_refused(cluster: Cluster) -> None:
+    files = folders()
+    await settle_all(cluster, files)
+
+    for one, other in (("/l1", "/l2"), ("/j", "/l1"), (None, "/j")):
+        swapped = {**files, one: files[other], other: files[one]}
+        with pytest.raises(WrongDiskError):
+            await settle_all(cluster, swapped)
+
+
+async def test_a_folder_of_another_bookie_is_refused(cluster: Cluster) -> None:
+    files, foreign = folders(), MemoryFileSystem()
+    await settle_all(cluster, files)
+    await settle(cluster, foreign, bookie=BookieId("bk-a-3"))
+
+    with pytest.raises(cookies.OtherBookieError, match="bk-a-3"):
+        await settle_all(cluster, {**files, "/l2": foreign})
+
+
+async def test_a_new_bookie_is_given_only_empty_folders(cluster: Cluster) -> None:
+    files = folders()
+    files["/l2"].create("sorted-00000001")
+
+    with pytest.raises(WrongDiskError, match=r"folder /l2 is not empty \(sorted-00000001\)"):
+        await settle_all(cluster, files)
+
+    assert await stored(cluster) is None
+
+
+async def test_a_bookie_with_other_folders_than_it_had_is_refused(cluster: Cluster) -> None:
+    files = MemoryFileSystem()
+    await settle(cluster, files)
+
+    with pytest.raises(cookies.OtherBookieError, match="journal_dirs"):
+        await settle_all(cluster, folders() | {None: files})
+
+
+async def test_a_name_that_was_used_before_goes_on_with_the_count_of_starts(
+    cluster: Cluster,
+) -> None:
+    await bookie_records.next_boot(cluster, BOOKIE)
+    files = MemoryFileSystem()
+
+    await settle(cluster, files)
+
+    assert await boots.next_boot(cluster, BOOKIE, files=files, disk=InlineDisk()) == 2

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import sys
@@ -167,6 +168,41 @@ async def test_what_was_acknowledged_and_fenced_survives_kill_9(world: World) ->
         assert isinstance((await sink.outcomes.get())[1], errors.Fenced)
         reply = await link.read(reading(0, 500))
         assert sum(map(len, reply.frames)) == 200
+
+
+async def test_a_journal_and_ledger_directories_of_their_own_are_used_and_guarded(
+    world: World,
+) -> None:
+    journal, ledgers = world.folder / "journal", [world.folder / f"ledgers-{n}" for n in "12"]
+    spread = {"journal": str(journal), "ledger_dirs": ",".join(map(str, ledgers))}
+    async with started(world, **spread) as bookie, linked(bookie) as link:
+        await append_all(link, range(50))
+        assert await bookie.end(signal.SIGKILL) == -signal.SIGKILL
+    assert list(journal.glob("arrival-*"))
+    assert not list(world.data.glob("arrival-*"))
+    async with started(world, **spread) as again, linked(again) as link:
+        assert sum(map(len, (await link.read(reading(0, 500))).frames)) == 50
+        code, said = await refused(world.arguments(**{**spread, "data": str(world.folder / "d2")}))
+        assert (code, f"{journal} is in use by another process" in said) == (1, True)
+    shutil.rmtree(ledgers[1])
+    code, said = await refused(world.arguments(**spread))
+    assert (code, f"replace-disk --folder {ledgers[1]}`" in said) == (1, True)
+
+
+async def test_a_disk_that_was_set_back_to_a_snapshot_is_refused(world: World) -> None:
+    async with started(world) as bookie:
+        assert await bookie.end(signal.SIGTERM) == 0
+    snapshot = world.folder / "snapshot"
+    shutil.copytree(world.data, snapshot)
+    async with started(world) as bookie, linked(bookie) as link:
+        await append_all(link, range(5))
+        assert await bookie.end(signal.SIGTERM) == 0
+    shutil.rmtree(world.data)
+    snapshot.rename(world.data)
+
+    code, said = await refused(world.arguments())
+
+    assert (code, "the disk was set back to an older state" in said) == (1, True)
 
 
 async def test_sigterm_takes_the_registration_back_and_ends_with_0(world: World) -> None:

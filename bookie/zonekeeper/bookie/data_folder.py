@@ -1,13 +1,45 @@
-"""A bookie's folder, for one process at a time: the bookie itself, or one of its tools."""
+"""A bookie's folders, for one process at a time: the bookie itself, or one of its tools."""
 
 import fcntl
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from zonekeeper.bookie import identity
 from zonekeeper.bookie.files import RealFileSystem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """All folders of a bookie, open."""
+
+    #: All of them, by their paths; that of the data under None.
+    folders: Mapping[str | None, RealFileSystem]
+    #: Those for arrival segments and for sorted ones; they may be that of the data.
+    journal: RealFileSystem
+    ledgers: Sequence[RealFileSystem]
+
+    @property
+    def data(self) -> RealFileSystem:
+        """The folder of the data."""
+        return self.folders[None]
+
+
+@contextmanager
+def all_held(data: Path, journal: Path | None, ledgers: Sequence[Path]) -> Iterator[Held]:
+    """Open all folders of a bookie, as ``held`` does; what has none of its own is in the data's."""
+    with ExitStack() as stack:
+        opened: dict[Path, RealFileSystem] = {}
+        for path in (data, journal or data, *ledgers):
+            if path not in opened:
+                opened[path] = stack.enter_context(held(path))
+        yield Held(
+            folders={None if path == data else str(path): opened[path] for path in opened},
+            journal=opened[journal or data],
+            ledgers=[opened[path] for path in ledgers or (data,)],
+        )
 
 
 @contextmanager

@@ -1,10 +1,11 @@
 """Is this disk the one that this bookie's name stands for? Settled before anything is served.
 
-A bookie's cookie stands in the metadata store and, the same, in the file ``VERSION`` beside its
-data. A new bookie makes ``VERSION``, then its storage, then the cookie in the store, so that a
-start which was cut short goes on where it stopped. Whatever else is found means that a disk was
-wiped, swapped, or belongs to a bookie that was removed. Serving then would be worse than staying
-away: a bookie without its disk denies entries that it acknowledged.
+A bookie's cookie stands in the metadata store and, the same, in the file ``VERSION`` of each of its
+folders: that of the data, and those of a journal or of ledgers on devices of their own, where a
+comment behind it says which of them it is. A new bookie makes ``VERSION``, then its storage, then
+the cookie in the store, so that a start which was cut short goes on where it stopped. Whatever else
+is found means that a disk was wiped, swapped, or belongs to a bookie that was removed. Serving then
+would be worse than staying away: a bookie without its disk denies entries that it acknowledged.
 
 What is found, and what is done::
 
@@ -15,37 +16,74 @@ What is found, and what is done::
     all else                           refuse, and say how to get out of it
 """
 
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+from zonekeeper.bookie import boots
 from zonekeeper.bookie.disks import Disk
 from zonekeeper.bookie.files import FileSystem
 from zonekeeper.bookie.segments import checkpoint, storage
-from zonekeeper.metadata import cookie_store, cookies
+from zonekeeper.metadata import bookie_records, cookie_store, cookies
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.cookies import Cookie
+from zonekeeper.metadata.malformed import stored_at
 from zonekeeper.placement.chance import Chance
 from zonekeeper.placement.ids import BookieId
 from zonekeeper.placement.locations import Location
 
 VERSION_NAME: Final = "VERSION"
-_NEW_NAME: Final = "VERSION.new"
+NEW_NAME: Final = "VERSION.new"
 #: May stand in the folder of a bookie that is not there yet.
 LOCK_NAME: Final = "LOCK"
 
 _COOKIE_BYTES_MAX: Final = 1 << 20
+_FOLDER: Final = re.compile(r'^# folder: "([^"\n]*)"$', re.MULTILINE)
+_NAMED_MAX: Final = 5
 
 
 class WrongDiskError(Exception):
     """The disk is not the one that this bookie's name stands for; nothing was changed."""
 
 
-def of_bookie(bookie_id: BookieId, cluster: Cluster, data: Path) -> Cookie:
-    """Give the cookie of a bookie that keeps everything in one folder; its location comes later."""
-    folder = (str(data),)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """What a file ``VERSION`` says."""
+
+    cookie: Cookie
+    #: Which folder it is in; None: in that of the data.
+    folder: str | None = None
+
+
+def of_bookie(
+    bookie_id: BookieId,
+    cluster: Cluster,
+    data: Path,
+    *,
+    journal: Path | None = None,
+    ledgers: Sequence[Path] = (),
+) -> Cookie:
+    """Give the cookie of a bookie with these folders; its location comes later.
+
+    What has no folder of its own is in that of the data.
+    """
+    alone = journal in (None, data) and tuple(ledgers) in ((), (data,))
     return Cookie(
-        bookie=bookie_id, journal_dirs=folder, ledger_dirs=folder, instance=cluster.instance
+        bookie=bookie_id,
+        journal_dirs=(str(journal or data),),
+        ledger_dirs=tuple(map(str, ledgers or (data,))),
+        index_dirs=() if alone else (str(data),),
+        instance=cluster.instance,
     )
+
+
+def other_folders(cookie: Cookie) -> tuple[str, ...]:
+    """Give the folders of a bookie besides that of its data, sorted."""
+    data = cookie.index_dirs or cookie.journal_dirs
+    return tuple(sorted({*cookie.journal_dirs, *cookie.ledger_dirs} - set(data)))
 
 
 async def settle(
@@ -57,75 +95,154 @@ async def settle(
     disk: Disk,
     chance: Chance,
 ) -> Cookie:
-    """Check that the disk is this bookie's, or make it so if both are new; give the cookie.
+    """Settle a bookie that has one folder: see ``settle_all``."""
+    return await settle_all(cluster, mine, location, {None: files}, disk=disk, chance=chance)
 
-    Raises ``WrongDiskError``, the errors of ``cookies``, and those of the store and the disk.
+
+async def settle_all(
+    cluster: Cluster,
+    mine: Cookie,
+    location: Location | None,
+    files: Mapping[str | None, FileSystem],
+    *,
+    disk: Disk,
+    chance: Chance,
+) -> Cookie:
+    """Check that the disks are this bookie's, or make them so if all is new; give the cookie.
+
+    ``files`` are those of ``other_folders``, and under None that of the data. Raises
+    ``WrongDiskError``, the errors of ``cookies``, and those of the store and the disk.
     """
-    on_disk = await disk.run(lambda: _read(files))
+    folders = _Folders(mine, files)
+    versions = await disk.run(folders.read)
     stored = await cookie_store.read(cluster, mine.bookie)
-    for cookie in (on_disk, None if stored is None else stored.cookie):
-        if cookie is not None:
-            cookies.check_same_bookie(cookie, mine)
-    names = set(await disk.run(files.names)) - {LOCK_NAME, _NEW_NAME}
+    if stored is not None:
+        cookies.check_same_bookie(stored.cookie, mine)
+    for folder, version in versions.items():
+        if version is not None:
+            check(version, folder, mine)
     if stored is None:
-        if on_disk is None and names:
-            raise WrongDiskError(
-                f"{cluster} does not know {mine.bookie}, and its data folder "
-                f"{mine.ledger_dirs[0]} is not empty ({', '.join(sorted(names)[:5])}): "
-                "give a new bookie an empty folder"
-            )
-        if on_disk is not None and await disk.run(lambda: storage.was_served(files)):
-            raise WrongDiskError(
-                f"the cookie of {mine.bookie} is gone from {cluster}, and its data folder "
-                f"{mine.ledger_dirs[0]} holds its data: the bookie was removed; start a new one "
-                "with an empty folder"
-            )
-        await _make(cluster, cookies.located(mine, location), files, disk, chance)
-    elif on_disk is None or checkpoint.NAME not in names:
-        lost = VERSION_NAME if on_disk is None else checkpoint.NAME
-        raise WrongDiskError(
-            f"{cluster} knows {mine.bookie}, and its data folder {mine.ledger_dirs[0]} has no file "
-            f"{lost}: the disk was wiped, or is not mounted; mount the right one, or remove the "
-            "bookie, let its ledgers be repaired, and start a new one"
-        )
+        await disk.run(partial(folders.check_new, cluster, versions))
+        await _make(cluster, cookies.located(mine, location), folders, disk, chance)
+    else:
+        await disk.run(partial(folders.check_known, cluster, versions))
     cookie = await cookie_store.settle_location(cluster, mine.bookie, location)
-    if cookie != on_disk:
-        await disk.run(lambda: _write(files, cookie))
+    if any(version is None or version.cookie != cookie for version in versions.values()):
+        await disk.run(partial(folders.write, cookie))
     return cookie
 
 
+class _Folders:
+    """The folders of a bookie, by what ``VERSION`` calls them; all calls block."""
+
+    def __init__(self, mine: Cookie, files: Mapping[str | None, FileSystem]) -> None:
+        assert set(files) == {None, *other_folders(mine)}, "each folder has its files"
+        self.data = files[None]
+        self._mine = mine
+        self._files = files
+
+    def read(self) -> dict[str | None, Version | None]:
+        """Read all files ``VERSION``."""
+        return {folder: read(files) for folder, files in self._files.items()}
+
+    def write(self, cookie: Cookie) -> None:
+        """Replace all files ``VERSION``, each whole or not at all."""
+        for folder, files in self._files.items():
+            write(files, Version(cookie=cookie, folder=folder))
+
+    def check_new(self, cluster: Cluster, versions: Mapping[str | None, Version | None]) -> None:
+        """Refuse what is not the disk of a bookie that never served."""
+        bookie = self._mine.bookie
+        for folder, files in self._files.items():
+            names = set(files.names()) - {LOCK_NAME, NEW_NAME}
+            if versions[folder] is None and names:
+                raise WrongDiskError(
+                    f"{cluster} does not know {bookie}, and its {self._called(folder)} is not "
+                    f"empty ({', '.join(sorted(names)[:_NAMED_MAX])}): give a new bookie an empty "
+                    "folder"
+                )
+            if versions[folder] is not None and storage.was_served(files):
+                raise WrongDiskError(
+                    f"the cookie of {bookie} is gone from {cluster}, and its "
+                    f"{self._called(folder)} holds its data: the bookie was removed; start a new "
+                    "one with an empty folder, or, if the store lost the cookie, see `zonekeeper "
+                    "bookie cookie create`"
+                )
+
+    def check_known(self, cluster: Cluster, versions: Mapping[str | None, Version | None]) -> None:
+        """Refuse disks of which one is not what was served from."""
+        lost = {folder: VERSION_NAME for folder, version in versions.items() if version is None}
+        if None not in lost and checkpoint.NAME not in self.data.names():
+            lost[None] = checkpoint.NAME
+        for folder, name in lost.items():
+            option = "" if folder is None else f" --folder {folder}"
+            raise WrongDiskError(
+                f"{cluster} knows {self._mine.bookie}, and its {self._called(folder)} has no file "
+                f"{name}: the disk was wiped, or is not mounted; mount the right one. If it is "
+                f"lost for good, `zonekeeper bookie cookie replace-disk{option}` gives the bookie "
+                "an empty one; or remove the bookie, let its ledgers be repaired, and start a new "
+                "one"
+            )
+
+    def _called(self, folder: str | None) -> str:
+        if folder is not None:
+            return f"folder {folder}"
+        return f"data folder {(self._mine.index_dirs or self._mine.journal_dirs)[0]}"
+
+
+def check(version: Version, folder: str | None, mine: Cookie) -> None:
+    """Refuse what stands in another folder than where it belongs (None: that of the data)."""
+    cookies.check_same_bookie(version.cookie, mine)
+    if version.folder != folder:
+        raise WrongDiskError(
+            f"the disk of {mine.bookie} that is mounted at {folder or 'the data folder'} is that "
+            f"of {version.folder or 'the data folder'}: disks were swapped; mount them as they were"
+        )
+
+
 async def _make(
-    cluster: Cluster, cookie: Cookie, files: FileSystem, disk: Disk, chance: Chance
+    cluster: Cluster, cookie: Cookie, folders: _Folders, disk: Disk, chance: Chance
 ) -> None:
+    # A former bookie of this name may have left a count.
+    started = (await bookie_records.read(cluster, cookie.bookie)).boot_epoch
+
     def make() -> None:
-        _write(files, cookie)
-        if checkpoint.NAME not in files.names():
-            storage.create(files, chance)
+        folders.write(cookie)
+        if started:
+            boots.save(folders.data, started)
+        if checkpoint.NAME not in folders.data.names():
+            storage.create(folders.data, chance)
 
     await disk.run(make)
     await cookie_store.create(cluster, cookie)
 
 
-def _read(files: FileSystem) -> Cookie | None:
+def read(files: FileSystem) -> Version | None:
+    """Read what stands in a folder; None: nothing does. Raises ``UnreadableError``. Blocks."""
     try:
         file = files.open(VERSION_NAME)
     except FileNotFoundError:
         return None
     try:
-        return cookies.parse(file.read(0, _COOKIE_BYTES_MAX))
+        data = file.read(0, _COOKIE_BYTES_MAX)
     finally:
         file.close()
+    with stored_at(f"the file {VERSION_NAME}", "the bookie's disk"):
+        cookie = cookies.parse(data)
+    named = _FOLDER.search(data.decode())
+    return Version(cookie=cookie, folder=named and named[1])
 
 
-def _write(files: FileSystem, cookie: Cookie) -> None:
-    """Replace the file ``VERSION``, whole or not at all."""
-    if _NEW_NAME in files.names():
-        files.remove(_NEW_NAME)
-    file = files.create(_NEW_NAME)
+def write(files: FileSystem, version: Version) -> None:
+    """Replace what stands in a folder, whole or not at all. Blocks."""
+    if NEW_NAME in files.names():
+        files.remove(NEW_NAME)
+    comment = "" if version.folder is None else f'# folder: "{version.folder}"\n'
+    file = files.create(NEW_NAME)
     try:
-        file.write(0, [cookies.render(cookie)])
+        file.write(0, [cookies.render(version.cookie) + comment.encode()])
         file.sync()
     finally:
         file.close()
-    files.rename(_NEW_NAME, VERSION_NAME)
+    files.rename(NEW_NAME, VERSION_NAME)
     files.sync_names()

@@ -10,11 +10,11 @@ of its mode; until then it goes on serving everybody who knows it.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from zonekeeper.bookie import identity
+from zonekeeper.bookie import boots, identity
 from zonekeeper.bookie.disks import Disk
 from zonekeeper.bookie.files import FileSystem
 from zonekeeper.bookie.segments import storage as storages
@@ -43,9 +43,13 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """What a bookie stands on: its folder, and who works on it."""
+    """What a bookie stands on: its folders, and who works on them."""
 
-    files: FileSystem
+    #: All of them, by their paths; that of the data under None.
+    folders: Mapping[str | None, FileSystem]
+    #: Those for arrival segments and for sorted ones; they may be that of the data.
+    journal: FileSystem
+    ledgers: Sequence[FileSystem]
     writing: Disk
     background: Disk
     reads: Disk
@@ -75,23 +79,26 @@ async def begin(
 ) -> Begun:
     """Come up as far as serving.
 
-    Raises what ``identity.settle`` and ``storage.open_storage`` raise.
+    Raises what ``identity.settle``, ``boots.next_boot`` and ``storage.open_storage`` raise.
     """
-    files, writing = ground.files, ground.writing
-    cookie = await identity.settle(
-        cluster, mine, location, files=files, disk=writing, chance=chance
+    files, writing = ground.folders[None], ground.writing
+    cookie = await identity.settle_all(
+        cluster, mine, location, ground.folders, disk=writing, chance=chance
     )
-    boot_epoch = await bookie_records.next_boot(cluster, cookie.bookie)
+    boot_epoch = await boots.next_boot(cluster, cookie.bookie, files=files, disk=writing)
     devices = Devices(
-        arrival_files=files,
+        arrival_files=ground.journal,
+        sorted_files=ground.ledgers,
         files=files,
         index=Index(await writing.run(ground.open_index)),
         writing=writing,
         background=ground.background,
         reads=ground.reads,
     )
-    space = await writing.run(files.space)
+    space = await writing.run(ground.journal.space)
     storage = await storages.open_storage(devices, ground.sizes(space.total_bytes), policy)
+    if any(ledger.durable.in_limbo for ledger in storage.memory.ledgers.values()):
+        await bookie_records.lost_data(cluster, cookie.bookie, boot_epoch)
     return Begun(cookie=cookie, boot_epoch=boot_epoch, storage=storage)
 
 

@@ -19,7 +19,7 @@ from typing import Final
 
 import grpc
 
-from zonekeeper.bookie import data_folder, identity, life, space
+from zonekeeper.bookie import boots, data_folder, identity, life, space
 from zonekeeper.bookie.collecting import Collector
 from zonekeeper.bookie.data_folder import explained
 from zonekeeper.bookie.disks import ThreadDisk
@@ -69,6 +69,7 @@ _TROUBLES: Final = (
     cookie_store.NoCookieError,
     cookie_store.CookieExistsError,
     identity.WrongDiskError,
+    boots.UntrustedDiskError,
     DamagedLogError,
     DiskFailedError,
     IoFailed,
@@ -139,7 +140,13 @@ class _Process:
         stack.push_async_callback(store.close)
         cluster = await clusters.open_cluster(store)
         await registration.refuse_foreign(cluster)
-        mine = identity.of_bookie(settings.bookie_id, cluster, settings.data)
+        mine = identity.of_bookie(
+            settings.bookie_id,
+            cluster,
+            settings.data,
+            journal=settings.journal,
+            ledgers=settings.ledger_dirs,
+        )
         begun = await life.begin(
             cluster,
             mine,
@@ -177,10 +184,15 @@ class _Process:
 
     async def _ground(self, stack: AsyncExitStack) -> Ground:
         settings = self._settings
-        with explained("--data"):
-            files = stack.enter_context(data_folder.held(settings.data))
+        others = {"--journal": settings.journal, "--ledger-dirs": settings.ledger_dirs}
+        with explained(", ".join(["--data", *(flag for flag, given in others.items() if given)])):
+            held = stack.enter_context(
+                data_folder.all_held(settings.data, settings.journal, settings.ledger_dirs)
+            )
         return Ground(
-            files=files,
+            folders=held.folders,
+            journal=held.journal,
+            ledgers=held.ledgers,
             writing=await stack.enter_async_context(_disk("write", 1)),
             background=await stack.enter_async_context(_disk("background", 1)),
             reads=await stack.enter_async_context(_disk("read", settings.read_threads)),
@@ -213,7 +225,7 @@ class _Process:
         settings, storage = self._settings, begun.storage
         collector = Collector(cluster, storage, settings.collecting)
         watch = space.Watch(
-            {"the device of --data": ground.files},
+            {f"the device of {path or '--data'}": files for path, files in ground.folders.items()},
             ground.reads,
             settings.disk_marks,
             troubles=lambda: storage.failed_directories,

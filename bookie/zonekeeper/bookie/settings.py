@@ -81,8 +81,19 @@ FIELDS: Final = (
         name="data",
         shown_as="DIR",
         required=True,
-        help="The folder for everything that the bookie keeps; an absolute path on a disk of its "
-        "own.",
+        help="The folder for everything that the bookie keeps, but for what the next two say; an "
+        "absolute path on a disk of its own.",
+    ),
+    Field(
+        name="journal",
+        shown_as="DIR",
+        help="A folder on a device of its own for what arrives, which is written and synced at "
+        "once. For life, as is the next.",
+    ),
+    Field(
+        name="ledger-dirs",
+        shown_as="DIR,DIR",
+        help="Folders on devices of their own for what is sorted by ledger, in the background.",
     ),
     Field(
         name="listen",
@@ -206,6 +217,9 @@ class Settings:
     #: None: not told; then the cookie must know it.
     location: Location | None
     data: Path
+    #: None: in that of the data, as the ledgers if there are none.
+    journal: Path | None
+    ledger_dirs: tuple[Path, ...]
     listen: Address
     #: What others connect to.
     advertise: str
@@ -242,6 +256,8 @@ def parse(
         bookie_id=bookie_id,
         location=_location(given, bookie_id),
         data=given.read("data", _folder),
+        journal=given.read("journal", _folder) if given.has("journal") else None,
+        ledger_dirs=given.read("ledger-dirs", _folders) if given.has("ledger-dirs") else (),
         listen=listen,
         advertise=_advertised(given, listen),
         http=given.read("http", addresses.parse),
@@ -393,12 +409,19 @@ def _bookie_id(text: str) -> BookieId:
 
 def _folder(text: str) -> Path:
     path = Path(text)
-    if not path.is_absolute() or "," in text or "\t" in text:
+    if not path.is_absolute() or not {*',\t\n"'}.isdisjoint(text):
         raise ValueError(
-            f"{text!r}: must be an absolute path without commas and tabs, because it stands in the "
-            "bookie's cookie"
+            f"{text!r}: must be an absolute path without commas, tabs and quotes, because it "
+            "stands in the bookie's cookie"
         )
     return path
+
+
+def _folders(text: str) -> tuple[Path, ...]:
+    paths = tuple(map(_folder, text.split(",")))
+    if len(set(paths)) < len(paths):
+        raise ValueError(f"{text!r}: names a folder twice")
+    return paths
 
 
 def _host(text: str) -> str:

@@ -50,7 +50,7 @@ def test_the_state_shows_marks_segments_backlog_and_who_it_is(full: Place) -> No
     assert state["sortedBytes"] == sum(path.stat().st_size for path in full.names("sorted"))
     used = [each for each in state["arrivalSegments"] if each["generation"] is not None]
     assert state["backlog"]["segments"] == len(used) > 0
-    assert state["space"]["totalBytes"] >= state["space"]["freeBytes"] > 0
+    assert state["space"]["data"]["totalBytes"] >= state["space"]["data"]["freeBytes"] > 0
     text = full.on_data("state").stdout
     assert "ledgers:  3, with 180 entries" in text
     assert "boots:    not asked (--metadata)" in text

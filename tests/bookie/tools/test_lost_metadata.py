@@ -13,8 +13,9 @@ from tests.support.bookie_processes import BookieProcesses, make_cluster
 from zonekeeper.bookie import commands as bookie_commands
 from zonekeeper.bookie.files import FileSystem
 from zonekeeper.bookie.segments import checkpoint as checkpoints
+from zonekeeper.bookie.segments import storage
 from zonekeeper.bookie.segments.index import Index, MemoryOrdered
-from zonekeeper.bookie.tools import contents, hints, indexes
+from zonekeeper.bookie.tools import contents, hints
 from zonekeeper.client.client import Client, connect
 from zonekeeper.client.writer import Writer
 from zonekeeper.metadata import cluster as clusters
@@ -56,9 +57,10 @@ async def read_all(client: Client, ledger_id: LedgerId, password: bytes) -> list
 
 def hints_of(bookie: BookieId, files: FileSystem, instance: str) -> HintsFile:
     index = Index(MemoryOrdered())
-    indexes.settle(files, index, checkpoints.load(files))
+    last = checkpoints.load(files)
+    storage.settle(index, last, [files])
     cookie = Cookie(bookie=bookie, journal_dirs=("/d",), ledger_dirs=("/d",), instance=instance)
-    lines = list(hints.lines(cookie, contents.load(files, index)))
+    lines = list(hints.lines(cookie, contents.load(last, files, index)))
     return HintsFile(name=str(bookie), lines=lambda: lines)
 
 

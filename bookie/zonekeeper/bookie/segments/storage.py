@@ -283,8 +283,7 @@ async def open_storage(devices: Devices, sizes: Sizes, policy: Policy | None = N
 
     def open_all() -> _Found:
         last = checkpoints.load(devices.files)
-        directories = _directories(devices.files, devices.sorted_files)
-        _settle(directories, devices.index, last)
+        directories = settle(devices.index, last, devices.sorted_files or (devices.files,))
         memory = Memory(devices.index, last)
         opened = arrivals.open_arrivals(
             devices.arrival_files,
@@ -305,19 +304,16 @@ def rebuild_index(files: FileSystem, index: Index, sorted_files: Sequence[FileSy
     """Build the index again from the tables of the sorted segments. Blocks."""
     last = checkpoints.load(files)
     index.begin_anew(last.log_id, last.sweep)
-    _settle(_directories(files, sorted_files), index, last)
+    settle(index, last, sorted_files or (files,))
 
 
-def _directories(files: FileSystem, sorted_files: Sequence[FileSystem]) -> Directories:
-    return Directories(sorted_files or (files,))
-
-
-def _settle(directories: Directories, index: Index, last: Checkpoint) -> None:
-    """Hold the sorted segments and the index to the checkpoint.
+def settle(index: Index, last: Checkpoint, sorted_files: Sequence[FileSystem]) -> Directories:
+    """Hold the sorted segments and the index to the checkpoint. Blocks.
 
     The index may be behind, empty, another log's, or have what was compacted since. A segment that
     the checkpoint does not name was not finished, or is compacted, and is removed.
     """
+    directories = Directories(sorted_files)
     index.prepare(last.log_id)
     directories.look(last.segments, index.segments())
     if index.sweep == last.sweep - 1:
@@ -332,6 +328,7 @@ def _settle(directories: Directories, index: Index, last: Checkpoint) -> None:
         index.add(number, [row for row in rows if last.counts(row.ledger_id, number)])
     for number in sorted(directories.numbers() - named):
         directories.remove(number)
+    return directories
 
 
 def _drop_compacted(

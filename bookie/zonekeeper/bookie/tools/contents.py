@@ -11,7 +11,6 @@ from zonekeeper.bookie.admission import LedgerState
 from zonekeeper.bookie.extents import joined
 from zonekeeper.bookie.files import FileSystem
 from zonekeeper.bookie.segments import arrival_scan
-from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments.arrival_scan import Scanned
 from zonekeeper.bookie.segments.batch_format import Position
 from zonekeeper.bookie.segments.checkpoint import Checkpoint
@@ -59,15 +58,14 @@ class LedgerSummary:
     last: EntryId | None
 
 
-def load(files: FileSystem, index: Index) -> Contents:
+def load(last: Checkpoint, arrival_files: FileSystem, index: Index) -> Contents:
     """Read everything; raises ``DamagedLogError`` or ``OSError``. The index is up to date."""
-    last = checkpoints.load(files)
     memory = Memory(index, last)
 
     def visit(batch: Scanned) -> None:
         memory.place(batch.placed)
 
-    with chains.opened(files, last) as chain:
+    with chains.opened(arrival_files, last) as chain:
         ends = {
             link.name: arrival_scan.scan(chain.files[link.name].read, last.log_id, link, visit)
             for link in chain.links

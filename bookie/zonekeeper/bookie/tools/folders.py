@@ -1,17 +1,17 @@
-"""A bookie's data folder, held against the bookie: only one of them works on it at a time."""
+"""A bookie's folders, held against the bookie: only one of them works on them at a time.
+
+The folder of the data says which others there are: it is the only one that is asked for.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 from zonekeeper.bookie import data_folder, identity
-from zonekeeper.bookie.files import FileSystem, RealFileSystem
-from zonekeeper.metadata import cookies
+from zonekeeper.bookie.data_folder import Held
+from zonekeeper.bookie.files import File, FileSystem, RealFileSystem
+from zonekeeper.bookie.identity import Version
 from zonekeeper.metadata.cookies import Cookie
-from zonekeeper.metadata.malformed import UnreadableError
-
-_COOKIE_BYTES_MAX: Final = 1 << 20
 
 
 class ToolError(Exception):
@@ -19,60 +19,93 @@ class ToolError(Exception):
 
 
 @contextmanager
-def held(data: Path) -> Iterator[RealFileSystem]:
-    """Hold the data folder of a bookie that was started or prepared once."""
-    if not (data / identity.LOCK_NAME).is_file():
+def held(data: Path, *, lost: str | None = None) -> Iterator[Held]:
+    """Hold the folders of a bookie that was started or prepared once.
+
+    The folder that is ``lost`` is not looked into, and is made if it is gone.
+    """
+    if not _is_bookies(data):
         raise ToolError(
             f"--data: {data} is no bookie's data folder: no bookie was ever started or prepared in "
             "it; is the disk mounted?"
         )
-    with made(data) as files:
-        yield files
+    version = _read(data)
+    if version is None:
+        with data_folder.all_held(data, None, ()) as alone:
+            yield alone
+        return
+    for other in identity.other_folders(version.cookie):
+        if other != lost and not _is_bookies(Path(other)):
+            raise ToolError(
+                f"{other} belongs to the bookie of {data}, and no bookie was ever started or "
+                "prepared in it; is the disk mounted? If it is lost for good, see `zonekeeper "
+                "bookie cookie replace-disk --folder`"
+            )
+    with open_all(data, version.cookie) as opened:
+        for folder, files in opened.folders.items():
+            if folder is None or folder != lost:
+                _check(folder, files, version.cookie)
+        yield opened
 
 
 @contextmanager
-def made(data: Path) -> Iterator[RealFileSystem]:
-    """Hold a data folder that is made if there is none, but not what it stands in."""
+def open_all(data: Path, cookie: Cookie) -> Iterator[Held]:
+    """Hold all folders that a cookie names; what is not there is made."""
+    others = identity.other_folders(cookie)
+
+    def path(folder: str) -> Path:
+        return Path(folder) if folder in others else data
+
+    with data_folder.all_held(
+        data, path(cookie.journal_dirs[0]), [path(each) for each in cookie.ledger_dirs]
+    ) as opened:
+        yield opened
+
+
+@contextmanager
+def made(data: Path) -> Iterator[FileSystem]:
+    """Hold a folder that is made if there is none, but not what it stands in."""
     with data_folder.held(data) as files:
         yield files
 
 
-def read_cookie(files: FileSystem) -> Cookie | None:
-    """Read the cookie that stands beside the data; None: there is none."""
-    try:
-        file = files.open(identity.VERSION_NAME)
-    except FileNotFoundError:
-        return None
-    try:
-        return cookies.parse(file.read(0, _COOKIE_BYTES_MAX))
-    except UnreadableError as error:
-        error.where = f"the file {identity.VERSION_NAME}"
-        raise
-    finally:
-        file.close()
-
-
-def write_cookie(files: FileSystem, cookie: Cookie) -> None:
-    """Put a cookie beside the data, whole or not at all."""
-    new = f"{identity.VERSION_NAME}.new"
-    if new in files.names():
-        files.remove(new)
-    file = files.create(new)
-    try:
-        file.write(0, [cookies.render(cookie)])
-        file.sync()
-    finally:
-        file.close()
-    files.rename(new, identity.VERSION_NAME)
-    files.sync_names()
+def open_sorted(held: Held, name: str) -> File:
+    """Open a sorted segment, wherever it is; raises ``FileNotFoundError``."""
+    for files in held.ledgers:
+        try:
+            return files.open(name)
+        except FileNotFoundError:
+            continue
+    raise FileNotFoundError(f"there is no {name} in any ledger folder")
 
 
 def own_cookie(files: FileSystem) -> Cookie:
     """Read the cookie that must stand beside the data."""
-    cookie = read_cookie(files)
-    if cookie is None:
+    version = identity.read(files)
+    if version is None:
         raise ToolError(
             f"--data: there is no file {identity.VERSION_NAME}: no bookie was ever started here, "
             "or the disk was wiped"
         )
-    return cookie
+    return version.cookie
+
+
+def _check(folder: str | None, files: FileSystem, cookie: Cookie) -> None:
+    version = identity.read(files)
+    if version is None:
+        raise ToolError(
+            f"{folder} has no file {identity.VERSION_NAME}: the disk was wiped, or is not mounted"
+        )
+    identity.check(version, folder, cookie)
+
+
+def _read(data: Path) -> Version | None:
+    files = RealFileSystem(data)
+    try:
+        return identity.read(files)
+    finally:
+        files.close()
+
+
+def _is_bookies(folder: Path) -> bool:
+    return (folder / identity.LOCK_NAME).is_file()

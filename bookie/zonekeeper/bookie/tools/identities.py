@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from zonekeeper.bookie import identity
+from zonekeeper.bookie.data_folder import Held
 from zonekeeper.bookie.disks import ThreadDisk
-from zonekeeper.bookie.files import RealFileSystem
 from zonekeeper.bookie.tools import folders
 from zonekeeper.bookie.tools.folders import ToolError
 from zonekeeper.metadata import (
@@ -117,13 +117,13 @@ async def remove(cluster: Cluster, bookie: BookieId) -> bool:
     return stored is not None
 
 
-def check_empty(data: Path, *, besides: frozenset[str] = frozenset()) -> None:
+def check_empty(folder: Path, *, besides: frozenset[str] = frozenset()) -> None:
     """Refuse a folder in which anything else is."""
-    names = {path.name for path in data.iterdir()} if data.is_dir() else set()
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     used = sorted(names - _NOT_DATA - besides)
     if used:
         raise ToolError(
-            f"--data: {data} is not empty (it holds {', '.join(used[:_NAMED_MAX])}): nothing is "
+            f"{folder} is not empty (it holds {', '.join(used[:_NAMED_MAX])}): nothing is "
             "ever erased here; give a new bookie an empty folder"
         )
 
@@ -144,22 +144,25 @@ async def make_new(
     mine: Cookie,
     location: Location | None,
     *,
-    files: RealFileSystem,
+    held: Held,
     chance: Chance,
 ) -> Cookie:
-    """Prepare a new bookie in an empty folder: what its first start does before it serves."""
+    """Prepare a new bookie in empty folders: what its first start does before it serves."""
     await check_new(cluster, mine, location)
     disk = ThreadDisk("format", threads=1)
     try:
-        return await identity.settle(cluster, mine, location, files=files, disk=disk, chance=chance)
+        return await identity.settle_all(
+            cluster, mine, location, held.folders, disk=disk, chance=chance
+        )
     finally:
         await disk.close()
 
 
 def local_cookie(data: Path) -> Cookie | None:
     """Read the cookie beside the data of a bookie that stands still."""
-    with folders.held(data) as files:
-        return folders.read_cookie(files)
+    with folders.held(data) as held:
+        version = identity.read(held.data)
+        return None if version is None else version.cookie
 
 
 def _advice(cluster: Cluster, local: Cookie | None, stored: Cookie | None) -> tuple[bool, str]:
@@ -216,5 +219,6 @@ def _cookie(cookie: Cookie) -> dict[str, object]:
         "bookie": cookie.bookie,
         "instance": cookie.instance,
         "location": None if cookie.location is None else str(cookie.location),
+        "journal": ", ".join(cookie.journal_dirs),
         "directories": ", ".join(cookie.ledger_dirs),
     }

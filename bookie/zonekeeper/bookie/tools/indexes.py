@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from zonekeeper.bookie import process
-from zonekeeper.bookie.files import FileSystem, RealFileSystem
+from zonekeeper.bookie.data_folder import Held
+from zonekeeper.bookie.files import FileSystem
 from zonekeeper.bookie.segments import storage
-from zonekeeper.bookie.segments.checkpoint import Checkpoint
 from zonekeeper.bookie.segments.index import Index, Row
 from zonekeeper.bookie.segments.rocks import RocksOrdered
 from zonekeeper.bookie.tools.folders import ToolError
@@ -52,16 +52,7 @@ def live(data: Path) -> Iterator[Index]:
         index.close()
 
 
-def settle(files: FileSystem, index: Index, last: Checkpoint) -> None:
-    """Bring an index up to the checkpoint; it may be behind, empty, or another log's."""
-    index.prepare(last.log_id)
-    if (index.segments(), index.sweep) != (frozenset(last.sorted_numbers), last.sweep):
-        storage.rebuild_index(files, index)
-
-
-def rebuild(
-    data: Path, files: RealFileSystem, *, keep: bool, told: Callable[[str], None]
-) -> Comparison:
+def rebuild(data: Path, held: Held, *, keep: bool, told: Callable[[str], None]) -> Comparison:
     """Build the index again, compare it with the live one, and (``keep``) put it into its place."""
     new = data / _NEW
     for left in (new, data / _OLD):
@@ -70,13 +61,13 @@ def rebuild(
         index = Index(RocksOrdered(new))
         try:
             told("reading the tables of the sorted segments")
-            storage.rebuild_index(files, index)
+            storage.rebuild_index(held.data, index, held.ledgers)
             told("comparing with the live index")
             found = _compared(data, index)
         finally:
             index.close()
         if keep:
-            _swap(data, files)
+            _swap(data, held.data)
     finally:
         shutil.rmtree(new, ignore_errors=True)
     return found

@@ -1,35 +1,43 @@
 """A bookie whose disk is lost for good gets an empty one under its old name.
 
-It must deny nothing that it once acknowledged. So before it serves, every ledger whose metadata
-names it in any fragment is in limbo in its first checkpoint, and fenced with that: what is not here
-is unknown, and no writer goes on with a ledger of which this bookie forgot the fence. While the
-bookie is not registered nobody names it in a new ensemble, so none is missed.
+It must deny nothing that it once acknowledged. So before it serves, every ledger of which the disk
+may have held anything is in limbo in its checkpoint, and fenced with that: what is not here is
+unknown, and no writer goes on with a ledger of which this bookie may have forgotten the fence.
 
-The checkpoint is written before the cookie: without a cookie beside it nothing starts, so a
+If all is lost, those are the ledgers whose metadata names the bookie in any fragment. While it is
+not registered nobody names it in a new ensemble, so none is missed. If the journal alone is lost,
+those are added that the checkpoint knows; if one folder of sorted segments is, they are the ledgers
+that had something in the segments which are missing now.
+
+The checkpoint is written before the cookie: without a cookie in each folder nothing starts, so a
 replacement that was cut short is done again.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from zonekeeper.bookie import identity, records
-from zonekeeper.bookie.files import FileSystem
+from zonekeeper.bookie import boots, identity, records
+from zonekeeper.bookie.data_folder import Held
+from zonekeeper.bookie.identity import Version
 from zonekeeper.bookie.segments import checkpoint as checkpoints
-from zonekeeper.bookie.segments import storage
-from zonekeeper.bookie.segments.checkpoint import Kept
-from zonekeeper.bookie.tools import folders, identities
+from zonekeeper.bookie.segments import directories, locations, storage
+from zonekeeper.bookie.segments.checkpoint import Checkpoint, Kept
+from zonekeeper.bookie.segments.index import Index
+from zonekeeper.bookie.tools import identities
 from zonekeeper.bookie.tools.folders import ToolError
-from zonekeeper.metadata import cookie_store, cookies
+from zonekeeper.metadata import bookie_records, cookie_store
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.cookies import Cookie
 from zonekeeper.placement.chance import Chance
 from zonekeeper.placement.ids import NO_ENTRY, BookieId, LedgerId
 
-#: What a replacement that was cut short leaves.
+#: What a replacement that was cut short leaves, in the folder of the data and in others.
 _CUT_SHORT: Final = frozenset(
-    {checkpoints.NAME, f"{checkpoints.NAME}.new", f"{identity.VERSION_NAME}.new"}
+    {checkpoints.NAME, f"{checkpoints.NAME}.new", boots.NAME, boots.NEW_NAME, identity.NEW_NAME}
 )
+_CUT_SHORT_ELSEWHERE: Final = frozenset({identity.VERSION_NAME, identity.NEW_NAME})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +45,29 @@ class Replacement:
     """What a new disk is to hold."""
 
     cookie: Cookie
+    #: Those that name the bookie.
     ledgers: tuple[LedgerId, ...]
+    #: How often the bookie was started.
+    started: int
 
 
-def check_unused(data: Path) -> None:
-    """Refuse a folder in which anything is, but for a replacement that was cut short."""
+def check_unused(data: Path, cookie: Cookie, folder: str | None) -> None:
+    """Refuse a new disk on which anything is, but for a replacement that was cut short.
+
+    With a ``folder`` that alone is new; it must be one of the bookie's.
+    """
+    others = identity.other_folders(cookie)
+    if folder is not None:
+        if folder not in others:
+            raise ToolError(
+                f"--folder: {folder} is no folder of {cookie.bookie} besides that of its data: "
+                f"{', '.join(others) or 'it has none'}"
+            )
+        identities.check_empty(Path(folder), besides=frozenset({identity.NEW_NAME}))
+        return
     identities.check_empty(data, besides=_CUT_SHORT)
+    for other in others:
+        identities.check_empty(Path(other), besides=_CUT_SHORT_ELSEWHERE)
 
 
 async def look(cluster: Cluster, bookie: BookieId, data: Path) -> Replacement:
@@ -53,19 +78,76 @@ async def look(cluster: Cluster, bookie: BookieId, data: Path) -> Replacement:
             f"{cluster} does not know {bookie}, so nothing of it can be missing: prepare a new "
             "bookie with `zonekeeper bookie format`"
         )
-    cookies.check_same_bookie(stored.cookie, identity.of_bookie(bookie, cluster, data))
+    cookie = stored.cookie
+    if str(data) not in (cookie.index_dirs or cookie.journal_dirs):
+        known = ", ".join(cookie.index_dirs or cookie.journal_dirs)
+        raise ToolError(f"--data: the data of {bookie} is in {known}: mount the new disk there")
     await identities.refuse_registered(cluster, bookie)
-    return Replacement(cookie=stored.cookie, ledgers=await identities.naming(cluster, bookie))
+    return Replacement(
+        cookie=cookie,
+        ledgers=await identities.naming(cluster, bookie),
+        started=(await bookie_records.read(cluster, bookie)).boot_epoch,
+    )
 
 
-def replace_disk(files: FileSystem, wanted: Replacement, chance: Chance) -> None:
-    """Prepare the new disk; the cookie comes last. Blocks."""
-    storage.create(files, chance)
-    limbo = {
-        ledger_id: Kept(
-            records=(records.Limbo(ledger_id=ledger_id, in_limbo=True),), confirmed=NO_ENTRY
-        )
-        for ledger_id in wanted.ledgers
-    }
-    checkpoints.save(files, replace(checkpoints.load(files), ledgers=limbo))
-    folders.write_cookie(files, wanted.cookie)
+def replace_disk(held: Held, wanted: Replacement, chance: Chance) -> None:
+    """Prepare new disks for everything; the cookie beside the data comes last. Blocks."""
+    storage.create(held.data, chance)
+    boots.save(held.data, wanted.started)
+    checkpoints.save(held.data, _with_limbo(checkpoints.load(held.data), wanted.ledgers))
+    for folder in sorted(held.folders, key=lambda each: each is None):
+        _write_cookie(held, folder, wanted.cookie)
+
+
+def replace_folder(held: Held, folder: str, wanted: Replacement, index: Index) -> int:
+    """Prepare a new disk for one folder, and give how many ledgers are in limbo. Blocks."""
+    last = checkpoints.load(held.data)
+    after = last
+    if folder in wanted.cookie.journal_dirs:
+        after = _with_limbo(last, {*wanted.ledgers, *last.ledgers})
+    if folder in wanted.cookie.ledger_dirs:
+        missing = _missing(held, last)
+        kept = [each for each in last.segments if each.number not in missing]
+        after = _with_limbo(replace(after, segments=tuple(kept)), _ledgers_in(missing, last, index))
+    if after != last:
+        checkpoints.save(held.data, after)
+    _write_cookie(held, folder, wanted.cookie)
+    return sum(
+        any(isinstance(each, records.Limbo) and each.in_limbo for each in kept.records)
+        for kept in after.ledgers.values()
+    )
+
+
+def _missing(held: Held, last: Checkpoint) -> frozenset[int]:
+    """Give the sorted segments that count, and are in no folder."""
+    names = {name for files in held.ledgers for name in files.names()}
+    return frozenset(
+        number for number in last.sorted_numbers if directories.name_of(number) not in names
+    )
+
+
+def _ledgers_in(missing: frozenset[int], last: Checkpoint, index: Index) -> set[LedgerId]:
+    """Give the ledgers of which something is in these segments, or, if nobody knows, all."""
+    if not missing <= index.segments():
+        return set(last.ledgers)
+    found: set[LedgerId] = set()
+    for ledger_id, extent in index.rows():
+        number = locations.sorted_number(extent.offset)
+        if number is not None and number in missing and last.counts(ledger_id, number):
+            found.add(ledger_id)
+    return found
+
+
+def _with_limbo(last: Checkpoint, ledgers: Collection[LedgerId]) -> Checkpoint:
+    unknown = Kept(records=(), confirmed=NO_ENTRY)
+    changed = dict(last.ledgers)
+    for ledger_id in sorted(ledgers):
+        kept = changed.get(ledger_id, unknown)
+        limbo = records.Limbo(ledger_id=ledger_id, in_limbo=True)
+        if limbo not in kept.records:
+            changed[ledger_id] = replace(kept, records=(*kept.records, limbo))
+    return replace(last, ledgers=changed)
+
+
+def _write_cookie(held: Held, folder: str | None, cookie: Cookie) -> None:
+    identity.write(held.folders[folder], Version(cookie=cookie, folder=folder))

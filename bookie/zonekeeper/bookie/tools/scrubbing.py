@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from zonekeeper.bookie import records
-from zonekeeper.bookie.files import File, FileSystem, RealFileSystem
-from zonekeeper.bookie.segments import arrival_scan, directories
+from zonekeeper.bookie.data_folder import Held
+from zonekeeper.bookie.files import File, FileSystem
+from zonekeeper.bookie.segments import arrival_scan, directories, storage
 from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments.arrival_scan import DamagedLogError, Scanned
 from zonekeeper.bookie.segments.checkpoint import Checkpoint
-from zonekeeper.bookie.tools import chains, indexes, segments
+from zonekeeper.bookie.tools import chains, folders, indexes, segments
 from zonekeeper.bookie.tools.folders import ToolError
 from zonekeeper.bookie.tools.segments import Damage, Digests, FrameSeen
 from zonekeeper.placement.digests import Digest
@@ -36,11 +37,11 @@ class Findings:
     damage: list[str] = field(default_factory=list)
 
 
-def scrub(data: Path, files: RealFileSystem, told: Callable[[str], None]) -> Findings:
+def scrub(data: Path, held: Held, told: Callable[[str], None]) -> Findings:
     """Read everything; ``told`` hears of each file."""
     found = Findings()
     try:
-        last = checkpoints.load(files)
+        last = checkpoints.load(held.data)
     except (DamagedLogError, FileNotFoundError) as error:
         found.damage.append(str(error))
         return found
@@ -49,7 +50,7 @@ def scrub(data: Path, files: RealFileSystem, told: Callable[[str], None]) -> Fin
         name = directories.name_of(number)
         told(name)
         try:
-            file = files.open(name)
+            file = folders.open_sorted(held, name)
         except FileNotFoundError:
             found.damage.append(f"{name}: it is missing, and the checkpoint names it")
             continue
@@ -59,9 +60,9 @@ def scrub(data: Path, files: RealFileSystem, told: Callable[[str], None]) -> Fin
         finally:
             file.close()
     told("arrival segments")
-    _arrivals(files, last, found, digests)
+    _arrivals(held.journal, last, found, digests)
     told("index")
-    _index(data, files, last, found)
+    _index(data, held, last, found)
     return found
 
 
@@ -118,12 +119,12 @@ def _good_part(file: File, log_id: int, end: int, digests: Digests) -> Iterator[
         yield part
 
 
-def _index(data: Path, files: RealFileSystem, last: Checkpoint, found: Findings) -> None:
+def _index(data: Path, held: Held, last: Checkpoint, found: Findings) -> None:
     """Hold the index against the tables; one that is behind is brought up to date first."""
     try:
         with indexes.live(data) as index:
-            indexes.settle(files, index, last)
-        compared = indexes.rebuild(data, files, keep=False, told=_silent)
+            storage.settle(index, last, held.ledgers)
+        compared = indexes.rebuild(data, held, keep=False, told=_silent)
     except DamagedLogError as error:
         found.damage.append(f"the index cannot be held against the tables: {error}")
     except ToolError as error:

@@ -1,10 +1,13 @@
 """A bookie that stands still, at a glance."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from zonekeeper.bookie.files import FileSystem, Space
+from zonekeeper.bookie.data_folder import Held
+from zonekeeper.bookie.files import Space
 from zonekeeper.bookie.segments import directories
 from zonekeeper.bookie.tools import contents as all_of
+from zonekeeper.bookie.tools import folders
 from zonekeeper.bookie.tools.contents import Contents
 from zonekeeper.metadata.cookies import Cookie
 from zonekeeper.placement import units
@@ -24,10 +27,11 @@ class State:
     #: Arrival segments, and bytes in them, that wait to be sorted.
     backlog_segments: int
     backlog_bytes: int
-    space: Space
+    #: By folder; that of the data is without a name.
+    spaces: Mapping[str, Space]
 
 
-def look(files: FileSystem, cookie: Cookie, contents: Contents, boot_epoch: int | None) -> State:
+def look(held: Held, cookie: Cookie, contents: Contents, boot_epoch: int | None) -> State:
     """Gather it."""
     counts = [each.entries for each in all_of.ledgers(contents)]
     waiting = [each for each in contents.arrivals if each.generation is not None]
@@ -38,11 +42,11 @@ def look(files: FileSystem, cookie: Cookie, contents: Contents, boot_epoch: int 
         ledgers=len(counts),
         entries=sum(counts),
         sorted_bytes=sum(
-            _size(files, directories.name_of(each)) for each in contents.checkpoint.sorted_numbers
+            _size(held, directories.name_of(each)) for each in contents.checkpoint.sorted_numbers
         ),
         backlog_segments=len(waiting),
         backlog_bytes=sum(each.used_bytes for each in waiting),
-        space=files.space(),
+        spaces={folder or "": files.space() for folder, files in held.folders.items()},
     )
 
 
@@ -72,8 +76,8 @@ def plain(state: State) -> dict[str, object]:
         ],
         "backlog": {"segments": state.backlog_segments, "bytes": state.backlog_bytes},
         "space": {
-            "totalBytes": state.space.total_bytes,
-            "freeBytes": state.space.free_bytes,
+            folder or "data": {"totalBytes": space.total_bytes, "freeBytes": space.free_bytes}
+            for folder, space in state.spaces.items()
         },
     }
 
@@ -104,8 +108,11 @@ def text(state: State) -> str:
         ),
         f"backlog:  {state.backlog_segments} segments wait to be sorted, "
         f"{_size_text(state.backlog_bytes)}",
-        f"disk:     {_size_text(state.space.free_bytes)} free of "
-        f"{_size_text(state.space.total_bytes)}",
+        *(
+            f"disk:     {_size_text(space.free_bytes)} free of {_size_text(space.total_bytes)}"
+            + (f" at {folder}" if folder else "")
+            for folder, space in state.spaces.items()
+        ),
     ]
     return "\n".join(lines)
 
@@ -114,8 +121,8 @@ def _position(position: tuple[int, int]) -> str:
     return f"{position[0]}/{position[1]}"
 
 
-def _size(files: FileSystem, name: str) -> int:
-    file = files.open(name)
+def _size(held: Held, name: str) -> int:
+    file = folders.open_sorted(held, name)
     try:
         return file.size()
     finally:

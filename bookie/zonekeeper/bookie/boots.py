@@ -1,0 +1,119 @@
+"""How often this bookie was started, by its own disk: so that a disk which was set back is known.
+
+::
+
+    0        4     5       8        16
+    | magic  | ver | zero  | starts | crc32c |
+    | "ZKBN" | 1   | 0 0 0 |        |        |
+
+Numbers are big-endian. The same count is in the metadata store, and the disk's is raised first. So
+the disk's is never behind the store's, unless the disk is not the one of the last start: a snapshot
+that was put back, or a copy. Such a disk lacks what was acknowledged since, and would deny it.
+"""
+
+import struct
+from typing import Final
+
+from zonekeeper.bookie.disks import Disk
+from zonekeeper.bookie.files import FileSystem
+from zonekeeper.metadata import bookie_records
+from zonekeeper.metadata.cluster import Cluster
+from zonekeeper.placement.ids import BookieId
+from zonekeeper.wire import checksums
+from zonekeeper.wire.errors import Fault, FormatError
+
+NAME: Final = "boots"
+NEW_NAME: Final = "boots.new"
+
+VERSION: Final = 1
+_MAGIC: Final = b"ZKBN"
+_HEAD: Final = struct.Struct(">4sB3sQ")
+_CRC: Final = struct.Struct(">I")
+_SIZE: Final = _HEAD.size + _CRC.size
+
+
+class UntrustedDiskError(Exception):
+    """The disk is, or may be, older than the bookie's last start; nothing was changed."""
+
+
+async def next_boot(cluster: Cluster, bookie: BookieId, *, files: FileSystem, disk: Disk) -> int:
+    """Count a start, on the disk and in the store; raises ``UntrustedDiskError``.
+
+    A number may be left out, and is never given twice.
+    """
+    stored = (await bookie_records.read(cluster, bookie)).boot_epoch
+    on_disk = await disk.run(lambda: load(files))
+    if (on_disk or 0) < stored:
+        said = f"starts up to number {on_disk}" if on_disk else "no start"
+        raise UntrustedDiskError(
+            f"{cluster} knows of start number {stored} of {bookie}, and its disk of {said}: the "
+            "disk was set back to an older state, or is a copy, and lacks what was acknowledged "
+            "since; mount the right one, or empty the folder and use `zonekeeper bookie cookie "
+            "replace-disk`"
+        )
+    number = max(stored, on_disk or 0) + 1
+    await disk.run(lambda: save(files, number))
+    counted = 0
+    while counted < number:
+        # More than once only after the store was restored from an old export.
+        counted = await bookie_records.next_boot(cluster, bookie)
+    if counted > number:
+        # An answer was lost, and it was counted twice.
+        await disk.run(lambda: save(files, counted))
+    return counted
+
+
+def load(files: FileSystem) -> int | None:
+    """Read how often it was started; None: it never was. Blocks."""
+    try:
+        file = files.open(NAME)
+    except FileNotFoundError:
+        return None
+    try:
+        return parse(file.read(0, _SIZE + 1))
+    except FormatError as fault:
+        raise UntrustedDiskError(
+            f"the file {NAME!r} is damaged ({fault}), so that this disk may be an older state of "
+            "itself: restore it, or empty the folder and use `zonekeeper bookie cookie "
+            "replace-disk`"
+        ) from fault
+    finally:
+        file.close()
+
+
+def save(files: FileSystem, number: int) -> None:
+    """Put a count into the place of the last one, whole or not at all. Blocks."""
+    if NEW_NAME in files.names():
+        files.remove(NEW_NAME)
+    file = files.create(NEW_NAME)
+    try:
+        file.write(0, [render(number)])
+        file.sync()
+    finally:
+        file.close()
+    files.rename(NEW_NAME, NAME)
+    files.sync_names()
+
+
+def render(number: int) -> bytes:
+    """Give the bytes of the file."""
+    head = _HEAD.pack(_MAGIC, VERSION, bytes(3), number)
+    return head + _CRC.pack(checksums.value(head))
+
+
+def parse(data: bytes) -> int:
+    """Give the count of a file; raises ``FormatError``."""
+    what = "a count of starts"
+    if len(data) != _SIZE:
+        raise FormatError(what, Fault.LENGTH, f"{len(data)} bytes, not {_SIZE}")
+    magic, version, zero, number = _HEAD.unpack_from(data)
+    (crc,) = _CRC.unpack_from(data, _HEAD.size)
+    if magic != _MAGIC:
+        raise FormatError(what, Fault.MAGIC, magic.hex())
+    if version != VERSION:
+        raise FormatError(what, Fault.VERSION, f"{version}, this side reads {VERSION}")
+    if (found := checksums.value(data[: _HEAD.size])) != crc:
+        raise FormatError(what, Fault.CHECKSUM, f"{found:08x}, the end says {crc:08x}")
+    if any(zero):
+        raise FormatError(what, Fault.RESERVED, "bytes 5 to 7")
+    return int(number)

@@ -1,0 +1,135 @@
+"""A disk that was set back to an older state, or copied, is known by its count of starts."""
+
+import random
+from collections.abc import AsyncIterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.wire import hextext
+from zonekeeper.bookie import boots
+from zonekeeper.bookie.boots import UntrustedDiskError
+from zonekeeper.bookie.disks import InlineDisk
+from zonekeeper.bookie.memory_files import MemoryFileSystem
+from zonekeeper.metadata import bookie_records
+from zonekeeper.metadata import cluster as clusters
+from zonekeeper.metadata.cluster import Cluster
+from zonekeeper.metadata.stores.memory import MemoryStore
+from zonekeeper.metadata.stores.memory_server import MemoryServer
+from zonekeeper.placement.ids import BookieId
+from zonekeeper.wire.errors import FormatError
+
+BOOKIE = BookieId("bk-a-0")
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    store = MemoryStore(MemoryServer())
+    yield await clusters.initialise(store, "11111111-2222-3333-4444-555555555555")
+    await store.close()
+
+
+async def start(cluster: Cluster, files: MemoryFileSystem) -> int:
+    return await boots.next_boot(cluster, BOOKIE, files=files, disk=InlineDisk())
+
+
+async def test_starts_are_counted_on_the_disk_and_in_the_store(cluster: Cluster) -> None:
+    files = MemoryFileSystem()
+
+    assert [await start(cluster, files) for _ in range(3)] == [1, 2, 3]
+
+    assert boots.load(files) == 3
+    assert (await bookie_records.read(cluster, BOOKIE)).boot_epoch == 3
+
+
+async def test_a_disk_that_was_set_back_is_refused_and_nothing_is_changed(cluster: Cluster) -> None:
+    files = MemoryFileSystem()
+    await start(cluster, files)
+    snapshot = files.crashed(random.Random(1))
+    await start(cluster, files)
+
+    for _ in range(2):
+        with pytest.raises(UntrustedDiskError, match="start number 2 of bk-a-0, and its disk of"):
+            await start(cluster, snapshot)
+
+    assert boots.load(snapshot) == 1
+    assert await start(cluster, files) == 3
+
+
+async def test_a_disk_from_before_the_first_start_is_refused(cluster: Cluster) -> None:
+    await start(cluster, MemoryFileSystem())
+
+    with pytest.raises(UntrustedDiskError, match="its disk of no start"):
+        await start(cluster, MemoryFileSystem())
+
+
+async def test_of_a_disk_and_its_copy_only_one_goes_on(cluster: Cluster) -> None:
+    files = MemoryFileSystem()
+    await start(cluster, files)
+    copy = files.crashed(random.Random(1))
+
+    assert await start(cluster, copy) == 2
+    with pytest.raises(UntrustedDiskError):
+        await start(cluster, files)
+
+
+async def test_no_number_is_given_twice_after_the_store_was_restored(cluster: Cluster) -> None:
+    files = MemoryFileSystem()
+    boots.save(files, 40)
+
+    assert await start(cluster, files) == 41
+    assert (await bookie_records.read(cluster, BOOKIE)).boot_epoch == 41
+
+
+async def test_a_start_that_is_cut_short_anywhere_is_followed_by_one_with_a_new_number(
+    cluster: Cluster,
+) -> None:
+    files = MemoryFileSystem()
+    given: list[int] = []
+    for left in range(20):
+        rest = left
+
+        def trouble(kind: str, name: str) -> None:
+            nonlocal rest
+            rest -= 1
+            if rest < 0:
+                raise OSError(f"no power at {kind} {name}")
+
+        files.troubles = trouble
+        try:
+            given.append(await start(cluster, files))
+        except OSError:
+            files = files.crashed(random.Random(left))
+    assert given
+    assert given == sorted(set(given))
+
+
+async def test_a_damaged_count_is_refused(cluster: Cluster) -> None:
+    files = MemoryFileSystem()
+    await start(cluster, files)
+    files.open(boots.NAME).write(15, [b"\x07"])
+
+    with pytest.raises(UntrustedDiskError, match="'boots' is damaged"):
+        await start(cluster, files)
+
+
+def test_version_1_is_read_for_ever() -> None:
+    golden = hextext.read("../bookie/golden/boots_v1.txt")["boots"]
+
+    assert boots.render(0x0102030405) == golden
+    assert boots.parse(golden) == 0x0102030405
+
+
+@given(at=st.integers(0, 19), bit=st.integers(0, 7))
+def test_a_count_with_a_wrong_bit_is_no_count(at: int, bit: int) -> None:
+    data = bytearray(boots.render(7))
+    data[at] ^= 1 << bit
+    with pytest.raises(FormatError):
+        boots.parse(bytes(data))
+
+
+@pytest.mark.parametrize("size", range(20))
+def test_a_count_that_is_cut_off_is_no_count(size: int) -> None:
+    with pytest.raises(FormatError):
+        boots.parse(boots.render(7)[:size])
