@@ -167,19 +167,22 @@ class Presence:
             await self._register()
 
     async def _register(self) -> None:
-        while True:
+        """Return when the bookie is registered with the mode of that moment."""
+        registered: Mode | None = None
+        while registered is not mode_of(self._bookie):
             try:
                 async with self._turn:
-                    await self._registrar.register(mode_of(self._bookie))
+                    wanted = mode_of(self._bookie)
+                    await self._registrar.register(wanted)
             except StoreError as error:
                 if not error.retryable:
                     raise
                 self._conditions.missing(REGISTERED, str(error))
                 await asyncio.sleep(_RETRY_DELAY_MS / 1_000)
             else:
-                self._conditions.met(REGISTERED)
-                self.begun.set()
-                return
+                registered = wanted
+        self._conditions.met(REGISTERED)
+        self.begun.set()
 
 
 def mode_of(bookie: Bookie) -> Mode:
