@@ -115,7 +115,7 @@ def up(folder: Path, output: str, **given: Unpack[_Given]) -> None:
     found = _run(cluster.status())
     lines = [_listed(started, "started", "everything runs already"), f"metadata: {found.metadata}"]
     if found.state.shape.timers is Timers.SHORT:
-        lines.append(f"{local_text.SHORT_TIMERS}; for those of production: up --timers production")
+        lines.append(f"{local_text.SHORT_TIMERS}; made with --timers production, they are not")
     _answer(output, "\n".join(lines), {"started": started, "metadata": found.metadata})
 
 
