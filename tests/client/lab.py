@@ -5,24 +5,36 @@ A bookie stands behind a ``Door``, through which a test can hold its answers bac
 """
 
 import asyncio
+import dataclasses
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from tests.bookie import running
 from tests.support import virtual_time
+from zonekeeper.bookie import records
 from zonekeeper.bookie.disks import InlineDisk
 from zonekeeper.bookie.memory_files import MemoryFileSystem
+from zonekeeper.bookie.segments import checkpoint, storage
+from zonekeeper.bookie.segments.checkpoint import Kept
 from zonekeeper.bookie.service import Bookie
+from zonekeeper.bookie.tools import identities
 from zonekeeper.client import client as clients
 from zonekeeper.client.config import ClientConfig
+from zonekeeper.metadata import (
+    bookie_records,
+    cookie_store,
+    cookies,
+    policy_store,
+    registration,
+    service_info,
+)
 from zonekeeper.metadata import cluster as clusters
-from zonekeeper.metadata import cookie_store, cookies, policy_store, registration, service_info
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.metadata.stores.timeouts import Timeouts
-from zonekeeper.placement.ids import BookieId, LedgerId, UpgradeDomain, ZoneName
+from zonekeeper.placement.ids import NO_ENTRY, BookieId, LedgerId, UpgradeDomain, ZoneName
 from zonekeeper.placement.locations import Location
 from zonekeeper.placement.policy import PlacementRules, Policy
 from zonekeeper.placement.quorums import Quorums
@@ -169,21 +181,36 @@ class Machine:
         self.files = self.files.crashed(self.lab.chance)
         self.door = None
 
+    async def replace_disk(self) -> None:
+        """Get an empty disk under the old name: all ledgers that name it are in limbo there."""
+        named = await identities.naming(await self.lab.cluster(), self.id)
+        self.files = MemoryFileSystem()
+        storage.create(self.files, self.lab.chance)
+        limbo = {
+            ledger_id: Kept(
+                records=(records.Limbo(ledger_id=ledger_id, in_limbo=True),), confirmed=NO_ENTRY
+            )
+            for ledger_id in named
+        }
+        fresh = checkpoint.load(self.files)
+        checkpoint.save(self.files, dataclasses.replace(fresh, ledgers=limbo))
+
     async def _live(self) -> None:
         self.boots += 1
         disks = [InlineDisk(lambda: self.disk_ms), InlineDisk()]
-        storage = await running.open_storage(
+        kept = await running.open_storage(
             self.files, *disks, chance=self.lab.chance, segment_bytes=SEGMENT_BYTES
         )
         store = MemoryStore(self.lab.server, root=ROOT, timeouts=TIMEOUTS)
         try:
             async with asyncio.TaskGroup() as tasks:
-                bookie = Bookie(
-                    self.id, storage, boot_epoch=self.boots, version="test", tasks=tasks
-                )
-                tasks.create_task(storage.run())
+                bookie = Bookie(self.id, kept, boot_epoch=self.boots, version="test", tasks=tasks)
+                tasks.create_task(kept.run())
                 self.door = Door(bookie)
-                await self._register(await clusters.open_cluster(store))
+                cluster = await clusters.open_cluster(store)
+                if any(one.durable.in_limbo for one in kept.memory.ledgers.values()):
+                    await bookie_records.lost_data(cluster, self.id, self.boots)
+                await self._register(cluster)
                 self.lab.network.put_up(self.id, Host(self.door))
                 self._up.set()
                 await self._crash.wait()

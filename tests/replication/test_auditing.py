@@ -1,5 +1,7 @@
 """The auditor's decisions: what a look, a listing and the marks lead to."""
 
+import dataclasses
+
 from zonekeeper.placement.ids import BookieId
 from zonekeeper.replication import auditing
 from zonekeeper.replication.auditing import (
@@ -12,6 +14,7 @@ from zonekeeper.replication.auditing import (
     ListingEnded,
     Looked,
     MarksGone,
+    Remembers,
     TakeBack,
     Unmark,
     WriteOff,
@@ -138,3 +141,56 @@ def test_whoever_asks_gets_a_listing_that_begins_after() -> None:
     assert after(*during)[1] == ()
     assert after(*during, ListingEnded(named={}))[1] == (BeginListing(),)
     assert after(ListingAsked())[1] == (), "not before the first look"
+
+
+# ── bookies that are there and lost data ──
+
+
+def forgot(boot_epoch: int = 2, publishable: str = "a") -> Looked:
+    return dataclasses.replace(looked(publishable=publishable), forgetful={A: boot_epoch})
+
+
+def test_a_bookie_that_lost_data_is_published_and_never_written_off() -> None:
+    _, effects = after(forgot())
+    assert effects == (BeginListing(),)
+    _, effects = after(forgot(), ListingBegan(), ListingEnded(named={}))
+    assert effects == (Remembers(A, 2),), "no ledger names it: nothing is missing"
+
+
+def test_a_bookie_that_lost_data_has_it_again_when_its_marks_are_gone() -> None:
+    listed = (forgot(), ListingBegan(), ListingEnded(named={A: 3}))
+    audit, effects = after(*listed)
+    assert (audit.awaited, effects) == (frozenset({A}), ())
+    audit, effects = after(*listed, MarksGone(A))
+    assert effects == (Remembers(A, 2),), "and its ledgers, which go on to name it, are not listed"
+    assert audit.awaited == frozenset()
+
+
+def test_what_could_not_be_read_leaves_a_bookie_forgetful() -> None:
+    listed = (forgot(), ListingBegan(), ListingEnded(named={A: 3}, unreadable=True))
+    _, effects = after(*listed, MarksGone(A))
+    assert effects == ()
+    again = (ListingAsked(), ListingBegan(), ListingEnded(named={A: 3}), MarksGone(A))
+    _, effects = after(*listed, MarksGone(A), *again)
+    assert effects == (Remembers(A, 2),)
+
+
+def test_a_bookie_that_lost_data_again_begins_anew() -> None:
+    listed = (forgot(), ListingBegan(), ListingEnded(named={A: 3}))
+    audit, effects = after(*listed, forgot(boot_epoch=3))
+    assert (audit.awaited, effects) == (frozenset(), (BeginListing(),))
+    _, effects = after(forgot(), ListingBegan(), forgot(boot_epoch=3), ListingEnded(named={A: 0}))
+    assert effects == (BeginListing(),), "the listing began before the second loss"
+
+
+def test_a_bookie_that_is_lost_with_its_data_is_like_any_lost_one() -> None:
+    listed = (forgot(), ListingBegan(), ListingEnded(named={A: 3}))
+    _, effects = after(*listed, looked(lost="a", publishable="a"))
+    assert effects == (BeginListing(),)
+
+
+def test_a_held_bookie_that_lost_data_waits() -> None:
+    audit, effects = after(forgot(publishable=""))
+    assert effects == ()
+    assert audit.looked is not None
+    assert audit.looked.lacking == {A}

@@ -3,6 +3,8 @@
     bootEpoch     the bookie counts its starts, so that two processes with one name are told apart
     writtenOff    the auditor: lost, and everything that it held has been repaired
     draining      a person or the operator: it is to be emptied and removed
+    lostData      the bookie: at this start (its boot epoch) it had lost data, and does not answer
+                  for it; the auditor takes it back once all copies are there again
 
 Each writer changes its own part and leaves the others, and what it does not know, as they are.
 """
@@ -21,7 +23,7 @@ from zonekeeper.metadata.record_store import Codec
 from zonekeeper.placement.fields import Plain
 from zonekeeper.placement.ids import BookieId
 
-_KNOWN: Final = frozenset({"format", "instance", "bootEpoch", "writtenOff", "draining"})
+_KNOWN: Final = frozenset({"format", "instance", "bootEpoch", "writtenOff", "draining", "lostData"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,8 @@ class BookieRecord:
     boot_epoch: int = 0
     written_off: Mark | None = None
     draining: Mark | None = None
+    #: The boot epoch in which the bookie said that it lost data; None: nothing is missing.
+    lost_data: int | None = None
     #: Fields that this version does not know, as JSON; written back as they were.
     unknown: str = "{}"
 
@@ -48,6 +52,8 @@ def _render(record: BookieRecord) -> dict[str, Plain]:
     data: dict[str, Plain] = json.loads(record.unknown)
     if record.boot_epoch:
         data["bootEpoch"] = record.boot_epoch
+    if record.lost_data is not None:
+        data["lostData"] = record.lost_data
     for name, mark in (("writtenOff", record.written_off), ("draining", record.draining)):
         if mark is not None:
             data[name] = {"atMs": mark.at_ms, "by": mark.by, "reason": mark.reason}
@@ -60,6 +66,7 @@ def _parse(data: Mapping[str, Plain]) -> BookieRecord:
         boot_epoch=records.number(data, "bootEpoch") if "bootEpoch" in data else 0,
         written_off=_mark(data, "writtenOff"),
         draining=_mark(data, "draining"),
+        lost_data=records.number(data, "lostData") if "lostData" in data else None,
         unknown=json.dumps(rest, sort_keys=True),
     )
 
@@ -113,6 +120,22 @@ async def write_off(cluster: Cluster, bookie: BookieId, mark: Mark | None) -> No
         cluster,
         bookie,
         lambda old: dataclasses.replace(old, written_off=mark and (old.written_off or mark)),
+    )
+
+
+async def lost_data(cluster: Cluster, bookie: BookieId, boot_epoch: int) -> None:
+    """Say that a bookie does not answer for all that it once held, as of this start of it."""
+    await _change(cluster, bookie, lambda old: dataclasses.replace(old, lost_data=boot_epoch))
+
+
+async def has_all_again(cluster: Cluster, bookie: BookieId, boot_epoch: int) -> None:
+    """Take back what a bookie said at a start; what it said at another one stands."""
+    await _change(
+        cluster,
+        bookie,
+        lambda old: (
+            dataclasses.replace(old, lost_data=None) if old.lost_data == boot_epoch else old
+        ),
     )
 
 

@@ -1,8 +1,9 @@
 """What the auditor does about each look, and about each listing: the decisions, and no store.
 
-A bookie is *lost* when it has a cookie and is not registered. What may be published of the lost is
-the gate's answer (``losses.what_holds_publishing``); this machine never waits for it. For each lost
-bookie that may be published::
+A bookie is *lost* when it has a cookie and is not registered, and *forgetful* when it is there with
+a disk that lacks what it once acknowledged. What may be published of them is the gate's answer
+(``losses.what_holds_publishing``); this machine never waits for it. For each bookie that may be
+published::
 
     uncovered ── a listing that began since ends ──► covered ── no ledger named it ──► written off
         ▲                                               │
@@ -12,6 +13,9 @@ bookie that may be published::
   of its ledgers was passed over. Publishing is the listing's work; covering is the proof that
   nothing was left out, and the only ground for writing off. A ledger that cannot be read may name
   anybody: then nobody is written off.
+- A forgetful bookie keeps its place in ensembles: replicators fill its copies in where they are.
+  When none of its marks is left, or no ledger named it, it has all again, and is said to; it is
+  forgetful anew if it says so at another start.
 - A bookie that is held again, or is back, loses its cover: it begins anew.
 - A bookie that is back has its written-off mark taken back, and the marks that were made for its
   loss are looked at. What an auditor before this one published is left to the replicators, who look
@@ -35,9 +39,16 @@ class Looked:
 
     present: frozenset[BookieId]
     lost: frozenset[BookieId]
-    #: Those of the lost whose ledgers may be published now.
+    #: Those of the lost and of the forgetful whose ledgers may be published now.
     publishable: frozenset[BookieId]
     written_off: frozenset[BookieId]
+    #: Those of the present that lost data, and the boot epoch in which they said so.
+    forgetful: Mapping[BookieId, int] = field(default_factory=dict)
+
+    @property
+    def lacking(self) -> frozenset[BookieId]:
+        """The bookies whose copies cannot be counted on."""
+        return self.lost | self.forgetful.keys()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +112,15 @@ class Unmark:
     bookies: frozenset[BookieId]
 
 
-Effect: TypeAlias = BeginListing | WriteOff | TakeBack | Unmark
+@dataclass(frozen=True, slots=True)
+class Remembers:
+    """Say that a bookie that lost data, as it said in this boot epoch, has all again."""
+
+    bookie: BookieId
+    boot_epoch: int
+
+
+Effect: TypeAlias = BeginListing | WriteOff | TakeBack | Unmark | Remembers
 
 
 # ── deciding ──
@@ -117,6 +136,8 @@ class Audit:
     published: frozenset[BookieId] = frozenset()
     #: By how many ledgers each covered bookie was named.
     covered: Mapping[BookieId, int] = field(default_factory=dict)
+    #: Those of the covered of whom a ledger that could not be read may know more.
+    doubtful: frozenset[BookieId] = frozenset()
     #: Who may be covered by the listing that runs; None: none runs.
     covering: frozenset[BookieId] | None = None
     #: A listing was asked for since the last one began.
@@ -145,8 +166,7 @@ def handle(audit: Audit, event: Event) -> tuple[Audit, tuple[Effect, ...]]:
         case ListingEnded():
             audit, effects = _listed(audit, event)
         case MarksGone(bookie):
-            covered = {name: count for name, count in audit.covered.items() if name != bookie}
-            audit = replace(audit, covered=covered)
+            audit, effects = _without_marks(audit, bookie)
         case _:
             assert_never(event)
     if _wants_listing(audit):
@@ -155,10 +175,26 @@ def handle(audit: Audit, event: Event) -> tuple[Audit, tuple[Effect, ...]]:
 
 
 def _looked(audit: Audit, look: Looked) -> Audit:
-    covered = {name: count for name, count in audit.covered.items() if name in look.publishable}
-    covering = None if audit.covering is None else audit.covering & look.publishable
+    before = {} if audit.looked is None else audit.looked.forgetful
+    steady = frozenset(
+        one for one in look.publishable if before.get(one) == look.forgetful.get(one)
+    )
+    covered = {name: count for name, count in audit.covered.items() if name in steady}
+    covering = None if audit.covering is None else audit.covering & steady
     published = (audit.published | look.publishable) & look.lost
     return replace(audit, looked=look, published=published, covered=covered, covering=covering)
+
+
+def _without_marks(audit: Audit, bookie: BookieId) -> tuple[Audit, tuple[Effect, ...]]:
+    assert audit.looked is not None
+    covered = dict(audit.covered)
+    covered.pop(bookie, None)
+    boot_epoch = audit.looked.forgetful.get(bookie)
+    if boot_epoch is None or bookie not in audit.covered:
+        return replace(audit, covered=covered), ()
+    # Its ledgers go on to name it: another listing would find them all again.
+    audit = replace(audit, covered={**covered, bookie: 0})
+    return audit, () if bookie in audit.doubtful else (Remembers(bookie, boot_epoch),)
 
 
 def _returned(audit: Audit, look: Looked) -> tuple[Effect, ...]:
@@ -172,9 +208,16 @@ def _listed(audit: Audit, ended: ListingEnded) -> tuple[Audit, tuple[Effect, ...
     assert audit.looked is not None
     fresh = {one: ended.named.get(one, 0) for one in sorted(audit.covering - ended.passed_over)}
     dealt_with = [] if ended.unreadable else [one for one, named in fresh.items() if not named]
-    written_off = audit.looked.written_off
-    audit = replace(audit, covered={**audit.covered, **fresh}, covering=None)
-    return audit, tuple(WriteOff(one) for one in dealt_with if one not in written_off)
+    written_off, forgetful = audit.looked.written_off, audit.looked.forgetful
+    doubtful = audit.doubtful - fresh.keys() | (fresh.keys() if ended.unreadable else frozenset())
+    audit = replace(audit, covered={**audit.covered, **fresh}, covering=None, doubtful=doubtful)
+    effects: list[Effect] = []
+    for one in dealt_with:
+        if one in forgetful:
+            effects.append(Remembers(one, forgetful[one]))
+        elif one not in written_off:
+            effects.append(WriteOff(one))
+    return audit, tuple(effects)
 
 
 def _wants_listing(audit: Audit) -> bool:

@@ -24,6 +24,8 @@ class AuditorMetrics:
     held_copies: int = 0
     #: Named by ledgers, without a cookie.
     unknown_bookies: int = 0
+    #: There, with a disk that lacks what they once held.
+    forgetful_bookies: int = 0
     #: Fragments in which some entries have one copy that can be reached, or none.
     fragments_at_last_copy: int = 0
     fragments_out_of_reach: int = 0

@@ -1,9 +1,10 @@
 """One term of an auditor: jobs side by side, so that none waits for another and none for a gate.
 
-- *looking*, at every look of the view: who is lost, who may be published, who is back;
+- *looking*, at every look of the view: who is lost or lost data, who may be published, who is back;
 - *listing*, when it is asked for: first what the index knows, then all ledgers (``publishing``);
 - *errands*: written-off marks made and taken back, marks of returned bookies looked at;
-- *marks awaited*: when none of a lost bookie's ledgers is marked any more, all are listed again;
+- *marks awaited*: when none of a lost bookie's ledgers is marked any more, all are listed again; a
+  bookie that is there and lost data has it again then;
 - *checks*: bookies and placement are checked by listings; replicas by reading every entry;
 - *the delay*: the policy's is mirrored into Apache's node, and a write there asks for a listing, as
   it does in Apache BookKeeper (our own mirroring, too: a listing too many does no harm);
@@ -55,7 +56,7 @@ _NEW_LEDGERS_EVERY_MS: Final = MINUTE_MS
 #: So many fragments are looked at before others get their turn.
 _SLICE: Final = 5_000
 
-_Errand: TypeAlias = auditing.WriteOff | auditing.TakeBack | auditing.Unmark
+_Errand: TypeAlias = auditing.WriteOff | auditing.TakeBack | auditing.Unmark | auditing.Remembers
 
 #: The checks that a listing makes.
 _BY_LISTING: Final[Mapping[Check, Interval]] = {
@@ -89,7 +90,7 @@ class Term:
         self._index: LedgerIndex | None = None
         marker = Marker(cluster, metrics, surroundings.wall_ms)
         permissions = Permissions(
-            lost=lambda: self._look.lost,
+            lacking=lambda: self._look.lacking,
             may_publish=lambda bookie: (
                 bookie in self._look.publishable and self._may_publish(bookie)
             ),
@@ -169,24 +170,30 @@ class Term:
         self._unknown = {one: self._unknown.get(one, now_ms) for one in unknown}
         missing = view.missing
         lost = frozenset({*missing, *unknown})
-        publishable = frozenset(one for one in sorted(lost) if self._may_publish(one))
+        forgetful = view.forgetful
+        publishable = frozenset(
+            one for one in sorted(lost | forgetful.keys()) if self._may_publish(one)
+        )
         wall_ms = self._wall_ms()
         self._published_ms = {
             one: self._published_ms.get(one, wall_ms)
-            for one in sorted(publishable | self._published_ms.keys())
+            for one in sorted(publishable & lost | self._published_ms.keys())
         }
         look = Looked(
             present=frozenset(one.id for one in view.topology if one.readable),
             lost=lost,
             publishable=publishable,
             written_off=view.written_off,
+            forgetful=forgetful,
         )
         self._count(look)
         return look
 
     def _may_publish(self, bookie: BookieId) -> bool:
-        """May a lost bookie's ledgers be published at this moment?"""
+        """May the ledgers of a lost or forgetful bookie be published at this moment?"""
         view = self._view
+        if bookie in view.forgetful:
+            return view.what_holds(view.topology.location(bookie)) is None
         if bookie in view.missing:
             return view.what_holds_publishing(bookie) is None
         since_ms = self._unknown.get(bookie)
@@ -200,9 +207,10 @@ class Term:
         held = look.lost - look.publishable
         metrics.lost_bookies, metrics.held_bookies = len(look.lost), len(held)
         metrics.unknown_bookies = len(self._unknown)
+        metrics.forgetful_bookies = len(look.forgetful)
         index = self._index
         metrics.held_copies = 0 if index is None else sum(index.count_of(one) for one in held)
-        if before is None or before.lost != look.lost:
+        if before is None or before.lacking != look.lacking:
             self._risk_moved.set()
 
     # ── listing ──
@@ -226,7 +234,7 @@ class Term:
             self._metrics.published_total += await self._publisher.known(self._index, fresh)
         found = await self._publisher.every(placement)
         self._take_in(found)
-        named = {bookie: found.index.count_of(bookie) for bookie in self._look.lost}
+        named = {bookie: found.index.count_of(bookie) for bookie in self._look.lacking}
         self._handle(
             auditing.ListingEnded(
                 named=named,
@@ -306,6 +314,8 @@ class Term:
                 await bookie_records.write_off(self._cluster, bookie, None)
             case auditing.Unmark(bookies):
                 await self._unmark(bookies)
+            case auditing.Remembers(bookie, boot_epoch):
+                await self._remember(bookie, boot_epoch)
             case _:
                 assert_never(errand)
 
@@ -314,6 +324,11 @@ class Term:
         self._metrics.unmarked_total += await self._returning.unmark(bookies, published_ms)
         for bookie in bookies - self._look.lost:
             self._published_ms.pop(bookie, None)
+
+    async def _remember(self, bookie: BookieId, boot_epoch: int) -> None:
+        await bookie_records.has_all_again(self._cluster, bookie, boot_epoch)
+        reason = "it had lost data, and has again what its ledgers say that it holds"
+        await self._chronicle.write("repaired", f"bookie {bookie}", reason)
 
     async def _write_off(self, bookie: BookieId) -> None:
         """Say that a bookie's loss is dealt with, unless that changed while this errand waited."""
@@ -413,7 +428,7 @@ class Term:
         if self._index is None:
             return 0, 0
         counts = {0: 0, 1: 0}
-        for at, (_, left) in enumerate(self._index.copies_left(self._look.lost)):
+        for at, (_, left) in enumerate(self._index.copies_left(self._look.lacking)):
             if left in counts:
                 counts[left] += 1
             if at % _SLICE == 0:

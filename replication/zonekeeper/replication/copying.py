@@ -192,9 +192,10 @@ class Copier:
         where = f"entries from {wanted[0]} on at {bookie}"
         try:
             checked, until = await self.reading.entries(bookie, wanted)
-        except errors.Negative:
+        except (errors.Negative, errors.LimboLedger):
+            # In limbo the first is missing; of the rest, what is there is accepted once more.
             return len(wanted), [wanted]
-        except (errors.IoFailed, errors.LimboLedger) as error:
+        except errors.IoFailed as error:
             raise BadCopyError(f"{where}: {error}") from error
         except errors.ProtocolError as error:
             text = f"{where}: {type(error).__name__}: {error}"

@@ -150,7 +150,8 @@ class LedgerRepair:
         """Fence an open ledger and close it, as long as the gates of the lost copies permit."""
         members = ledger.last_fragment.ensemble
         causes = copy_plan.causes(members, named, self._view.topology)
-        leaving = {at: cause for at, cause in causes.items() if cause is not None}
+        # Who is there and recovered for has holes: nobody knows what it forgot.
+        leaving = {at: cause or Cause.HOLES for at, cause in causes.items()}
         opening = self._client.open(self._id, password=ledger.password)
         try:
             reader = await _while_permitted(opening, self._go_on(members, leaving))

@@ -47,8 +47,8 @@ class Found:
 class Permissions:
     """What may be done now; each is asked again whenever it matters."""
 
-    #: The lost bookies.
-    lost: Callable[[], Set[BookieId]]
+    #: The bookies that are lost, or there and lost data.
+    lacking: Callable[[], Set[BookieId]]
     may_publish: Callable[[BookieId], bool]
     may_respread: Callable[[], bool]
 
@@ -84,7 +84,7 @@ class Publisher:
                 _logger.warning("ledger %d is left out: %s", listed.id, listed.error)
                 continue
             found.index.add(listed.id, listed.metadata)
-            lost = tuple(sorted(self._permissions.lost() & listed.metadata.bookies))
+            lost = tuple(sorted(self._permissions.lacking() & listed.metadata.bookies))
             worth_moving = placement is not None and self._judge(placement, listed, found)
             if lost or worth_moving:
                 batch.append((listed.id, lost))

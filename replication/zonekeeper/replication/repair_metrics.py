@@ -63,6 +63,8 @@ class RepairMetrics:
     failed: Counter[Trouble] = field(default_factory=Counter)
     ledgers_recovered: int = 0
     fragments_swapped: int = 0
+    #: Pairs of a ledger and a bookie that answers for it again.
+    limbos_ended: int = 0
     under_way_now: int = 0
     #: Marked ledgers that are waited with, by why.
     waiting_now: Counter[Trouble] = field(default_factory=Counter)

@@ -9,13 +9,15 @@ compare-and-set decides (``ledger_repair``).
   done are taken off it one by one.
 - A ledger whose last fragment may still grow is left to its writer for ``openLedgerGrace``, counted
   from when this process first saw that very fragment in need. Then it is fenced and recovered.
+- A bookie whose disk was lost is in limbo for what it held, until that is there again (``limbo``).
+  A last fragment that names it is treated like one of which a member is lost.
 - A mark without bookies asks for the ledger to be spread anew (``respreading``).
 """
 
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,11 +30,13 @@ from zonekeeper.metadata.underreplication import Claim
 from zonekeeper.placement.chance import Chance
 from zonekeeper.placement.ids import BookieId, LedgerId
 from zonekeeper.replication import copy_plan, respreading
+from zonekeeper.replication import limbo as limbos
 from zonekeeper.replication.copying import Copier
 from zonekeeper.replication.ledger_repair import LedgerRepair, Obstacle
 from zonekeeper.replication.pace import Pace
 from zonekeeper.replication.repair_metrics import RepairMetrics, RepairStoppedError, Trouble
 from zonekeeper.replication.view import View
+from zonekeeper.wire import errors
 
 #: Open fragments whose grace is remembered; the oldest is forgotten, and waits anew.
 GRACES_MAX: Final = 10_000
@@ -144,10 +148,14 @@ class Repairer:
         concerned = named & ledger.bookies
         held = self._held(ledger_id, concerned)
         permitted = concerned - held.keys()
+        there = sorted(b for b in permitted if copy_plan.cause_of(b, self.view.topology) is None)
+        limbo = await limbos.find(self.client.bookies.pool, ledger_id, there)
+        permitted -= limbo.silent.keys()
         work = self._work(ledger_id, ledger, (self._pace,))
         obstacles = await work.finished_parts(copy_plan.finished(ledger), permitted)
         if not ledger.is_closed:
-            obstacles += await self._last(ledger_id, ledger, work, permitted)
+            obstacles += await self._last(ledger_id, ledger, work, permitted, limbo.boots.keys())
+        obstacles += await self._answer_again(ledger_id, limbo, obstacles)
         obstacles += held.values()
         if not obstacles:
             self.metrics.ledgers_repaired += work.changed
@@ -160,11 +168,16 @@ class Repairer:
         ledger: LedgerMetadata,
         work: LedgerRepair,
         named: Collection[BookieId],
+        in_limbo: Set[BookieId],
     ) -> list[Obstacle]:
         """Leave the fragment that may grow to its writer for a while, then take it from him."""
         last = ledger.last_fragment
         causes = copy_plan.causes(last.ensemble, named, self.view.topology)
-        gone = frozenset(last.ensemble[at] for at, cause in causes.items() if cause is not None)
+        gone = frozenset(
+            last.ensemble[at]
+            for at, cause in causes.items()
+            if cause is not None or last.ensemble[at] in in_limbo
+        )
         if not gone:
             self._graces.pop(ledger_id, None)
             return []
@@ -190,6 +203,25 @@ class Repairer:
             if part.fragment.first_entry >= last.first_entry
         ]
         return await work.finished_parts(parts, named)
+
+    async def _answer_again(
+        self, ledger_id: LedgerId, limbo: limbos.Found, obstacles: Collection[Obstacle]
+    ) -> list[Obstacle]:
+        """End the limbo of the bookies that have all again; give who did not answer."""
+        found = [
+            _silent(ledger_id, bookie, error) for bookie, error in sorted(limbo.silent.items())
+        ]
+        left = {bookie for one in obstacles for bookie in one.bookies}
+        for bookie, boot_epoch in sorted(limbo.boots.items()):
+            if bookie in left:
+                continue
+            try:
+                await limbos.end(self.client.bookies.pool, ledger_id, bookie, boot_epoch)
+            except (limbos.StartedAgainError, errors.ProtocolError) as error:
+                found.append(_silent(ledger_id, bookie, error))
+            else:
+                self.metrics.limbos_ended += 1
+        return found
 
     async def _respread(self, claim: Claim) -> tuple[Obstacle, ...]:
         ledger_id = claim.ledger_id
@@ -244,3 +276,8 @@ class Repairer:
 
 def _unreadable(error: UnreadableError | StoreError, bookies: frozenset[BookieId]) -> Obstacle:
     return Obstacle(trouble=Trouble.METADATA, text=str(error), bookies=bookies)
+
+
+def _silent(ledger_id: LedgerId, bookie: BookieId, error: Exception) -> Obstacle:
+    text = f"ledger {ledger_id}: {bookie}: {type(error).__name__}: {error}"
+    return Obstacle(trouble=Trouble.NO_SOURCE, text=text, bookies=frozenset({bookie}))

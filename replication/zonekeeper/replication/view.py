@@ -90,6 +90,16 @@ class View:
         return frozenset(name for name, one in self._bookies.items() if one.written_off)
 
     @property
+    def forgetful(self) -> Mapping[BookieId, int]:
+        """The bookies that are there and lost data, and the boot epoch in which they said so."""
+        topology = self._topology
+        return {
+            name: one.lost_data
+            for name, one in self._bookies.items()
+            if one.lost_data is not None and (known := topology.get(name)) and known.readable
+        }
+
+    @property
     def missing(self) -> Mapping[BookieId, Location | None]:
         """Every bookie that has a cookie and is not registered, and where it stands."""
         return {name: loss.location for name, loss in self._followed.missing.items()}
