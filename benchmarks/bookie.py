@@ -30,7 +30,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from benchmarks.support import accounting, floor, loads, rounds
+from benchmarks.support import accounting, floor, loads, reading_back, rounds
 from benchmarks.support.rounds import Sample
 from tests.support.bookie_processes import BookieProcesses, bookie_processes, make_cluster
 from zonekeeper.client import client as clients
@@ -96,7 +96,7 @@ class Bench:
         payload = random.randbytes(size)
         with self._timed(name) as timing:
             await loads.saturate(writers, payload, entries)
-        await self._checked(writers, payload, entries)
+        await reading_back.checked(self.client, writers, payload, entries)
         return timing.sample(entries, size)
 
     async def one_at_a_time(self, name: str, durable: bool) -> Sample:
@@ -104,7 +104,7 @@ class Bench:
         writer, payload = await self._create(durable), random.randbytes(MIDDLE)
         with self._timed(name) as timing:
             found = await loads.one_at_a_time(writer, payload, ONE_AT_A_TIME)
-        await self._checked([writer], payload, ONE_AT_A_TIME)
+        await reading_back.checked(self.client, [writer], payload, ONE_AT_A_TIME)
         return timing.sample(ONE_AT_A_TIME, MIDDLE, found)
 
     async def acks(self, name: str, beside: str) -> Sample:
@@ -114,7 +114,7 @@ class Bench:
             with self._timed(name) as timing:
                 count = RATE * RATE_SECONDS
                 found = await loads.at_rate([writer], payload, per_second=RATE, entries=count)
-        await self._checked([writer], payload, count)
+        await reading_back.checked(self.client, [writer], payload, count)
         return timing.sample(count, MIDDLE, found)
 
     async def catch_up(self, name: str) -> Sample:
@@ -168,7 +168,9 @@ class Bench:
             writer, payload = await self._create(durable=True), random.randbytes(64 << 10)
             await loads.saturate([writer], payload, BACKLOG_BYTES // len(payload))
             yield
-            await self._checked([writer], payload, BACKLOG_BYTES // len(payload))
+            await reading_back.checked(
+                self.client, [writer], payload, BACKLOG_BYTES // len(payload)
+            )
             return
         if what == "nothing":
             yield
@@ -191,18 +193,6 @@ class Bench:
 
     async def _create(self, durable: bool) -> Writer:
         return await self.client.create(quorums=ONE, deferred_sync=not durable)
-
-    async def _checked(self, writers: Sequence[Writer], payload: bytes, entries: int) -> None:
-        """Close the ledgers, read all of them, and let them go."""
-        found = 0
-        for writer in writers:
-            await writer.close()
-            reader = await self.client.open(writer.ledger_id, recover=False)
-            async for batch in reader.read(EntryId(0), reader.last_confirmed):
-                assert all(entry.payload == payload for entry in batch)
-                found += len(batch)
-            await self.client.delete(writer.ledger_id)
-        assert found == entries, f"{found} of {entries} entries were read back"
 
 
 def cases(bench: Bench, entries: int) -> dict[str, rounds.Case]:

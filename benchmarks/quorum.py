@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from benchmarks.support import accounting, floor, loads, per_entry, rounds
+from benchmarks.support import accounting, floor, loads, per_entry, reading_back, rounds
 from benchmarks.support.rounds import Sample
 from tests.support.bookie_processes import BookieProcesses, bookie_processes, make_cluster
 from zonekeeper.client import client as clients
@@ -72,7 +72,7 @@ class Bench:
         wall, cpu = time.perf_counter(), self._cpu()
         await loads.saturate(writers, payload, entries)
         wall_s, cpu_s = time.perf_counter() - wall, self._cpu() - cpu
-        await self._checked(writers, payload, entries)
+        await reading_back.checked(self.client, writers, payload, entries)
         return Sample(entries=entries, size_bytes=size, wall_s=wall_s, cpu_s=cpu_s)
 
     async def latency(self, per_second: int | None, size: int) -> Sample:
@@ -86,7 +86,7 @@ class Bench:
             count = per_second * LATENCY_SECONDS
             found = await loads.at_rate(writers, payload, per_second=per_second, entries=count)
         wall_s, cpu_s = time.perf_counter() - wall, self._cpu() - cpu
-        await self._checked(writers, payload, len(found))
+        await reading_back.checked(self.client, writers, payload, len(found))
         return Sample(
             entries=len(found), size_bytes=size, wall_s=wall_s, cpu_s=cpu_s, latencies_s=found
         )
@@ -117,18 +117,6 @@ class Bench:
 
     async def _writers(self, quorums: Quorums, ledgers: int) -> Sequence[Writer]:
         return [await self.client.create(quorums=quorums) for _ in range(ledgers)]
-
-    async def _checked(self, writers: Sequence[Writer], payload: bytes, entries: int) -> None:
-        """Close the ledgers, read all of them, and let them go."""
-        found = 0
-        for writer in writers:
-            await writer.close()
-            reader = await self.client.open(writer.ledger_id, recover=False)
-            async for batch in reader.read(EntryId(0), reader.last_confirmed):
-                assert all(entry.payload == payload for entry in batch)
-                found += len(batch)
-            await self.client.delete(writer.ledger_id)
-        assert found == entries, f"{found} of {entries} entries were read back"
 
 
 def entries_of(size: int, entries: int) -> int:

@@ -1,0 +1,20 @@
+"""No figure without this: what a case wrote is read back, compared and counted, outside its time."""
+
+from collections.abc import Sequence
+
+from zonekeeper.client.client import Client
+from zonekeeper.client.writer import Writer
+from zonekeeper.placement.ids import EntryId
+
+
+async def checked(client: Client, writers: Sequence[Writer], payload: bytes, entries: int) -> None:
+    """Close the ledgers, read all of them, and let them go."""
+    found = 0
+    for writer in writers:
+        await writer.close()
+        reader = await client.open(writer.ledger_id, recover=False)
+        async for batch in reader.read(EntryId(0), reader.last_confirmed):
+            assert all(entry.payload == payload for entry in batch)
+            found += len(batch)
+        await client.delete(writer.ledger_id)
+    assert found == entries, f"{found} of {entries} entries were read back"
