@@ -32,7 +32,7 @@ from zonekeeper.client import client as clients
 from zonekeeper.client.client import Client
 from zonekeeper.client.writer import Writer
 from zonekeeper.metadata import registration
-from zonekeeper.placement.ids import BookieId, EntryId, LedgerId, ZoneName
+from zonekeeper.placement.ids import BookieId, LedgerId, ZoneName
 from zonekeeper.placement.policy import PlacementRules, Policy
 from zonekeeper.placement.quorums import Quorums
 

@@ -1,4 +1,4 @@
-"""No figure without this: what a case wrote is read back, compared and counted, outside its time."""
+"""No figure without this: what a case wrote is read back and counted, outside its time."""
 
 from collections.abc import Sequence
 
