@@ -282,6 +282,9 @@ async def open_storage(devices: Devices, sizes: Sizes, policy: Policy | None = N
     """Read what ``create`` made and others wrote; raises ``DamagedLogError`` or ``OSError``."""
 
     def open_all() -> _Found:
+        # A process that was killed may have left a checkpoint of which only the kernel knows the
+        # name; the segments that it made superfluous are about to be used again.
+        devices.files.sync_names()
         last = checkpoints.load(devices.files)
         directories = settle(devices.index, last, devices.sorted_files or (devices.files,))
         memory = Memory(devices.index, last)
