@@ -67,7 +67,7 @@ async def set_policy(address: str) -> None:
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--metadata", "nowhere"), "zonekeeper cluster: store address 'nowhere': one of zk://"),
+        (("--metadata", "nowhere"), "Error: store address 'nowhere': one of zk://"),
         (("--metadata", "memory:"), "there is no cluster at /ledgers in memory"),
         ((), "Missing option '--metadata'"),
     ],

@@ -57,11 +57,11 @@ async def connect(uri: str, config: ClientConfig | None = None) -> AsyncIterator
     """Give a client of the cluster at a metadata address, until the block ends."""
     config = config or ClientConfig()
     surroundings = _real()
-    with boundary.translated(f"opening {uri}"):
+    with boundary.translated("opening the cluster"):
         store = await open_store(uri, config.store)
     try:
         try:
-            with boundary.translated(f"opening {uri}"):
+            with boundary.translated("opening the cluster"):
                 cluster = await open_cluster(store)
         except (NotAClusterError, ForeignRootError) as error:
             raise errors.ClusterNotReady(str(error)) from error

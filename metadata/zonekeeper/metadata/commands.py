@@ -68,18 +68,15 @@ _OUTPUT: Final = click.option(
 #: So that it fits into an event of the timeline, whatever its characters.
 _REASON_LENGTH_MAX: Final = 500
 
-_FAILURES: Final = (
-    errors.StoreError,
+_WRONG: Final = (
     errors.BadStoreUriError,
     clusters.NotAClusterError,
     clusters.ForeignRootError,
     importing.RootInUseError,
     rebuilding_writing.HintsConflictError,
     restored.RestoredAgainError,
-    ledger_ids.IdsUsedUpError,
-    UnreadableError,
-    OSError,
 )
+_FAILED: Final = (errors.StoreError, ledger_ids.IdsUsedUpError, UnreadableError, OSError)
 
 
 @click.group()
@@ -95,7 +92,7 @@ def init_command(address: str, output: str) -> None:
 
     On Kubernetes the operator does this, and on one machine `zonekeeper local up`.
     """
-    with _reported("cluster"):
+    with _reported(1):
         made, root = asyncio.run(_init(address))
     if output == "json":
         _print_json({"made": made, "instance": root.instance, "root": root.root.path})
@@ -108,7 +105,7 @@ def init_command(address: str, output: str) -> None:
 @_OUTPUT
 def info_command(address: str, output: str) -> None:
     """Show which cluster it is, how many bookies it knows, and under which policy."""
-    with _reported("cluster"):
+    with _reported(1):
         info = asyncio.run(_info(address))
     if output == "json":
         _print_json(info.plain())
@@ -143,7 +140,7 @@ def export_command(address: str, file: str) -> None:
 
     A file appears under its name only when it is whole.
     """
-    with _reported("metadata"):
+    with _reported(2):
         if file == "-":
             asyncio.run(_export(address, sys.stdout))
             return
@@ -168,7 +165,7 @@ def import_command(address: str, file: str) -> None:
 
     While the mark stands bookies collect nothing. An import that was interrupted is run again.
     """
-    with _reported("metadata"):
+    with _reported(2):
         done = asyncio.run(_import(address, Path(file)))
     click.echo(
         f"{done.written} nodes written and {done.kept} kept in {done.cluster}; "
@@ -190,7 +187,7 @@ def restored_command(address: str, reason: str | None, yes: bool) -> None:
     """
     if reason is not None and not 0 < len(reason) <= _REASON_LENGTH_MAX:
         raise click.BadParameter(f"1 to {_REASON_LENGTH_MAX} characters", param_hint="--clear")
-    with _reported("metadata"):
+    with _reported(2):
         found, mark = asyncio.run(_mark(address))
         if mark is None:
             click.echo(f"not marked as restored: {found}")
@@ -220,7 +217,7 @@ def diff_command(first: str, second: str) -> None:
 
     Exit code 0: the same, 1: they differ, 2: one of them cannot be read.
     """
-    with _reported("metadata"), contextlib.ExitStack() as opened:
+    with _reported(2), contextlib.ExitStack() as opened:
         found = asyncio.run(_diff(_source(first, opened), _source(second, opened)))
     click.echo("the same" if not found else f"{found} nodes differ", err=True)
     sys.exit(1 if found else 0)
@@ -258,7 +255,7 @@ def rebuild_command(  # noqa: PLR0913 each is an option of the command
 
     Exit code 0: all ledgers are sure, 1: some are not, 2: it did not work.
     """
-    with _reported("metadata"):
+    with _reported(2):
         tried = (b"", *(Path(passwords).read_bytes().splitlines() if passwords else ()))
         given = rebuilding_writing.check([_hints_in(Path(file)) for file in hints])
         if do_write and not yes:
@@ -276,13 +273,16 @@ def rebuild_command(  # noqa: PLR0913 each is an option of the command
 
 
 @contextlib.contextmanager
-def _reported(command: str) -> Iterator[None]:
-    """Make a message, and exit code 2, of what can go wrong."""
+def _reported(failed: int) -> Iterator[None]:
+    """Make a message of what can go wrong; exit code 2: what was asked for is wrong.
+
+    ``failed`` is the exit code where it could not be done: 1, or 2 where 1 is an answer.
+    """
     try:
         yield
-    except _FAILURES as error:
-        click.echo(f"zonekeeper {command}: {error}", err=True)
-        sys.exit(2)
+    except (*_WRONG, *_FAILED) as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(2 if isinstance(error, _WRONG) else failed)
 
 
 def _source(name: str, opened: contextlib.ExitStack) -> str | TextIO:

@@ -18,6 +18,7 @@ from rich.table import Table
 from zonekeeper.metadata import ledgers
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.ledger_listing import Listed, UnreadableLedger
+from zonekeeper.metadata.ledger_paths import LEDGER_ID_MAX
 from zonekeeper.metadata.ledgers import StoredLedger
 from zonekeeper.metadata.malformed import UnreadableError
 from zonekeeper.placement.adherence import Level
@@ -30,7 +31,7 @@ from zonekeeper.replication.pace import Pace
 from zonekeeper.replication.replica_reading import ReplicaReader
 from zonekeeper.replication.view import View
 from zonekeeper.replication.what_if import Harm
-from zonekeeper.shell.live import reaching, zones
+from zonekeeper.shell.live import connecting, reaching, zones
 from zonekeeper.shell.live.reaching import BadRequest, Place
 from zonekeeper.wire.tls import TlsFiles
 
@@ -58,12 +59,16 @@ def placement(place: Place) -> None:
 
 @audit.command()
 @click.option(
-    "--ledger", "wanted", type=click.IntRange(0), multiple=True, help="Only this one; repeatable."
+    "--ledger",
+    "wanted",
+    type=click.IntRange(0, LEDGER_ID_MAX),
+    multiple=True,
+    help="Only this one; repeatable.",
 )
 @click.option(
     "--bytes-per-second", default="0", show_default=True, help="How fast to read, as 10MiB."
 )
-@reaching.over_tls
+@connecting.over_tls
 @reaching.on_cluster
 def replicas(
     wanted: tuple[int, ...], bytes_per_second: str, tls: TlsFiles | None, place: Place
@@ -148,7 +153,7 @@ async def _placement(place: Place) -> _Found:
 async def _replicas(
     place: Place, tls: TlsFiles | None, wanted: Sequence[LedgerId], rate: int
 ) -> _Found:
-    async with reaching.connected(place, tls) as client, reaching.seen(client.cluster) as view:
+    async with connecting.connected(place, tls) as client, reaching.seen(client.cluster) as view:
         metrics, found = AuditorMetrics(), _Found()
         reader = ReplicaReader(view, client.bookies.pool, metrics, Pace(lambda: rate))
         async with aclosing(_wanted(client.cluster, wanted)) as some:

@@ -28,7 +28,7 @@ from zonekeeper.replication.replicator import WORKERS
 from zonekeeper.replication.settings import BadSettingError, Texts
 from zonekeeper.replication.view import View
 from zonekeeper.shell import yaml_files
-from zonekeeper.shell.live import preflight_text, reaching, zones
+from zonekeeper.shell.live import connecting, preflight_text, reaching, zones
 from zonekeeper.shell.live.preflight_text import Looked
 from zonekeeper.shell.live.reaching import Place
 from zonekeeper.wire.tls import TlsFiles
@@ -128,7 +128,7 @@ async def _status(place: Place) -> dict[str, object]:
 @reaching.by_person
 @reaching.YES
 @reaching.DRY_RUN
-@reaching.over_tls
+@connecting.over_tls
 @reaching.on_cluster
 def enable(**given: Unpack[_Given]) -> None:
     """Switch automatic replication on.
@@ -173,7 +173,7 @@ def disable(who: Person, yes: bool, dry_run: bool, place: Place) -> None:
 
 
 async def _look_at_switch(place: Place, tls: TlsFiles | None) -> Looked:
-    async with reaching.connected(place, tls) as client, reaching.seen(client.cluster) as view:
+    async with connecting.connected(place, tls) as client, reaching.seen(client.cluster) as view:
         records: list[Record] = [*view.zones.values()]
         records += [view.cluster_record] if view.cluster_record is not None else []
         gates = tuple(one.gate for one in records if not one.gate.permits)
@@ -216,7 +216,7 @@ def hold(zone: str | None, whole: bool, who: Person, place: Place) -> None:
 @reaching.by_person
 @reaching.YES
 @reaching.DRY_RUN
-@reaching.over_tls
+@connecting.over_tls
 @reaching.on_cluster
 def release(**given: Unpack[_GivenZone]) -> None:
     """Let the losses of a zone be repaired now, although the zone is not back.
@@ -237,7 +237,7 @@ def release(**given: Unpack[_GivenZone]) -> None:
 
 
 async def _look_at_gate(place: Place, tls: TlsFiles | None, zone: ZoneName | None) -> Looked:
-    async with reaching.connected(place, tls) as client, reaching.seen(client.cluster) as view:
+    async with connecting.connected(place, tls) as client, reaching.seen(client.cluster) as view:
         record = _record(view, zone)
         if record.gate.permits:
             raise RefusedError(
@@ -292,7 +292,9 @@ def _named(zone: ZoneName | None) -> str:
 async def _measured(client: Client, view: View, lost: frozenset[BookieId]) -> Preflight:
     """Count, and say how far it is."""
     columns = (SpinnerColumn(), TextColumn("{task.completed} ledgers looked at"))
-    with Progress(*columns, console=reaching.console(stderr=True), transient=True) as progress:
+    console = reaching.console(stderr=True)
+    quiet = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
         bar = progress.add_task("", total=None)
         return await releasing.measure(
             client, view, lost, lambda number: progress.update(bar, completed=number)

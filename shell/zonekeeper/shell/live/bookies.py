@@ -18,7 +18,7 @@ from zonekeeper.replication import asking, decommissioning, emptying, recovering
 from zonekeeper.replication.orders import NotEmptiedError, Order, Phase, Progress
 from zonekeeper.replication.repairing import Repairer
 from zonekeeper.replication.view import View
-from zonekeeper.shell.live import reaching
+from zonekeeper.shell.live import connecting, reaching
 from zonekeeper.shell.live.reaching import BadRequest, Place
 from zonekeeper.wire import errors
 from zonekeeper.wire.tls import TlsFiles
@@ -53,7 +53,7 @@ def list_command(place: Place) -> None:
 
 @bookies.command()
 @_BOOKIE
-@reaching.over_tls
+@connecting.over_tls
 @reaching.on_cluster
 def show(bookie: str, tls: TlsFiles | None, place: Place) -> None:
     """Show all that is known of one bookie; what it says of itself only if it answers."""
@@ -70,7 +70,7 @@ def show(bookie: str, tls: TlsFiles | None, place: Place) -> None:
 @click.option("--off", is_flag=True, help="Take writes again.")
 @reaching.DRY_RUN
 @reaching.YES
-@reaching.over_tls
+@connecting.over_tls
 @reaching.on_cluster
 def readonly(
     bookie: str, off: bool, dry_run: bool, yes: bool, tls: TlsFiles | None, place: Place
@@ -78,22 +78,20 @@ def readonly(
     """Have a bookie refuse new data, until --off; it keeps serving reads, over restarts too."""
     wanted = "take writes again" if off else "refuse new data, and serve reads"
     reaching.run(_known(place, BookieId(bookie), must_be_there=True))
-    if dry_run:
-        click.echo(f"{bookie} would {wanted}")
-        return
-    reaching.confirm(f"Have {bookie} {wanted}?", yes=yes)
-    reaching.run(_set_read_only(place, tls, BookieId(bookie), read_only=not off))
+    if not dry_run:
+        reaching.confirm(f"Have {bookie} {wanted}?", yes=yes)
+        reaching.run(_set_read_only(place, tls, BookieId(bookie), read_only=not off))
     if place.as_json:
-        reaching.print_json({"bookie": bookie, "readOnly": not off})
+        reaching.print_json({"bookie": bookie, "readOnly": not off, "done": not dry_run})
     else:
-        click.echo(f"{bookie} was told to {wanted}")
+        click.echo(f"{bookie} {'would' if dry_run else 'was told to'} {wanted}")
 
 
 @bookies.command()
 @_BOOKIE
 @reaching.DRY_RUN
 @reaching.YES
-@reaching.over_tls
+@connecting.over_tls
 @reaching.by_person
 @reaching.on_cluster
 def decommission(
@@ -112,7 +110,7 @@ def decommission(
 @_BOOKIE
 @reaching.DRY_RUN
 @reaching.YES
-@reaching.over_tls
+@connecting.over_tls
 @reaching.by_person
 @reaching.on_cluster
 def recover(
@@ -204,7 +202,7 @@ async def _repairing(place: Place, tls: TlsFiles | None) -> AsyncIterator[Repair
     chance = random.SystemRandom()
     name = BookieId(f"shell-{chance.randrange(1 << 32):08x}")
     async with (
-        reaching.connected(place, tls) as client,
+        connecting.connected(place, tls) as client,
         reaching.seen(client.cluster) as view,
     ):
         yield Repairer(client, view, name=name, chance=chance)
@@ -244,7 +242,7 @@ def _remarks(row: dict[str, object]) -> str:
 
 
 async def _show(place: Place, tls: TlsFiles | None, bookie: BookieId) -> dict[str, object]:
-    async with reaching.connected(place, tls) as client, reaching.seen(client.cluster) as view:
+    async with connecting.connected(place, tls) as client, reaching.seen(client.cluster) as view:
         _refuse_unknown(view, bookie)
         known = view.topology.get(bookie)
         assert known is not None, "an unknown one is refused"
@@ -293,7 +291,7 @@ def _refuse_unknown(view: View, bookie: BookieId) -> None:
 async def _set_read_only(
     place: Place, tls: TlsFiles | None, bookie: BookieId, *, read_only: bool
 ) -> None:
-    async with reaching.connected(place, tls) as client:
+    async with connecting.connected(place, tls) as client:
         try:
             await asking.ask(
                 client.bookies.pool, bookie, lambda link: link.set_read_only(read_only=read_only)

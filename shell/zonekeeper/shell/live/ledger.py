@@ -23,12 +23,11 @@ from zonekeeper.client import errors
 from zonekeeper.client.client import Client
 from zonekeeper.client.reader import Batch, Reader
 from zonekeeper.client.writer import Writer
-from zonekeeper.metadata.errors import BadStoreUriError
 from zonekeeper.metadata.ledger_metadata import LedgerMetadata
 from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import LedgerId
-from zonekeeper.shell.live import ledger_io, ledger_options, ledger_text, reaching
-from zonekeeper.shell.live.ledger_options import LEDGER, PASSWORD
+from zonekeeper.shell.live import connecting, ledger_io, ledger_options, ledger_text, reaching
+from zonekeeper.shell.live.ledger_options import ENTRY, LEDGER, NUMBER, PASSWORD
 from zonekeeper.shell.live.reaching import Place
 from zonekeeper.wire.entries import PAYLOAD_BYTES_MAX
 from zonekeeper.wire.tls import TlsFiles
@@ -40,9 +39,7 @@ _WRONG = (
     errors.IllegalPlacement,
     errors.TooLarge,
 )
-_FIRST = click.option(
-    "--first", type=click.IntRange(min=0), default=0, show_default=True, help="The first entry."
-)
+_FIRST = click.option("--first", type=ENTRY, default=0, show_default=True, help="The first entry.")
 _RAW = click.option("--raw", is_flag=True, help="Put nothing between entries.  [default: newlines]")
 Options = dict[str, object]
 T = TypeVar("T")
@@ -55,7 +52,7 @@ def ledger() -> None:
 
 @ledger.command()
 @ledger_options.creation
-@reaching.over_tls
+@connecting.over_tls
 @reaching.on_cluster
 def create(place: Place, tls: TlsFiles | None, **options: object) -> None:
     """Make a ledger without entries, closed: for what its custom metadata says.
@@ -74,7 +71,7 @@ def create(place: Place, tls: TlsFiles | None, **options: object) -> None:
     help="Cut into entries of this size.  [default: an entry a line]",
 )
 @ledger_options.creation
-@reaching.over_tls
+@connecting.over_tls
 @reaching.on_cluster
 def append(
     file: BinaryIO, entry_bytes: int | None, place: Place, tls: TlsFiles | None, **options: object
@@ -92,11 +89,11 @@ def append(
 @ledger.command()
 @LEDGER
 @_FIRST
-@click.option("--last", type=click.IntRange(min=0), help="The last entry.  [default: all]")
+@click.option("--last", type=ENTRY, help="The last entry.  [default: all]")
 @click.option("--unconfirmed", is_flag=True, help="UNSAFE: also what may vanish by a recovery.")
 @_RAW
 @PASSWORD
-@reaching.over_tls
+@connecting.over_tls
 @reaching.on_cluster
 def read(place: Place, tls: TlsFiles | None, raw: bool, **options: object) -> None:
     """Write the entries of LEDGER to standard output, as far as it is confirmed now.
@@ -111,7 +108,7 @@ def read(place: Place, tls: TlsFiles | None, raw: bool, **options: object) -> No
 @_FIRST
 @_RAW
 @PASSWORD
-@reaching.over_tls
+@connecting.over_tls
 @reaching.on_cluster
 def tail(place: Place, tls: TlsFiles | None, raw: bool, **options: object) -> None:
     """Follow LEDGER until it is closed: entries come as they are confirmed."""
@@ -123,7 +120,7 @@ def tail(place: Place, tls: TlsFiles | None, raw: bool, **options: object) -> No
 @PASSWORD
 @reaching.YES
 @reaching.DRY_RUN
-@reaching.over_tls
+@connecting.over_tls
 @reaching.on_cluster
 def recover(
     ledger_id: int,
@@ -151,7 +148,7 @@ def recover(
 
 
 @ledger.command()
-@click.argument("numbers", metavar="LEDGER...", nargs=-1, required=True, type=click.IntRange(min=0))
+@click.argument("numbers", metavar="LEDGER...", nargs=-1, required=True, type=NUMBER)
 @reaching.YES
 @reaching.DRY_RUN
 @reaching.on_cluster
@@ -213,7 +210,7 @@ async def _append(
     options: Options,
     entries: AsyncGenerator[list[bytes], None] | None,
 ) -> Writer:
-    async with reaching.connected(place, tls) as client:
+    async with connecting.connected(place, tls) as client:
         async with await _created(client, options) as writer:
             if entries is not None:
                 click.echo(f"ledger {writer.ledger_id}", err=True)
@@ -248,7 +245,7 @@ async def _give(
     assert isinstance(number, int)
     assert file is None or isinstance(file, Path)
     giver = ledger_io.Giver(sys.stdout.buffer, as_json=place.as_json, raw=raw)
-    async with reaching.connected(place, tls) as client:
+    async with connecting.connected(place, tls) as client:
         secret = ledger_options.password(file)
         reader = await client.open(LedgerId(number), password=secret, recover=False)
         async with aclosing(_batches(reader, options, follow=follow)) as batches:
@@ -270,19 +267,19 @@ def _batches(reader: Reader, options: Options, *, follow: bool) -> AsyncGenerato
 
 
 async def _metadata(place: Place, number: LedgerId) -> LedgerMetadata:
-    async with reaching.connected(place, None) as client:
+    async with connecting.connected(place, None) as client:
         return await client.metadata(number)
 
 
 async def _recover(
     place: Place, tls: TlsFiles | None, number: LedgerId, secret: bytes
 ) -> LedgerMetadata:
-    async with reaching.connected(place, tls) as client:
+    async with connecting.connected(place, tls) as client:
         return (await client.open(number, password=secret)).metadata
 
 
 async def _look(place: Place, numbers: list[LedgerId]) -> dict[LedgerId, LedgerMetadata | None]:
-    async with reaching.connected(place, None) as client:
+    async with connecting.connected(place, None) as client:
         found: dict[LedgerId, LedgerMetadata | None] = {}
         for number in numbers:
             try:
@@ -293,7 +290,7 @@ async def _look(place: Place, numbers: list[LedgerId]) -> dict[LedgerId, LedgerM
 
 
 async def _delete(place: Place, numbers: list[LedgerId]) -> None:
-    async with reaching.connected(place, None) as client:
+    async with connecting.connected(place, None) as client:
         for number in numbers:
             await client.delete(number)
 
@@ -302,7 +299,7 @@ async def _list(place: Place, *, is_long: bool) -> None:
     """Write each ledger when it is found: there may be millions."""
     progress = ledger_io.Progress(sys.stderr, asyncio.get_running_loop().time)
     shown = 0
-    async with reaching.connected(place, None) as client, aclosing(client.ledgers()) as numbers:
+    async with connecting.connected(place, None) as client, aclosing(client.ledgers()) as numbers:
         async for number in numbers:
             found = None
             if is_long:
@@ -325,10 +322,6 @@ def _run(work: Coroutine[None, None, T]) -> T:
             return await work
         except _WRONG as error:
             raise reaching.BadRequest(str(error)) from None
-        except errors.MetadataFailed as error:
-            if isinstance(error.__cause__, BadStoreUriError):
-                raise reaching.BadRequest(str(error)) from None
-            raise
 
     try:
         return reaching.run(done())

@@ -8,6 +8,7 @@ from typing import Final
 import click
 
 from zonekeeper.client import stamps
+from zonekeeper.metadata.ledger_paths import LEDGER_ID_MAX
 from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.quorums import Quorums
 from zonekeeper.shell.live.reaching import BadRequest
@@ -15,7 +16,10 @@ from zonekeeper.shell.live.reaching import BadRequest
 #: Holds a password where no file does: a command line is seen by everybody on the machine.
 PASSWORD_VARIABLE: Final = "ZONEKEEPER_LEDGER_PASSWORD"  # noqa: S105 the name of a variable
 
-LEDGER: Final = click.argument("ledger_id", metavar="LEDGER", type=click.IntRange(min=0))
+_ENTRY_ID_MAX: Final = (1 << 63) - 1
+NUMBER: Final = click.IntRange(0, LEDGER_ID_MAX)
+ENTRY: Final = click.IntRange(0, _ENTRY_ID_MAX)
+LEDGER: Final = click.argument("ledger_id", metavar="LEDGER", type=NUMBER)
 PASSWORD: Final = click.option(
     "--password-file",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),

@@ -1,29 +1,28 @@
 """What commands on a live cluster share: how it is reached, by whom, and what an answer looks like.
 
 Exit codes: 0 done, 1 it could not be done (out of reach, or it failed on the way), 2 what was asked
-for is wrong (an address, a zone, another cluster's id, a refusal) and nothing was changed.
+for is wrong (an address, a zone, another cluster's id, a refusal) and nothing was changed, 130 it
+was interrupted. An answer goes to standard output; errors and progress to standard error.
 """
 
 import asyncio
 import functools
 import getpass
 import json
+import logging
+import os
 import random
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, TypeVar
 
 import click
 from rich.console import Console
 
-from zonekeeper.client import client as clients
 from zonekeeper.client import errors as client_errors
-from zonekeeper.client.client import Client
-from zonekeeper.client.config import ClientConfig
 from zonekeeper.metadata import cluster as clusters
 from zonekeeper.metadata import errors, policy_store, zone_store
 from zonekeeper.metadata.background import alongside
@@ -33,12 +32,13 @@ from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement.permission import Person, RefusedError
 from zonekeeper.replication.alerts import Chronicle
 from zonekeeper.replication.view import View
-from zonekeeper.wire.tls import TlsFiles
 
 _T = TypeVar("_T")
 
 #: Longer than any row is.
 _LINE_CHARS: Final = 4_000
+#: The exit code of what was interrupted, as a shell has it.
+INTERRUPTED: Final = 130
 #: The records of a cluster that answers are read by then.
 SEEN_TIMEOUT_MS: Final = 20_000
 
@@ -112,34 +112,6 @@ def by_person(command: Callable[..., None]) -> Callable[..., None]:
     return click.option("--reason", required=True, metavar="TEXT", help=why)(_BY(called))
 
 
-def over_tls(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that say how bookies are reached; the command gets them as ``tls``."""
-
-    @functools.wraps(command)
-    def called(
-        *,
-        tls_authority: str | None,
-        tls_certificate: str | None,
-        tls_key: str | None,
-        **rest: object,
-    ) -> None:
-        command(tls=_tls_files(tls_authority, tls_certificate, tls_key), **rest)
-
-    for name, what in (
-        ("key", "The private key of --tls-certificate."),
-        ("certificate", "What to show to bookies, as PEM."),
-        ("authority", "Whose certificates to believe, as PEM; without it nothing is encrypted."),
-    ):
-        called = click.option(
-            f"--tls-{name}",
-            envvar=f"ZONEKEEPER_TLS_{name.upper()}",
-            show_envvar=True,
-            type=click.Path(exists=True, dir_okay=False),
-            help=what,
-        )(called)
-    return called
-
-
 class BadRequest(click.ClickException):
     """What was asked for is wrong; nothing was changed."""
 
@@ -154,7 +126,7 @@ _WRONG: Final = (
     zone_store.UnderMaintenanceError,
     RefusedError,
 )
-_FAILED: Final = (errors.StoreError, UnreadableError, client_errors.ClientError, OSError)
+_FAILED: Final = (errors.StoreError, UnreadableError, OSError)
 
 
 @contextmanager
@@ -164,14 +136,28 @@ def reported() -> Iterator[None]:
         yield
     except _WRONG as error:
         raise BadRequest(str(error)) from None
+    except client_errors.ClientError as error:
+        # What a client says of the store it was to open is said better by the store itself.
+        if isinstance(error.__cause__, _WRONG):
+            raise BadRequest(str(error.__cause__)) from None
+        raise click.ClickException(str(error)) from None
+    except BrokenPipeError:
+        raise  # whoever read our answer has read enough: click ends in peace
     except _FAILED as error:
         raise click.ClickException(str(error)) from None
 
 
 def run(work: Coroutine[None, None, _T]) -> _T:
     """Run a command's work."""
-    with reported():
-        return asyncio.run(work)
+    # A message says what a person must know. What libraries log goes to who has set up logging.
+    if not logging.getLogger().handlers:
+        logging.getLogger().addHandler(logging.NullHandler())
+    try:
+        with reported():
+            return asyncio.run(work)
+    except KeyboardInterrupt:
+        click.echo("interrupted", err=True)
+        sys.exit(INTERRUPTED)
 
 
 @asynccontextmanager
@@ -180,18 +166,10 @@ async def opened(place: Place) -> AsyncIterator[Cluster]:
     store = await open_store(place.address)
     try:
         cluster = await clusters.open_cluster(store)
-        _check(cluster, place)
+        check(cluster, place)
         yield cluster
     finally:
         await store.close()
-
-
-@asynccontextmanager
-async def connected(place: Place, tls: TlsFiles | None) -> AsyncIterator[Client]:
-    """Reach a cluster and its bookies."""
-    async with clients.connect(place.address, ClientConfig(tls=tls)) as client:
-        _check(client.cluster, place)
-        yield client
 
 
 @asynccontextmanager
@@ -214,15 +192,6 @@ async def seen(cluster: Cluster) -> AsyncIterator[View]:
         yield view
 
 
-def _tls_files(authority: str | None, certificate: str | None, key: str | None) -> TlsFiles | None:
-    """Give the files; all of them or none."""
-    if authority is None and certificate is None and key is None:
-        return None
-    if authority is None or certificate is None or key is None:
-        raise BadRequest("--tls-authority, --tls-certificate, --tls-key: give all three, or none")
-    return TlsFiles(authority=Path(authority), certificate=Path(certificate), key=Path(key))
-
-
 def chronicle(cluster: Cluster, by: str) -> Chronicle:
     """Give the timeline, as one who writes in it."""
     return Chronicle(cluster, by=by, chance=random.SystemRandom(), wall_ms=wall_ms)
@@ -241,7 +210,8 @@ def print_json(data: object) -> None:
 def console(*, stderr: bool = False) -> Console:
     """Give where tables are drawn; where nobody looks, a row is a line, however long."""
     out = sys.stderr if stderr else sys.stdout
-    return Console(highlight=False, stderr=stderr, width=None if out.isatty() else _LINE_CHARS)
+    known = out.isatty() or "COLUMNS" in os.environ
+    return Console(highlight=False, stderr=stderr, width=None if known else _LINE_CHARS)
 
 
 def confirm(question: str, *, yes: bool) -> None:
@@ -253,6 +223,7 @@ def confirm(question: str, *, yes: bool) -> None:
     click.confirm(question, abort=True, err=True)
 
 
-def _check(cluster: Cluster, place: Place) -> None:
+def check(cluster: Cluster, place: Place) -> None:
+    """Refuse another cluster than the one that is meant."""
     if place.cluster_id is not None and place.cluster_id != cluster.instance:
         raise BadRequest(f"this is another cluster: {cluster}, and not {place.cluster_id}")

@@ -27,7 +27,7 @@ from zonekeeper.metadata.malformed import UnreadableError
 from zonekeeper.metadata.service_info import Endpoint
 from zonekeeper.placement.ids import BookieId, ZoneName
 from zonekeeper.placement.topology import Bookie, Registration
-from zonekeeper.shell.live import reaching, top_metrics, top_rows
+from zonekeeper.shell.live import connecting, reaching, top_metrics, top_rows
 from zonekeeper.shell.live.reaching import Place
 from zonekeeper.shell.live.top_metrics import Look, NotMetricsError
 from zonekeeper.shell.live.top_rows import APPEND, MEDIAN, NEARLY_ALL, READ, Row, Seen
@@ -69,7 +69,7 @@ def top(once: bool, every_s: float, only: str | None, place: Place) -> None:
 
 
 async def _top(place: Place, only: ZoneName | None, every_s: float, *, once: bool) -> None:
-    async with reaching.connected(place, None) as client:
+    async with connecting.connected(place, None) as client:
         if only is not None and only not in client.bookies.topology.zones:
             known = ", ".join(client.bookies.topology.zones)
             raise reaching.BadRequest(f"there is no zone {only}; there are {known}")

@@ -1,0 +1,65 @@
+"""How commands that ask bookies themselves reach them: by a client, over TLS where there is TLS.
+
+It stands apart from ``reaching``, so that a command that only reads records loads no client.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import wraps
+from pathlib import Path
+
+import click
+
+from zonekeeper.client import client as clients
+from zonekeeper.client.client import Client
+from zonekeeper.client.config import ClientConfig
+from zonekeeper.shell.live import reaching
+from zonekeeper.shell.live.reaching import Place
+from zonekeeper.wire.tls import TlsFiles
+
+
+def over_tls(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that say how bookies are reached; the command gets them as ``tls``."""
+
+    @wraps(command)
+    def called(
+        *,
+        tls_authority: str | None,
+        tls_certificate: str | None,
+        tls_key: str | None,
+        **rest: object,
+    ) -> None:
+        command(tls=_tls_files(tls_authority, tls_certificate, tls_key), **rest)
+
+    for name, what in (
+        ("key", "The private key of --tls-certificate."),
+        ("certificate", "What to show to bookies, as PEM."),
+        ("authority", "Whose certificates to believe, as PEM; without it nothing is encrypted."),
+    ):
+        called = click.option(
+            f"--tls-{name}",
+            envvar=f"ZONEKEEPER_TLS_{name.upper()}",
+            show_envvar=True,
+            type=click.Path(exists=True, dir_okay=False),
+            help=what,
+        )(called)
+    return called
+
+
+@asynccontextmanager
+async def connected(place: Place, tls: TlsFiles | None) -> AsyncIterator[Client]:
+    """Reach a cluster and its bookies."""
+    async with clients.connect(place.address, ClientConfig(tls=tls)) as client:
+        reaching.check(client.cluster, place)
+        yield client
+
+
+def _tls_files(authority: str | None, certificate: str | None, key: str | None) -> TlsFiles | None:
+    """Give the files; all of them or none."""
+    if authority is None and certificate is None and key is None:
+        return None
+    if authority is None or certificate is None or key is None:
+        raise reaching.BadRequest(
+            "--tls-authority, --tls-certificate, --tls-key: give all three, or none"
+        )
+    return TlsFiles(authority=Path(authority), certificate=Path(certificate), key=Path(key))
