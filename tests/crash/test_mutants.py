@@ -149,7 +149,8 @@ def let_go_before_the_index_has_it(patch: Patch) -> None:
     async def early(self: Rewriter, step: Step) -> None:
         if step.mark is not None:
             for entries in self._memory.touched_through(step.mark.generation):
-                entries.sorted_through(step.mark.generation)
+                last = self._index.last(entries.ledger_id)
+                entries.sorted_through(step.mark.generation, last)
         await commit(self, step)
 
     patch.setattr(Rewriter, "commit", early)

@@ -7,11 +7,11 @@ the start, and when a batch was written. So a bookie that restarts knows what it
 import asyncio
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from zonekeeper.bookie import admission
 from zonekeeper.bookie.admission import Effect, Event, LedgerState
-from zonekeeper.bookie.extents import Extents
+from zonekeeper.bookie.extents import Extent, Extents
 from zonekeeper.bookie.records import LedgerRecord
 from zonekeeper.placement.ids import NO_ENTRY, EntryId, LedgerId
 from zonekeeper.wire.frames import Frame
@@ -106,9 +106,10 @@ class Ledger:
             if entry_id in wanted
         }
 
-    def ids_on_disk(self, frame: Frame) -> list[EntryId]:
-        """Give those of a frame's ids that are on disk, ascending."""
-        ids, found = frame.entry_ids, list[EntryId]()
-        for extent in self.extents.between(frame.first, frame.last):
-            found += ids[bisect_left(ids, extent.first) : bisect_right(ids, extent.last)]
-        return found
+
+def ids_in(extents: Iterable[Extent], frame: Frame) -> list[EntryId]:
+    """Give those of a frame's ids that are in these extents, ascending."""
+    ids, found = frame.entry_ids, list[EntryId]()
+    for extent in extents:
+        found += ids[bisect_left(ids, extent.first) : bisect_right(ids, extent.last)]
+    return found

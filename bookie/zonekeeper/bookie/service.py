@@ -18,7 +18,7 @@ from typing import Final
 
 from zonekeeper.bookie import admission, extents, reading, records
 from zonekeeper.bookie.admission import Here
-from zonekeeper.bookie.ledgers import Ledger
+from zonekeeper.bookie.ledgers import Ledger, ids_in
 from zonekeeper.bookie.records import LedgerRecord
 from zonekeeper.bookie.segments.log import Put
 from zonekeeper.bookie.segments.storage import Storage
@@ -145,9 +145,10 @@ class Bookie:
             answer.refuse(refusal)
             return
         ledger = self._ledger(frame.ledger_id)
-        event = admission.Append(
-            recovery=Flags.RECOVERY in frame.flags, here=_overlap(ledger, frame)
-        )
+        # A writer's next entries are known not to be here at once; the rest is looked up, off the
+        # event loop.
+        here = Here.NONE if frame.first > ledger.highest else Here.UNCOMPARED
+        event = admission.Append(recovery=Flags.RECOVERY in frame.flags, here=here)
         for effect in ledger.decide(event):
             match effect:
                 case admission.Take():
@@ -165,8 +166,8 @@ class Bookie:
         here = Here.SAME
         try:
             while here is Here.SAME:
+                on_disk = await self._ids_on_disk(ledger, frame)
                 on_the_way = ledger.packets_on_the_way(frame)
-                on_disk = ledger.ids_on_disk(frame)
                 new = {*on_the_way, *on_disk} - compared
                 if not new:
                     break
@@ -187,6 +188,14 @@ class Bookie:
             else:
                 assert isinstance(effect, admission.Refuse), "it has been compared"
                 answer.refuse(effect.error)
+
+    async def _ids_on_disk(self, ledger: Ledger, frame: Frame) -> list[EntryId]:
+        """Give those of a frame's ids that are on disk, as of the moment of the return."""
+        known = await self._storage.look_up(ledger, frame.first, frame.last, _LIST_BYTES)
+        if known.last < frame.last:
+            # A frame over a thousand others: rare enough to be looked up on the event loop.
+            return ids_in(ledger.extents.between(frame.first, frame.last), frame)
+        return ids_in(known.extents, frame)
 
     async def _are_same(
         self,
@@ -456,15 +465,6 @@ class Bookie:
 
     def _shutting_down(self) -> errors.ShuttingDown:
         return errors.ShuttingDown(f"{self._bookie_id} is stopping; go to another bookie")
-
-
-def _overlap(ledger: Ledger, frame: Frame) -> Here:
-    """Say whether entries of a frame are here; a writer's next ones are found not to be at once."""
-    if frame.first > ledger.highest:
-        return Here.NONE
-    if ledger.ids_on_disk(frame) or ledger.packets_on_the_way(frame):
-        return Here.UNCOMPARED
-    return Here.NONE
 
 
 def _records(effects: Sequence[admission.Effect]) -> list[LedgerRecord]:

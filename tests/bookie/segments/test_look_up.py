@@ -1,7 +1,7 @@
 """Where entries are, looked up in a thread while extents move: never a wrong "not here"."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import pytest
@@ -10,12 +10,26 @@ from tests.bookie.segments import keeping
 from tests.bookie.segments.keeping import Driver
 from zonekeeper.bookie import reading
 from zonekeeper.bookie.disks import InlineDisk
-from zonekeeper.bookie.segments.index import MemoryOrdered
+from zonekeeper.bookie.segments import rewrite
+from zonekeeper.bookie.segments.index import MemoryOrdered, Pair
+from zonekeeper.bookie.segments.ledger_entries import LedgerEntries
 from zonekeeper.placement.ids import EntryId, LedgerId
 
 T = TypeVar("T")
 
 FAR = 1 << 40
+
+
+class Counting(MemoryOrdered):
+    """Counts how often it is looked into."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = 0
+
+    def from_floor(self, key: bytes) -> Iterator[Pair]:
+        self.looks += 1
+        return super().from_floor(key)
 
 
 async def filled(driver: Driver, count: int) -> None:
@@ -81,3 +95,40 @@ async def test_what_moves_while_it_is_looked_up_is_looked_up_again() -> None:
         assert [each for extent in known.extents for each in (extent.first, extent.last)][-1] == 119
         assert known.last == EntryId(119)
         assert await keeping.read_ids(kept, 1) == set(range(120))
+
+
+async def test_a_writer_never_waits_for_the_index_and_who_fills_gaps_looks_once_a_frame() -> None:
+    files, store = keeping.fresh(), Counting()
+    async with keeping.running(files, store) as kept:
+        driver = Driver(kept)
+        await driver.append(keeping.frame(1, [0, 5]))
+        await asyncio.gather(*(driver.append(keeping.frame(2, [each])) for each in range(100)))
+        entries = kept.memory.ledger(LedgerId(1)).extents
+        assert isinstance(entries, LedgerEntries)
+        await keeping.let_work(lambda: entries.is_sorted(5))
+        before = store.looks
+        for number in range(6, 16):
+            await driver.append(keeping.frame(1, [number]))
+        assert store.looks == before
+        for number in range(1, 5):
+            await driver.append(keeping.frame(1, [number]))
+        assert store.looks == before + 4
+        assert await keeping.read_ids(kept, 1) == set(range(16))
+
+
+async def test_extents_leave_memory_ledger_by_ledger_while_appends_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rewrite, "_MOVED", 2)
+    files, store = keeping.fresh(), MemoryOrdered()
+    async with keeping.running(files, store) as kept:
+        driver = Driver(kept)
+        for _ in range(2):
+            for number in range(12):
+                for ledger_id in range(1, 10):
+                    at = number + (100 if kept.segments else 0)
+                    await driver.append(keeping.frame(ledger_id, [at]))
+                    if number % 4 == 3 and ledger_id == 9:
+                        await driver.forget(ledger_id)
+        await keeping.let_work(lambda: kept.counters.rewritten_segments > 2)
+        await keeping.check(kept, driver.promised)

@@ -124,6 +124,10 @@ class Memory:
         }
         return sorted(found, key=lambda entries: entries.ledger_id)
 
+    def is_touched(self, entries: LedgerEntries, through: int) -> bool:
+        """Say whether it has some up to a generation still: its ledger was not forgotten."""
+        return any(entries in each for number, each in self._touched.items() if number <= through)
+
     def forget_touched(self, through: int) -> None:
         """Forget generations, when nothing of them is in memory any more."""
         for generation in [each for each in self._touched if each <= through]:

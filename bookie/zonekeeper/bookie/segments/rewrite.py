@@ -26,6 +26,7 @@ import errno
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, TypeVar
 
 from zonekeeper.bookie.segments import checkpoint as checkpoints
@@ -35,7 +36,7 @@ from zonekeeper.bookie.segments.batch_format import Position
 from zonekeeper.bookie.segments.checkpoint import Checkpoint, SortedSegment
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.directories import Directories
-from zonekeeper.bookie.segments.index import Row, bytes_by_segment
+from zonekeeper.bookie.segments.index import Index, Row, bytes_by_segment
 from zonekeeper.bookie.segments.memory import Memory
 from zonekeeper.bookie.segments.places import Places
 from zonekeeper.bookie.segments.sorted_writing import (
@@ -45,6 +46,7 @@ from zonekeeper.bookie.segments.sorted_writing import (
     UnreadableSegmentError,
     Written,
 )
+from zonekeeper.placement.ids import EntryId, LedgerId
 
 T = TypeVar("T")
 
@@ -56,6 +58,8 @@ HURRY_IN_REACH: Final = 4
 BYTES_PER_SECOND: Final = 120 << 20
 #: Extents that are gathered before the event loop is let go on.
 _GATHER: Final = 2_000
+#: Ledgers whose extents leave memory before the event loop is let go on.
+_MOVED: Final = 100
 _FULL_DELAY_MS: Final = 1_000
 
 
@@ -133,9 +137,7 @@ class Rewriter:
         copies = sorted_writing.plan(await self._gather(through), self._on.end_of)
         written = await self.write(number, copies, self._pause) if copies else None
         await self.commit(Step(mark=self._arrivals.sealed[through].last, added=written))
-        for entries in self._memory.touched_through(through):
-            entries.sorted_through(through)
-        self._memory.forget_touched(through)
+        await self._leave_to_index(through)
         self.counters.rewritten_segments += len(generations)
         self.counters.rewritten_bytes += written.size_bytes if written else 0
         await self._on.places.drop_arrivals(generations)
@@ -212,6 +214,20 @@ class Rewriter:
                     await asyncio.sleep(0)
         return rows
 
+    async def _leave_to_index(self, through: int) -> None:
+        """Take out of memory what the index has now; some ledgers in each step of the loop."""
+        index = self._index
+        touched = self._memory.touched_through(through)
+        for some in (touched[at : at + _MOVED] for at in range(0, len(touched), _MOVED)):
+            # In a commit's place: what the index has must not change in between.
+            async with self._committing:
+                ids = [entries.ledger_id for entries in some]
+                lasts = await self.do(partial(_lasts, index, ids))
+                for entries, last in zip(some, lasts, strict=True):
+                    if self._memory.is_touched(entries, through):
+                        entries.sorted_through(through, last)
+        self._memory.forget_touched(through)
+
     def _after(self, step: Step, freed: Mapping[int, int]) -> Checkpoint:
         """Give the checkpoint after a step, but for its ledgers."""
         segments = [
@@ -274,3 +290,8 @@ class Rewriter:
     async def _pause(self, size: int) -> None:
         hurry = self._arrivals.in_reach < HURRY_IN_REACH
         await asyncio.sleep(0 if hurry else size / BYTES_PER_SECOND)
+
+
+def _lasts(index: Index, ledger_ids: Sequence[LedgerId]) -> list[EntryId | None]:
+    """Give the highest entry of each ledger in the index. Blocks."""
+    return [index.last(ledger_id) for ledger_id in ledger_ids]
