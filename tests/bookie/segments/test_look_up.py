@@ -13,6 +13,7 @@ from zonekeeper.bookie.disks import InlineDisk
 from zonekeeper.bookie.segments import rewrite
 from zonekeeper.bookie.segments.index import MemoryOrdered, Pair
 from zonekeeper.bookie.segments.ledger_entries import LedgerEntries
+from zonekeeper.bookie.segments.storage import Sizes
 from zonekeeper.placement.ids import EntryId, LedgerId
 
 T = TypeVar("T")
@@ -106,6 +107,9 @@ async def test_a_writer_never_waits_for_the_index_and_who_fills_gaps_looks_once_
         entries = kept.memory.ledger(LedgerId(1)).extents
         assert isinstance(entries, LedgerEntries)
         await keeping.let_work(lambda: entries.is_sorted(5))
+    large = Sizes(segment_bytes=1 << 20)  # no rewrite looks, too
+    async with keeping.running(files, store, large) as kept:
+        driver = Driver(kept)
         before = store.looks
         for number in range(6, 16):
             await driver.append(keeping.frame(1, [number]))
