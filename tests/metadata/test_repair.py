@@ -358,7 +358,7 @@ async def test_a_stand_in_leads_where_nobody_does_and_is_not_pre_empted(
     cluster: Cluster, other: Cluster
 ) -> None:
     votes = elections.zone_watch_votes(cluster)
-    async with elections.stand(cluster.store, votes, ME, stand_in_after_ms=1) as stand_in:
+    async with elections.stand(cluster.store, votes, ME, stand_in_after_ms=lambda: 1) as stand_in:
         await until(stand_in, lambda state: state is not None)
         async with elections.stand(other.store, votes, YOU) as ordinary:
             assert await anext(ordinary) is None
@@ -369,6 +369,8 @@ async def test_a_stand_in_waits_behind_nobody(cluster: Cluster, other: Cluster) 
     votes = elections.zone_watch_votes(cluster)
     async with elections.stand(other.store, votes, YOU) as ordinary:
         await until(ordinary, lambda state: state is not None)
-        async with elections.stand(cluster.store, votes, ME, stand_in_after_ms=1) as stand_in:
+        async with elections.stand(
+            cluster.store, votes, ME, stand_in_after_ms=lambda: 1
+        ) as stand_in:
             assert await anext(stand_in) is None
             assert len(await other.store.children(votes, sync=True) or ()) == 1

@@ -12,7 +12,7 @@ not count as a while: nobody knows who was there.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, TypeAlias, assert_never
@@ -26,6 +26,8 @@ from zonekeeper.metadata.store import MetadataStore, SessionId, Versioned
 from zonekeeper.placement.ids import BookieId
 
 _VOTE: Final = "V_"
+#: Who waits for his time looks at least so often whether it is another one now.
+_LOOK_AGAIN_MS: Final = 5_000
 _RETRY_DELAY_MS: Final = 200
 
 
@@ -113,11 +115,17 @@ def zone_watch_votes(cluster: Cluster) -> str:
 
 @asynccontextmanager
 async def stand(
-    store: MetadataStore, votes: str, candidate: BookieId, *, stand_in_after_ms: int | None = None
+    store: MetadataStore,
+    votes: str,
+    candidate: BookieId,
+    *,
+    stand_in_after_ms: Callable[[], int] | None = None,
 ) -> AsyncIterator[AsyncIterator[Leadership | None]]:
     """Stand for election; follow whether this candidate leads (None: it does not, or may not).
 
-    The vote is taken back on the way out.
+    ``stand_in_after_ms`` says how long nobody must have led before this candidate stands; None: it
+    stands at once. It may give another answer later, which is felt within seconds. The vote is
+    taken back on the way out.
     """
     candidacy = _Candidacy(store, votes, candidate, stand_in_after_ms)
     work = (candidacy.follow_votes(), candidacy.follow_session(), candidacy.run())
@@ -148,7 +156,11 @@ class _Candidacy:
     """
 
     def __init__(
-        self, store: MetadataStore, path: str, candidate: BookieId, stand_in_after_ms: int | None
+        self,
+        store: MetadataStore,
+        path: str,
+        candidate: BookieId,
+        stand_in_after_ms: Callable[[], int] | None,
     ) -> None:
         self._store = store
         self._path = path
@@ -216,7 +228,8 @@ class _Candidacy:
         """Take steps until there is nothing to do; say whether we lead, and when to look again."""
         while True:
             scene = await self._scene()
-            step = next_step(scene, self._now_ms(), stand_in_after_ms=self._stand_in_after_ms)
+            after_ms = None if self._stand_in_after_ms is None else self._stand_in_after_ms()
+            step = next_step(scene, self._now_ms(), stand_in_after_ms=after_ms)
             match step:
                 case Vote():
                     await self._store.create(
@@ -265,8 +278,10 @@ class _Candidacy:
         await update.update(self._store, self._path, decide, applied=update.redo, session=session)
 
     async def _moved(self, until_ms: int | None) -> None:
-        """Wait until something changed, or for a time on the loop's clock."""
-        delay_s = None if until_ms is None else max(0, until_ms - self._now_ms()) / 1000
+        """Wait until something changed, or for a time on the loop's clock, which may change too."""
+        delay_s = None
+        if until_ms is not None:
+            delay_s = max(0, min(until_ms - self._now_ms(), _LOOK_AGAIN_MS)) / 1000
         with suppress(TimeoutError):
             async with asyncio.timeout(delay_s):
                 await self._changed.wait()

@@ -99,13 +99,15 @@ class ZoneWatch:
     async def run(self) -> None:
         """Stand for election, and watch while elected; until cancelled."""
         await self._view.known()
-        after_ms = self._view.policy.zone_watch.stand_in_after_ms if self._stands_in else None
         votes = elections.zone_watch_votes(self._cluster)
         watching: asyncio.Task[None] | None = None
         async with (
             alongside() as group,
             elections.stand(
-                self._cluster.store, votes, self._name, stand_in_after_ms=after_ms
+                self._cluster.store,
+                votes,
+                self._name,
+                stand_in_after_ms=self._stand_in_after_ms if self._stands_in else None,
             ) as states,
         ):
             try:
@@ -121,6 +123,9 @@ class ZoneWatch:
                 self.counters.leading = False
                 if watching is not None:
                     watching.cancel()
+
+    def _stand_in_after_ms(self) -> int:
+        return self._view.policy.zone_watch.stand_in_after_ms
 
     async def _watch(self, leadership: Leadership) -> None:
         """Evaluate at every change, and every ``evaluateEvery``, as long as this one leads."""
