@@ -53,6 +53,8 @@ class Ground:
     writing: Disk
     background: Disk
     reads: Disk
+    #: For reads of what arrived last.
+    tails: Disk
     #: Opens the index's store; blocks.
     open_index: Callable[[], Ordered]
     #: Those for a device of so many bytes.
@@ -94,6 +96,7 @@ async def begin(
         writing=writing,
         background=ground.background,
         reads=ground.reads,
+        tails=ground.tails,
     )
     space = await writing.run(ground.journal.space)
     storage = await storages.open_storage(devices, ground.sizes(space.total_bytes), policy)

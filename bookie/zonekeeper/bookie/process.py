@@ -53,6 +53,8 @@ from zonekeeper.wire.tls import TlsFiles
 INDEX_NAME: Final = "index"
 
 SERVER_GRACE_MS: Final = 500
+#: What they read is in memory, so that more would only take turns.
+TAIL_THREADS: Final = 2
 
 #: What may be wrong with the world; anything else is a bug, and shows as one.
 _TROUBLES: Final = (
@@ -196,6 +198,7 @@ class _Process:
             writing=await stack.enter_async_context(_disk("write", 1)),
             background=await stack.enter_async_context(_disk("background", 1)),
             reads=await stack.enter_async_context(_disk("read", settings.read_threads)),
+            tails=await stack.enter_async_context(_disk("tail", TAIL_THREADS)),
             open_index=lambda: RocksOrdered(settings.data / INDEX_NAME),
             sizes=_sizes,
         )

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TypeVar
 
 import pytest
@@ -10,7 +11,7 @@ from tests.bookie.segments import keeping
 from tests.bookie.segments.keeping import Driver
 from zonekeeper.bookie import reading
 from zonekeeper.bookie.disks import InlineDisk
-from zonekeeper.bookie.segments import rewrite
+from zonekeeper.bookie.segments import rewrite, storage
 from zonekeeper.bookie.segments.index import MemoryOrdered, Pair
 from zonekeeper.bookie.segments.ledger_entries import LedgerEntries
 from zonekeeper.bookie.segments.storage import Sizes
@@ -136,3 +137,24 @@ async def test_extents_leave_memory_ledger_by_ledger_while_appends_go_on(
                         await driver.forget(ledger_id)
         await keeping.let_work(lambda: kept.counters.rewritten_segments > 2)
         await keeping.check(kept, driver.promised)
+
+
+async def test_who_follows_a_ledger_does_not_wait_behind_those_who_catch_up() -> None:
+    files, store = keeping.fresh(), MemoryOrdered()
+    async with keeping.running(files, store) as kept:
+        await filled(Driver(kept), 60)
+        await keeping.let_work(lambda: bool(kept.segments))
+    tails, reads = InlineDisk(), InlineDisk(delay_ms=lambda: 1 << 40)
+    on = replace(keeping.devices(files, store), reads=reads, tails=tails)
+    kept = await storage.open_storage(on, Sizes(segment_bytes=1 << 20))
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(kept.run())
+        ledger = kept.memory.ledger(LedgerId(1))
+        catching_up = tasks.create_task(kept.read(ledger, range(10), 1 << 20))
+        await Driver(kept).append(keeping.frame(1, [60]))
+        found = await kept.read(ledger, range(60, 61), 1 << 20)
+        assert [frame.entry_ids[0] for frame in found.frames] == [60]
+        assert not catching_up.done()
+        catching_up.cancel()
+        kept.log.close()
+    kept.close()

@@ -23,3 +23,6 @@ class Devices:
     reads: Disk
     #: The ledger directories, in an order that stays; none: they are where the checkpoint is.
     sorted_files: Sequence[FileSystem] = ()
+    #: For reads of what arrived last, which is in memory still: who follows a ledger does not wait
+    #: behind those who read old ones from the disk. None: the same as the others.
+    tails: Disk | None = None

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from zonekeeper.bookie import reading, records
+from zonekeeper.bookie.disks import Disk
 from zonekeeper.bookie.extents import Extent
 from zonekeeper.bookie.files import FileSystem
 from zonekeeper.bookie.ledgers import Ledger
-from zonekeeper.bookie.segments import arrivals, sorted_writing
+from zonekeeper.bookie.segments import arrivals, locations, sorted_writing
 from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
 from zonekeeper.bookie.segments.arrivals import Arrivals, Opened, Segment
@@ -178,8 +179,9 @@ class Storage:
         plan = reading.plan(ledger.ledger_id, known.extents, wanted, bytes_max)
         if not plan.pieces:
             return reading.Found(frames=(), next_entry_id=plan.next_entry_id)
-        with self._places.pinned([piece.offset for piece in plan.pieces]):
-            return await self._devices.reads.run(
+        offsets = [piece.offset for piece in plan.pieces]
+        with self._places.pinned(offsets):
+            return await self._disk_for(offsets).run(
                 lambda: reading.carry_out(self._places, plan, bytes_max)
             )
 
@@ -230,6 +232,12 @@ class Storage:
         self._arrivals.close()
         self.log.active.close()
         self._devices.index.close()
+
+    def _disk_for(self, offsets: Iterable[int]) -> Disk:
+        """Part those who read what arrived last from those who read what is sorted."""
+        devices = self._devices
+        is_tail = all(locations.arrival_generation(each) is not None for each in offsets)
+        return devices.tails if is_tail and devices.tails is not None else devices.reads
 
     def _forget(self, ledger_id: LedgerId) -> "asyncio.Future[None]":
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
