@@ -1,0 +1,81 @@
+"""What is gone for good is let go by a person, and what is planned is declared by one."""
+
+import pytest
+
+from tests.zones import copies
+from tests.zones.world import A, B, C, Ground, world
+from zonekeeper.placement.ids import BookieId
+from zonekeeper.placement.observation import Observation
+from zonekeeper.placement.permission import Permission, Person, RefusedError, Token
+from zonekeeper.replication import permitting
+from zonekeeper.replication.permitting import Request
+from zonekeeper.shell.live import reaching
+
+pytestmark = pytest.mark.processes
+
+ANNA = Person(name="anna", reason="the building burns")
+WHO = ("--by", ANNA.name, "--reason", ANNA.reason)
+RELEASE_A = ("autorecovery", "release", "--zone", A, "--yes", *WHO)
+SILENT = BookieId("bk-c-2")
+#: Longer than a shell asks a bookie that says nothing.
+PATIENT_S = 12.0
+
+
+async def test_a_zone_that_is_gone_is_repaired_once_a_person_lets_it_go(ground: Ground) -> None:
+    async with world(ground, session_max_s=PATIENT_S) as made:
+        cluster = made.client.cluster
+        made.bookies.flags = {"--session-timeout": f"{PATIENT_S:g}s"}
+        made.bookies.stop(SILENT)
+        await made.start([SILENT])
+        made.kill_zone(A)
+        held = await made.zone_is(A, Observation.DOWN, permission=Permission.HELD)
+        said = await made.shell("autorecovery", "release", "--zone", "d", "--yes", *WHO, code=2)
+        assert "there is no zone d" in said
+        said = await made.shell("autorecovery", "release", "--zone", B, "--yes", *WHO, code=2)
+        assert "nothing of zone b is held" in said
+        request = Request(zone=A, person=ANNA, wall_ms=reaching.wall_ms())
+        told, policy = reaching.chronicle(cluster, ANNA.name), made.client.bookies.policy
+        with pytest.raises(RefusedError, match="look at what is held now"):
+            await permitting.release(cluster, request, Token("a-0"), policy, told)
+
+        made.freeze_bookie(SILENT)
+        said = await made.shell(*RELEASE_A, code=2)
+        made.bookies.thaw(SILENT)
+        assert "whether there is room is unknown" in said
+        assert made.gates.zone(A).gate.token == held.gate.token
+        assert made.gates.zone(A).gate.permission is Permission.HELD
+        assert await made.moved() == 0
+        said = await made.shell(*RELEASE_A)
+        assert "zone a: released, released by anna" in said
+        await made.unnamed(*made.members(A))
+        assert await made.moved() > 0
+        good = {one for one in await copies.every(cluster) if one.bookie != SILENT}
+        assert await copies.check_there(made.client, good) > 0
+
+        await made.start(made.members(A))
+        await made.calm()
+        assert {one.zone for one in await copies.every(cluster)} >= {B, C}
+
+
+async def test_planned_work_is_no_loss_until_its_time_is_over(ground: Ground) -> None:
+    unit = ("--zone", C, "--upgrade-domain", "ud-1", *WHO)
+    worked_on = BookieId("bk-c-1")
+    async with world(ground) as made:
+        await made.shell("maintenance", "start", "--for", "2m", *unit)
+        made.kill(worked_on)
+        await made.kill_leaders()
+        await made.evaluations()
+        assert made.gates.states(C)[-1] is Observation.UP
+        assert made.gates.zone(C).evidence.total == 2
+        assert await made.moved() == 0
+        await made.start([worked_on])
+        await made.shell("maintenance", "end", *unit)
+        await made.calm()
+        assert await made.moved() == 0
+
+        await made.shell("maintenance", "start", "--for", "5s", *unit)
+        made.kill(worked_on)
+        await made.zone_is(C, Observation.DEGRADED)
+        assert await made.moved() == 0
+        await made.unnamed(worked_on)
+        assert await made.moved() > 0
