@@ -8,6 +8,8 @@ import os
 import random
 import re
 import signal
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from http import HTTPStatus
 from pathlib import Path
@@ -150,6 +152,45 @@ async def _without_policy(cluster: Cluster) -> None:
     assert await policy_store.read(cluster) is not None
     await cluster.store.delete(cluster.root.beside("policy"), version=None)
     assert (await clusters.open_cluster(cluster.store)).instance == cluster.instance
+
+
+_STUCK = """
+import asyncio, logging, random, sys
+from zonekeeper.replication import process, settings
+from zonekeeper.replication.autorecovery import Autorecovery
+
+async def stuck(self):
+    while True:
+        try:
+            await self.view.follow()
+        except asyncio.CancelledError:
+            logging.warning("not now")
+
+Autorecovery.run = stuck
+process.STOP_LIMIT_S = 0.5
+logging.basicConfig()
+checked = settings.parse(dict(
+    metadata=sys.argv[1], name="auto-1", zone=None, http="127.0.0.1:0", workers=1,
+    tls_authority=None, tls_certificate=None, tls_key=None))
+asyncio.run(process.run(checked, random.Random(1), lambda line: print(line, flush=True)))
+"""
+
+
+def test_what_does_not_stop_in_order_is_ended_at_the_limit(world: LiveWorld) -> None:
+    world.build()
+    with subprocess.Popen(
+        [sys.executable, "-c", _STUCK, world.address],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline().startswith("ready: ")
+        child.terminate()
+        _, words = child.communicate(timeout=60)
+    assert child.returncode == 1
+    assert "not now" in words
+    assert "not stopped in order within 0.5 s" in words
 
 
 # ── settings ──

@@ -2,17 +2,21 @@
 
 Up: HTTP port → metadata store → a cluster of ours → its bookies → the roles → ready once the
 records were read. Down, on SIGTERM or SIGINT: copies in flight stop before their next carrier,
-claims and votes are given back, links and session end. Nothing is lost by a process that is killed
-instead: its claims and votes end with its session.
+claims and votes are given back, links and session end. All of that has one limit,
+``STOP_LIMIT_S``, under what whoever stops processes waits before he kills; what is not done by then
+is left. Nothing is lost by that, or by a process that is killed at once: claims and votes end with
+the session.
 
 A role that fails ends the process with one clear line; whoever runs it starts it again.
 """
 
 import asyncio
+import logging
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from typing import Final
 
 from zonekeeper.client import client as clients
@@ -26,6 +30,10 @@ from zonekeeper.replication.autorecovery import Autorecovery, Worker
 from zonekeeper.replication.settings import Settings
 from zonekeeper.wire import looking
 from zonekeeper.wire.looking import Page
+
+STOP_LIMIT_S: Final = 20.0
+
+_logger = logging.getLogger(__name__)
 
 #: What may be wrong with the world; anything else is a bug, and shows as one.
 _TROUBLES: Final = (
@@ -48,11 +56,13 @@ async def run(settings: Settings, chance: Chance, announce: Callable[[str], None
     """
     stop = asyncio.Event()
     try:
-        with _signals(stop.set):
+        with _signals(stop.set), ExitStack() as at_end:
             async with asyncio.TaskGroup() as tasks:
                 life = tasks.create_task(_live(settings, chance, announce))
                 stopping = tasks.create_task(stop.wait())
                 await asyncio.wait({life, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                too_late = asyncio.get_running_loop().call_later(STOP_LIMIT_S, _give_up)
+                at_end.callback(too_late.cancel)
                 life.cancel()
                 stopping.cancel()
     except BaseExceptionGroup as group:
@@ -60,6 +70,11 @@ async def run(settings: Settings, chance: Chance, announce: Callable[[str], None
         if troubles is None or bugs is not None:
             raise
         raise StoppedError(_first_of(troubles)) from group
+
+
+def _give_up() -> None:
+    _logger.error("not stopped in order within %g s: claims end with the session", STOP_LIMIT_S)
+    os._exit(1)
 
 
 async def _live(settings: Settings, chance: Chance, announce: Callable[[str], None]) -> None:
