@@ -161,16 +161,29 @@ class LedgerRepair:
         return reader.metadata
 
     async def _part(self, part: Finished, named: frozenset[BookieId]) -> None:
-        """Repair one fragment's copies on these members."""
+        """Repair one fragment's copies on these members.
+
+        A copy that cannot be looked at now does not keep the others from being made anew.
+        """
         ensemble = part.fragment.ensemble
         leaving: dict[int, Cause] = {}
+        unmended: RepairStoppedError | None = None
         for position, cause in copy_plan.causes(ensemble, named, self._view.topology).items():
             if cause is not None:
                 leaving[position] = cause
-            elif await self._mend(part, position):
-                leaving[position] = Cause.BAD
-        if not leaving:
-            return
+                continue
+            try:
+                if await self._mend(part, position):
+                    leaving[position] = Cause.BAD
+            except RepairStoppedError as error:
+                unmended = error
+        if leaving:
+            await self._replace(part, leaving)
+        if unmended is not None:
+            raise unmended
+
+    async def _replace(self, part: Finished, leaving: Mapping[int, Cause]) -> None:
+        ensemble = part.fragment.ensemble
         try:
             await self.replace(part, leaving, self._go_on(ensemble, leaving))
         except PlacementError as error:

@@ -16,30 +16,27 @@ compare-and-set decides (``ledger_repair``).
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Collection, Set
 from dataclasses import dataclass
-from typing import Final
 
 from zonekeeper.client.client import Client
 from zonekeeper.metadata import ledgers, underreplication
 from zonekeeper.metadata.errors import SessionLostError, StoreError
-from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata
+from zonekeeper.metadata.ledger_metadata import LedgerMetadata
 from zonekeeper.metadata.malformed import UnreadableError
 from zonekeeper.metadata.underreplication import Claim
+from zonekeeper.metadata.underreplication_format import Underreplicated
 from zonekeeper.placement.chance import Chance
 from zonekeeper.placement.ids import BookieId, LedgerId
 from zonekeeper.replication import copy_plan, respreading
 from zonekeeper.replication import limbo as limbos
 from zonekeeper.replication.copying import Copier
+from zonekeeper.replication.graces import Graces
 from zonekeeper.replication.ledger_repair import LedgerRepair, Obstacle
 from zonekeeper.replication.pace import Pace
 from zonekeeper.replication.repair_metrics import RepairMetrics, RepairStoppedError, Trouble
 from zonekeeper.replication.view import View
 from zonekeeper.wire import errors
-
-#: Open fragments whose grace is remembered; the oldest is forgotten, and waits anew.
-GRACES_MAX: Final = 10_000
 
 _logger = logging.getLogger(__name__)
 
@@ -81,8 +78,9 @@ class Repairer:
         self.chance = chance
         self._pace = Pace(lambda: view.policy.repair.bytes_per_second)
         self._respread_pace = Pace(lambda: view.policy.repair.respread_bytes_per_second)
-        #: Since when an open fragment is waited for.
-        self._graces: OrderedDict[LedgerId, tuple[Fragment, float]] = OrderedDict()
+        self._graces = Graces()
+        #: Claims that may still stand, as the store was not there to take them back.
+        self._left_behind: dict[LedgerId, Claim] = {}
         self._loop = asyncio.get_running_loop()
 
     async def attempt(self, ledger_id: LedgerId, *, respread: bool = False) -> Attempt:
@@ -99,7 +97,7 @@ class Repairer:
                 return self._told(tuple(held.values()))
             if not mark.replicas and not (respread and respreading.may(self.view)):
                 return Attempt(spread=True)
-            claim = await underreplication.claim(self.cluster, ledger_id, self.name)
+            claim = await self._claim(ledger_id, mark)
         except UnreadableError as error:
             return self._told((_unreadable(error, frozenset()),))
         if claim is None:
@@ -109,6 +107,34 @@ class Repairer:
             return await self._claimed(claim, respread=respread)
         finally:
             self.metrics.under_way_now -= 1
+
+    async def _claim(self, ledger_id: LedgerId, mark: Underreplicated) -> Claim | None:
+        """Claim a ledger, and before that give back what an outage left of an earlier claim."""
+        if (left := self._left_behind.pop(ledger_id, None)) is not None:
+            await self._give_back(left)
+        session = self.cluster.store.session.id
+        try:
+            return await underreplication.claim(self.cluster, ledger_id, self.name)
+        except StoreError:
+            if session is not None:
+                doubted = Claim(ledger_id=ledger_id, mark=mark, version=0, session=session)
+                self._left_behind[ledger_id] = doubted
+            raise
+
+    async def _give_back(self, claim: Claim) -> None:
+        """Give a claim back; if the store is not there, that is done before the next one.
+
+        Otherwise nobody could claim the ledger as long as the session lives, not even this process.
+        """
+        try:
+            await underreplication.release(self.cluster, claim)
+        except StoreError as error:
+            _logger.warning(
+                "the claim of ledger %d is given back later: %s", claim.ledger_id, error
+            )
+            kept = self._left_behind.values()
+            self._left_behind = {one.ledger_id: one for one in kept if one.session == claim.session}
+            self._left_behind[claim.ledger_id] = claim
 
     async def _claimed(self, claim: Claim, *, respread: bool) -> Attempt:
         """Repair, and end the claim, whatever happens."""
@@ -126,9 +152,11 @@ class Repairer:
                 return Attempt(again=not finished)
         except SessionLostError:
             return Attempt(again=True)  # the claim went with it; others see the mark
+        except UnreadableError as error:
+            obstacles = (_unreadable(error, frozenset(claim.mark.replicas)),)
         finally:
             if not ended:
-                await underreplication.release(self.cluster, claim)
+                await self._give_back(claim)
         left = frozenset(bookie for one in obstacles for bookie in one.bookies)
         if done := set(claim.mark.replicas) - left:
             await underreplication.unmark(self.cluster, claim.ledger_id, done)
@@ -136,12 +164,9 @@ class Repairer:
 
     async def _repair(self, claim: Claim) -> tuple[Obstacle, ...]:
         ledger_id, named = claim.ledger_id, frozenset(claim.mark.replicas)
-        try:
-            stored = await ledgers.read(self.cluster, ledger_id, sync=True)
-        except UnreadableError as error:
-            return (_unreadable(error, named),)
+        stored = await ledgers.read(self.cluster, ledger_id, sync=True)
         if stored is None:
-            self._graces.pop(ledger_id, None)
+            self._graces.forget(ledger_id)
             self.metrics.marks_stale += 1
             return ()
         ledger = stored.metadata
@@ -156,6 +181,7 @@ class Repairer:
         if not ledger.is_closed:
             obstacles += await self._last(ledger_id, ledger, work, permitted, limbo.boots.keys())
         obstacles += await self._answer_again(ledger_id, limbo, obstacles)
+        obstacles += self._gone_since(ledger_id, there)
         obstacles += held.values()
         if not obstacles:
             self.metrics.ledgers_repaired += work.changed
@@ -179,23 +205,22 @@ class Repairer:
             if cause is not None or last.ensemble[at] in in_limbo
         )
         if not gone:
-            self._graces.pop(ledger_id, None)
+            self._graces.forget(ledger_id)
             return []
-        fragment, since_s = self._graces.get(ledger_id, (last, self._loop.time()))
-        if fragment != last:
-            since_s = self._loop.time()
         grace_ms = self.view.policy.repair.open_ledger_grace_ms
-        if (self._loop.time() - since_s) * 1_000 < grace_ms:
-            self._graces[ledger_id] = (last, since_s)
-            if len(self._graces) > GRACES_MAX:
-                self._graces.popitem(last=False)
+        if not self._graces.over(ledger_id, last, grace_ms=grace_ms, now_s=self._loop.time()):
             text = f"ledger {ledger_id}: its writer has {grace_ms} ms to replace a lost bookie"
             return [Obstacle(trouble=Trouble.OPEN, text=text, bookies=gone)]
+        # Copying what was finished may have taken long, and the writer may have done his part.
+        stored = await ledgers.read(self.cluster, ledger_id, sync=True)
+        if stored is None or stored.metadata.last_fragment != last:
+            text = f"ledger {ledger_id}: its writer went on elsewhere while it was repaired"
+            return [Obstacle(trouble=Trouble.OVERTAKEN, text=text, bookies=gone)]
         try:
             closed = await work.recover(ledger, gone)
         except RepairStoppedError as error:
             return [Obstacle(trouble=error.trouble, text=str(error), bookies=gone)]
-        self._graces.pop(ledger_id, None)
+        self._graces.forget(ledger_id)
         work = self._work(ledger_id, closed, (self._pace,))
         parts = [
             part
@@ -225,10 +250,7 @@ class Repairer:
 
     async def _respread(self, claim: Claim) -> tuple[Obstacle, ...]:
         ledger_id = claim.ledger_id
-        try:
-            stored = await ledgers.read(self.cluster, ledger_id, sync=True)
-        except UnreadableError as error:
-            return (_unreadable(error, frozenset()),)
+        stored = await ledgers.read(self.cluster, ledger_id, sync=True)
         if stored is None:
             return ()
         work = self._work(ledger_id, stored.metadata, (self._respread_pace, self._pace))
@@ -265,6 +287,19 @@ class Repairer:
                 )
         return found
 
+    def _gone_since(self, ledger_id: LedgerId, there: Collection[BookieId]) -> list[Obstacle]:
+        """Say who was there to be looked at, and is not any more: his copies are lost now."""
+        found = []
+        for bookie in there:
+            if (cause := copy_plan.cause_of(bookie, self.view.topology)) is not None:
+                text = (
+                    f"ledger {ledger_id}: {bookie} was there when it was looked at, and is {cause}"
+                )
+                found.append(
+                    Obstacle(trouble=Trouble.OVERTAKEN, text=text, bookies=frozenset({bookie}))
+                )
+        return found
+
     def _told(self, obstacles: tuple[Obstacle, ...]) -> Attempt:
         """Count and log what is in the way; what is held or waited for is no failure."""
         for obstacle in obstacles:
@@ -274,7 +309,7 @@ class Repairer:
         return Attempt(obstacles=obstacles)
 
 
-def _unreadable(error: UnreadableError | StoreError, bookies: frozenset[BookieId]) -> Obstacle:
+def _unreadable(error: UnreadableError, bookies: frozenset[BookieId]) -> Obstacle:
     return Obstacle(trouble=Trouble.METADATA, text=str(error), bookies=bookies)
 
 
