@@ -36,6 +36,18 @@ from zonekeeper.wire.tls import TlsFiles
 #: A list of marked ledgers is counted no further.
 MARKED_MAX: Final = 100_000
 
+#: What is shown of the status, in words.
+_SHOWN: Final = {
+    "switch": "automatic replication",
+    "auditor": "auditor",
+    "zoneWatch": "zone watch",
+    "processes": "processes",
+    "ledgersMarked": "ledgers that wait",
+    "ledgersUnderRepair": "ledgers under repair",
+    "zonesHeld": "zones held",
+    "clusterHeld": "cluster held",
+    "bookiesMissing": "bookies missing",
+}
 _FORCE = click.option("--force", is_flag=True, help="Do it even where there may be no room.")
 _ZONE = click.option("--zone", metavar="ZONE", help="The zone whose losses are meant.")
 _WHOLE = click.option("--cluster", "whole", is_flag=True, help="The hold of the whole cluster.")
@@ -92,9 +104,11 @@ def status(place: Place) -> None:
         reaching.print_json(data)
         return
     table = Table(box=box.SIMPLE, show_header=False)
-    for name, value in data.items():
+    for name, words in _SHOWN.items():
+        value = data[name]
         shown = ", ".join(map(str, value)) if isinstance(value, list) else value
-        table.add_row(name, Text("none" if shown in (None, "") else str(shown)))
+        shown = {True: "yes", False: "no"}[shown] if isinstance(shown, bool) else shown
+        table.add_row(words, Text("none" if shown in (None, "") else str(shown)))
     reaching.console().print(table)
 
 

@@ -1,7 +1,7 @@
 """``zonekeeper bookies``: who there is, how each is, and the orders that concern one of them."""
 
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 
 import click
@@ -61,8 +61,8 @@ def show(bookie: str, tls: TlsFiles | None, place: Place) -> None:
     if place.as_json:
         reaching.print_json(data)
         return
-    for name, value in data.items():
-        click.echo(f"{name}: {'-' if value is None else value}")
+    for name, value in _lines(data):
+        click.echo(f"{name + ':':<18} {value}")
 
 
 @bookies.command()
@@ -229,6 +229,17 @@ def _row(bookie: Bookie, record: BookieRecord | None, view: View) -> dict[str, o
 
 def _mark(mark: Mark | None) -> dict[str, object] | None:
     return None if mark is None else {"by": mark.by, "reason": mark.reason, "atMs": mark.at_ms}
+
+
+def _lines(data: dict[str, object]) -> Iterator[tuple[str, str]]:
+    """Give what is known as names and values; what is known of something as a line each."""
+    for name, value in data.items():
+        if isinstance(value, dict):
+            yield from _lines(value)
+        elif isinstance(value, list):
+            yield name, ", ".join(map(str, value))
+        else:
+            yield name, "-" if value is None else str(value)
 
 
 def _remarks(row: dict[str, object]) -> str:

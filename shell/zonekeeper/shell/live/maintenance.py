@@ -1,6 +1,7 @@
 """``zonekeeper maintenance``: planned work is declared, so that nobody takes it for an outage."""
 
 import random
+from typing import Final
 
 import click
 from rich import box
@@ -17,6 +18,7 @@ from zonekeeper.replication.view import View
 from zonekeeper.shell.live import reaching
 from zonekeeper.shell.live.reaching import Place
 
+_ENDED: Final = "ended"
 _ZONE = click.option("--zone", required=True, help="The zone to work on.")
 _DOMAIN = click.option(
     "--upgrade-domain", "domain", metavar="UD", help="Its upgrade domain.  [default: all of them]"
@@ -72,7 +74,7 @@ def start(
 def end(zone: str, domain: str | None, who: Person, place: Place) -> None:
     """End planned work: whoever is away from now on counts again."""
     lifted = reaching.run(_end(place, _wanted(zone, domain), who))
-    _answer(place, lifted, "ended", ())
+    _answer(place, lifted, _ENDED, ())
 
 
 @maintenance.command("list")
@@ -167,6 +169,7 @@ def _answer(
         reaching.print_json({what: units_plain, "warnings": list(warnings)})
         return
     for one in declared:
-        click.echo(f"{what}: {one.unit}, for {watching.spelled(one.lasts_ms)}")
+        lasts = "" if what == _ENDED else f", for {watching.spelled(one.lasts_ms)}"
+        click.echo(f"{what}: {one.unit}{lasts}")
     for warning in warnings:
         click.echo(f"careful: {warning}", err=True)

@@ -62,11 +62,13 @@ def plan(wait: bool, place: Place) -> None:
         console.print("nothing is held")
     else:
         table = Table(box=box.SIMPLE)
-        for title in ("what", "predicate", "why", "runbook"):
+        for title in ("what", "predicate", "why"):
             table.add_column(title, no_wrap=title != "why")
         for one in lines:
-            table.add_row(*map(Text, (one.what, one.held.by, one.held.text, one.runbook)))
+            table.add_row(*map(Text, (one.what, one.held.by, one.held.text)))
         console.print(table)
+        for runbook in sorted({one.runbook for one in lines}):
+            console.print(f"what to do: {runbook}")
     if missing:
         console.print(f"missing, and repaired once nothing holds it: {', '.join(missing)}")
 

@@ -38,7 +38,8 @@ def timeline(limit: int, about: str | None, place: Place) -> None:
     for title in ("when", "what", "to", "by", "why"):
         table.add_column(title, no_wrap=title != "why")
     for one in wanted:
-        table.add_row(*map(Text, (_when(one), one.kind, one.subject, one.by, one.reason)))
+        when = _when(one).replace("T", " ").replace("+00:00", "Z")
+        table.add_row(*map(Text, (when, one.kind, one.subject, one.by, one.reason)))
     reaching.console().print(table)
 
 

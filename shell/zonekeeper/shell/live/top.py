@@ -173,31 +173,38 @@ def _answer(place: Place, rows: list[Row]) -> None:
 
 
 def _table(rows: list[Row]) -> Table:
-    table = Table(box=box.SIMPLE)
+    table = Table(box=box.SIMPLE, pad_edge=False, collapse_padding=True)
     for title in ("zone", "bookie"):
         table.add_column(title, no_wrap=True)
+    # Two lines of title, so that a terminal of 80 columns has room for numbers, and for remarks.
     for title in (
-        *("appends/s", "median ms", "p99 ms"),
-        *("reads/s", "median ms", "p99 ms"),
-        *("pending KiB", "errors"),
+        *("appends\n/s", "median\nms", "p99\nms"),
+        *("reads\n/s", "median\nms", "p99\nms"),
+        "pending\nKiB",
     ):
         table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("remarks")
+    table.add_column("errors, remarks")
     for row in rows:
         style = "bold" if row.bookie is None else ""
-        table.add_row(*_cells(row), Text("; ".join(row.remarks), style="red"), style=style)
+        remarks = Text("; ".join((*_errors(row), *row.remarks)), style="red")
+        table.add_row(*_cells(row), remarks, style=style)
     return table
 
 
 def _cells(row: Row) -> list[str]:
     cells = [row.zone or "?", row.bookie or ""]
     if row.work is None:
-        return [*cells, *[""] * 8]
+        return [*cells, *[""] * 7]
     for operation in (APPEND, READ):
         cells.append(f"{row.work.per_second(operation):.0f}")
         cells += [_ms(row.work.quantile_ms(operation, share)) for share in (MEDIAN, NEARLY_ALL)]
-    errors = ", ".join(f"{count} {name}" for name, count in sorted(row.work.errors.items()))
-    return [*cells, f"{row.waiting_bytes / _KIB:.0f}", errors]
+    return [*cells, f"{row.waiting_bytes / _KIB:.0f}"]
+
+
+def _errors(row: Row) -> list[str]:
+    """Say what did not go well, and how often."""
+    errors = {} if row.work is None else row.work.errors
+    return [f"{count} {name}" for name, count in sorted(errors.items())]
 
 
 def _ms(ms: float | None) -> str:
