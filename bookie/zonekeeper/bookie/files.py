@@ -24,6 +24,9 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 #: Direct writes, and the memory that they come from, are aligned to this.
 BLOCK_BYTES = 4096
 
+#: Errors that say what is short now and may be there again soon: nothing is wrong with the device.
+SHORTAGES = frozenset({errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+
 #: Linux takes no more buffers than this in one vectored write.
 _BUFFERS_MAX = 1024
 

@@ -17,7 +17,6 @@ A start (``open_arrivals``) trusts the files as little as it can:
 """
 
 import asyncio
-import errno
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,7 +24,7 @@ from functools import partial
 from typing import Final
 
 from zonekeeper.bookie.disks import Disk
-from zonekeeper.bookie.files import File, FileSystem
+from zonekeeper.bookie.files import SHORTAGES, File, FileSystem
 from zonekeeper.bookie.segments import arrival_scan, batch_format
 from zonekeeper.bookie.segments.arrival_scan import Scanned
 from zonekeeper.bookie.segments.batch_format import Position
@@ -37,7 +36,7 @@ SEGMENT_BYTES_DEFAULT: Final = 64 << 20
 SEGMENT_BYTES_MIN: Final = 32 << 20
 SEGMENTS_MAX_DEFAULT: Final = 16
 _STEP_BYTES: Final = 1 << 20
-_FULL_DELAY_MS: Final = 1_000
+_SHORT_DELAY_MS: Final = 1_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -163,10 +162,18 @@ class Arrivals:
             file.close()
 
     async def _create(self, disk: Disk) -> File:
-        name = f"{PREFIX}{self._next_number:08}"
-        self._next_number += 1
+        """Create a file; waits while something is short."""
         self._count += 1
-        return await disk.run(lambda: create(self._files, name))
+        while True:
+            name = f"{PREFIX}{self._next_number:08}"
+            self._next_number += 1
+            try:
+                return await disk.run(partial(create, self._files, name))
+            except OSError as error:
+                if error.errno not in SHORTAGES:
+                    raise
+                # If its name is there, nothing is in it: a start removes it.
+                await asyncio.sleep(_SHORT_DELAY_MS / 1_000)
 
     async def _fill(self, file: File) -> None:
         """Fill a file that nobody has with zeros to its end, and free it; if it does not fit, wait.
@@ -178,9 +185,9 @@ class Arrivals:
                 zeros = bytes(min(_STEP_BYTES, self.segment_bytes - at))
                 await self._background.run(partial(_write, file, at, zeros))
         except OSError as error:
-            if error.errno != errno.ENOSPC:
+            if error.errno not in SHORTAGES:
                 raise
-            await asyncio.sleep(_FULL_DELAY_MS / 1_000)
+            await asyncio.sleep(_SHORT_DELAY_MS / 1_000)
         finally:
             self._free.append(file)
             self._tell()

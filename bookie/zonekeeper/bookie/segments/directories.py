@@ -11,7 +11,7 @@ All calls but ``failed`` block, in any thread.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from zonekeeper.bookie.files import File, FileSystem, Space
+from zonekeeper.bookie.files import SHORTAGES, File, FileSystem, Space
 from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
 from zonekeeper.bookie.segments.checkpoint import SortedSegment
 
@@ -123,5 +123,6 @@ class Directories:
             self.fail(directory, error)
 
     def fail(self, directory: int, error: OSError) -> None:
-        """Use a directory no more for what is new."""
-        self._failed.setdefault(directory, f"{error.strerror or error}")
+        """Use a directory no more for what is new, unless the error says nothing about it."""
+        if error.errno not in SHORTAGES:
+            self._failed.setdefault(directory, f"{error.strerror or error}")

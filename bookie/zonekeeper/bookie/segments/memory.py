@@ -106,6 +106,10 @@ class Memory:
         self._forgotten.clear()
         return taken
 
+    def take_back(self, ledger_ids: Iterable[LedgerId]) -> None:
+        """Take ledgers back that were given (``take_forgotten``), and perhaps not swept."""
+        self._forgotten.update(dict.fromkeys(ledger_ids))
+
     def states(self) -> Sequence[Shown]:
         """Give what a checkpoint keeps of the ledgers, as of now."""
         return [

@@ -11,11 +11,13 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeVar
 
 from zonekeeper.bookie.files import File
 from zonekeeper.bookie.segments import locations
 from zonekeeper.bookie.segments.locations import SegmentKey
+
+T = TypeVar("T")
 
 #: More sorted segments than this are not kept open.
 OPEN_MAX: Final = 512
@@ -55,11 +57,24 @@ class Places:
         try:
             yield
         finally:
-            for key in keys:
-                self._pins[key] -= 1
-                if not self._pins[key]:
-                    del self._pins[key]
-                    self._unpinned.set()
+            self._unpin(keys)
+
+    def pinning(self, wanted: Iterable[int], work: Callable[[], T]) -> Callable[[], T]:
+        """Keep the segments of these locations until this work is done, and give the work.
+
+        It may be done in any thread, and when nobody waits for it any more.
+        """
+        keys = {locations.key_of(at) for at in wanted}
+        self._pins.update(keys)
+        loop = asyncio.get_running_loop()
+
+        def pinned_work() -> T:
+            try:
+                return work()
+            finally:
+                loop.call_soon_threadsafe(self._unpin, keys)
+
+        return pinned_work
 
     async def drop_arrivals(self, generations: Iterable[int]) -> None:
         """Forget arrival segments of which nothing is in an index, once nobody reads them."""
@@ -84,6 +99,13 @@ class Places:
             for file in self._sorted.values():
                 file.close()
             self._sorted.clear()
+
+    def _unpin(self, keys: set[SegmentKey]) -> None:
+        for key in keys:
+            self._pins[key] -= 1
+            if not self._pins[key]:
+                del self._pins[key]
+                self._unpinned.set()
 
     async def _wait_for(self, keys: set[SegmentKey]) -> None:
         while not keys.isdisjoint(self._pins):

@@ -22,13 +22,13 @@ writer.
 """
 
 import asyncio
-import errno
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeVar
 
+from zonekeeper.bookie.files import SHORTAGES
 from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments import sorted_writing
 from zonekeeper.bookie.segments.arrivals import Arrivals
@@ -111,6 +111,7 @@ class Rewriter:
         self._index = on.devices.index
         self._arrivals = arrivals
         self._last = replace(last, ledgers={})
+        self._sweep = last.sweep
         self._committing = asyncio.Lock()
 
     @property
@@ -164,7 +165,7 @@ class Rewriter:
                 await self.do(job.discard)
                 if job.directory is None:
                     raise
-                if error.errno == errno.ENOSPC:
+                if error.errno in SHORTAGES:
                     # Nothing counts on the file. The writer stops when it has no segment left, and
                     # goes on when there is room again.
                     await self._wait_for_room()
@@ -176,15 +177,25 @@ class Rewriter:
         """Make a step count, and sweep what was forgotten until now."""
         async with self._committing:
             gone = self._memory.take_forgotten()
-            freed = await self.do(lambda: self._index.bytes_of(gone)) if gone else Counter[int]()
-            last = self._after(step, freed)
-            if gone:
-                last = replace(last, sweep=last.sweep + 1, forgotten=gone)
-            assert last.mark >= self._last.mark, "the mark never goes back"
-            await self._save(last)
-            await self.do(lambda: self._to_index(step, last, swept=bool(gone)))
-            self._last = last
-            self.counters.swept_ledgers += len(gone)
+            try:
+                await self._commit(step, gone)
+            except BaseException:
+                # Whether they were swept is not known: the next sweep has them again.
+                self._memory.take_back(gone)
+                raise
+
+    async def _commit(self, step: Step, gone: Sequence[LedgerId]) -> None:
+        freed = await self.do(lambda: self._index.bytes_of(gone)) if gone else Counter[int]()
+        last = self._after(step, freed)
+        if gone:
+            # One that was cut short has used its number.
+            self._sweep += 1
+            last = replace(last, sweep=self._sweep, forgotten=tuple(gone))
+        assert last.mark >= self._last.mark, "the mark never goes back"
+        await self._save(last)
+        await self.do(lambda: self._to_index(step, last, swept=bool(gone)))
+        self._last = last
+        self.counters.swept_ledgers += len(gone)
 
     async def sweep(self) -> None:
         """Take forgotten ledgers out of the index, if there are any."""
@@ -264,7 +275,7 @@ class Rewriter:
                     )
                 )
             except OSError as error:
-                if error.errno != errno.ENOSPC:
+                if error.errno not in SHORTAGES:
                     raise
                 # The one before stands; the next attempt begins with a new file.
                 await self._wait_for_room()

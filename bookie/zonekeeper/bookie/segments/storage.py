@@ -180,10 +180,10 @@ class Storage:
         if not plan.pieces:
             return reading.Found(frames=(), next_entry_id=plan.next_entry_id)
         offsets = [piece.offset for piece in plan.pieces]
-        with self._places.pinned(offsets):
-            return await self._disk_for(offsets).run(
-                lambda: reading.carry_out(self._places, plan, bytes_max)
-            )
+        work = self._places.pinning(
+            offsets, lambda: reading.carry_out(self._places, plan, bytes_max)
+        )
+        return await self._disk_for(offsets).run(work)
 
     async def look_up(self, ledger: Ledger, first: int, last: int, bytes_max: int) -> Known:
         """Say where entries are, from the first one on, as of the moment of the return.
