@@ -1,6 +1,7 @@
 """A bookie whose disk does one thing wrong; ``python -m tests.faults.faulty_bookie FAULT FLAGS…``.
 
-It is ``zonekeeper bookie run FLAGS…`` with one method of the real file system wrapped. ``FAULT`` is
+It is ``zonekeeper bookie run FLAGS…`` with small segments, so that a short load meets all that a
+long one does, and with one method of the real file system wrapped. ``FAULT`` is ``none``, or
 ``operation:prefix:nth:what``: at the nth call of the operation on a file whose name begins so,
 
 - ``die-before``, ``die-after``: the process is killed there, as by ``kill -9``;
@@ -17,7 +18,18 @@ from dataclasses import dataclass
 from typing import Self
 
 from zonekeeper.bookie.files import RealFile, RealFileSystem
+from zonekeeper.bookie.segments import arrivals, rewrite
 from zonekeeper.shell.main import main
+
+
+NONE = "none"
+
+#: Arrival segments are small, and each is rewritten by itself.
+SMALL = (
+    (arrivals, "SEGMENT_BYTES_MIN", 16 << 20),
+    (arrivals, "SEGMENT_BYTES_DEFAULT", 16 << 20),
+    (rewrite, "ROUND_SEGMENTS", 1),
+)
 
 
 def happens(fault: str) -> str:
@@ -105,5 +117,8 @@ class Fault:
 
 
 if __name__ == "__main__":
-    Fault.parse(sys.argv[1]).plant()
+    for module, name, value in SMALL:
+        setattr(module, name, value)
+    if sys.argv[1] != NONE:
+        Fault.parse(sys.argv[1]).plant()
     main(["bookie", "run", *sys.argv[2:]])

@@ -10,13 +10,13 @@ The load is one client whose ledgers have one copy: the bookie alone keeps the p
 import asyncio
 import random
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.faults.faulty_bookie import happens
+from tests.faults.faulty_bookie import NONE, happens
 from tests.support.bookie_processes import BookieProcesses, bookie_processes, make_cluster
 from zonekeeper.client import client as clients
 from zonekeeper.client import errors
@@ -31,36 +31,51 @@ pytestmark = pytest.mark.processes
 BOOKIE = BookieId("bk-a-0")
 ONE = Quorums(ensemble=1, write=1, ack=1, ack_zones=1)
 LEDGERS_A_LIFE = 5
-LIVES_KEPT = 3
+LIVES_KEPT = 2
 #: Enough for some arrival segments, so that they are rewritten and used again.
-LIFE_BYTES = 160 << 20
+LIFE_BYTES = 80 << 20
 SIZES_BYTES = (10, 1_000, 30_000, 400_000)
 LIMIT_S = 60
+#: What is deleted is collected, and its space given back, while the next load goes on.
+FLAGS = {
+    "--gc-interval": "500ms",
+    "--minor-compaction-interval": "1s",
+    "--major-compaction-interval": "2s",
+    "--compaction-rate": "1GiB",
+}
 
-#: Where a disk's operations are counted from: the first ones are the start's, the later the load's.
-NTHS = (1, 2, 5, 12)
+#: Where which disk operations go wrong, and how; the first ones are the start's.
 POINTS = [
     f"{operation}:{prefix}:{nth}:{what}"
-    for operation, prefix, what in (
-        ("sync", "arrival-", "die-before"),
-        ("sync", "arrival-", "die-after"),
-        ("sync", "arrival-", "eio"),
-        ("write", "arrival-", "die-half"),
-        ("write", "arrival-", "eio"),
-        ("sync", "sorted-", "die-before"),
-        ("sync", "sorted-", "eio"),
-        ("write", "sorted-", "die-half"),
-        ("sync", "checkpoint", "die-before"),
-        ("rename", "checkpoint", "die-before"),
-        ("rename", "checkpoint", "die-after"),
-        ("sync_names", "", "die-before"),
-        ("sync_names", "", "eio"),
-        ("allocate", "", "enospc"),
+    for operation, prefix, what, nths in (
+        ("sync", "arrival-", "die-before", (1, 2, 9, 40)),
+        ("sync", "arrival-", "die-after", (1, 2, 9, 40)),
+        ("sync", "arrival-", "eio", (1, 2, 9, 40)),
+        ("write", "arrival-", "die-half", (1, 3, 12, 50)),
+        ("write", "arrival-", "eio", (1, 3, 12, 50)),
+        ("write", "arrival-", "enospc", (1, 30)),
+        ("sync", "sorted-", "die-before", (1, 3)),
+        ("sync", "sorted-", "eio", (1, 3)),
+        ("write", "sorted-", "die-half", (1, 5, 20)),
+        ("write", "sorted-", "enospc", (1, 9)),
+        ("allocate", "sorted-", "enospc", (1, 2)),
+        ("remove", "sorted-", "die-before", (1,)),
+        ("sync", "checkpoint", "die-before", (1, 2, 3)),
+        ("sync", "checkpoint", "eio", (1, 3)),
+        ("rename", "checkpoint", "die-before", (1, 2, 3)),
+        ("rename", "checkpoint", "die-after", (1, 2, 3)),
+        ("sync_names", "", "die-before", (1, 2, 5)),
+        ("sync_names", "", "eio", (1, 2, 5)),
     )
-    for nth in NTHS
+    for nth in nths
 ]
 #: The process is killed from outside after so much of the load.
-MOMENTS = [f"kill:{percent}" for percent in range(5, 100, 12)]
+MOMENTS = [f"kill:{percent}" for percent in range(5, 100, 8)]
+
+
+def command(fault: str) -> list[str]:
+    """Give the command of a bookie to which this happens."""
+    return [sys.executable, "-m", "tests.faults.faulty_bookie", fault]
 
 
 class World:
@@ -76,20 +91,21 @@ class World:
     async def life(self, fault: str) -> bool:
         """Start with a fault, load, come to an end, start without, and read what was promised.
 
-        Says whether the fault has happened: some points are not reached under every load.
+        Says whether the fault has happened; the load goes on for a while until it has.
         """
         operation, _, rest = fault.partition(":")
-        command = [sys.executable, "-m", "zonekeeper.shell", "bookie", "run"]
-        if operation != "kill":
-            command = [sys.executable, "-m", "tests.faults.faulty_bookie", fault]
-        self.bookies.launch(BOOKIE, command)
+
+        def happened() -> bool:
+            return operation == "kill" or happens(fault) in self.bookies.words(BOOKIE)
+
+        self.bookies.launch(BOOKIE, command(NONE if operation == "kill" else fault))
         if await asyncio.to_thread(self.bookies.is_ready, BOOKIE):
             part = int(rest) / 100 if operation == "kill" else 1.0
             async with asyncio.timeout(LIMIT_S), clients.connect(self.address) as client:
-                await self._load(client, int(part * LIFE_BYTES))
+                await self._load(client, int(part * LIFE_BYTES), happened)
         self.bookies.kill(BOOKIE)
-        happened = operation == "kill" or happens(fault) in self.bookies.words(BOOKIE)
-        await asyncio.to_thread(self.bookies.start, BOOKIE)
+        self.bookies.launch(BOOKIE, command(NONE))
+        assert await asyncio.to_thread(self.bookies.is_ready, BOOKIE), self.bookies.words(BOOKIE)
         async with asyncio.timeout(LIMIT_S), clients.connect(self.address) as client:
             for ledgers in self.promised:
                 for ledger_id, last in ledgers.items():
@@ -99,16 +115,16 @@ class World:
                     await client.delete(ledger_id)
         self.promised = self.promised[-LIVES_KEPT:]
         self.bookies.kill(BOOKIE)
-        return happened
+        return happened()
 
-    async def _load(self, client: Client, size_bytes: int) -> None:
+    async def _load(self, client: Client, size_bytes: int, enough: Callable[[], bool]) -> None:
         try:
             writers = [await client.create(quorums=ONE) for _ in range(LEDGERS_A_LIFE)]
         except errors.NotEnoughBookies:
             return  # it died before its first work
         async with asyncio.TaskGroup() as group:
             for writer in writers:
-                group.create_task(fill(writer, size_bytes // LEDGERS_A_LIFE))
+                group.create_task(fill(writer, size_bytes // LEDGERS_A_LIFE, enough))
         self.promised.append({writer.ledger_id: writer.last_confirmed for writer in writers})
 
 
@@ -119,14 +135,16 @@ def payload(ledger_id: LedgerId, entry_id: EntryId) -> bytes:
     return start + bytes([chance.randrange(256)]) * chance.choice(SIZES_BYTES)
 
 
-async def fill(writer: Writer, size_bytes: int) -> None:
-    """Append until so much is written, or the bookie is gone."""
-    written = 0
+async def fill(writer: Writer, size_bytes: int, enough: Callable[[], bool]) -> None:
+    """Append until so much is written, and it is enough, or the bookie is gone."""
+    written, most = 0, size_bytes
     try:
-        while written < size_bytes:
+        while written < most:
             data = payload(writer.ledger_id, EntryId(writer.last_appended + 1))
             await writer.append(data)
             written += len(data)
+            if written >= most and most < LIFE_BYTES and not enough():
+                most += size_bytes // 8
         await writer.flush()
     except errors.ClientError:
         writer.halt()
@@ -153,7 +171,7 @@ async def world(folder: Path, seed: int) -> AsyncIterator[World]:
     zones = {BOOKIE: ZoneName("a")}
     rules = PlacementRules(zones=(ZoneName("a"),), min_zones=1, desired_zones=1, strict=False)
     await make_cluster(address, Policy(placement=rules, quorums=ONE))
-    with bookie_processes(address, folder, zones) as bookies:
+    with bookie_processes(address, folder, zones, flags=FLAGS) as bookies:
         yield World(address, bookies, random.Random(seed))
 
 
