@@ -168,6 +168,15 @@ def test_one_command_at_a_time_works_on_a_folder(world: LocalWorld) -> None:
     assert world.call("down").exit_code == 0
 
 
+def test_the_demonstration_takes_no_cluster_that_is_there_already(world: LocalWorld) -> None:
+    before = sorted(world.folder.iterdir())
+    result = world.call("demo")
+
+    assert result.exit_code == 2
+    assert "there is a cluster already, and the demonstration destroys" in result.stderr
+    assert sorted(world.folder.iterdir()) == before
+
+
 def test_a_purge_removes_what_is_the_cluster_s_and_nothing_else(world: LocalWorld) -> None:
     (world.folder / "thesis.txt").write_text("words")
     (world.folder / "bookies").mkdir()

@@ -19,7 +19,7 @@ import click
 from rich.console import Console
 
 from zonekeeper.placement.ids import BookieId, ZoneName
-from zonekeeper.shell import demo, demo_screen, local_running, local_text
+from zonekeeper.shell import demo, demo_screen, demo_story, local_running, local_text
 from zonekeeper.shell.local_cluster import LocalCluster
 from zonekeeper.shell.local_folder import BadRequestError, LocalError
 from zonekeeper.shell.local_shape import Asked, Shape, Timers
@@ -219,7 +219,8 @@ def down(folder: Path, purge: bool, output: str) -> None:
 @click.option(
     "--folder",
     type=click.Path(path_type=Path),
-    help="Keep the cluster there, to look at afterwards.  [default: a temporary folder]",
+    help="Keep the cluster there, to look at afterwards: a new folder.  "
+    "[default: a temporary folder]",
 )
 @_OUTPUT
 def demo_command(folder: Path | None, output: str) -> None:
@@ -234,7 +235,7 @@ def demo_command(folder: Path | None, output: str) -> None:
     console = Console(highlight=False, stderr=output == "json")
     with _place(folder) as place:
         with demo_screen.opened(console, time.perf_counter) as screen:
-            summary = _run(demo.run(_cluster(place), screen, demo.Pace()))
+            summary = _run(demo.run(_cluster(place), screen, demo_story.Pace()))
         screen.summary(summary)
         if output == "json":
             _print_json(summary.plain())
