@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final, TypeVar, TypeVarTuple
 
-from tests.support.virtual_time import EndlessError, Timer, VirtualTimeLoop
+from tests.support.virtual_time import EndlessError, Timer, Turn, VirtualTimeLoop
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -107,7 +107,7 @@ class SimulatedLoop(VirtualTimeLoop):
     ) -> Handle:
         if context is None:
             context = copy_context()
-        handle = Handle(callback, args, self, context)
+        handle = Turn(callback, args, self, context)
         process = context.get(_PROCESS, self._world)
         if not process.ready and not process.paused:
             self._runnable.append(process)

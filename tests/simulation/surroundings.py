@@ -23,6 +23,10 @@ TIMEOUTS: Final = Timeouts(session_ms=SESSION_MS, request_ms=1_500)
 CALM: Final = NetworkWeather(delay_min_ms=0.2, delay_max_ms=2)
 
 
+#: A read is lost so many times more rarely than a write. It is only asked again, and what it takes
+#: down with it makes everybody ask everything again.
+_READS_LOST: Final = 5
+
 #: How long before the world, at most, a process's clock began.
 _BEGAN_MAX_S: Final = 100_000
 
@@ -86,9 +90,8 @@ class Surroundings:
 
 def _weather(now: Callable[[], MetaWeather], chance: Random) -> Weather:
     def pass_by(kind: Kind) -> Passage:
-        del kind
         weather = now()
-        drawn = chance.random()
+        drawn = chance.random() * (_READS_LOST if kind is Kind.READ else 1)
         loss = Loss.NOTHING
         if drawn < weather.request_loss:
             loss = Loss.REQUEST

@@ -22,6 +22,7 @@ from tests.simulation.loop import SimulatedLoop
 from tests.simulation.machine import Machine
 from tests.simulation.nemesis import Nemesis
 from tests.simulation.patching import patched
+from tests.simulation.remembering import REMEMBERED
 from tests.simulation.scenarios import CALM_AT_FIRST_MS, ZONES, Kind, Scenario
 from tests.simulation.surroundings import ROOT, SESSION_MS, Surroundings
 from tests.support.virtual_time import EndlessError
@@ -88,7 +89,8 @@ def run(scenario: Scenario) -> Outcome:
     simulated = SimulatedLoop(scenario.chance("turns"))
     world = World(scenario)
     try:
-        with patched([(recovery, "WINDOW_ENTRIES", scenario.window_entries)]):
+        window = (recovery, "WINDOW_ENTRIES", scenario.window_entries)
+        with patched([*REMEMBERED, window]):
             loop.run(simulated, world.live())
     except EndlessError as error:
         world.broke(str(error))

@@ -13,7 +13,7 @@ import asyncio
 import heapq
 from asyncio import Handle, TimerHandle
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextvars import Context, copy_context
 from itertools import count
 from typing import TypeVar, TypeVarTuple
@@ -45,10 +45,61 @@ class _NumberedTask(asyncio.Task[T]):
     __eq__ = object.__eq__
 
 
+def _nothing() -> None:
+    """Stand where a callback was that is not wanted any more."""
+
+
+class Turn(Handle):
+    """Something that runs as soon as it can; made by the hundred thousand, so it is made lean."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        callback: Callable[..., object],
+        args: Sequence[object],
+        loop: asyncio.AbstractEventLoop,
+        context: Context,
+    ) -> None:
+        self._callback = callback
+        self._args = args
+        self._loop = loop
+        self._context = context
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._callback, self._args = _nothing, ()
+
+
 class Timer(TimerHandle):
     """A timer that says in which context it runs."""
 
-    _context: Context
+    __slots__ = ()
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: Sequence[object],
+        loop: asyncio.AbstractEventLoop,
+        context: Context,
+    ) -> None:
+        self._when = when
+        self._scheduled = False
+        self._callback = callback
+        self._args = args
+        self._loop = loop
+        self._context = context
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._callback, self._args = _nothing, ()
 
     @property
     def context(self) -> Context:
@@ -89,7 +140,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> Handle:
-        handle = Handle(callback, args, self, copy_context() if context is None else context)
+        handle = Turn(callback, args, self, copy_context() if context is None else context)
         self._queue.append(handle)
         return handle
 

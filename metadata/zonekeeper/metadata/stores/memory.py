@@ -252,21 +252,20 @@ class MemoryStore(MetadataStore):
         """
         answers: list[Answer] = []
         sent = False
+        due_s = asyncio.get_running_loop().time() + self._timeouts.request_ms / 1000
         try:
-            async with asyncio.timeout(self._timeouts.request_ms / 1000):
-                while True:
-                    exchange = await self._send(
-                        kind, path, lambda: answers.append(perform()), session
-                    )
-                    sent = True
-                    try:
-                        await exchange.answered
-                    except (errors.StoreUnavailableError, errors.SessionLostError):
-                        if kind is Kind.WRITE:
-                            raise
-                        await asyncio.sleep(_READ_RETRY_MS / 1000)
-                    else:
-                        return answers[-1]
+            while True:
+                await self._reach(due_s)
+                exchange = self._send(kind, path, lambda: answers.append(perform()), session)
+                sent = True
+                try:
+                    await exchange.answer(due_s)
+                except (errors.StoreUnavailableError, errors.SessionLostError):
+                    if kind is Kind.WRITE:
+                        raise
+                    await asyncio.sleep(_READ_RETRY_MS / 1000)
+                else:
+                    return answers[-1]
         except TimeoutError as late:
             raise errors.StoreUnavailableError(
                 f"no answer within {self._timeouts.request_ms} ms",
@@ -275,11 +274,15 @@ class MemoryStore(MetadataStore):
                 maybe_applied=sent and kind is Kind.WRITE,
             ) from late
 
-    async def _send(
+    async def _reach(self, due_s: float) -> None:
+        """Wait until the server can be reached."""
+        if not self._closed and not self._reached.is_set():
+            async with asyncio.timeout_at(due_s):
+                await self._reached.wait()
+
+    def _send(
         self, kind: Kind, path: str, perform: Callable[[], None], session: SessionId | None
     ) -> "_Exchange":
-        if not self._closed:
-            await self._reached.wait()
         if self._closed:
             raise self._closed_error()
         if session not in (None, self._session_id):
@@ -321,7 +324,15 @@ class _Exchange:
         self.perform = perform
         self.answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def fail(self, error: errors.StoreError) -> None:
+    async def answer(self, due_s: float) -> None:
+        """Wait for the answer; ``TimeoutError``: it did not come in time."""
+        timer = asyncio.get_running_loop().call_at(due_s, self.fail, TimeoutError())
+        try:
+            await self.answered
+        finally:
+            timer.cancel()
+
+    def fail(self, error: errors.StoreError | TimeoutError) -> None:
         """Give an error for an answer; nobody may be waiting any more."""
         if not self.answered.done():
             self.answered.set_exception(error)
@@ -343,9 +354,10 @@ class _Connection:
         loop = asyncio.get_running_loop()
         self._open[exchange] = None
         self._there.append((exchange, passage))
-        self._arrives_at = max(self._arrives_at, loop.time() + passage.there_ms / 1000)
-        # Timers of one moment fire in any order, so a timer takes whichever request is next.
-        loop.call_at(self._arrives_at, self._arrive)
+        now_s = loop.time()
+        self._arrives_at = max(self._arrives_at, now_s + passage.there_ms / 1000)
+        # Timers of one moment fire in any order, so each takes whichever request is next.
+        _call_at(loop, now_s, self._arrives_at, self._arrive)
 
     def fail(self, why: Callable[[_Exchange], errors.StoreError]) -> None:
         """Fail all that is on its way; nothing of it arrives any more."""
@@ -372,8 +384,9 @@ class _Connection:
             return
         loop = asyncio.get_running_loop()
         self._back.append((exchange, refused))
-        self._returns_at = max(self._returns_at, loop.time() + passage.back_ms / 1000)
-        loop.call_at(self._returns_at, self._return)
+        now_s = loop.time()
+        self._returns_at = max(self._returns_at, now_s + passage.back_ms / 1000)
+        _call_at(loop, now_s, self._returns_at, self._return)
 
     def _return(self) -> None:
         if not self._back:
@@ -384,3 +397,13 @@ class _Connection:
             exchange.fail(refused)
         elif not exchange.answered.done():
             exchange.answered.set_result(None)
+
+
+def _call_at(
+    loop: asyncio.AbstractEventLoop, now_s: float, when_s: float, call: Callable[[], None]
+) -> None:
+    """Call something at a time; what is due already needs no timer."""
+    if when_s <= now_s:
+        loop.call_soon(call)
+    else:
+        loop.call_at(when_s, call)
