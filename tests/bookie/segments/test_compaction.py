@@ -106,6 +106,20 @@ async def test_without_room_nothing_is_compacted_and_nothing_is_lost() -> None:
         assert await read_ids(kept, 2) == set(range(120))
 
 
+async def test_what_has_nothing_that_counts_is_given_up_on_a_full_device_too() -> None:
+    files, store = fresh(), MemoryOrdered()
+    async with running(files, store) as kept:
+        driver = Driver(kept)
+        await fill(driver, (1,), 60)
+        dead = {each.number for each in kept.segments}
+        await fill(driver, (2,), 60)
+        await driver.forget(1)
+        files._total_bytes = files._used() + (1 << 20)
+        assert await kept.compact(major=True) > 0
+        assert dead.isdisjoint(each.number for each in kept.segments)
+        assert await read_ids(kept, 2) == set(range(120))
+
+
 async def fail_in_a_commanded_compaction() -> None:
     files, store = fresh(), MemoryOrdered()
     async with running(files, store) as kept:

@@ -99,6 +99,9 @@ class Compactor:
             await self._rewriter.sweep()
             while chosen := self._chosen(share):
                 if not await self._has_room(sum(each.live_bytes for each in chosen)):
+                    # What has nothing that counts gives room, and needs none.
+                    chosen = tuple(each for each in chosen if not each.live_bytes)
+                if not chosen:
                     break
                 count += await self._write_anew(chosen)
         return count
