@@ -1,128 +1,154 @@
-"""A real local cluster: a zone is killed, held, counted, let go and repaired, all by command."""
+"""A real cluster that loses things: a zone, then a bookie for good, then one that is emptied.
+
+All of it by command, as a person on call does it; the two autorecovery processes of the cluster do
+what is automatic. Commands that take long run as processes of their own.
+"""
 
 import asyncio
-import dataclasses
 import json
 import re
+import subprocess
 import urllib.request
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
-import click
 import pytest
-from click.testing import CliRunner
 
-from tests.shell.local_world import LocalWorld, local_world
-from tests.support.python_process import PythonProcess, processes
+from tests.shell.live_cluster import (
+    PATIENCE_S,
+    WHO,
+    LiveCluster,
+    is_calm,
+    live_cluster,
+    opened,
+    registration,
+)
 from zonekeeper.client.client import connect
-from zonekeeper.metadata import cluster as clusters
-from zonekeeper.metadata import ledgers, policy_store, zone_store
-from zonekeeper.metadata.cluster import Cluster
-from zonekeeper.metadata.stores.opening import open_store
+from zonekeeper.metadata import ledgers
 from zonekeeper.placement.ids import LedgerId, ZoneName
 from zonekeeper.placement.observation import Observation
-from zonekeeper.placement.policy import RepairRules, ZoneWatchRules
-from zonekeeper.placement.zone_records import ZoneRecord
+from zonekeeper.placement.topology import Registration
+from zonekeeper.shell.live.audit import audit
 from zonekeeper.shell.live.autorecovery import autorecovery
+from zonekeeper.shell.live.bookies import bookies
 from zonekeeper.shell.live.plan import plan
+from zonekeeper.shell.live.timeline import timeline
 from zonekeeper.shell.live.zones import zones
 
 pytestmark = pytest.mark.processes
 
 A = ZoneName("a")
 ENTRIES = [f"entry {number}".encode() * 100 for number in range(200)]
-#: The default rules in seconds; sessions take the time that they take.
-WATCH = ZoneWatchRules(
-    evaluate_every_ms=1_000,
-    start_grace_ms=1_000,
-    suspect_for_ms=1_000,
-    hold_up_ms=2_000,
-    hold_up_max_ms=4_000,
-    stand_in_after_ms=2_000,
-)
-REPAIR = RepairRules(bookie_recovery_delay_ms=15_000, open_ledger_grace_ms=1_000)
+SIZE_BYTES = sum(map(len, ENTRIES))
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[LocalWorld]:
-    with local_world(tmp_path / "cluster") as made:
-        yield made
+def cluster(tmp_path: Path) -> Iterator[LiveCluster]:
+    with live_cluster(tmp_path / "cluster", "--bookies-per-zone", "2") as up:
+        yield up
 
 
-@pytest.fixture
-def started() -> Iterator[list[PythonProcess]]:
-    with processes() as given:
-        yield given
-
-
-def call(command: click.Command, address: str, *words: str) -> dict[str, object]:
-    result = CliRunner().invoke(
-        command, [*words, "--metadata", address, "--output", "json"], catch_exceptions=False
-    )
-    assert result.exit_code == 0, result.output
-    found: dict[str, object] = json.loads(result.stdout)
-    return found
-
-
-def test_a_lost_zone_is_held_counted_released_and_repaired(
-    world: LocalWorld, started: list[PythonProcess]
+def test_what_is_lost_is_held_counted_released_repaired_and_forgotten(
+    cluster: LiveCluster,
 ) -> None:
-    world.data("up", "--bookies-per-zone", "2", "--autorecovery", "0")
-    address = str(world.data("status")["metadata"])
-    asyncio.run(hurry(address))
-    words = ("run", "--metadata", address, "--name", "auto-1", "--http", "127.0.0.1:0")
-    process = PythonProcess("tests.shell.autorecovery_process", *words)
-    started.append(process)
-    ready = process.line()
-    port = int(ready.rpartition(":")[2])
-    ledger_id = asyncio.run(write(address))
-
-    world.data("kill-zone", "a")
-    asyncio.run(zone_is(address, Observation.DOWN))
-    held = call(plan, address)["held"]
-    assert isinstance(held, list)
-    assert [(one["what"], one["predicate"]) for one in held] == [("zone a", "zoneHeld")]
-    assert call(zones, address, "status")["zoneWatch"] == "auto-1"
-    assert moved(port) == 0
-
-    words = ("release", "--zone", "a", "--reason", "it is gone", "--by", "anna")
-    counted = call(autorecovery, address, *words, "--dry-run")
-    assert (counted["ledgers"], counted["processes"], counted["refusal"]) == (1, 1, None)
-    assert counted["bytes"] == sum(map(len, ENTRIES))
-    call(autorecovery, address, *words, "--yes")
-    asyncio.run(away_from(address, ledger_id))
-    assert moved(port) >= sum(map(len, ENTRIES))
-    assert asyncio.run(read(address, ledger_id)) == ENTRIES
-
-    world.data("restore-zone", "a")
-    asyncio.run(zone_is(address, Observation.UP))
-    assert call(autorecovery, address, "status")["zonesHeld"] == []
+    ledger_id = asyncio.run(write(cluster.address))
+    a_zone_is_lost_and_its_repair_is_held(cluster)
+    it_is_released_after_a_person_saw_what_that_does(cluster, ledger_id)
+    the_zone_is_back(cluster)
+    a_bookie_that_is_lost_for_good_is_recovered(cluster, ledger_id)
+    a_bookie_that_is_there_is_emptied_and_forgotten(cluster, ledger_id)
+    assert asyncio.run(read(cluster.address, ledger_id)) == ENTRIES
+    told = [
+        (one["kind"], one["subject"])
+        for one in json.loads(cluster.text(timeline, "--output", "json"))
+        if one["by"] == "anna"
+    ]
+    assert told == [
+        ("removed", "bookie bk-b-1"),
+        ("drained", "bookie bk-b-1"),
+        ("draining", "bookie bk-b-1"),
+        ("recovered", "bookie bk-c-1"),
+        ("changed", "zone a"),
+    ]
 
 
-def moved(port: int) -> int:
-    """Say how many bytes the process has copied, by its metrics."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
-        text = answer.read().decode()
-    return sum(map(int, re.findall(r"zonekeeper_repair_bytes_moved_total\S* (\d+)\n", text)))
+def a_zone_is_lost_and_its_repair_is_held(cluster: LiveCluster) -> None:
+    cluster.local.data("kill-zone", "a")
+    cluster.until(lambda view: view.zones[A].observed.state is Observation.DOWN)
+    waiting = cluster.data(plan)["held"]
+    assert isinstance(waiting, list)
+    assert [(one["what"], one["predicate"]) for one in waiting] == [("zone a", "zoneHeld")]
+    found = cluster.data(zones, "status", "a")["zones"]
+    assert isinstance(found, dict)
+    assert (found["a"]["observation"], found["a"]["permission"]) == ("down", "held")
+    assert moved_bytes(cluster) == 0
 
 
-@asynccontextmanager
-async def opened(address: str) -> AsyncIterator[Cluster]:
-    store = await open_store(address)
-    try:
-        yield await clusters.open_cluster(store)
-    finally:
-        await store.close()
+def it_is_released_after_a_person_saw_what_that_does(
+    cluster: LiveCluster, ledger_id: LedgerId
+) -> None:
+    release = ("release", "--zone", "a", *WHO)
+    counted = cluster.data(autorecovery, *release, "--dry-run")
+    assert (counted["ledgers"], counted["refusal"]) == (1, None)
+    assert counted["bytes"] == SIZE_BYTES
+    assert cluster.data(autorecovery, "status")["zonesHeld"] == ["a"]
+    cluster.text(autorecovery, *release, "--yes")
+    asyncio.run(away_from(cluster.address, ledger_id, "bk-a-"))
+    assert moved_bytes(cluster) >= SIZE_BYTES
+    assert asyncio.run(read(cluster.address, ledger_id)) == ENTRIES
 
 
-async def hurry(address: str) -> None:
-    """Set a policy that does not take its time."""
-    async with opened(address) as cluster:
-        before = await policy_store.read(cluster)
-        assert before is not None
-        wanted = dataclasses.replace(before, zone_watch=WATCH, repair=REPAIR)
-        await policy_store.write(cluster, wanted, replaces=before.version)
+def the_zone_is_back(cluster: LiveCluster) -> None:
+    cluster.local.data("restore-zone", "a")
+    cluster.until(is_calm)
+    assert cluster.data(autorecovery, "status")["zonesHeld"] == []
+
+
+def a_bookie_that_is_lost_for_good_is_recovered(cluster: LiveCluster, ledger_id: LedgerId) -> None:
+    cluster.local.data("kill-bookie", "bk-c-1")
+    cluster.until(registration("bk-c-1", Registration.ABSENT))
+    with cluster.process("bookies", "recover", "bk-c-1", *WHO, "--yes") as process:
+        out, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, out) == (0, "bk-c-1 is recovered elsewhere\n"), err
+    asyncio.run(away_from(cluster.address, ledger_id, "bk-c-1"))
+    copies = cluster.data(audit, "replicas", "--ledger", str(ledger_id))
+    assert copies["counts"] == {"nothing found": 1}
+
+
+def a_bookie_that_is_there_is_emptied_and_forgotten(
+    cluster: LiveCluster, ledger_id: LedgerId
+) -> None:
+    order = ("bookies", "decommission", "bk-b-1", *WHO, "--yes")
+    with cluster.process(*order) as process:
+        words = until_it_says(process, "waiting for the bookie to be stopped")
+        asyncio.run(away_from(cluster.address, ledger_id, "bk-b-1"))
+        cluster.local.data("kill-bookie", "bk-b-1")
+        out, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, out) == (0, "bk-b-1 is emptied and forgotten\n"), words + err
+    listed = json.loads(cluster.text(bookies, "list", "--output", "json"))
+    assert "bk-b-1" not in [row["bookie"] for row in listed]
+
+
+def until_it_says(process: "subprocess.Popen[str]", wanted: str) -> str:
+    """Read what a process says of its progress until it says something."""
+    assert process.stderr is not None
+    words = ""
+    for line in process.stderr:
+        words += line
+        if wanted in line:
+            return words
+    raise AssertionError(f"it ended without a word of {wanted!r}: {words}")
+
+
+def moved_bytes(cluster: LiveCluster) -> int:
+    """Say how many bytes the autorecovery processes that live have copied, by their metrics."""
+    moved = 0
+    for process in filter(lambda one: one["http"], cluster.local.autorecovery().values()):
+        with urllib.request.urlopen(f"http://{process['http']}/metrics") as answer:
+            text = answer.read().decode()
+        samples = re.findall(r"zonekeeper_repair_bytes_moved_total\S* (\d+)\n", text)
+        moved += sum(map(int, samples))
+    return moved
 
 
 async def write(address: str) -> LedgerId:
@@ -138,17 +164,8 @@ async def read(address: str, ledger_id: LedgerId) -> list[bytes]:
         return [bytes(entry.payload) async for entry in reader.read_entries()]
 
 
-async def zone_is(address: str, state: Observation) -> None:
-    """Wait until zone a is seen so."""
-    async with opened(address) as cluster, zone_store.watch_zones(cluster) as states:
-        async for seen in states:
-            record = seen.get(A)
-            if isinstance(record, ZoneRecord) and record.observed.state is state:
-                return
-
-
-async def away_from(address: str, ledger_id: LedgerId) -> None:
-    """Wait until no fragment of a ledger names a bookie of zone a."""
+async def away_from(address: str, ledger_id: LedgerId, prefix: str) -> None:
+    """Wait until no fragment of a ledger names a bookie whose name begins so."""
     async with (
         opened(address) as cluster,
         cluster.store.watch(ledgers.path(cluster, ledger_id)) as nodes,
@@ -156,5 +173,5 @@ async def away_from(address: str, ledger_id: LedgerId) -> None:
         async for _ in nodes:
             stored = await ledgers.read(cluster, ledger_id)
             assert stored is not None
-            if not any(bookie.startswith("bk-a-") for bookie in stored.metadata.bookies):
+            if not any(bookie.startswith(prefix) for bookie in stored.metadata.bookies):
                 return
