@@ -33,7 +33,8 @@ demo: $(INSTALLED) ## run the main job: a cluster that loses a bookie and a zone
 SLOW := contracts or fuzz or processes or crash or simulation or spark or demo or cluster or interop or long
 
 test: check ## all that a change must pass: `check`, then every slower lane
-	$(BIN)/pytest -n $(WORKERS) -m "(contracts or fuzz or processes or crash or simulation) and not long"
+	$(BIN)/pytest -n $(WORKERS) -m "(contracts or fuzz or processes) and not (long or spark or demo or cluster)"
+	$(BIN)/pytest -n $(WORKERS) -m "(crash or simulation) and not long"
 	$(BIN)/pytest -m "(spark or demo) and not long"
 	$(BIN)/pytest -m "cluster and not long"
 
