@@ -17,11 +17,11 @@ from zonekeeper.metadata.background import alongside
 from zonekeeper.placement.ids import NO_ENTRY, EntryId, LedgerId
 
 #: A ledger is closed after so many, and the next one begun.
-LEDGER_ENTRIES: Final = 400
+LEDGER_ENTRIES: Final = 300
 BURST_ENTRIES: Final = 20
 _ENTRY_BYTES_MAX: Final = 2_000
 #: Between bursts: a writer at full speed would leave no time to anybody else on a small machine.
-_REST_S: Final = 0.02
+_REST_S: Final = 0.05
 #: Before a ledger is asked for again where none could be had.
 _AGAIN_S: Final = 0.2
 

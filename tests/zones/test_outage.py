@@ -30,6 +30,8 @@ async def test_nothing_is_moved_for_a_zone_that_comes_back_and_a_bookie_elsewher
         await made.unnamed(LOST)
         moved = await made.moved()
         assert moved > 0
+        there = {one for one in await copies.every(made.client.cluster) if one.zone != A}
+        assert await copies.check_there(made.client, there) > 0
         assert held <= await copies.every(made.client.cluster)
         after = await copies.closed(made.client.cluster)
         for ledger_id, ledger in before.items():
