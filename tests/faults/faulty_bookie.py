@@ -21,7 +21,6 @@ from zonekeeper.bookie.files import RealFile, RealFileSystem
 from zonekeeper.bookie.segments import arrivals, rewrite
 from zonekeeper.shell.main import main
 
-
 NONE = "none"
 
 #: Arrival segments are small, and each is rewritten by itself.

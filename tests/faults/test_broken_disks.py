@@ -1,0 +1,140 @@
+"""What a bookie's process does about a disk that fails, is full, or is gone."""
+
+import asyncio
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.faults.faulty_bookie import NONE
+from tests.faults.one_disk import BOOKIE, FLAGS, LIMIT_S, ONE, World, check, command, fill, world
+from zonekeeper.client import client as clients
+from zonekeeper.client import errors
+from zonekeeper.client.client import Client
+from zonekeeper.placement.ids import EntryId, LedgerId
+
+pytestmark = pytest.mark.processes
+
+LEDGER_BYTES = 8 << 20
+DISK_BYTES = 224 << 20
+#: A device that is full early, so that the test is short.
+SMALL_DISK = {
+    **FLAGS,
+    "--disk-check-interval": "100ms",
+    "--disk-full": "85%",
+    "--disk-warn": "75%",
+    "--disk-low": "75%",
+    "--reserve-bytes": "8MiB",
+}
+#: Runs what follows with a small file system of its own on the folder that it is given first.
+ON_SMALL_DISK = ["sh", "-c", f'mount -t tmpfs -o size={DISK_BYTES} tmpfs "$0" && exec "$@"']
+
+
+def own_mounts() -> list[str]:
+    """Give how a process gets mounts of its own here; nothing: it does not."""
+    for way in (["unshare", "-m"], ["unshare", "-Urm"]):
+        if subprocess.run([*way, "true"], check=False, capture_output=True).returncode == 0:
+            return way
+    return []
+
+
+async def start(made: World, bookie: list[str]) -> None:
+    made.bookies.launch(BOOKIE, bookie)
+    assert await asyncio.to_thread(made.bookies.is_ready, BOOKIE), made.bookies.words(BOOKIE)
+
+
+async def write_one(
+    client: Client, size_bytes: int = LEDGER_BYTES
+) -> tuple[LedgerId, EntryId] | None:
+    """Write a ledger and close it; None: the bookie takes nothing, or not all of it."""
+    try:
+        async with asyncio.timeout(LIMIT_S / 4):
+            writer = await client.create(quorums=ONE)
+            await fill(writer, size_bytes, lambda: True)
+            last = writer.last_confirmed
+            await writer.close()
+    except (errors.ClientError, TimeoutError):
+        return None
+    return writer.ledger_id, last
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("sync:arrival-:20:eio", "the log cannot be written ([Errno 5] Input/output error"),
+        ("sync:checkpoint:2:eio", "a segment cannot be rewritten or prepared ([Errno 5]"),
+    ],
+)
+async def test_a_sync_that_fails_ends_the_process_which_says_why(
+    tmp_path: Path, fault: str, words: str
+) -> None:
+    async with world(tmp_path, 1) as made:
+        await start(made, command(fault))
+        async with asyncio.timeout(LIMIT_S), clients.connect(made.address) as client:
+            while not made.bookies.ended():
+                await write_one(client)
+        said = made.bookies.words(BOOKIE)
+        assert words in said
+        assert "what was not acknowledged is unknown" in said
+        assert "Traceback" not in said
+
+
+async def test_a_full_disk_is_read_refused_and_given_back(tmp_path: Path) -> None:
+    """Where nobody may mount, the rewrite finds no room instead, and is waited for."""
+    mounts = own_mounts()
+    async with world(tmp_path, 1, SMALL_DISK) as made:
+        made.bookies.data(BOOKIE).mkdir(parents=True)
+        on_disk = [*mounts, *ON_SMALL_DISK, str(made.bookies.data(BOOKIE)), *command(NONE)]
+        await start(made, on_disk if mounts else command("write:sorted-:1:enospc"))
+        written: dict[LedgerId, EntryId] = {}
+        async with clients.connect(made.address) as client:
+            while (one := await write_one(client)) is not None:
+                written[one[0]] = one[1]
+            assert not made.bookies.ended(), made.bookies.words(BOOKIE)
+            assert len(written) * LEDGER_BYTES >= DISK_BYTES / 4
+            for ledger_id, last in written.items():
+                await check(client, ledger_id, last)
+            if not mounts:
+                return
+            *deleted, kept = written.items()
+            for ledger_id, _ in deleted:
+                await client.delete(ledger_id)
+            async with asyncio.timeout(LIMIT_S):
+                while await write_one(client) is None:
+                    pass  # until its space is given back
+            await check(client, *kept)
+
+
+async def is_known(client: Client, ledger_id: LedgerId, last: EntryId) -> bool:
+    """Read a ledger whole; what cannot be read must be unknown, and not denied."""
+    try:
+        await check(client, ledger_id, last)
+    except errors.ReadFailed:
+        return False
+    return True
+
+
+async def test_a_ledger_directory_that_is_gone_makes_its_entries_unknown(tmp_path: Path) -> None:
+    first, second = tmp_path / "ledgers-1", tmp_path / "ledgers-2"
+    flags = {**FLAGS, "--ledger-dirs": f"{first},{second}", "--disk-check-interval": "100ms"}
+    async with world(tmp_path, 1, flags) as made:
+        await start(made, command(NONE))
+        async with clients.connect(made.address) as client:
+            written = []
+            while len(list(first.glob("sorted-*"))) < 2:
+                written.append(await write_one(client))
+            written.append(await write_one(client, 1))
+            shutil.rmtree(first)
+            known = [await is_known(client, *one) for one in written if one is not None]
+            assert len(known) == len(written)
+            assert not all(known)
+            assert known[-1], "what is not sorted yet is elsewhere"
+            while await write_one(client) is not None:
+                pass  # until the bookie has looked at its directories
+            assert known == [await is_known(client, *one) for one in written if one is not None]
+        assert not made.bookies.ended(), made.bookies.words(BOOKIE)
+        made.bookies.kill(BOOKIE)
+        made.bookies.launch(BOOKIE, command(NONE))
+        assert not await asyncio.to_thread(made.bookies.is_ready, BOOKIE)
+        assert f"replace-disk --folder {first}" in made.bookies.words(BOOKIE)
