@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from tests.replication import gate_world
 from tests.replication.gate_world import SECOND, GateWorld
 from zonekeeper.client.counters import Counters
-from zonekeeper.client.link_pool import LinkPool
+from zonekeeper.client.link_pool import LinkFactory, LinkPool
 from zonekeeper.metadata import bookie_records, ledgers, underreplication
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata, LedgerState
@@ -35,14 +35,14 @@ class Nowhere:
 class AuditorProcess:
     """One process that stands for auditor."""
 
-    def __init__(self, world: GateWorld, name: str) -> None:
+    def __init__(self, world: GateWorld, name: str, links: LinkFactory | None = None) -> None:
         self.store = world.open()
         self.cluster = Cluster(self.store, world.cluster.root, world.cluster.instance)
         self.view = View(self.cluster)
         self.auditor = Auditor(
             self.cluster,
             self.view,
-            LinkPool(Nowhere(), Counters()),
+            LinkPool(links or Nowhere(), Counters()),
             name=BookieId(name),
             chance=random.Random(name),
             wall_ms=world.wall_ms,
@@ -69,8 +69,8 @@ class AuditWorld:
         self.cluster = gates.cluster
         self.auditors: list[AuditorProcess] = []
 
-    async def audited_by(self, name: str) -> AuditorProcess:
-        process = AuditorProcess(self.gates, name)
+    async def audited_by(self, name: str, links: LinkFactory | None = None) -> AuditorProcess:
+        process = AuditorProcess(self.gates, name, links)
         self.auditors.append(process)
         await self.gates.wait(SECOND)
         return process

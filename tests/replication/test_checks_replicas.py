@@ -19,7 +19,7 @@ from zonekeeper.metadata.ledgers import StoredLedger
 from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.quorums import Quorums
-from zonekeeper.replication import check_progress, checks_replicas
+from zonekeeper.replication import check_progress, checks_replicas, returning
 from zonekeeper.replication.auditor_metrics import AuditorMetrics
 from zonekeeper.replication.check_progress import Progress, Progressing
 from zonekeeper.replication.checks_replicas import ReplicasCheck
@@ -320,7 +320,7 @@ def test_a_bookie_that_is_back_with_all_it_had_is_taken_off_the_mark() -> None:
             ledger = await world.written(12, quorums)
             one, other = ledger.metadata.last_fragment.ensemble[:2]
             await underreplication.mark(world.cluster, ledger.id, [one, other], at_ms=500)
-            assert await world.returning.unmark({one}, {one: 400}) == 1
+            assert await world.returning.unmark({one: 400}) == 1
             mark = await underreplication.read(world.cluster, ledger.id)
             assert mark is not None
             assert mark.replicas == (other,)
@@ -339,8 +339,22 @@ def test_a_bookie_that_is_back_with_a_hole_stays_marked() -> None:
         await writer.close()
         await world.lab.machines[late].start()
         await underreplication.mark(world.cluster, writer.ledger_id, [late], at_ms=500)
-        assert await world.returning.unmark({late}, {late: 400}) == 0
+        assert await world.returning.unmark({late: 400}) == 0
 
+    play(scenario)
+
+
+def test_a_bookies_long_list_of_entries_is_compared_page_by_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario(world: CheckWorld) -> None:
+        ledger = await world.written(60, STRIPED)
+        ensemble = ledger.metadata.last_fragment.ensemble
+        await underreplication.mark(world.cluster, ledger.id, ensemble, at_ms=500)
+        assert await world.returning.unmark(dict.fromkeys(ensemble, 400)) == 1
+        assert await underreplication.read(world.cluster, ledger.id) is None
+
+    monkeypatch.setattr(returning, "RANGES_MAX", 2)
     play(scenario)
 
 
@@ -349,7 +363,7 @@ def test_a_mark_that_is_older_than_the_loss_says_something_else_and_stays() -> N
         ledger = await world.written()
         one = ledger.metadata.last_fragment.ensemble[0]
         await underreplication.mark(world.cluster, ledger.id, [one], at_ms=300)
-        assert await world.returning.unmark({one}, {one: 400}) == 0
+        assert await world.returning.unmark({one: 400}) == 0
 
     play(scenario)
 
@@ -361,7 +375,7 @@ def test_a_claimed_mark_is_left_to_its_worker() -> None:
         await underreplication.mark(world.cluster, ledger.id, [one], at_ms=500)
         claim = await underreplication.claim(world.cluster, ledger.id, BookieId("worker"))
         assert claim is not None
-        assert await world.returning.unmark({one}, {one: 400}) == 0
+        assert await world.returning.unmark({one: 400}) == 0
 
     play(scenario)
 

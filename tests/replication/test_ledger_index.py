@@ -16,7 +16,7 @@ from zonekeeper.placement.quorums import Quorums
 from zonekeeper.replication.ledger_index import LedgerIndex
 
 #: What the documentation says of a ledger of one fragment on three bookies.
-LEDGER_BYTES = 37
+LEDGER_BYTES = 40
 #: An array keeps up to an eighth in reserve, and is copied whole when it grows.
 LEDGER_PEAK_BYTES = 90
 

@@ -82,3 +82,14 @@ def test_who_is_cancelled_while_he_waits_takes_nothing() -> None:
         assert abs(loop.time() - 1) < 0.001
 
     virtual_time.run(scenario())
+
+
+def test_a_debt_that_is_less_than_the_clock_can_tell_is_waited_out() -> None:
+    # An endless wait shows as such in virtual time, where nothing but the wait moves the clock.
+    async def scenario() -> None:
+        await asyncio.sleep(1_000_000.1)
+        pace = Pace(lambda: 3_000_000_000)
+        for size in range(1, 2_000):
+            await pace.take(size)
+
+    virtual_time.run(scenario())

@@ -320,8 +320,10 @@ class Term:
                 assert_never(errand)
 
     async def _unmark(self, bookies: frozenset[BookieId]) -> None:
-        published_ms = {one: self._published_ms[one] for one in sorted(bookies)}
-        self._metrics.unmarked_total += await self._returning.unmark(bookies, published_ms)
+        # Who was looked at under an errand before this one is looked at.
+        known = self._published_ms
+        published_ms = {one: known[one] for one in sorted(bookies) if one in known}
+        self._metrics.unmarked_total += await self._returning.unmark(published_ms)
         for bookie in bookies - self._look.lost:
             self._published_ms.pop(bookie, None)
 

@@ -15,6 +15,7 @@ import logging
 from contextlib import suppress
 
 from zonekeeper.metadata import bookie_records, bookie_watch, cookie_store
+from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.malformed import UnreadableError
 from zonekeeper.placement import candidates, ensembles
 from zonekeeper.placement.chance import Chance
@@ -84,17 +85,23 @@ async def check(repairer: Repairer, bookie: BookieId) -> None:
 async def remove(repairer: Repairer, order: Order) -> None:
     """Forget a bookie that is stopped and that no ledger names; its cookie goes last."""
     bookie, cluster = order.bookie, repairer.cluster
-    if bookie in await bookie_watch.registrations(cluster):
-        raise RefusedError(f"{bookie} is registered: stop it, then remove it")
+    await _stopped(cluster, bookie)
     if left := await emptying.naming(cluster, bookie):
         raise RefusedError(
             f"{len(left)} ledgers name {bookie}, ledger {left[0]} first: drain or recover it before"
         )
+    # Reading all ledgers takes long, and whoever runs the bookie may have started it again.
+    await _stopped(cluster, bookie)
     stored = await cookie_store.read(cluster, bookie)
     await bookie_records.forget(cluster, bookie)
     if stored is not None:
         await cookie_store.delete(cluster, bookie, version=stored.version)
     await order.note(repairer, "removed")
+
+
+async def _stopped(cluster: Cluster, bookie: BookieId) -> None:
+    if bookie in await bookie_watch.registrations(cluster):
+        raise RefusedError(f"{bookie} is registered: stop it, then remove it")
 
 
 async def _known(repairer: Repairer, bookie: BookieId) -> None:

@@ -15,7 +15,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable
 from contextlib import aclosing
-from itertools import islice
+from dataclasses import dataclass, field
 from typing import Final
 
 from zonekeeper.metadata import underreplication
@@ -55,6 +55,20 @@ async def naming(cluster: Cluster, bookie: BookieId) -> "array[int]":
     return found
 
 
+@dataclass(slots=True)
+class _Met:
+    """What was in the way in a round: counted, however many ledgers there are."""
+
+    troubles: Counter[Trouble] = field(default_factory=Counter)
+    #: The first few of those that only people can help.
+    texts: list[str] = field(default_factory=list)
+
+    def add(self, obstacle: Obstacle) -> None:
+        self.troubles[obstacle.trouble] += 1
+        if obstacle.trouble in _FINAL and len(self.texts) < _NAMED_MAX:
+            self.texts.append(obstacle.text)
+
+
 class Emptying:
     """One order."""
 
@@ -85,28 +99,28 @@ class Emptying:
             if not left:
                 await asyncio.sleep(known_s - began_s)
                 continue
-            obstacles = await self._round(left)
-            final = [one for one in obstacles if one.trouble in _FINAL]
-            if final and len(final) == len(obstacles):
+            met = await self._round(left)
+            final = sum(met.troubles[one] for one in sorted(_FINAL))
+            if final and final == met.troubles.total():
                 raise NotEmptiedError(
-                    f"{len(final)} ledgers keep {self._bookie}: "
-                    f"{'; '.join(one.text for one in final[:_NAMED_MAX])}"
+                    f"{final} ledgers keep {self._bookie}: {'; '.join(met.texts)}"
                 )
-            if obstacles:
+            if met.troubles:
                 await asyncio.sleep(_PAUSE_S)
 
-    async def _round(self, left: "array[int]") -> list[Obstacle]:
+    async def _round(self, left: "array[int]") -> _Met:
         """Work once on each ledger; give what was in the way."""
-        obstacles: list[Obstacle] = []
+        met = _Met()
         for at in range(0, len(left), _AT_ONCE):
             await self._permitted()
             some = left[at : at + _AT_ONCE]
             for found in await together(self._ledger(LedgerId(one)) for one in some):
-                obstacles += found
-                self._done += not found
-            troubles = Counter(one.trouble for one in obstacles)
+                self._done += found is None
+                if found is not None:
+                    met.add(found)
+            troubles = met.troubles.copy()
             self._tell(Phase.COPYING, left=len(left) - at - len(some), troubles=troubles)
-        return obstacles
+        return met
 
     async def _permitted(self) -> None:
         """Wait while the bookie's copies are held."""
@@ -120,19 +134,19 @@ class Emptying:
             self._order.report(Progress(phase=Phase.HELD, done=self._done, held=held))
             await view.changed(looks)
 
-    async def _ledger(self, ledger_id: LedgerId) -> list[Obstacle]:
+    async def _ledger(self, ledger_id: LedgerId) -> Obstacle | None:
         """Mark a ledger and work on it; give what is in this bookie's way."""
         cluster, at_ms = self._repairer.cluster, self._order.wall_ms()
         try:
             await underreplication.mark(cluster, ledger_id, [self._bookie], at_ms=at_ms)
             attempt = await self._repairer.attempt(ledger_id)
         except (StoreError, UnreadableError) as error:
-            return [Obstacle(trouble=Trouble.METADATA, text=str(error), bookies=frozenset())]
+            return Obstacle(trouble=Trouble.METADATA, text=str(error), bookies=frozenset())
         if attempt.again:
             text = f"ledger {ledger_id}: a replicator works on it"
-            return [Obstacle(trouble=Trouble.OVERTAKEN, text=text, bookies=frozenset())]
+            return Obstacle(trouble=Trouble.OVERTAKEN, text=text, bookies=frozenset())
         mine = (one for one in attempt.obstacles if self._bookie in one.bookies or not one.bookies)
-        return list(islice(mine, 1))
+        return next(mine, None)
 
     def _tell(
         self, phase: Phase, *, left: int = 0, troubles: Counter[Trouble] | None = None

@@ -4,11 +4,11 @@ One row for each fragment; bookies are numbers, and each bookie has the list of 
 
     ledger    8 bytes a row     whose fragment it is
     start     4 bytes a row     where its members begin in the flat list of members
-    write     1 byte a row      its write quorum
+    write     4 bytes a row     its write quorum
     members   4 bytes a member
     rows      4 bytes a member  by bookie, ascending
 
-So a ledger of one fragment on three bookies takes 37 bytes, whatever the number of bookies, and
+So a ledger of one fragment on three bookies takes 40 bytes, whatever the number of bookies, and
 adding one is constant work. An index is built from a listing in ascending order, and grows by the
 ledgers that are created after it, whose ids are higher. What it says of a ledger was so when it was
 read: whoever acts on it reads the ledger again, and what changed meanwhile is found by the next
@@ -33,7 +33,7 @@ class LedgerIndex:
         self._names: list[BookieId] = []
         self._ledger: Final = array("q")
         self._start: Final = array("I", [0])
-        self._write: Final = array("B")
+        self._write: Final = array("I")
         self._members: Final = array("I")
         self._rows: list[array[int]] = []
         #: How many ledgers name each bookie.

@@ -2,7 +2,8 @@
 
 A listing of a million ledgers takes minutes, and a store that is out of reach for a moment is no
 reason to begin again: the walk goes on behind the last ledger that it gave. It gives each ledger at
-most once, in ascending order, and every one that was there all the time.
+most once, in ascending order, and every one that was there all the time; nothing that it shows is
+older than its begin, though it may read from a follower that is behind.
 """
 
 import asyncio
@@ -30,6 +31,8 @@ async def walk(cluster: Cluster, *, first: LedgerId = _FIRST) -> AsyncGenerator[
     """List the ledgers from ``first`` on; waits while the store cannot be reached."""
     while True:
         try:
+            # Behind a read that is in step with the store no other read shows an older state.
+            await cluster.store.exists(cluster.root.path, sync=True)
             async with aclosing(ledger_listing.all_of(cluster, first=first)) as listed:
                 async for one in listed:
                     first = LedgerId(one.id + 1)

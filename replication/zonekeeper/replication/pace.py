@@ -11,6 +11,8 @@ from typing import Final
 
 #: A waiter looks at the rate again this often.
 _LOOK_AGAIN_S: Final = 1.0
+#: A debt that is less than this away is a rounding of the clock, which a shorter wait may not move.
+_WAIT_MIN_S: Final = 0.001
 
 
 class Pace:
@@ -30,7 +32,8 @@ class Pace:
                 self._pay(rate)
                 if self._debt_bytes <= 0:
                     break
-                await asyncio.sleep(min(_LOOK_AGAIN_S, self._debt_bytes / rate))
+                wait_s = min(_LOOK_AGAIN_S, self._debt_bytes / rate)
+                await asyncio.sleep(max(_WAIT_MIN_S, wait_s))
             else:
                 self._debt_bytes = 0.0
             self._debt_bytes += size_bytes

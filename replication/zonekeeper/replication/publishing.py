@@ -115,10 +115,8 @@ class Publisher:
         publish = [one for one in lost if self._permissions.may_publish(one)]
         found.passed_over.update(one for one in lost if one not in publish)
         if publish:
-            if await self._marker.mark(ledger_id, publish):
-                found.published += 1
-            else:
-                found.passed_over.update(publish)
+            # One that cannot be read is a mark, too; another listing would not mend it.
+            found.published += await self._marker.mark(ledger_id, publish)
         elif not lost and self._permissions.may_respread():
             found.respread += await self._marker.mark(ledger_id, ())
 

@@ -10,7 +10,7 @@ stays, too.
 """
 
 import logging
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from zonekeeper.client import stamps
@@ -21,6 +21,7 @@ from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.malformed import UnreadableError
 from zonekeeper.metadata.underreplication_format import Underreplicated
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.quorums import Quorums
 from zonekeeper.replication import asking, checks_placement, copies, listing
 from zonekeeper.replication.marking import Marker
 from zonekeeper.wire import errors
@@ -29,7 +30,8 @@ from zonekeeper.wire.service import EntryRanges, ListEntriesRequest
 LOOKED_AT_ONCE_MAX: Final = 32
 RANGES_MAX: Final = 10_000
 
-_Range = tuple[EntryId, EntryId]
+#: A position of an ensemble, and the entries of its fragment.
+_Owed = tuple[int, range]
 
 _logger = logging.getLogger(__name__)
 
@@ -42,25 +44,20 @@ class Returning:
         self._pool = pool
         self._marker = marker
 
-    async def unmark(self, bookies: Set[BookieId], published_ms: Mapping[BookieId, int]) -> int:
+    async def unmark(self, published_ms: Mapping[BookieId, int]) -> int:
         """Take bookies off marks; give of how many ledgers.
 
-        ``published_ms``: since when, in wall time, each could be published.
+        ``published_ms``: the bookies, and since when, in wall time, each could be published.
         """
         unmarked, batch = 0, list[LedgerId]()
         async for ledger_id in underreplication.ids(self._cluster):
             batch.append(ledger_id)
             if len(batch) == LOOKED_AT_ONCE_MAX:
-                unmarked += await self._look(batch, bookies, published_ms)
+                unmarked += await self._look(batch, published_ms)
                 batch.clear()
-        return unmarked + await self._look(batch, bookies, published_ms)
+        return unmarked + await self._look(batch, published_ms)
 
-    async def _look(
-        self,
-        batch: list[LedgerId],
-        bookies: Set[BookieId],
-        published_ms: Mapping[BookieId, int],
-    ) -> int:
+    async def _look(self, batch: list[LedgerId], published_ms: Mapping[BookieId, int]) -> int:
         async def one(ledger_id: LedgerId) -> bool:
             try:
                 mark = await underreplication.read(self._cluster, ledger_id)
@@ -68,7 +65,7 @@ class Returning:
                     return False
                 named = sorted(
                     bookie
-                    for bookie in bookies & set(mark.replicas)
+                    for bookie in published_ms.keys() & set(mark.replicas)
                     if made_for(mark, published_ms[bookie])
                 )
                 whole = [each for each in named if await self._has_all(ledger_id, each)]
@@ -95,23 +92,34 @@ class Returning:
         if not owed:
             return True
         try:
-            ranges = await self._ranges(ledger_id, bookie)
+            return await self._has_shares(ledger_id, bookie, quorums, owed)
         except errors.ProtocolError as error:
             _logger.info("ledger %d stays marked for %s: %s", ledger_id, bookie, error)
             return False
-        return all(copies.has_share(quorums, at, wanted, ranges) for at, wanted in owed)
 
-    async def _ranges(self, ledger_id: LedgerId, bookie: BookieId) -> list[_Range]:
-        ranges: list[_Range] = []
+    async def _has_shares(
+        self, ledger_id: LedgerId, bookie: BookieId, quorums: Quorums, owed: Sequence[_Owed]
+    ) -> bool:
+        """Compare what a bookie lists with what it owes, a page at a time."""
+        first = EntryId(0)
         while True:
-            first = EntryId(ranges[-1][1] + 1) if ranges else EntryId(0)
             request = ListEntriesRequest(
                 ledger_id=ledger_id, first_entry_id=first, ranges_max=RANGES_MAX
             )
             page = await self._page(bookie, request)
-            ranges += page.ranges
-            if page.complete or not page.ranges:
-                return ranges
+            if not page.complete and (not page.ranges or page.ranges[-1][1] < first):
+                return False  # it says nothing of what it was asked for
+            stop = None if page.complete else EntryId(page.ranges[-1][1] + 1)
+            for at, wanted in owed:
+                part = range(
+                    max(wanted.start, first),
+                    wanted.stop if stop is None else min(wanted.stop, stop),
+                )
+                if part and not copies.has_share(quorums, at, part, page.ranges):
+                    return False
+            if stop is None:
+                return True
+            first = stop
 
     async def _page(self, bookie: BookieId, request: ListEntriesRequest) -> EntryRanges:
         return await asking.ask(self._pool, bookie, lambda link: link.list_entries(request))
