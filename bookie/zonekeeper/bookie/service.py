@@ -431,7 +431,7 @@ class Bookie:
         at, end = request.first_entry_id, EntryId(entries.ID_END)
         while at <= end and len(ranges) <= request.ranges_max:
             known = await self._storage.look_up(ledger, at, end, _LIST_BYTES)
-            for first, last in extents.joined(known.extents):
+            for first, last in extents.joined(self._storage.kept(known.extents)):
                 if ranges and ranges[-1][1] + 1 == first:
                     ranges[-1] = (ranges[-1][0], last)
                 else:

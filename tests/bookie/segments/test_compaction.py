@@ -21,8 +21,9 @@ from zonekeeper.bookie.segments.checkpoint import SortedSegment
 from zonekeeper.bookie.segments.index import Index, MemoryOrdered
 from zonekeeper.bookie.segments.log import DiskFailedError
 from zonekeeper.bookie.segments.storage import Storage
-from zonekeeper.placement.ids import LedgerId
-from zonekeeper.wire import errors
+from zonekeeper.bookie.service import Bookie
+from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
+from zonekeeper.wire import errors, service
 
 
 async def fill(driver: Driver, ledger_ids: Sequence[int], count: int) -> None:
@@ -239,6 +240,24 @@ async def test_what_was_in_a_lost_directory_is_unknown_and_all_else_is_read() ->
     assert unknown
     # It was not mounted; with it, all is well again.
     await keeping.check(await opened(files, store, homes), driver.promised)
+
+
+async def test_what_was_in_a_lost_directory_is_not_listed_as_here() -> None:
+    """Who lists to see whether all is here would count on it."""
+    files, store, homes = fresh(), MemoryOrdered(), homes_of(1 << 20, 1 << 20)
+    await live(await opened(files, store, homes), 200)
+    wanted = service.ListEntriesRequest(
+        ledger_id=LedgerId(1), first_entry_id=EntryId(0), ranges_max=10
+    )
+    for directories, whole in ((homes, True), ([homes[0], MemoryFileSystem()], False)):
+        kept = await opened(files, store, directories)
+        async with asyncio.TaskGroup() as tasks:
+            bookie = Bookie(BookieId("bk-a-0"), kept, boot_epoch=1, version="test", tasks=tasks)
+            if whole:
+                assert (await bookie.list_entries(wanted)).ranges == ((0, 399),)
+            else:
+                with pytest.raises(errors.IoFailed, match="directory that failed"):
+                    await bookie.list_entries(wanted)
 
 
 async def test_without_the_index_a_lost_directory_is_refused() -> None:

@@ -206,6 +206,17 @@ class Storage:
             if seen == (extents.moves, self._places.drops):
                 return Known(extents=extents.joined_with(rows, first, until), last=EntryId(until))
 
+    def kept(self, found: Iterable[Extent]) -> Iterator[Extent]:
+        """Give what was looked up; raises IoFailed where it is in a directory that failed."""
+        for extent in found:
+            number = locations.sorted_number(extent.offset)
+            if number is not None and self._directories.is_lost(number):
+                raise errors.IoFailed(
+                    f"entry {extent.first} is in a ledger directory that failed, and may be lost; "
+                    "ask another bookie"
+                )
+            yield extent
+
     def known_ledgers(self) -> list[LedgerId]:
         """Give the ledgers of which anything is on the disk, ascending."""
         return sorted(ledger_id for ledger_id, each in self.memory.ledgers.items() if each.known)
