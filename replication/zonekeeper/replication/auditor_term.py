@@ -320,7 +320,7 @@ class Term:
                 assert_never(errand)
 
     async def _unmark(self, bookies: frozenset[BookieId]) -> None:
-        # Who was looked at under an errand before this one is looked at.
+        # An errand before this one may have looked at some of them already.
         known = self._published_ms
         published_ms = {one: known[one] for one in sorted(bookies) if one in known}
         self._metrics.unmarked_total += await self._returning.unmark(published_ms)
