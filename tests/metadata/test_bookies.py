@@ -136,6 +136,15 @@ async def test_each_writer_of_a_record_leaves_the_others_alone(cluster: Cluster)
     assert await bookie_records.read(cluster, A) == BookieRecord(boot_epoch=2, draining=WHY)
 
 
+async def test_what_a_bookie_said_at_another_start_is_not_taken_back(cluster: Cluster) -> None:
+    await bookie_records.lost_data(cluster, A, 2)
+    await bookie_records.drain(cluster, A, WHY)
+    await bookie_records.has_all_again(cluster, A, 1)
+    assert await bookie_records.read(cluster, A) == BookieRecord(lost_data=2, draining=WHY)
+    await bookie_records.has_all_again(cluster, A, 2)
+    assert await bookie_records.read(cluster, A) == BookieRecord(draining=WHY)
+
+
 async def test_what_a_newer_program_wrote_is_kept(cluster: Cluster) -> None:
     raw = b'{"format":1,"instance":"%s","rack":{"row":7}}' % INSTANCE.encode()
     path = cluster.root.beside(f"bookies/{A}")
