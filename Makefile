@@ -27,7 +27,7 @@ $(INSTALLED): requirements.lock pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	@touch $@
 
-demo: $(INSTALLED) ## run the main job: a cluster that loses a bookie and a zone under load; half a minute
+demo: $(INSTALLED) ## run the main job: a bookie dies, a zone goes and comes back, a zone is lost, all under load; a minute and a half
 	@$(BIN)/zonekeeper local demo
 
 SLOW := contracts or fuzz or processes or crash or simulation or spark or demo or cluster or interop or long
