@@ -122,3 +122,10 @@ def test_the_twin_loses_its_newest_writes(kept: int) -> None:
     after = Index(store.crashed(kept))
     assert len(list(after.rows())) == (kept >= 2)
     assert after.segments() == (frozenset({1}) if kept == 3 else frozenset())
+
+
+def test_a_damaged_index_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    RocksOrdered(tmp_path / "index").close()
+    (tmp_path / "index" / "CURRENT").write_bytes(b"nothing of the kind")
+    with pytest.raises(OSError, match=r"cannot be opened.*bookie rebuild-index"):
+        RocksOrdered(tmp_path / "index")

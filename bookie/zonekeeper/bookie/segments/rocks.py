@@ -23,7 +23,13 @@ class RocksOrdered:
         options = Options(raw_mode=True)
         options.create_if_missing(True)
         self._folder = folder
-        self._open = _written(lambda: Rdict(str(folder), options))
+        try:
+            self._open = Rdict(str(folder), options)
+        except Exception as error:  # rocksdict raises nothing narrower
+            raise OSError(
+                f"the index in {folder} cannot be opened ({error}); with the bookie stopped, build "
+                "it again with `zonekeeper bookie rebuild-index`: nothing is lost by that"
+            ) from error
 
     def from_floor(self, key: bytes) -> Iterator[Pair]:
         """Give the pairs in order, from the greatest key on that is not above this one."""

@@ -43,9 +43,7 @@ def live(data: Path) -> Iterator[Index]:
     try:
         index = Index(RocksOrdered(data / process.INDEX_NAME))
     except OSError as error:
-        raise ToolError(
-            f"{error}; build it again with `zonekeeper bookie rebuild-index`"
-        ) from error
+        raise ToolError(str(error)) from error
     try:
         yield index
     finally:
