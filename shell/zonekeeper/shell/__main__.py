@@ -2,4 +2,4 @@
 
 from zonekeeper.shell.main import main
 
-main()
+main(prog_name="zonekeeper")

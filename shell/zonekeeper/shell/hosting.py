@@ -1,14 +1,18 @@
 """The top of the command: its own commands, and those that installed components publish.
 
 A component publishes a click command in the entry point group ``zonekeeper.commands``; the entry
-point's name is the command's. It is loaded when somebody uses it or asks for help, not before, so a
-command costs nothing to those who do not call it. If what it imports is not installed, its place in
-the help is kept, and calling it says which extra to install.
+point's name is the command's. It is loaded when somebody uses it, not before, so a command costs
+nothing to those who do not call it: the list of all commands takes what each does from the
+docstring in its source. If what it imports is not installed, its place in the list is kept, and
+calling it says which extra to install.
 """
 
+import ast
+import importlib.util
 import re
 from collections.abc import Iterable, Mapping
 from importlib import metadata
+from pathlib import Path
 
 import click
 
@@ -55,12 +59,39 @@ class Host(click.Group):
             return own
         return _loaded(self._published[cmd_name])
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List all commands with what each does, without loading the published ones."""
+        names = self.list_commands(ctx)
+        limit = formatter.width - 6 - max(map(len, names), default=0)
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self._summary(ctx, name, limit)) for name in names])
+
+    def _summary(self, ctx: click.Context, name: str, limit: int) -> str:
+        command = super().get_command(ctx, name)
+        if command is None:
+            written = _docstring(self._published[name])
+            command = self.get_command(ctx, name) if written is None else click.Command(name)
+            assert command is not None, "it is one of those that are listed"
+            command.help = written or command.help
+        return command.get_short_help_str(limit)
+
 
 @click.pass_context
 def _help_if_bare(ctx: click.Context) -> None:
     """Show the help where no command is named."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
+
+
+def _docstring(point: metadata.EntryPoint) -> str | None:
+    """Read what a command does from its source; None: it does not stand there as a function."""
+    spec = importlib.util.find_spec(point.module)
+    if spec is None or spec.origin is None:
+        return None
+    for node in ast.parse(Path(spec.origin).read_bytes()).body:
+        if isinstance(node, ast.FunctionDef) and node.name == point.attr:
+            return ast.get_docstring(node)
+    return None
 
 
 def _loaded(point: metadata.EntryPoint) -> click.Command:

@@ -44,7 +44,7 @@ def audit() -> None:
     """Look at every ledger; change nothing."""
 
 
-@audit.command()
+@audit.command(epilog="Example: zonekeeper audit placement")
 @reaching.on_cluster
 def placement(place: Place) -> None:
     """Say how well ledgers keep the rules: STRICT, SOFT or FAIL, and which could do better now.
@@ -57,7 +57,7 @@ def placement(place: Place) -> None:
     raise SystemExit(1 if found.counts[Level.FAIL.name] or found.unreadable else 0)
 
 
-@audit.command()
+@audit.command(epilog="Example: zonekeeper audit replicas --ledger 17 --bytes-per-second 10MiB")
 @click.option(
     "--ledger",
     "wanted",
@@ -86,7 +86,7 @@ def replicas(
     raise SystemExit(1 if found.named or found.unreadable else 0)
 
 
-@audit.command()
+@audit.command(epilog="Example: zonekeeper audit lose --zone b --and-one")
 @click.option(
     "--zone", "lost", metavar="ZONE", multiple=True, required=True, help="Lost; repeatable."
 )

@@ -73,7 +73,7 @@ class _GivenZone(_Given):
 
 @click.group()
 def autorecovery() -> None:
-    """Repair lost copies: run it, see what it does, hold it, let it go."""
+    """Repair lost copies: run it, see it, hold it, release it."""
 
 
 def _read_file(ctx: click.Context, _option: click.Parameter, file: Path | None) -> None:
@@ -95,7 +95,7 @@ def _read_file(ctx: click.Context, _option: click.Parameter, file: Path | None) 
 # ── looking ──
 
 
-@autorecovery.command()
+@autorecovery.command(epilog="Example: zonekeeper autorecovery status")
 @reaching.on_cluster
 def status(place: Place) -> None:
     """Show the switch, who leads, and how many ledgers wait for repair or are being repaired."""
@@ -137,7 +137,9 @@ async def _status(place: Place) -> dict[str, object]:
 # ── the switch ──
 
 
-@autorecovery.command()
+@autorecovery.command(
+    epilog='Example: zonekeeper autorecovery enable --reason "the network is back" --dry-run'
+)
 @_FORCE
 @reaching.by_person
 @reaching.YES
@@ -166,7 +168,9 @@ def enable(**given: Unpack[_Given]) -> None:
     _answer(place, f"automatic replication {was} on", preflight_text.plain(looked, done=changed))
 
 
-@autorecovery.command()
+@autorecovery.command(
+    epilog='Example: zonekeeper autorecovery disable --reason "the network is moved"'
+)
 @reaching.by_person
 @reaching.YES
 @reaching.DRY_RUN
@@ -211,7 +215,9 @@ async def _switch(place: Place, who: Person, *, enabled: bool) -> bool:
 # ── a gate ──
 
 
-@autorecovery.command()
+@autorecovery.command(
+    epilog='Example: zonekeeper autorecovery hold --zone b --reason "it comes back tonight"'
+)
 @_ZONE
 @_WHOLE
 @reaching.by_person
@@ -223,7 +229,9 @@ def hold(zone: str | None, whole: bool, who: Person, place: Place) -> None:
     _answer(place, f"{_named(gate)} is held: {record.gate.reason}", zones.plain(record))
 
 
-@autorecovery.command()
+@autorecovery.command(
+    epilog='Example: zonekeeper autorecovery release --zone b --reason "the site is gone" --dry-run'
+)
 @_ZONE
 @_WHOLE
 @_FORCE
@@ -336,7 +344,9 @@ def _answer(place: Place, text: str, data: Mapping[str, object]) -> None:
 # ── the process ──
 
 
-@autorecovery.command()
+@autorecovery.command(
+    epilog="Example: zonekeeper autorecovery run --metadata zk://zk-0:2181/ledgers --zone a"
+)
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),

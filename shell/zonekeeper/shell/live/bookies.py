@@ -34,7 +34,7 @@ def bookies() -> None:
     """See the storage servers, empty one, recover one."""
 
 
-@bookies.command(name="list")
+@bookies.command(name="list", epilog="Example: zonekeeper bookies list --output json")
 @reaching.on_cluster
 def list_command(place: Place) -> None:
     """List every bookie that has a cookie or is registered."""
@@ -51,7 +51,7 @@ def list_command(place: Place) -> None:
     reaching.console().print(table)
 
 
-@bookies.command()
+@bookies.command(epilog="Example: zonekeeper bookies show bk-b-0")
 @_BOOKIE
 @connecting.over_tls
 @reaching.on_cluster
@@ -65,7 +65,7 @@ def show(bookie: str, tls: TlsFiles | None, place: Place) -> None:
         click.echo(f"{name + ':':<18} {value}")
 
 
-@bookies.command()
+@bookies.command(epilog="Example: zonekeeper bookies readonly bk-b-0")
 @_BOOKIE
 @click.option("--off", is_flag=True, help="Take writes again.")
 @reaching.DRY_RUN
@@ -87,7 +87,9 @@ def readonly(
         click.echo(f"{bookie} {'would' if dry_run else 'was told to'} {wanted}")
 
 
-@bookies.command()
+@bookies.command(
+    epilog='Example: zonekeeper bookies decommission bk-b-0 --reason "its disk is old"'
+)
 @_BOOKIE
 @reaching.DRY_RUN
 @reaching.YES
@@ -106,7 +108,9 @@ def decommission(
     order.give(decommissioning.check, decommissioning.decommission, "emptied and forgotten")
 
 
-@bookies.command()
+@bookies.command(
+    epilog='Example: zonekeeper bookies recover bk-b-0 --reason "its disk is lost" --dry-run'
+)
 @_BOOKIE
 @reaching.DRY_RUN
 @reaching.YES

@@ -50,7 +50,7 @@ def ledger() -> None:
     """Write, read, follow, recover and delete ledgers."""
 
 
-@ledger.command()
+@ledger.command(epilog="Example: zonekeeper ledger create --custom owner=billing")
 @ledger_options.creation
 @connecting.over_tls
 @reaching.on_cluster
@@ -63,7 +63,7 @@ def create(place: Place, tls: TlsFiles | None, **options: object) -> None:
     _answer_written(place, written)
 
 
-@ledger.command()
+@ledger.command(epilog="Example: zonekeeper ledger append app.log")
 @click.argument("file", type=click.File("rb"), default="-")
 @click.option(
     "--entry-bytes",
@@ -86,7 +86,7 @@ def append(
     _answer_written(place, written)
 
 
-@ledger.command()
+@ledger.command(epilog="Example: zonekeeper ledger read 17 --first 100 --last 199")
 @LEDGER
 @_FIRST
 @click.option("--last", type=ENTRY, help="The last entry.  [default: all]")
@@ -103,7 +103,7 @@ def read(place: Place, tls: TlsFiles | None, raw: bool, **options: object) -> No
     _run(_give(place, tls, options, raw=raw, follow=False))
 
 
-@ledger.command()
+@ledger.command(epilog="Example: zonekeeper ledger tail 17")
 @LEDGER
 @_FIRST
 @_RAW
@@ -115,7 +115,7 @@ def tail(place: Place, tls: TlsFiles | None, raw: bool, **options: object) -> No
     _run(_give(place, tls, options, raw=raw, follow=True))
 
 
-@ledger.command()
+@ledger.command(epilog="Example: zonekeeper ledger recover 17 --dry-run")
 @LEDGER
 @PASSWORD
 @reaching.YES
@@ -147,7 +147,7 @@ def recover(
         click.echo(f"ledger {number} is {found.state.value} and would be recovered")
 
 
-@ledger.command()
+@ledger.command(epilog="Example: zonekeeper ledger delete 17 18 --dry-run")
 @click.argument("numbers", metavar="LEDGER...", nargs=-1, required=True, type=NUMBER)
 @reaching.YES
 @reaching.DRY_RUN
@@ -175,7 +175,7 @@ def delete(numbers: tuple[int, ...], yes: bool, dry_run: bool, place: Place) -> 
             click.echo(said or f"deleted ledger {number}")
 
 
-@ledger.command("list")
+@ledger.command("list", epilog="Example: zonekeeper ledger list --long")
 @click.option("--long", "-l", "is_long", is_flag=True, help="Read the metadata of each, too.")
 @reaching.on_cluster
 def list_command(is_long: bool, place: Place) -> None:
@@ -183,7 +183,7 @@ def list_command(is_long: bool, place: Place) -> None:
     _run(_list(place, is_long=is_long))
 
 
-@ledger.command()
+@ledger.command(epilog="Example: zonekeeper ledger show 17")
 @LEDGER
 @reaching.on_cluster
 def show(ledger_id: int, place: Place) -> None:

@@ -35,10 +35,12 @@ def _duration(_ctx: click.Context, _option: click.Parameter, text: str) -> int:
 
 @click.group()
 def maintenance() -> None:
-    """Declare planned work on bookies, so that their absence is no outage."""
+    """Declare planned work, so that it is no outage."""
 
 
-@maintenance.command()
+@maintenance.command(
+    epilog='Example: zonekeeper maintenance start --zone b --for 30m --reason "new kernel"'
+)
 @_ZONE
 @_DOMAIN
 @click.option(
@@ -66,7 +68,7 @@ def start(
     _answer(place, declared, "would be declared" if dry_run else "declared", warnings)
 
 
-@maintenance.command()
+@maintenance.command(epilog='Example: zonekeeper maintenance end --zone b --reason "it is done"')
 @_ZONE
 @_DOMAIN
 @reaching.by_person
@@ -77,7 +79,7 @@ def end(zone: str, domain: str | None, who: Person, place: Place) -> None:
     _answer(place, lifted, _ENDED, ())
 
 
-@maintenance.command("list")
+@maintenance.command("list", epilog="Example: zonekeeper maintenance list")
 @reaching.on_cluster
 def list_command(place: Place) -> None:
     """Show what is declared, and how long it has run."""

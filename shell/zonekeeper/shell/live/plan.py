@@ -38,7 +38,7 @@ class Line:
         }
 
 
-@click.command()
+@click.command(epilog="Example: zonekeeper plan --output json")
 @click.option(
     "--wait/--no-wait",
     default=True,
@@ -47,7 +47,7 @@ class Line:
 )
 @reaching.on_cluster
 def plan(wait: bool, place: Place) -> None:
-    """Show what automatic repair waits for: each hold by its name, with its runbook.
+    """Show what automatic repair waits for, and its runbook.
 
     A zone is named where a loss in it would not be repaired now; a bookie, where it is missing and
     its ledgers are not published for repair. How long a bookie is missing is counted by whoever

@@ -31,10 +31,10 @@ _Change = tuple[str, Plain, Plain]
 
 @click.group()
 def policy() -> None:
-    """The rules of a cluster: quorums, placement, zone watch and repair."""
+    """See, compare and set the rules of a cluster."""
 
 
-@policy.command()
+@policy.command(epilog="Example: zonekeeper policy show > policy.yaml")
 @reaching.on_cluster
 def show(place: Place) -> None:
     """Show every rule that is in force, defaults included."""
@@ -48,7 +48,7 @@ def show(place: Place) -> None:
     click.echo(yaml.safe_dump(policy_data.rules(found), sort_keys=False), nl=False)
 
 
-@policy.command()
+@policy.command(epilog="Example: zonekeeper policy diff policy.yaml")
 @_FILE
 @reaching.on_cluster
 def diff(file: Path, place: Place) -> None:
@@ -59,7 +59,10 @@ def diff(file: Path, place: Place) -> None:
     sys.exit(1 if changes else 0)
 
 
-@policy.command(name="set")
+@policy.command(
+    name="set",
+    epilog='Example: zonekeeper policy set policy.yaml --reason "repair slower" --dry-run',
+)
 @_FILE
 @click.option(
     "--version",

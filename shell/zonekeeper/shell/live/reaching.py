@@ -42,6 +42,15 @@ INTERRUPTED: Final = 130
 #: The records of a cluster that answers are read by then.
 SEEN_TIMEOUT_MS: Final = 20_000
 
+
+def _user() -> str:
+    """Name the user; in a container there may be none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
+
+
 _OUTPUT: Final = click.option(
     "-o",
     "--output",
@@ -69,7 +78,7 @@ _CLUSTER_ID: Final = click.option(
 _BY: Final = click.option(
     "--by",
     "name",
-    default=getpass.getuser,
+    default=_user,
     show_default="the user's name",
     metavar="NAME",
     help="Who does it, for the timeline.",

@@ -13,7 +13,7 @@ from zonekeeper.shell.live import reaching
 from zonekeeper.shell.live.reaching import Place
 
 
-@click.command()
+@click.command(epilog="Example: zonekeeper timeline --about 'zone b' --limit 20")
 @click.option(
     "-n",
     "--limit",

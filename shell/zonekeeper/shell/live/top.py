@@ -11,6 +11,7 @@ import asyncio
 import http.client
 import math
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,7 +48,7 @@ class _Sight:
     look: Look | str
 
 
-@click.command()
+@click.command(epilog="Example: zonekeeper top --zone b --every 10")
 @click.option("--once", is_flag=True, help="Show one interval, and end: for scripts.")
 @click.option(
     "--every",
@@ -61,7 +62,7 @@ class _Sight:
 @click.option("--zone", "only", help="Only this zone.")
 @reaching.on_cluster
 def top(once: bool, every_s: float, only: str | None, place: Place) -> None:
-    """Show which bookie and which zone is slow, has work pending, or fails."""
+    """Show which bookie or zone is slow, waits, or fails."""
     if place.as_json and not once:
         raise reaching.BadRequest("--output json: add --once")
     zone = None if only is None else ZoneName(only)
@@ -78,11 +79,17 @@ async def _top(place: Place, only: ZoneName | None, every_s: float, *, once: boo
             await asyncio.sleep(every_s)
             _answer(place, top_rows.rows(_seen(client, before, await _look_around(client, only))))
             return
-        with Live(console=reaching.console(), auto_refresh=False) as live:
+        console = reaching.console()
+        drawn = Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext()
+        with drawn as live:
             while True:
                 await asyncio.sleep(every_s)
                 after = await _look_around(client, only)
-                live.update(_table(top_rows.rows(_seen(client, before, after))), refresh=True)
+                table = _table(top_rows.rows(_seen(client, before, after)))
+                if live is None:
+                    console.print(table)
+                else:
+                    live.update(table, refresh=True)
                 before = after
 
 

@@ -29,7 +29,7 @@ def zones() -> None:
     """See which zones are up, and what is held."""
 
 
-@zones.command()
+@zones.command(epilog="Example: zonekeeper zones status b")
 @click.argument("wanted", metavar="[ZONE]...", nargs=-1)
 @reaching.on_cluster
 def status(wanted: tuple[str, ...], place: Place) -> None:

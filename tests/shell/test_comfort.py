@@ -1,0 +1,185 @@
+"""What commands have in common for who types them: help, examples, completion, clear ends."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.shell_completion import BashComplete
+
+from tests.shell.live_world import LiveWorld
+from tests.support.ready_processes import SHELL
+from zonekeeper.shell.main import main
+
+#: The commands on a live cluster.
+LIVE = (
+    *("audit", "autorecovery", "bookies", "ledger", "maintenance"),
+    *("plan", "policy", "timeline", "top", "zones"),
+)
+NOWHERE = "sqlite:///no/such/folder/meta.db"
+#: What only commands that ask bookies need.
+HEAVY = ("grpc", "kubernetes", "kopf", "pyspark", "rocksdict", "zonekeeper.client.client")
+
+
+def leaves(path: tuple[str, ...], command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    """Give every command that does something, with its words."""
+    if not isinstance(command, click.Group):
+        yield " ".join(path), command
+        return
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        inner = command.get_command(context, name)
+        assert inner is not None
+        yield from leaves((*path, name), inner)
+
+
+def live_commands() -> list[tuple[str, click.Command]]:
+    context = click.Context(main)
+    found: list[tuple[str, click.Command]] = []
+    for name in LIVE:
+        command = main.get_command(context, name)
+        assert command is not None
+        found += leaves((name,), command)
+    return found
+
+
+def shell(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*SHELL, *words],
+        env={**os.environ, **env},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(("words", "command"), live_commands(), ids=str)
+def test_a_help_text_has_an_example_that_can_be_typed(words: str, command: click.Command) -> None:
+    assert command.epilog is not None
+    assert command.epilog.startswith(f"Example: zonekeeper {words}")
+    typed = shlex.split(command.epilog.partition(">")[0])[2 + len(words.split()) :]
+    if "--metadata" not in typed:
+        typed += ["--metadata", NOWHERE]
+    files = any(isinstance(one.type, click.File) for one in command.params)
+    command.make_context(words, [*typed], resilient_parsing=files)
+
+
+@pytest.mark.parametrize(("words", "command"), live_commands(), ids=str)
+def test_what_is_common_has_one_name(words: str, command: click.Command) -> None:
+    options = {name for one in command.params for name in one.opts}
+    assert "--metadata" in options
+    metadata = next(one for one in command.params if "--metadata" in one.opts)
+    assert metadata.envvar == "ZONEKEEPER_METADATA"
+    if words != "autorecovery run":
+        assert {"--cluster-id", "--output", "-o"} <= options
+    if "--yes" in options:
+        assert "--dry-run" in options
+    assert ("--reason" in options) == ("--by" in options)
+
+
+@pytest.mark.parametrize(
+    "words", [[], *([name, "--help"] for name in ("zones", "plan", "policy", "timeline"))]
+)
+def test_help_loads_nothing_that_is_heavy(words: list[str]) -> None:
+    code = (
+        "import json, sys\n"
+        "from zonekeeper.shell.main import main\n"
+        f"main({words!r}, standalone_mode=False)\n"
+        "print(json.dumps(sorted(sys.modules)), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "Usage: " in done.stdout
+    assert not {*HEAVY} & {*json.loads(done.stderr)}
+
+
+def test_every_command_is_listed_as_it_says_of_itself() -> None:
+    context = click.Context(main)
+    listed = main.get_help(context)
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        assert command is not None
+        said = command.get_short_help_str(55).rstrip(".")
+        assert f"  {name} " in listed
+        assert said in listed, (name, said)
+
+
+def test_words_are_completed_by_the_shell() -> None:
+    def completed(words: str, typed: str) -> list[str]:
+        found = BashComplete(main, {}, "zonekeeper", "_ZONEKEEPER_COMPLETE")
+        return [one.value for one in found.get_completions(shlex.split(words), typed)]
+
+    assert completed("", "zo") == ["zones"]
+    assert completed("autorecovery", "") == [
+        *("disable", "enable", "hold", "release", "run", "status")
+    ]
+    assert completed("zones status", "--out") == ["--output"]
+    assert completed("zones status --output", "j") == ["json"]
+
+
+@pytest.mark.processes
+def test_completion_is_installed_by_one_line() -> None:
+    done = shell(_ZONEKEEPER_COMPLETE="bash_source")
+    assert done.returncode == 0, done.stderr
+    assert "complete -o nosort" in done.stdout
+
+
+# ── ends ──
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> str:
+    world = LiveWorld(tmp_path)
+    world.build(lost="a")
+    return world.address
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    "words",
+    [["timeline"], ["zones", "status"], ["policy", "show", "-o", "json"], ["bookies", "list"]],
+)
+def test_who_reads_no_further_gets_no_traceback(address: str, words: list[str]) -> None:
+    with subprocess.Popen(
+        [*SHELL, *words, "--metadata", address],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+
+
+@pytest.mark.processes
+def test_an_interruption_is_no_traceback_either(address: str) -> None:
+    with subprocess.Popen(
+        [*SHELL, "top", "--every", "0.1", "--metadata", address],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # it is drawn: it looks again and again
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate()
+    assert (process.returncode, err) == (130, "interrupted\n")
+
+
+@pytest.mark.processes
+def test_a_store_that_is_away_is_said_with_what_to_do() -> None:
+    away = shell("zones", "status", "--metadata", "zk://127.0.0.1:1/ledgers?timeout=1s")
+    assert away.returncode in (1, 2)
+    folder = shell("zones", "status", ZONEKEEPER_METADATA=NOWHERE)
+    assert (folder.returncode, folder.stdout) == (1, "")
+    assert "does its folder exist" in folder.stderr
+    for done in (away, folder):
+        assert done.stderr.startswith("Error: ")
+        assert "Traceback" not in done.stderr
