@@ -22,6 +22,8 @@ from zonekeeper.wire.serving import Host, HostLimits
 
 ENTRY = bytes(100 << 10)
 ENTRIES = 20
+#: What wire.grpc_edge allows a connection.
+STREAMS_MAX = 1_024
 LIMIT_S = 60
 
 Stream = aio.StreamStreamCall[bytes, bytes]
@@ -145,3 +147,28 @@ async def test_more_appends_than_the_memory_is_for_are_refused_and_the_rest_is_k
                 assert (await link.read(reading(number, number))).frames
         assert acked
         await place.bookie.fence(LEDGER, KEY)
+
+
+async def test_streams_above_the_limit_of_a_connection_wait_and_other_peers_are_served() -> None:
+    extra = 3
+    async with serving(HostLimits()) as place, place.hostile() as channel:
+        first = await stream_of(channel, "Append")
+        # A peer hears the limit with the server's first message, and may break it before.
+        await first.read()
+        rest = [await stream_of(channel, "Append") for _ in range(STREAMS_MAX - 1 + extra)]
+        hellos = {asyncio.ensure_future(stream.read()): stream for stream in rest}
+        async with asyncio.timeout(LIMIT_S):
+            waiting = set(hellos)
+            while len(waiting) > extra:
+                done, waiting = await asyncio.wait(
+                    waiting, return_when=asyncio.FIRST_COMPLETED, timeout=LIMIT_S
+                )
+                assert all(isinstance(each.result(), bytes) for each in done)
+            assert await served(place)
+            assert not any(each.done() for each in waiting)
+            first.cancel()
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            assert all(isinstance(each.result(), bytes) for each in done)
+        for stream in rest:
+            stream.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
