@@ -101,7 +101,7 @@ def modules_of(component: str, *, commands: bool) -> list[str]:
 
 def is_published(component: str, path: Path) -> bool:
     if component != "shell":
-        return path.stem == "commands"
+        return path.stem == "commands" or path.stem.endswith("_commands")
     return path.stem.startswith(RUN_BOOKIES) or path.parent.name == NEEDS_CLIENT
 
 

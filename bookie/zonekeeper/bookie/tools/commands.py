@@ -21,7 +21,7 @@ from zonekeeper.bookie.data_folder import Held
 from zonekeeper.bookie.segments import arrivals, storage
 from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.tools import (
-    asking,
+    asking_commands,
     contents,
     cookie_commands,
     folders,
@@ -44,7 +44,7 @@ _PROGRESS_LINES: Final = 10_000
 
 
 @click.command(name="format")
-@asking.METADATA
+@asking_commands.METADATA
 @click.option("--id", envvar="ZONEKEEPER_BOOKIE_ID", show_envvar=True, metavar="NAME")
 @click.option("--zone", envvar="ZONEKEEPER_ZONE", show_envvar=True, metavar="NAME")
 @click.option(
@@ -52,16 +52,16 @@ _PROGRESS_LINES: Final = 10_000
 )
 @click.option("--journal", envvar="ZONEKEEPER_JOURNAL", show_envvar=True, metavar="DIR")
 @click.option("--ledger-dirs", envvar="ZONEKEEPER_LEDGER_DIRS", show_envvar=True, metavar="DIR,DIR")
-@asking.DATA
-@asking.DRY_RUN
-@asking.YES
+@asking_commands.DATA
+@asking_commands.DRY_RUN
+@asking_commands.YES
 def format_command(*, data: Path, dry_run: bool, yes: bool, **given: str | None) -> None:
     """Prepare the folders of a new bookie, and register its cookie.
 
     Nothing is ever erased: a folder that is not empty, or a name that has a cookie, is refused.
     The first start of a bookie does the same by itself; done ahead, the start needs no zone.
     """
-    with asking.reported():
+    with asking_commands.reported():
         flags = {name.replace("_", "-"): text for name, text in given.items()}
         wanted = settings.parse({**flags, "data": str(data)}, {})
         mine = (wanted.data, wanted.journal, wanted.ledger_dirs)
@@ -78,13 +78,13 @@ def format_command(*, data: Path, dry_run: bool, yes: bool, **given: str | None)
 
         for path in paths:
             identities.check_empty(path)
-        asking.with_cluster(wanted.metadata, look)
+        asking_commands.with_cluster(wanted.metadata, look)
         click.echo(
             f"{wanted.bookie_id} will be a new bookie at {wanted.location}: its cookie goes into "
             f"{wanted.metadata}, and the same cookie with an empty log into "
             f"{', '.join(map(str, paths))}"
         )
-        if not asking.agreed(dry_run=dry_run, yes=yes, question="Prepare it?"):
+        if not asking_commands.agreed(dry_run=dry_run, yes=yes, question="Prepare it?"):
             return
         with data_folder.all_held(*mine) as held:
             for path in paths:
@@ -99,33 +99,33 @@ def format_command(*, data: Path, dry_run: bool, yes: bool, **given: str | None)
                     chance=random.SystemRandom(),
                 )
 
-            asking.with_cluster(wanted.metadata, make)
+            asking_commands.with_cluster(wanted.metadata, make)
         click.echo("prepared")
 
 
 @click.command(name="state")
-@asking.DATA
+@asking_commands.DATA
 @click.option("--metadata", metavar="URI", help="Also ask the metadata store how often it started.")
-@asking.OUTPUT
+@asking_commands.OUTPUT
 def state_command(data: Path, metadata: str | None, output: str) -> None:
     """Show who a bookie is, what it keeps, how far its rewrite is behind, and its disk."""
-    with asking.reported(), _loaded(data) as (held, found):
+    with asking_commands.reported(), _loaded(data) as (held, found):
         cookie = folders.own_cookie(held.data)
 
         async def boots(cluster: Cluster) -> int:
             return (await bookie_records.read(cluster, cookie.bookie)).boot_epoch
 
-        epoch = None if metadata is None else asking.with_cluster(metadata, boots)
+        epoch = None if metadata is None else asking_commands.with_cluster(metadata, boots)
         state = states.look(held, cookie, found, epoch)
-        asking.show(states.plain(state), states.text(state), output)
+        asking_commands.show(states.plain(state), states.text(state), output)
 
 
 @click.command(name="list-ledgers")
-@asking.DATA
-@asking.OUTPUT
+@asking_commands.DATA
+@asking_commands.OUTPUT
 def list_command(data: Path, output: str) -> None:
     """List the ledgers of which anything is here: entries, gaps, LAC, fence, limbo, fragments."""
-    with asking.reported(), _loaded(data) as (_, found):
+    with asking_commands.reported(), _loaded(data) as (_, found):
         if output == "text":
             click.echo(texts.LEDGER_HEAD)
         for summary in contents.ledgers(found):
@@ -136,10 +136,10 @@ def list_command(data: Path, output: str) -> None:
 
 
 @click.command(name="read-segment")
-@asking.DATA
+@asking_commands.DATA
 @click.argument("name")
 @click.option("--entries", "with_entries", is_flag=True, help="List each entry, too.")
-@asking.OUTPUT
+@asking_commands.OUTPUT
 def read_command(data: Path, name: str, with_entries: bool, output: str) -> None:
     """Show what is in the file NAME: arrival-00000001, sorted-00000001.
 
@@ -148,7 +148,7 @@ def read_command(data: Path, name: str, with_entries: bool, output: str) -> None
     stand that an earlier use left.
     """
     damaged = False
-    with asking.reported(), folders.held(data) as held:
+    with asking_commands.reported(), folders.held(data) as held:
         for part in _parts_of(held, name):
             damaged = damaged or isinstance(part, segments.Damage)
             if output == "json":
@@ -161,35 +161,35 @@ def read_command(data: Path, name: str, with_entries: bool, output: str) -> None
 
 
 @click.command(name="scrub")
-@asking.DATA
-@asking.OUTPUT
+@asking_commands.DATA
+@asking_commands.OUTPUT
 def scrub_command(data: Path, output: str) -> None:
     """Read everything, compare all checksums, hold the index against the frames; repair nothing.
 
     Exit code 0: all is well, 1: there is damage.
     """
-    with asking.reported(), folders.held(data) as held:
-        found = scrubbing.scrub(data, held, asking.told)
+    with asking_commands.reported(), folders.held(data) as held:
+        found = scrubbing.scrub(data, held, asking_commands.told)
     read = (
         f"{found.files} segments, {found.size_bytes} bytes, {found.frames} frames, "
         f"{found.entries} entries ({found.unchecked} without a digest that can be compared)"
     )
     damage = "\n".join(found.damage) or "no damage"
-    asking.show(scrubbing.plain(found), f"read: {read}\n{damage}", output)
+    asking_commands.show(scrubbing.plain(found), f"read: {read}\n{damage}", output)
     sys.exit(1 if found.damage else 0)
 
 
 @click.command(name="rebuild-index")
-@asking.DATA
-@asking.OUTPUT
+@asking_commands.DATA
+@asking_commands.OUTPUT
 @click.option("--dry-run", is_flag=True, help="Build and compare it only; keep the live one.")
 def rebuild_command(data: Path, output: str, dry_run: bool) -> None:
     """Build the index again from the sorted segments, compare it, put it in the live one's place.
 
     Nothing can be lost by it: the index holds only what the segments say.
     """
-    with asking.reported(), folders.held(data) as held:
-        compared = indexes.rebuild(data, held, keep=not dry_run, told=asking.told)
+    with asking_commands.reported(), folders.held(data) as held:
+        compared = indexes.rebuild(data, held, keep=not dry_run, told=asking_commands.told)
         if compared.live_rows is None:
             verdict = f"not compared: {compared.problem}"
         elif compared.equal:
@@ -198,12 +198,12 @@ def rebuild_command(data: Path, output: str, dry_run: bool) -> None:
             verdict = f"different from the live one: {compared.problem}"
         done = "the live index stays" if dry_run else "the new index is in place"
         text = f"{compared.rows} extents; {verdict}; {done}"
-        asking.show(indexes.plain(compared, kept=not dry_run), text, output)
+        asking_commands.show(indexes.plain(compared, kept=not dry_run), text, output)
     sys.exit(0 if compared.equal or compared.live_rows is None else 1)
 
 
 @click.command(name="export-hints")
-@asking.DATA
+@asking_commands.DATA
 @click.argument("file", type=click.Path(dir_okay=False, writable=True, allow_dash=True))
 def export_command(data: Path, file: str) -> None:
     """Write to FILE (-: standard output) what the bookie knows of ledgers' metadata.
@@ -211,7 +211,7 @@ def export_command(data: Path, file: str) -> None:
     `zonekeeper metadata rebuild` makes metadata of the hints of all bookies. The file holds master
     keys, with which ledgers can be written: it is made for its owner's eyes only.
     """
-    with asking.reported(), _loaded(data) as (held, found):
+    with asking_commands.reported(), _loaded(data) as (held, found):
         cookie = folders.own_cookie(held.data)
         if file == "-":
             for line in hints.lines(cookie, found):
@@ -275,7 +275,7 @@ def _write_secret(target: Path, lines: Iterator[str]) -> int:
                 out.write(line)
                 count += 1
                 if count % _PROGRESS_LINES == 0:
-                    asking.told(f"{count} ledgers")
+                    asking_commands.told(f"{count} ledgers")
             out.flush()
             os.fsync(out.fileno())
         part.replace(target)

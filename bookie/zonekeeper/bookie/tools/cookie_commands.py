@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from zonekeeper.bookie.tools import asking, folders, identities, indexes, replacing
+from zonekeeper.bookie.tools import asking_commands, folders, identities, indexes, replacing
 from zonekeeper.bookie.tools.folders import ToolError
 from zonekeeper.metadata import cookies
 from zonekeeper.metadata.cookies import Cookie
@@ -20,52 +20,54 @@ def cookie_group() -> None:
 
 
 @cookie_group.command(name="show")
-@asking.DATA
-@asking.METADATA
-@asking.OUTPUT
+@asking_commands.DATA
+@asking_commands.METADATA
+@asking_commands.OUTPUT
 @click.option("--id", "bookie_id", metavar="NAME", help="The bookie, where its disk cannot say.")
 def show_command(data: Path, metadata: str, output: str, bookie_id: str | None) -> None:
     """Show both cookies, whether they fit, and what to do if not. Exit code 1: they do not fit."""
-    with asking.reported():
+    with asking_commands.reported():
         local = identities.local_cookie(data)
         name = _bookie(bookie_id, local)
-        found = asking.with_cluster(
+        found = asking_commands.with_cluster(
             metadata, lambda cluster: identities.compare(cluster, local, name)
         )
-        asking.show(identities.plain(found), identities.text(found), output)
+        asking_commands.show(identities.plain(found), identities.text(found), output)
     sys.exit(0 if found.fits else 1)
 
 
 @cookie_group.command(name="create")
-@asking.DATA
-@asking.METADATA
-@asking.DRY_RUN
-@asking.YES
+@asking_commands.DATA
+@asking_commands.METADATA
+@asking_commands.DRY_RUN
+@asking_commands.YES
 def create_command(data: Path, metadata: str, dry_run: bool, yes: bool) -> None:
     """Write the cookie that is beside the data into a metadata store that lost it."""
-    with asking.reported(), folders.held(data) as held:
+    with asking_commands.reported(), folders.held(data) as held:
         local = folders.own_cookie(held.data)
         click.echo(f"the cookie of {local.bookie} at {local.location} goes into {metadata}")
         question = f"Was {local.bookie} never removed from its cluster?"
-        if asking.agreed(dry_run=dry_run, yes=yes, question=question):
-            asking.with_cluster(metadata, lambda cluster: identities.restore_cookie(cluster, local))
+        if asking_commands.agreed(dry_run=dry_run, yes=yes, question=question):
+            asking_commands.with_cluster(
+                metadata, lambda cluster: identities.restore_cookie(cluster, local)
+            )
             click.echo("written")
 
 
 @cookie_group.command(name="move-zone")
-@asking.DATA
-@asking.METADATA
+@asking_commands.DATA
+@asking_commands.METADATA
 @click.option("--to", required=True, metavar="/ZONE/DOMAIN", help="Such as /b/ud-1.")
-@asking.DRY_RUN
-@asking.YES
+@asking_commands.DRY_RUN
+@asking_commands.YES
 def move_command(data: Path, metadata: str, to: str, dry_run: bool, yes: bool) -> None:
     """Let a bookie stand in another zone or upgrade domain, with its data."""
-    with asking.reported(), folders.held(data) as held:
+    with asking_commands.reported(), folders.held(data) as held:
         location = locations.parse(to)
         if location is None:
             raise ToolError(f"--to: {to!r} is no location: /ZONE/DOMAIN, such as /b/ud-1")
         name = folders.own_cookie(held.data).bookie
-        stored = asking.with_cluster(
+        stored = asking_commands.with_cluster(
             metadata, lambda cluster: identities.check_movable(cluster, name)
         )
         click.echo(
@@ -73,22 +75,24 @@ def move_command(data: Path, metadata: str, to: str, dry_run: bool, yes: bool) -
             f"on it in {stored.location} may then not be placed as the policy wants, until the "
             "audit finds and repair moves them"
         )
-        if asking.agreed(dry_run=dry_run, yes=yes, question="Move it?"):
-            asking.with_cluster(metadata, lambda cluster: identities.move(cluster, name, location))
+        if asking_commands.agreed(dry_run=dry_run, yes=yes, question="Move it?"):
+            asking_commands.with_cluster(
+                metadata, lambda cluster: identities.move(cluster, name, location)
+            )
             click.echo("moved; start it with the new zone")
 
 
 @cookie_group.command(name="replace-disk")
-@asking.DATA
-@asking.METADATA
+@asking_commands.DATA
+@asking_commands.METADATA
 @click.option("--id", "bookie_id", required=True, metavar="NAME", help="The bookie's name.")
 @click.option(
     "--folder",
     metavar="DIR",
     help="The journal's folder, or one of the ledgers', if that alone is lost. Without it, all is.",
 )
-@asking.DRY_RUN
-@asking.YES
+@asking_commands.DRY_RUN
+@asking_commands.YES
 def replace_command(
     *, data: Path, metadata: str, bookie_id: str, folder: str | None, dry_run: bool, yes: bool
 ) -> None:
@@ -97,9 +101,11 @@ def replace_command(
     Ledgers of which the lost disk may have held anything start in limbo: the bookie denies nothing
     of them until they have been checked, ledger by ledger, and the copies it lost are made again.
     """
-    with asking.reported():
+    with asking_commands.reported():
         name = _bookie(bookie_id, None)
-        found = asking.with_cluster(metadata, lambda cluster: replacing.look(cluster, name, data))
+        found = asking_commands.with_cluster(
+            metadata, lambda cluster: replacing.look(cluster, name, data)
+        )
         replacing.check_unused(data, found.cookie, folder)
         if folder is None:
             limbo = f"{len(found.ledgers)} ledgers name it, and start"
@@ -109,7 +115,7 @@ def replace_command(
             limbo = "the ledgers of which something was there start"
         click.echo(f"{name} loses what it had: {limbo} in limbo on the new disk {folder or data}")
         question = f"Is the old disk of {name} lost for good?"
-        if not asking.agreed(dry_run=dry_run, yes=yes, question=question):
+        if not asking_commands.agreed(dry_run=dry_run, yes=yes, question=question):
             return
         if folder is None:
             with folders.open_all(data, found.cookie) as held:
@@ -125,17 +131,21 @@ def replace_command(
 
 @cookie_group.command(name="delete")
 @click.option("--id", "bookie_id", required=True, metavar="NAME", help="The bookie to forget.")
-@asking.METADATA
-@asking.DRY_RUN
-@asking.YES
+@asking_commands.METADATA
+@asking_commands.DRY_RUN
+@asking_commands.YES
 def delete_command(bookie_id: str, metadata: str, dry_run: bool, yes: bool) -> None:
     """Forget a bookie that is gone for good. Refused while it runs or a ledger names it."""
-    with asking.reported():
+    with asking_commands.reported():
         name = _bookie(bookie_id, None)
-        asking.with_cluster(metadata, lambda cluster: identities.check_removable(cluster, name))
+        asking_commands.with_cluster(
+            metadata, lambda cluster: identities.check_removable(cluster, name)
+        )
         click.echo(f"no ledger names {name}; its cookie, and what is said of it, go")
-        if asking.agreed(dry_run=dry_run, yes=yes, question=f"Forget {name} for good?"):
-            had = asking.with_cluster(metadata, lambda cluster: identities.remove(cluster, name))
+        if asking_commands.agreed(dry_run=dry_run, yes=yes, question=f"Forget {name} for good?"):
+            had = asking_commands.with_cluster(
+                metadata, lambda cluster: identities.remove(cluster, name)
+            )
             click.echo("forgotten" if had else "it had no cookie; forgotten")
 
 
