@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import socket
@@ -203,6 +204,17 @@ async def test_a_disk_that_was_set_back_to_a_snapshot_is_refused(world: World) -
     code, said = await refused(world.arguments())
 
     assert (code, "the disk was set back to an older state" in said) == (1, True)
+
+
+async def test_it_opens_as_many_files_as_the_machine_allows(world: World) -> None:
+    ours = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (ours[1] // 2, ours[1]))
+    try:
+        async with started(world) as bookie:
+            soft, hard = resource.prlimit(bookie.process.pid, resource.RLIMIT_NOFILE)
+            assert soft == hard == ours[1]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, ours)
 
 
 async def test_sigterm_takes_the_registration_back_and_ends_with_0(world: World) -> None:

@@ -10,6 +10,7 @@ once.
 """
 
 import asyncio
+import resource
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -87,6 +88,7 @@ async def run(settings: Settings, chance: Chance, announce: Callable[[str], None
 
     ``announce`` hears once where the bookie is reached, when it is ready.
     """
+    _allow_open_files()
     process = _Process(settings, announce)
     try:
         with _signals(process.stop):
@@ -264,6 +266,12 @@ class _Process:
                 f"{storage.log.waiting_bytes} bytes were not written within --drain-timeout "
                 f"({limit_ms} ms) and were not acknowledged; is the disk still there?"
             )
+
+
+def _allow_open_files() -> None:
+    """Open as many files as the machine allows: peers' connections leave some for segments then."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _sizes(total_bytes: int) -> Sizes:
