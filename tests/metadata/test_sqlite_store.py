@@ -11,7 +11,7 @@ import pytest
 from tests.support import virtual_time
 from tests.support.stores import SqlitePlace
 from zonekeeper.metadata import errors
-from zonekeeper.metadata.store import Create, SessionId, Write, Written
+from zonekeeper.metadata.store import Create, Delete, SessionId, Write, Written
 from zonekeeper.metadata.stores import local_disk, sqlite_polling
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.metadata.stores.sqlite import SqliteStore
@@ -103,6 +103,23 @@ def test_anybody_ends_the_sessions_of_the_dead_before_he_writes(tmp_path: Path) 
     assert node.owner == 2
     with pytest.raises(errors.SessionLostError):
         dead.renew(_lease(1), _FAR_MS)
+    dead.close()
+    living.close()
+
+
+def test_a_write_that_the_death_of_another_refuses_is_not_refused_again(tmp_path: Path) -> None:
+    """A bookie that starts again removes its former registration, which may go by itself first."""
+    clock = Clock()
+    dead, living = _file(tmp_path / "db", clock), _file(tmp_path / "db", clock)
+    dead.begin_session(_lease(1), _FAR_MS)
+    living.begin_session(_lease(2, timeout_ms=5_000), _FAR_MS)
+    _hold(dead, _lease(1), "/registered")
+    clock.now_ms += 1_000
+    node, _ = living.get("/registered")
+    assert node is not None, "nobody has ended it yet"
+    with pytest.raises(errors.NoNodeError):
+        living.commit([Delete(path="/registered", version=node.version)], SessionId(2), _FAR_MS)
+    assert living.get("/registered")[0] is None
     dead.close()
     living.close()
 

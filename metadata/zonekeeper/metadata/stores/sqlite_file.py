@@ -251,6 +251,12 @@ class File:
         self, writes: Sequence[Write], session: SessionId, deadline_ms: int
     ) -> tuple[Written, ...]:
         """Apply a transaction of a session, or raise what it meets."""
+        with self._translated():
+            if self._overdue():
+                # For good, also where what is written is refused: who looks again must not see
+                # again what this very write has found to be gone.
+                with self._writing(deadline_ms):
+                    self._end_overdue()
         with self._translated(), self._writing(deadline_ms):
             self._end_overdue()
             self._require(session)
