@@ -11,7 +11,7 @@ import resource
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +28,6 @@ from tests.zones.gates import Gates
 from tests.zones.load import LEDGER_ENTRIES, Load, under_load
 from zonekeeper.client import client as clients
 from zonekeeper.client.client import Client
-from zonekeeper.metadata import policy_store
 from zonekeeper.metadata.background import alongside
 from zonekeeper.placement.ids import BookieId, ZoneName
 from zonekeeper.placement.observation import Observation
@@ -155,13 +154,6 @@ class World:
             self.autos.kill(name)
         await asyncio.to_thread(self.autos.start, *leaders)
 
-    async def set_policy(self, repair: RepairRules) -> None:
-        """Let the owner have other rules of repair."""
-        cluster = self.client.cluster
-        before = await policy_store.read(cluster)
-        assert before is not None
-        await policy_store.write(cluster, replace(before, repair=repair), replaces=before.version)
-
     async def shell(self, *words: str, code: int = 0) -> str:
         """Call the command on this cluster; give what it says."""
         process = await asyncio.create_subprocess_exec(
@@ -275,7 +267,7 @@ class World:
         await self.until(so, f"{count} more entries")
 
     async def unnamed(self, *bookies: BookieId) -> None:
-        """Wait until no ledger names these bookies any more, and they are written off."""
+        """Wait until no ledger names these bookies any more."""
 
         async def so() -> bool:
             return not await copies.named(self.client.cluster) & set(bookies)
