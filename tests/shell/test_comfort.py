@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 import pytest
 from click.shell_completion import BashComplete
+from click.testing import CliRunner
 
 from tests.shell.live_world import LiveWorld
 from tests.support.ready_processes import SHELL
@@ -68,7 +69,8 @@ def test_a_help_text_has_an_example_that_can_be_typed(words: str, command: click
     if "--metadata" not in typed:
         typed += ["--metadata", NOWHERE]
     files = any(isinstance(one.type, click.File) for one in command.params)
-    command.make_context(words, [*typed], resilient_parsing=files)
+    both = ["-h", "--help"]
+    command.make_context(words, [*typed], resilient_parsing=files, help_option_names=both)
 
 
 @pytest.mark.parametrize(("words", "command"), live_commands(), ids=str)
@@ -101,7 +103,7 @@ def test_help_loads_nothing_that_is_heavy(words: list[str]) -> None:
 
 def test_every_command_is_listed_as_it_says_of_itself() -> None:
     context = click.Context(main)
-    listed = main.get_help(context)
+    listed = CliRunner().invoke(main).stdout
     for name in main.list_commands(context):
         command = main.get_command(context, name)
         assert command is not None
