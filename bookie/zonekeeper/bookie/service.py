@@ -443,7 +443,7 @@ class Bookie:
 
     async def info(self) -> service.BookieInfo:
         """Speak about itself."""
-        space = self._log.space
+        space = await self._storage.room()
         return service.BookieInfo(
             bookie_id=self._bookie_id,
             state=self.state,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.bookie.segments import keeping
 from tests.bookie.segments.keeping import Driver, frame, fresh, opening, read_ids, running
 from zonekeeper.bookie import admission
-from zonekeeper.bookie.files import FileSystem
+from zonekeeper.bookie.files import FileSystem, Space
 from zonekeeper.bookie.memory_files import MemoryFileSystem
 from zonekeeper.bookie.segments import compaction, storage
 from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
@@ -189,6 +189,13 @@ async def test_sorted_segments_are_spread_over_the_directories() -> None:
     driver = await live(await opened(files, store, homes), 200)
     assert all(len(home.names()) > 1 for home in homes)
     await keeping.check(await opened(files, store, homes), driver.promised)
+
+
+async def test_the_room_is_that_of_the_ledger_directories_each_device_once() -> None:
+    """A journal of its own has other room, and two directories may be on one device."""
+    files, store, homes = fresh(), MemoryOrdered(), homes_of(1 << 22, 1 << 20)
+    room = await (await opened(files, store, [homes[0], homes[1], homes[1]])).room()
+    assert room == Space(total_bytes=(1 << 22) + (1 << 20), free_bytes=(1 << 22) + (1 << 20))
 
 
 async def test_a_directory_that_cannot_be_written_is_left_for_the_others() -> None:

@@ -89,7 +89,24 @@ class Directories:
 
     def roomiest(self) -> tuple[int, Space]:
         """Give the directory with most room, and that; raises ``OSError`` if all have failed."""
-        last: OSError | None = None
+        rooms = self._rooms()
+        if not rooms:
+            why = "; ".join(self._failed.values())
+            raise OSError(f"no ledger directory can be written: {why}")
+        return max(rooms, key=lambda room: (room[1].free_bytes, -room[0]))
+
+    def space(self) -> Space:
+        """Give the room for sorted segments in all.
+
+        Directories that are alike in both figures count once: they are on one device.
+        """
+        rooms = {(room.total_bytes, room.free_bytes) for _, room in self._rooms()}
+        return Space(
+            total_bytes=sum(total for total, _ in rooms), free_bytes=sum(free for _, free in rooms)
+        )
+
+    def _rooms(self) -> list[tuple[int, Space]]:
+        """Ask each directory that is used."""
         rooms: list[tuple[int, Space]] = []
         for directory, files in enumerate(self._files):
             if directory in self._failed:
@@ -98,11 +115,7 @@ class Directories:
                 rooms.append((directory, files.space()))
             except OSError as error:
                 self.fail(directory, error)
-                last = error
-        if not rooms:
-            why = "; ".join(self._failed.values())
-            raise OSError(f"no ledger directory can be written: {why}") from last
-        return max(rooms, key=lambda room: (room[1].free_bytes, -room[0]))
+        return rooms
 
     def create(self, directory: int, number: int) -> File:
         """Create a segment's file."""

@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 from zonekeeper.bookie import reading, records
 from zonekeeper.bookie.disks import Disk
 from zonekeeper.bookie.extents import Extent
-from zonekeeper.bookie.files import FileSystem
+from zonekeeper.bookie.files import FileSystem, Space
 from zonekeeper.bookie.ledgers import Ledger
 from zonekeeper.bookie.segments import arrivals, locations, sorted_writing
 from zonekeeper.bookie.segments import checkpoint as checkpoints
@@ -138,6 +138,10 @@ class Storage:
     def backlog(self) -> Backlog:
         """How far the rewrite is behind; for metrics and readiness."""
         return Backlog(sealed=len(self._arrivals.sealed), in_reach=self._arrivals.in_reach)
+
+    async def room(self) -> Space:
+        """Give the room for what is kept for good; the journal may be on another device."""
+        return await self._devices.reads.run(self._directories.space)
 
     @property
     def counters(self) -> Counters:
