@@ -55,6 +55,8 @@ async def write_one(
             last = writer.last_confirmed
             await writer.close()
     except (errors.ClientError, TimeoutError):
+        # A bookie that refused is avoided for a while, and then nobody is asked: let time go on.
+        await asyncio.sleep(0.1)
         return None
     return writer.ledger_id, last
 
