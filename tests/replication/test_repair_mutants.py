@@ -35,6 +35,8 @@ from zonekeeper.replication.ledger_repair import LedgerRepair
 from zonekeeper.wire.entries import Entry, Sealer
 from zonekeeper.wire.frames import Frame
 
+pytestmark = pytest.mark.simulation
+
 _find, _without_threat = limbo.find, permission._without_threat
 
 #: Ledger, entry, LAC, length; then a CRC32C.

@@ -26,6 +26,8 @@ from zonekeeper.placement.quorums import Quorums
 from zonekeeper.placement.units import MINUTE_MS
 from zonekeeper.replication.autorecovery import Autorecovery
 
+pytestmark = pytest.mark.simulation
+
 PLAIN = Quorums(ensemble=3, write=3, ack=2, ack_zones=2)
 
 
