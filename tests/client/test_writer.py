@@ -16,6 +16,7 @@ from zonekeeper.placement.ids import EntryId, LedgerId, ZoneName
 from zonekeeper.placement.policy import Policy
 from zonekeeper.placement.quorums import Quorums
 from zonekeeper.wire import errors as wire_errors
+from zonekeeper.wire import service
 from zonekeeper.wire.links import LinkSettings
 
 
@@ -199,6 +200,30 @@ def test_s08_a_slow_bookie_is_not_queued_for_without_bound() -> None:
             assert slow not in writer.ensemble
             await writer.close()
             assert (await client.metadata(writer.ledger_id)).last_entry == 19_999
+
+    play(scenario)
+
+
+def test_who_closes_at_once_leaves_no_ledger_without_its_copies() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client("writing") as client:
+            writer = await client.create()
+            slow = lab.door(writer.ensemble[1])
+            slow.holding = True
+            loop = asyncio.get_running_loop()
+            loop.call_later(0.5, slow.release)
+            await fill(writer, 10)
+            await writer.close()
+            wanted = service.ListEntriesRequest(
+                ledger_id=writer.ledger_id, first_entry_id=EntryId(0), ranges_max=9
+            )
+            assert (await slow.list_entries(wanted)).ranges == ((0, 9),)
+            start_s = loop.time()
+            other = await client.create()
+            lab.door(other.ensemble[1]).holding = True
+            await fill(other, 10)
+            await other.close()
+            assert loop.time() - start_s < 2, "one that answers nothing is not waited for long"
 
     play(scenario)
 

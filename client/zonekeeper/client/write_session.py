@@ -9,6 +9,7 @@ entry costs a future. A waiter that is cancelled is forgotten; what it waited fo
 """
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Coroutine
 from dataclasses import dataclass
@@ -63,6 +64,11 @@ class _Sink:
         self._term = term
         #: What each number in the lane stands for: a batch's first entry; None: a LAC.
         self._firsts: dict[int, EntryId | None] = {}
+
+    @property
+    def waits(self) -> bool:
+        """Is there anything that was sent and not answered?"""
+        return bool(self._firsts)
 
     def sent(self, number: int, first: EntryId | None) -> None:
         self._firsts[number] = first
@@ -120,6 +126,8 @@ class WriteSession:
         #: For the LAC to be known; why it is not, or None.
         self._for_lac: list[asyncio.Future[Exception | None]] = []
         self._released = asyncio.Event()
+        #: Something happened.
+        self._heard = asyncio.Event()
         #: Somebody waits for bytes to be released: what is written is forced for that.
         self._room_wanted = False
         self._abandon = False
@@ -192,6 +200,23 @@ class WriteSession:
             self.feed(ev.ForceWanted(upto=self._core.written))
         await self._released.wait()
 
+    async def copied(self, most_ms: int) -> None:
+        """Wait until each bookie has what it was sent, not the ack quorum alone; so long at most.
+
+        Whoever ends a session cuts off what is on its way to the others.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(most_ms / 1_000):
+                while self._lacks_copies():
+                    self._heard.clear()
+                    await self._heard.wait()
+
+    def _lacks_copies(self) -> bool:
+        """Is there a bookie that was not sent everything, or has not answered for it?"""
+        if self._ended or self.stopped is not None:
+            return False
+        return self.used_bytes > 0 or any(each.sink.waits for each in self._lanes.values())
+
     async def settled(self) -> None:
         """Wait, after a stop, until nothing more is done in metadata."""
         while self._children and not self._ended:
@@ -233,6 +258,7 @@ class WriteSession:
                     self._perform(effect)
         finally:
             self._busy = False
+        self._heard.set()
         self._watch_time()
         if self._abandon and not self._core.changing:
             self._abandon = False
@@ -343,6 +369,7 @@ class WriteSession:
         self._confirmed(self.last_appended)
         self._lac_told(None)
         self._released.set()
+        self._heard.set()
 
     def _raise_stopped(self) -> NoReturn:
         assert self.stopped is not None

@@ -29,6 +29,9 @@ from zonekeeper.wire import carriers, entries
 
 #: After appending so much without a pause the loop gets a turn, or nothing would ever be sent.
 TURN_BYTES: Final = carriers.CARRIER_BYTES_AIM
+#: A writer that closes waits so long for bookies that its ack quorum did not need. Without that,
+#: who writes little and closes at once leaves ledgers that lack copies until they are checked.
+LAGGARDS_MS: Final = 1_000
 
 Data = bytes | bytearray | memoryview
 
@@ -155,6 +158,8 @@ class Writer:
     async def close(self) -> None:
         """Wait for what was appended, and close the ledger behind it; twice is as good as once.
 
+        Bookies that the ack quorum did not need get a moment to have their copies, too.
+
         Raises what stopped the writer, if something did; the ledger is then closed at its LAC, or
         left to a recovery.
         """
@@ -166,6 +171,7 @@ class Writer:
         core = self._session.core
         try:
             await self.force()
+            await self._session.copied(LAGGARDS_MS)
             await self._owner.close(core.confirmed, core.confirmed_length)
         except errors.ClientError as error:
             if error.retryable:
