@@ -64,7 +64,7 @@ async def write_one(
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        ("sync:arrival-:20:eio", "the log cannot be written ([Errno 5] Input/output error"),
+        ("sync:arrival-:20:eio", "([Errno 5] Input/output error: 'arrival-"),
         ("sync:checkpoint:2:eio", "a segment cannot be rewritten or prepared ([Errno 5]"),
     ],
 )
