@@ -3,17 +3,22 @@
 import asyncio
 
 from tests.replication.audit_world import AuditWorld, play
-from tests.replication.gate_world import MINUTE, members
+from tests.replication.gate_world import MINUTE, SECOND, members
 from zonekeeper.metadata import underreplication
 from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata
+from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
+from zonekeeper.replication.auditor_metrics import AuditorMetrics
 from zonekeeper.replication.ledger_index import LedgerIndex
+from zonekeeper.replication.marking import Marker
 from zonekeeper.wire.links import BookieLink
 
 A0 = BookieId("a-0")
 ABC0 = ("a-0", "b-0", "c-0")
 DELAY, NOTICE = 5 * MINUTE, 2 * MINUTE
+#: The store's time limit for a request.
+REQUEST = 30 * SECOND
 
 
 class Slow:
@@ -90,3 +95,24 @@ def test_a_bookie_that_comes_back_twice_while_its_marks_are_looked_at_harms_nobo
         assert auditor.metrics.lost_bookies == 1
 
     play(scenario, audited=False)
+
+
+def test_what_is_held_when_the_store_is_back_is_not_published() -> None:
+    async def scenario(world: AuditWorld) -> None:
+        await world.add_ledger(1, ABC0)
+        store, permitted = world.cluster.store, [True]
+        assert isinstance(store, MemoryStore)
+        marker = Marker(world.cluster, AuditorMetrics(), lambda: 1)
+        store.cut()
+        async with asyncio.TaskGroup() as group:
+            made = group.create_task(
+                marker.mark(LedgerId(1), lambda: [A0] if permitted[0] else None)
+            )
+            await world.gates.wait(REQUEST + SECOND // 2)  # the first attempt has failed
+            assert not made.done()
+            permitted[0] = False
+            store.mend()
+        assert not made.result()
+        assert await underreplication.read(world.cluster, LedgerId(1)) is None
+
+    play(scenario)

@@ -85,7 +85,7 @@ class ReplicasCheck:
         for bookie in marked:
             entry_id, lack = doubted[bookie]
             _logger.warning("ledger %d: entry %d %s on %s", ledger.id, entry_id, lack.value, bookie)
-        if await self._marker.mark(ledger.id, marked):
+        if await self._marker.mark(ledger.id, lambda: marked):
             self._metrics.doubted_total += 1
 
     async def _note(self, progress: Progress | None) -> None:

@@ -1,4 +1,8 @@
-"""Marks, as the auditor makes them: until the store has answered; a bad one stops no other."""
+"""Marks, as the auditor makes them: until the store has answered; a bad one stops no other.
+
+What is wanted is asked again before each attempt: an outage of the store may be that of a zone, and
+what was permitted before it may be held behind it.
+"""
 
 import logging
 from collections.abc import Callable, Collection
@@ -23,18 +27,25 @@ class Marker:
         self._metrics = metrics
         self._wall_ms = wall_ms
 
-    async def mark(self, ledger_id: LedgerId, replicas: Collection[BookieId]) -> bool:
-        """Mark a ledger; no replicas: its copies should stand elsewhere. False: it could not be."""
+    async def mark(
+        self, ledger_id: LedgerId, wanted: Callable[[], Collection[BookieId] | None]
+    ) -> bool:
+        """Mark a ledger for whom ``wanted`` says; False: it says None, or it could not be done.
+
+        Nobody: its copies should stand elsewhere.
+        """
         try:
-            await listing.until_done(
-                lambda: underreplication.mark(
-                    self._cluster, ledger_id, replicas, at_ms=self._wall_ms()
-                ),
-                f"marking ledger {ledger_id}",
+            return await listing.until_done(
+                lambda: self._attempt(ledger_id, wanted()), f"marking ledger {ledger_id}"
             )
         except UnreadableError as error:
             self._report(error)
             return False
+
+    async def _attempt(self, ledger_id: LedgerId, replicas: Collection[BookieId] | None) -> bool:
+        if replicas is None:
+            return False
+        await underreplication.mark(self._cluster, ledger_id, replicas, at_ms=self._wall_ms())
         return True
 
     async def unmark(self, ledger_id: LedgerId, returned: Collection[BookieId]) -> bool:

@@ -106,19 +106,27 @@ class Publisher:
             return False
         if ledger is None or bookie not in ledger.metadata.bookies:
             return False
-        return self._permissions.may_publish(bookie) and await self._marker.mark(
-            ledger_id, [bookie]
-        )
+
+        def wanted() -> list[BookieId] | None:
+            return [bookie] if self._permissions.may_publish(bookie) else None
+
+        return await self._marker.mark(ledger_id, wanted)
 
     async def _mark(self, ledger_id: LedgerId, lost: tuple[BookieId, ...], found: Found) -> None:
         """Mark one ledger for who is lost and may be published, or if nobody is, to be moved."""
-        publish = [one for one in lost if self._permissions.may_publish(one)]
-        found.passed_over.update(one for one in lost if one not in publish)
-        if publish:
+
+        def wanted() -> list[BookieId] | None:
+            publish = [one for one in lost if self._permissions.may_publish(one)]
+            found.passed_over.update(one for one in lost if one not in publish)
+            return publish or None
+
+        if lost:
             # One that cannot be read is a mark, too; another listing would not mend it.
-            found.published += await self._marker.mark(ledger_id, publish)
-        elif not lost and self._permissions.may_respread():
-            found.respread += await self._marker.mark(ledger_id, ())
+            found.published += await self._marker.mark(ledger_id, wanted)
+        else:
+            found.respread += await self._marker.mark(
+                ledger_id, lambda: () if self._permissions.may_respread() else None
+            )
 
     def _judge(self, placement: PlacementCheck, listed: StoredLedger, found: Found) -> bool:
         finding = placement.judge(listed.metadata)
