@@ -47,9 +47,17 @@ class LiveCluster:
         self.local = local
         self.address = str(local.data("status")["metadata"])
 
-    def call(self, command: click.Command, *words: str, given: bytes = b"") -> Result:
-        where = ("--metadata", self.address)
-        return CliRunner().invoke(command, [*words, *where], input=given, catch_exceptions=False)
+    def call(
+        self,
+        command: click.Command,
+        *words: str,
+        given: bytes = b"",
+        columns: str | None = None,
+    ) -> Result:
+        """Call; ``columns`` is the terminal's width, None: the answer goes into a pipe."""
+        return CliRunner(env={"COLUMNS": columns}).invoke(
+            command, [*words, "--metadata", self.address], input=given, catch_exceptions=False
+        )
 
     def text(self, command: click.Command, *words: str, given: bytes = b"") -> str:
         """Call; it must succeed."""

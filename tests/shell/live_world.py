@@ -38,7 +38,8 @@ class LiveWorld:
         self.address = f"sqlite://{folder / 'meta.db'}"
 
     def call(self, command: click.Command, *words: str) -> Result:
-        return CliRunner().invoke(
+        # Into a pipe a row is a line, unless COLUMNS says how wide it is.
+        return CliRunner(env={"COLUMNS": None}).invoke(
             command, [*words, "--metadata", self.address], catch_exceptions=False
         )
 

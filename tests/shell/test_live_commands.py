@@ -90,10 +90,7 @@ def test_every_bookie_is_listed_and_says_how_it_is(cluster: LiveCluster) -> None
     assert [(row["bookie"], row["seen"]) for row in seen] == [("bk-c-0", True), ("bk-c-1", True)]
 
 
-def test_every_table_is_readable_in_eighty_columns(
-    cluster: LiveCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
+def test_every_table_is_readable_in_eighty_columns(cluster: LiveCluster) -> None:
     appended(cluster)
     words: list[tuple[click.Command, tuple[str, ...]]] = [
         (zones, ("status",)),
@@ -107,7 +104,7 @@ def test_every_table_is_readable_in_eighty_columns(
         (autorecovery, ("enable", *WHO, "--dry-run")),
     ]
     for command, rest in words:
-        text = cluster.text(command, *rest)
+        text = cluster.call(command, *rest, columns="80").stdout
         assert max(map(len, text.splitlines())) <= 80
         assert "…" not in text, text
 
