@@ -11,7 +11,7 @@ import pytest
 from tests.crash import exploring, test_mutants
 from tests.simulation import campaign, test_directed_mutants
 from tests.simulation.mutants import MUTANTS, Mutant
-from tests.simulation.scenarios import PROFILES
+from tests.simulation.profiles import PROFILES
 from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
 
 PROCESSES = 2

@@ -295,7 +295,9 @@ async def _append(life: Life, writer: Writer, appended: asyncio.Event) -> None:
 def _value(life: Life, writer: Writer) -> bytes:
     """Give an entry's payload: whose it is, and bytes that nobody else writes."""
     which = f"{writer.ledger_id}/{writer.last_appended + 1}/{life.process.name}/"
-    return which.encode() + life.chance.randbytes(life.chance.randrange(24))
+    return which.encode() + life.chance.randbytes(
+        life.chance.randrange(life.around.scenario.habits.payload_max)
+    )
 
 
 class _Hearing:

@@ -10,10 +10,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.simulation import scenarios, shrinking, world
+from tests.simulation import drawing, shrinking, world
 from tests.simulation.checker import Violation
 from tests.simulation.mutants import MUTANTS
-from tests.simulation.scenarios import PROFILES, Scenario
+from tests.simulation.profiles import PROFILES
+from tests.simulation.scenarios import Scenario
 
 _CHUNK: Final = 10
 
@@ -31,7 +32,7 @@ class Task:
 
     def scenario(self, seed: int) -> Scenario:
         """Draw a seed's scenario."""
-        drawn = scenarios.draw(PROFILES[self.profile], seed)
+        drawn = drawing.draw(PROFILES[self.profile], seed)
         return drawn if self.only_ms is None else drawn.only(self.only_ms)
 
 
@@ -80,6 +81,12 @@ class Report:
     recoveries: int = 0
     ensemble_changes: int = 0
     moved: int = 0
+    #: Times that a zone went away, by the outage's shape; bytes that repairs copied, by what for.
+    outages: Counter[str] = field(default_factory=Counter)
+    copied_bytes: Counter[str] = field(default_factory=Counter)
+    #: How often what ought to end did, and how long it took at most.
+    waits: Counter[str] = field(default_factory=Counter)
+    longest_ms: dict[str, int] = field(default_factory=dict)
     virtual_ms: int = 0
     failures: list[Failure] = field(default_factory=list)
 
@@ -98,6 +105,12 @@ class Report:
         self.recoveries += outcome.recoveries
         self.ensemble_changes += outcome.ensemble_changes
         self.moved += outcome.moved
+        if outcome.scenario.shape is not None:
+            self.outages[outcome.scenario.shape.value] += outcome.outages
+        self.copied_bytes.update(outcome.copied_bytes)
+        for what, waits_ms in outcome.waits_ms.items():
+            self.waits[what] += len(waits_ms)
+            self.longest_ms[what] = max(self.longest_ms.get(what, 0), *waits_ms)
         self.virtual_ms += outcome.virtual_ms
         if outcome.violations:
             self.failures.append(
@@ -123,6 +136,11 @@ class Report:
         self.recoveries += other.recoveries
         self.ensemble_changes += other.ensemble_changes
         self.moved += other.moved
+        self.outages += other.outages
+        self.copied_bytes += other.copied_bytes
+        self.waits += other.waits
+        for what, longest_ms in other.longest_ms.items():
+            self.longest_ms[what] = max(self.longest_ms.get(what, 0), longest_ms)
         self.virtual_ms += other.virtual_ms
         self.failures += other.failures
 
@@ -145,6 +163,17 @@ class Report:
             **dict(self.fired.most_common()),
         }
 
+    def counts_of_repair(self) -> dict[str, int]:
+        """Give what is to be summed up of zones that went away."""
+        return {
+            "seeds": self.seeds,
+            "simulated minutes": self.virtual_ms // 60_000,
+            "entries acknowledged": self.acked,
+            **dict(sorted(self.outages.items())),
+            **{f"bytes copied, {why}": size for why, size in sorted(self.copied_bytes.items())},
+            **{f"ended: {what}": number for what, number in sorted(self.waits.items())},
+        }
+
     def lines(self, seconds: float) -> list[str]:
         """Say it in words."""
         fired = ", ".join(f"{kind} {number}" for kind, number in self.fired.most_common())
@@ -155,7 +184,23 @@ class Report:
             f"{self.ledgers} ledgers, {self.recoveries} recoveries, "
             f"{self.ensemble_changes} ensemble changes, {self.moved} copies moved by repair",
             f"{self.faults} faults: {fired or 'none'}",
+            *self._lines_of_repair(),
             f"{len(self.failures)} seeds broke a promise",
+        ]
+
+    def _lines_of_repair(self) -> list[str]:
+        if not self.outages:
+            return []
+        outages = ", ".join(f"{number} {shape}" for shape, number in self.outages.most_common())
+        copied = ", ".join(f"{size} {why}" for why, size in self.copied_bytes.most_common())
+        waits = ", ".join(
+            f"{number} times {what} (at most {self.longest_ms[what] / 1_000:.1f} s)"
+            for what, number in self.waits.most_common()
+        )
+        return [
+            f"{self.outages.total()} zone outages: {outages}",
+            f"bytes copied by repair: {copied or 'none'}",
+            f"what ought to end, did: {waits or 'nothing'}",
         ]
 
 

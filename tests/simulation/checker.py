@@ -4,8 +4,8 @@ The rules bear the numbers of the reliability reference: I1 acked is readable, I
 I3 readers agree, I4 a fenced writer is silent, I5 the LAC never falls and covers only what an ack
 quorum has, I6 closed is immutable, I7 recoveries agree, I8 committed means an ack quorum of copies,
 I9 nothing beyond the end, I10 fragments are well-formed, I11 acks come from where metadata says,
-I13 a fence survives, I14 what a bookie acknowledged survives, I18 no bad bytes, I20 a held gate is
-quiet.
+I13 a fence survives, I14 what a bookie acknowledged survives, I18 no bad bytes. Those of repairs
+are ``repair_rules``.
 
 It knows nothing of how ledgers are written; whoever adds a rule adds a bad history to its test.
 """
@@ -17,11 +17,9 @@ from itertools import pairwise
 from typing import Final, assert_never
 
 from tests.simulation import history as seen
+from tests.simulation import repair_rules
 from zonekeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState
 from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId
-
-#: Whoever repairs knows by then that a gate is held.
-HELD_IS_KNOWN_MS: Final = 1_000
 
 _ERROR: Final = re.compile(r"\w+(?:Error|Failed)\b")
 
@@ -75,22 +73,28 @@ class Checker:
                 self._take_end(event.ledger, event.last)
             case seen.Broke():
                 self._break("broke", event.what)
-            case seen.Crashed() | seen.Restarted() | seen.Moved():
+            case seen.Crashed() | seen.Restarted():
                 self._take_of_bookies(event)
+            case seen.Moved() | seen.Copied() | seen.Permitted() | seen.Waited():
+                self._take_of_repair(event)
             case _:
                 assert_never(event)
 
-    def _take_of_bookies(self, event: seen.Crashed | seen.Restarted | seen.Moved) -> None:
+    def _take_of_bookies(self, event: seen.Crashed | seen.Restarted) -> None:
         match event:
             case seen.Crashed():
                 for kept in event.kept:
                     self._kept[kept.bookie, kept.ledger] = kept
             case seen.Restarted():
                 self._take_restarted(event)
-            case seen.Moved():
-                self._take_moved(event)
             case _:
                 assert_never(event)
+
+    def _take_of_repair(
+        self, event: seen.Moved | seen.Copied | seen.Permitted | seen.Waited
+    ) -> None:
+        for rule, what in repair_rules.broken(event):
+            self._break(rule, what)
 
     def _take_acked(self, event: seen.Acked) -> None:
         ledger = event.ledger
@@ -164,14 +168,6 @@ class Checker:
         self._look_copies("I8", "committed", ledger, EntryId(0), copies)
         if ledger in self._told and self._told[ledger] != last:
             self._break("I7", f"ledger {ledger} ends at {last}, told was {self._told[ledger]}")
-
-    def _take_moved(self, event: seen.Moved) -> None:
-        if event.held_ms > HELD_IS_KNOWN_MS:
-            self._break(
-                "I20",
-                f"ledger {event.ledger} was moved from {event.bookie}, whose zone's losses were "
-                f"held for {event.held_ms} ms then",
-            )
 
     def _take_end(self, ledger: LedgerId, last: EntryId) -> None:
         told = self._told.setdefault(ledger, last)

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from zonekeeper.metadata.ledger_metadata import LedgerMetadata
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.permission import Permission
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,14 +97,60 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """A closed ledger's copies on a bookie were replaced, while its zone's gate was held so long.
+    """A closed ledger's copies on some bookies were replaced, all in one fragment."""
 
-    ``held_ms`` is 0 where the gate is open or released.
+    ledger: LedgerId
+    bookies: tuple[BookieId, ...]
+    #: How long the gates of all of them were held; 0: one is open or released.
+    held_ms: int
+    #: Entries that newcomers should have, and have not.
+    lacking: int
+    #: Of the members that were there before, and of all members after.
+    zones_before: int
+    zones_after: int
+    #: How long all who leave have been there.
+    there_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copied:
+    """A carrier of a repair came to a bookie, for members of a closed ledger that are missing.
+
+    ``held_ms``: the gates of all their zones have been held for so long. ``failing_ms``: all of the
+    zones have been failing for so long, and nobody has released them.
     """
 
     ledger: LedgerId
     bookie: BookieId
+    zones: tuple[str, ...]
+    size_bytes: int
     held_ms: int
+    failing_ms: int
+    #: How many there were, this one included, since the hold began.
+    carriers: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permitted:
+    """A zone's gate, or the cluster's, has another permission."""
+
+    zone: str
+    before: Permission
+    after: Permission
+    by: str
+    #: The zone is failing since; 0: it is not.
+    failing_ms: int
+    #: So long the gate was held.
+    held_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waited:
+    """Something that ought to end has lasted so long, without trouble for whoever ends it."""
+
+    what: str
+    who: str
+    for_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +196,9 @@ Event: TypeAlias = (
     | Denied
     | Recorded
     | Moved
+    | Copied
+    | Permitted
+    | Waited
     | Crashed
     | Restarted
     | Broke

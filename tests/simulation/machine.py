@@ -8,7 +8,9 @@ else that ends a bookie, and that nobody ordered, is a bug.
 """
 
 import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -33,8 +35,9 @@ from zonekeeper.metadata.registration import Mode, NameTakenError, Registrar
 from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.locations import Location
-from zonekeeper.wire import entries, service
+from zonekeeper.wire import carriers, entries, service
 from zonekeeper.wire.digests import MasterKey
+from zonekeeper.wire.frames import Frame
 from zonekeeper.wire.serving import Host
 
 _START_AGAIN_MS = 500
@@ -46,8 +49,17 @@ _INDEX_LOST = 0.1
 class _Watched(Bookie):
     """A bookie that remembers which fences it has answered for."""
 
-    def watch(self) -> None:
+    def watch(self, on_frame: Callable[[Frame], None]) -> None:
         self.fenced: set[LedgerId] = set()
+        self._on_frame = on_frame
+
+    def append(
+        self, items: Sequence[carriers.Append | carriers.WriteLac], replies: service.Replies
+    ) -> None:
+        for item in items:
+            if isinstance(item, carriers.Append):
+                self._on_frame(item.frame)
+        super().append(items, replies)
 
     async def fence(self, ledger_id: LedgerId, master_key: MasterKey) -> service.LacEvidence:
         answer = await super().fence(ledger_id, master_key)
@@ -87,6 +99,8 @@ class Machine:
         self.slow_ms = 0.0
         self.stays_dead = False
         self.ledgers: dict[LedgerId, Ledger] = {}
+        #: Hears of each frame that comes.
+        self.on_frame: Callable[[BookieId, Frame], None] = _nobody_listens
         self._around = around
         self._chance: Random = around.scenario.chance(f"disk of {bookie_id}")
         self._life: _Life | None = None
@@ -254,7 +268,7 @@ class Machine:
         around.note(seen.Restarted(bookie=self.id, kept=self.kept()))
         async with asyncio.TaskGroup() as tasks:
             bookie = _Watched(self.id, storage, boot_epoch=boot_epoch, version="sim", tasks=tasks)
-            bookie.watch()
+            bookie.watch(partial(self.on_frame, self.id))
             tasks.create_task(storage.run())
             life.bookie = bookie
             around.network.put_up(self.id, Host(bookie), tasks=tasks)
@@ -262,6 +276,10 @@ class Machine:
             life.registrar = Registrar(cluster, self.id, info, session_timeout_ms=SESSION_MS)
             await life.registrar.register(_mode(bookie))
             await life.registrar.keep()
+
+
+def _nobody_listens(bookie: BookieId, frame: Frame) -> None:
+    del bookie, frame
 
 
 def _mode(bookie: Bookie) -> Mode:

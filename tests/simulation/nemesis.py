@@ -7,6 +7,7 @@ from functools import partial
 from itertools import product
 from typing import Final
 
+from tests.simulation import people
 from tests.simulation.actors import Actor, Observer
 from tests.simulation.loop import Process, loop
 from tests.simulation.machine import Machine
@@ -16,6 +17,8 @@ from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.placement.ids import BookieId
 
 _SLOW_BOOKIE_MS: Final = 400
+#: Whoever repairs is known to be at work again so long after a trouble.
+_ON_ITS_FEET_MS: Final = 6_000
 
 
 class Nemesis:
@@ -55,11 +58,15 @@ class Nemesis:
             Kind.DISK_ERROR: self._trouble,
             Kind.SLOW_DISK: self._trouble,
             Kind.READ_ONLY: self._trouble,
+            Kind.MAINTENANCE: lambda fault: self._person(people.maintain, fault),
+            Kind.RELEASE: lambda fault: self._person(people.release, fault),
             Kind.PAUSE: self._trouble_process,
             Kind.META_CUT: self._trouble_process,
             Kind.META_EXPIRY: self._trouble_process,
             Kind.META_LAG: self._trouble_process,
         }
+        #: Is told until when whoever repairs is in trouble.
+        self.on_trouble: Callable[[int], None] = lambda until_ms: None
         #: How many cuts there are of each direction: the last one that ends heals it.
         self._cuts: Counter[tuple[str, str]] = Counter()
 
@@ -73,6 +80,8 @@ class Nemesis:
         fault = dataclasses.replace(
             fault, target=self._named(fault.target), other=self._named(fault.other)
         )
+        if fault.target.startswith("autorecovery"):
+            self.on_trouble(self._around.now_ms() + fault.for_ms + _ON_ITS_FEET_MS)
         if self._ways[fault.kind](fault):
             self._fired[fault.kind] += 1
             self._around.history.trace(str(fault))
@@ -157,6 +166,11 @@ class Nemesis:
                 actor.start()
 
         self._around.later(fault.for_ms, start)
+        return True
+
+    def _person(self, does: people.Doing, fault: Fault) -> bool:
+        process = self._around.process(f"a person, {fault.kind.value}")
+        self._around.tasks.create_task(does(self._around, fault), context=process.context)
         return True
 
     def _strand(self, fault: Fault) -> bool:

@@ -11,8 +11,8 @@ the end at most one bookie stays dead, and only where an ack quorum has more tha
 
 import dataclasses
 import enum
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass
 from random import Random
 from typing import Final
 
@@ -64,6 +64,24 @@ class Kind(enum.Enum):
     META_LAG = "metadata lag"
     #: A person makes a bookie read-only for a while.
     READ_ONLY = "read-only"
+    #: A person declares maintenance of a bookie's unit, and lifts it.
+    MAINTENANCE = "maintenance"
+    #: A person lets a zone's losses be repaired, if they are held.
+    RELEASE = "release"
+
+
+class Shape(enum.Enum):
+    """How a zone goes away."""
+
+    WHOLE = "a zone at once"
+    SLOW = "one bookie after the other"
+    PARTIAL = "all but one bookie"
+    FLAPPING = "flapping"
+    TWO_ZONES = "two zones"
+    ALL_IN_VIEW = "all zones, from where the observer stands"
+    IN_MAINTENANCE = "during maintenance"
+    FAILOVER = "while auditor and watch change"
+    ISOLATED = "while observers see nothing"
 
 
 class Occasion(enum.Enum):
@@ -111,6 +129,8 @@ class Habits:
     #: Entries in a burst, and bursts in a ledger, at most.
     entries_max: int = 12
     bursts_max: int = 8
+    #: Random bytes in an entry, fewer than these.
+    payload_max: int = 24
     #: Between bursts, and how long a writer stays when it has nothing more to say, at most.
     pause_max_ms: int = 600
     linger_max_ms: int = 2_000
@@ -149,6 +169,12 @@ class Scenario:
     one_stays_dead: bool
     #: Is placement strict? Where a zone is lost, the promise needs it.
     strict: bool
+    #: How a zone goes away, where somebody watches.
+    shape: Shape | None = None
+    #: After so long the owner's rule releases a zone's losses; None: a person has to.
+    repair_after_ms: int | None = None
+    #: How fast a process may repair; 0: as fast as it can.
+    repair_bytes_per_second: int = 0
 
     def chance(self, purpose: str) -> Random:
         """Give chance for one purpose: what happens elsewhere does not change what it gives."""
@@ -184,359 +210,10 @@ def position_of(target: str) -> int | None:
     return int(target[1:]) if target.startswith("@") else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
-    """Kinds of trouble, with the greatest number of each."""
-
-    name: str
-    kinds: Mapping[Kind, int] = field(default_factory=dict)
-    delay_max_ms: float = 5
-    call_loss: float = 0
-    disconnect: float = 0
-    meta: MetaWeather = MetaWeather()
-    disk_max_ms: int = 3
-    readers_min: int = 1
-    recoverers_min: int = 0
-    recoverers_max: int = 2
-    #: How often a fault waits for an occasion, and which there are.
-    lurking: float = 0
-    occasions: tuple[Occasion, ...] = ()
-    #: How often the network is uneven.
-    uneven: float = 0.25
-    habits: Habits = Habits()
-    #: The shapes of ledgers, each with how many of them there are.
-    quorums: tuple[tuple[int, Quorums], ...] = ()
-    #: Processes that repair what is lost; timers are such that they get to it.
-    autorecoveries: int = 0
-    chaos_ms: int = CHAOS_MS
-    #: Is a zone lost for good, and one more bookie where the shape survives that?
-    loses_zone: bool = False
-
-    @property
-    def is_long(self) -> bool:
-        """Does a seed of it take as long as many others?"""
-        return self.chaos_ms > CHAOS_MS
-
-
-#: With how many of one seed in so many each shape of ledger is drawn.
-_QUORUMS: Final = (
-    (6, Quorums(ensemble=3, write=3, ack=2)),
-    (4, Quorums(ensemble=3, write=3, ack=2, ack_zones=2)),
-    (2, Quorums(ensemble=4, write=3, ack=2)),
-    (2, Quorums(ensemble=5, write=3, ack=2)),
-    (1, Quorums(ensemble=2, write=2, ack=1)),
-    (1, Quorums(ensemble=5, write=2, ack=2)),
-    (1, Quorums(ensemble=6, write=2, ack=1)),
-    (1, Quorums(ensemble=4, write=4, ack=3)),
-)
-
-_ZONE_AND_ONE: Final = Quorums(ensemble=6, write=6, ack=4)
-
-#: Where two bookies that are fenced, or deny an entry, are enough for a recovery.
-_COVERED_BY_TWO: Final = (
-    (4, Quorums(ensemble=3, write=3, ack=2)),
-    (1, Quorums(ensemble=3, write=3, ack=2, ack_zones=2)),
-    (3, Quorums(ensemble=4, write=4, ack=3)),
-    (1, Quorums(ensemble=4, write=3, ack=2)),
-    (1, Quorums(ensemble=2, write=2, ack=1)),
-)
-
-_HASTY: Final = Habits(
-    entries_max=3, bursts_max=8, pause_max_ms=200, linger_max_ms=300, grid_ms=600
-)
-
-_CALM: Final = Profile(name="calm", recoverers_max=0)
-
-PROFILES: Final[Mapping[str, Profile]] = {
-    profile.name: profile
-    for profile in (
-        _CALM,
-        Profile(
-            name="lossy",
-            kinds={Kind.RESET: 8, Kind.CUT: 3, Kind.KILL: 3, Kind.PAUSE: 2, Kind.CLIENT_KILL: 1},
-            delay_max_ms=120,
-            call_loss=0.1,
-            disconnect=0.1,
-        ),
-        Profile(
-            name="partition",
-            kinds={Kind.CUT: 10, Kind.ISOLATION: 3, Kind.CLIENT_KILL: 2, Kind.POWER: 1},
-            delay_max_ms=40,
-            call_loss=0.03,
-        ),
-        Profile(
-            name="crashy-disk",
-            kinds={Kind.POWER: 7, Kind.KILL: 5, Kind.DISK_ERROR: 3, Kind.SLOW_DISK: 3},
-            delay_max_ms=20,
-            disk_max_ms=60,
-        ),
-        # Ensembles change all the time, and their changes take long: on an uneven network, what
-        # one bookie has acknowledged another has not seen.
-        Profile(
-            name="slow-meta",
-            kinds={
-                Kind.META_CUT: 3,
-                Kind.META_LAG: 4,
-                Kind.META_EXPIRY: 3,
-                Kind.KILL: 14,
-                Kind.RESET: 6,
-                Kind.CUT: 4,
-                Kind.CLIENT_KILL: 2,
-            },
-            delay_max_ms=120,
-            meta=MetaWeather(delay_max_ms=150, request_loss=0.04, answer_loss=0.06),
-            uneven=0.75,
-            recoverers_max=1,
-        ),
-        Profile(
-            name="zone-outage",
-            kinds={Kind.ZONE_POWER: 2, Kind.ZONE_CUT: 2, Kind.POWER: 2, Kind.CUT: 2},
-            delay_max_ms=30,
-        ),
-        # A zone under load, and one more bookie where an ack quorum is 4 of 6 on twelve bookies.
-        # Nothing else dies: that is what these quorums promise to survive.
-        Profile(
-            name="zone-loss",
-            kinds={Kind.SLOW_BOOKIE: 2, Kind.RESET: 3, Kind.META_LAG: 2, Kind.CLIENT_KILL: 3},
-            delay_max_ms=15,
-            recoverers_max=1,
-            quorums=(
-                (2, Quorums(ensemble=3, write=3, ack=2, ack_zones=2)),
-                (1, _ZONE_AND_ONE),
-            ),
-            loses_zone=True,
-        ),
-        # Zones that go and come back, and single bookies that do not for long, while ledgers are
-        # repaired. Time is long, writers are slow, and timers are as short as they may be.
-        Profile(
-            name="zone-gate",
-            kinds={
-                Kind.ZONE_POWER: 2,
-                Kind.ZONE_CUT: 2,
-                Kind.POWER: 2,
-                Kind.CLIENT_KILL: 3,
-                Kind.META_EXPIRY: 2,
-                Kind.META_LAG: 2,
-            },
-            delay_max_ms=5,
-            recoverers_max=1,
-            autorecoveries=2,
-            chaos_ms=60_000,
-            habits=Habits(entries_max=2, bursts_max=4, pause_max_ms=15_000, grid_ms=20_000),
-            quorums=((1, Quorums(ensemble=3, write=3, ack=2, ack_zones=2)),),
-        ),
-        Profile(
-            name="churn",
-            kinds={
-                Kind.READ_ONLY: 8,
-                Kind.RESET: 5,
-                Kind.KILL: 8,
-                Kind.PAUSE: 4,
-                Kind.META_EXPIRY: 2,
-                Kind.SLOW_DISK: 2,
-                Kind.SLOW_BOOKIE: 4,
-            },
-            delay_max_ms=60,
-            disconnect=0.01,
-        ),
-        # Many short ledgers, each taken from its writer in the middle of a burst; single requests
-        # are lost, and what was sent first comes last.
-        Profile(
-            name="takeover",
-            kinds={
-                Kind.STRAND: 8,
-                Kind.CLIENT_KILL: 3,
-                Kind.CUT: 6,
-                Kind.KILL: 3,
-                Kind.PAUSE: 4,
-                Kind.POWER: 2,
-                Kind.SLOW_BOOKIE: 2,
-            },
-            delay_max_ms=30,
-            call_loss=0.6,
-            disk_max_ms=10,
-            readers_min=0,
-            recoverers_min=1,
-            recoverers_max=2,
-            lurking=0.3,
-            occasions=(Occasion.RECOVERY, Occasion.STRAND),
-            uneven=0.5,
-            habits=_HASTY,
-            quorums=_COVERED_BY_TWO,
-        ),
-        # Recoveries that die half-way, and others that go on where bookies changed meanwhile.
-        Profile(
-            name="relay",
-            kinds={
-                Kind.STRAND: 8,
-                Kind.CLIENT_KILL: 10,
-                Kind.KILL: 10,
-                Kind.CUT: 8,
-                Kind.RESET: 3,
-            },
-            delay_max_ms=40,
-            disk_max_ms=10,
-            meta=MetaWeather(delay_max_ms=30),
-            readers_min=0,
-            recoverers_min=2,
-            recoverers_max=3,
-            lurking=0.75,
-            occasions=(Occasion.RECOVERY,),
-            uneven=0.5,
-            habits=dataclasses.replace(_HASTY, timeout_ms=300),
-            quorums=_COVERED_BY_TWO,
-        ),
-    )
-}
-
-
-def draw(profile: Profile, seed: int) -> Scenario:
-    """Draw the scenario of a seed."""
-    chance = Random(f"{profile.name}/{seed}/scenario")
-    shapes = profile.quorums or _QUORUMS
-    quorums = chance.choices([quorums for _, quorums in shapes], [weight for weight, _ in shapes])[
-        0
-    ]
-    bookies_a_zone = 4 if quorums == _ZONE_AND_ONE else chance.choice((2, 2, 2, 3))
-    writers = chance.choice((1, 1, 2))
-    readers = max(chance.choice((0, 1, 1, 2)), profile.readers_min)
-    recoverers = chance.choice((1, 2, 2, 3, 4))
-    recoverers = max(min(recoverers, profile.recoverers_max), profile.recoverers_min)
-    strength = chance.random()
-    clients = [
-        *(f"writer-{number}" for number in range(writers)),
-        *(f"reader-{number}" for number in range(readers)),
-        *(f"recoverer-{number}" for number in range(recoverers)),
-        *(f"autorecovery-{number}" for number in range(profile.autorecoveries)),
-    ]
-    bookies = bookie_names(bookies_a_zone)
-    faults = _faults(profile, strength, bookies, clients, chance)
-    if profile.loses_zone:
-        faults = _at_moments_of_their_own([*faults, _zone_loss(quorums, bookies, chance)])
-    return Scenario(
-        profile=profile.name,
-        seed=seed,
-        quorums=quorums,
-        bookies_a_zone=bookies_a_zone,
-        weather=Weather(
-            delay_min_ms=0.2,
-            delay_max_ms=0.3 + profile.delay_max_ms * chance.random(),
-            call_loss=profile.call_loss * chance.choice((0, strength)),
-            call_repeat=profile.call_loss * chance.choice((0, strength)),
-            disconnect=profile.disconnect * chance.choice((0, strength)),
-            keep_alive_ms=3_000,
-            uneven=chance.random() < profile.uneven,
-        ),
-        meta=dataclasses.replace(
-            profile.meta, delay_max_ms=1 + int(profile.meta.delay_max_ms * chance.random())
-        ),
-        disk_max_ms=1 + int(profile.disk_max_ms * chance.random()),
-        clock_drift=chance.choice((0.0, 0.01, 0.25)) if profile.kinds else 0.0,
-        writers=writers,
-        readers=readers,
-        recoverers=recoverers,
-        autorecoveries=profile.autorecoveries,
-        chaos_ms=profile.chaos_ms,
-        habits=dataclasses.replace(
-            profile.habits,
-            entries_max=max(2, int(profile.habits.entries_max * chance.choice((0.3, 1, 3)))),
-        ),
-        window_entries=chance.choice((1, 1, 3, 1_000)),
-        faults=faults,
-        final_power_loss=bool(profile.kinds) and chance.random() < 0.5,
-        one_stays_dead=bool(profile.kinds)
-        and quorums.ack > 1
-        and not profile.loses_zone
-        and chance.random() < 0.5,
-        strict=profile.loses_zone,
-    )
-
-
-def _faults(
-    profile: Profile, strength: float, bookies: list[str], clients: list[str], chance: Random
-) -> tuple[Fault, ...]:
-    faults = []
-    for kind, most in profile.kinds.items():
-        # A kind in four is left out, whatever the strength: the others get further without it.
-        number = 0 if chance.random() < 0.25 else round(most * strength * (0.5 + chance.random()))
-        for _ in range(number):
-            fault = _fault(kind, bookies, clients, profile.chaos_ms, chance)
-            if kind is not Kind.STRAND and chance.random() < profile.lurking:
-                fault = _lurking(fault, profile, chance)
-            faults.append(fault)
-    return _at_moments_of_their_own(faults)
-
-
-def _zone_loss(quorums: Quorums, bookies: list[str], chance: Random) -> Fault:
-    zone = chance.choice(ZONES)
-    others = [bookie for bookie in bookies if not bookie.startswith(f"bk-{zone}-")]
-    return Fault(
-        at_ms=chance.randrange(CHAOS_MS // 4, CHAOS_MS * 3 // 4),
-        kind=Kind.ZONE_LOSS,
-        target=zone,
-        other=chance.choice(others) if quorums == _ZONE_AND_ONE else "",
-    )
-
-
-def _lurking(fault: Fault, profile: Profile, chance: Random) -> Fault:
-    """Let a fault wait for an occasion; a client that it hits is the one that the occasion has."""
-    if fault.kind is Kind.CLIENT_KILL:
-        fault = dataclasses.replace(fault, target=WHO)
-    elif fault.kind in (Kind.CUT, Kind.RESET):
-        bookie = member(chance.randrange(4))
-        sending = fault.kind is Kind.CUT and chance.random() < 0.5
-        target, other = (WHO, bookie) if sending else (bookie, WHO)
-        fault = dataclasses.replace(fault, target=target, other=other)
-    return dataclasses.replace(
-        fault,
-        occasion=chance.choice(profile.occasions),
-        behind_ms=int(2 * (300 ** chance.random())),
-    )
-
-
-def _at_moments_of_their_own(faults: list[Fault]) -> tuple[Fault, ...]:
+def at_moments_of_their_own(faults: list[Fault]) -> tuple[Fault, ...]:
     """Let no two faults share a moment: a fault is named by it."""
     apart: list[Fault] = []
     for fault in sorted(faults, key=lambda fault: fault.at_ms):
         at_ms = max(fault.at_ms, apart[-1].at_ms + 1) if apart else fault.at_ms
         apart.append(dataclasses.replace(fault, at_ms=at_ms))
     return tuple(apart)
-
-
-def _fault(
-    kind: Kind, bookies: list[str], clients: list[str], chaos_ms: int, chance: Random
-) -> Fault:
-    # Most faults are aimed at a member of the ensemble that is written to when they happen.
-    members = [member(position) for position in range(4)]
-    bookies = [*bookies, *members, *members, *members]
-    target, other = chance.choice(bookies), ""
-    if kind in (Kind.PAUSE, Kind.META_CUT, Kind.META_EXPIRY, Kind.META_LAG):
-        target = chance.choice([*bookies, *clients * (len(bookies) // 2)])
-    elif kind in (Kind.ZONE_POWER, Kind.ZONE_CUT):
-        target = chance.choice(ZONES)
-    elif kind is Kind.STRAND:
-        target = WHO
-    elif kind is Kind.CLIENT_KILL:
-        # Who dies is most often a recoverer: what it leaves behind is the hardest to take over.
-        recoverers = [name for name in clients if name.startswith("recoverer")]
-        target = chance.choice([*clients, *recoverers * 2])
-    elif kind in (Kind.CUT, Kind.RESET):
-        pair = [target, chance.choice(clients)]
-        if kind is Kind.CUT:
-            chance.shuffle(pair)
-        target, other = pair
-    if chaos_ms > CHAOS_MS and kind in (Kind.ZONE_POWER, Kind.ZONE_CUT, Kind.POWER):
-        return Fault(
-            at_ms=CALM_AT_FIRST_MS + int(chance.random() * chaos_ms / 2),
-            kind=kind,
-            target=target,
-            for_ms=int(chance.random() * chaos_ms / 2),
-        )
-    lasts_ms = 300 + 1_200 * chance.random() if kind is Kind.STRAND else 30 * 100 ** chance.random()
-    return Fault(
-        at_ms=CALM_AT_FIRST_MS + int(chance.random() * (chaos_ms - 2 * CALM_AT_FIRST_MS)),
-        kind=kind,
-        target=target,
-        other=other,
-        for_ms=int(lasts_ms),
-    )

@@ -16,6 +16,7 @@ from zonekeeper.wire.twin import Network
 from zonekeeper.wire.twin import Weather as NetworkWeather
 
 ROOT: Final = "/ledgers"
+INSTANCE: Final = "6f2ee3ee-52a8-4b5c-8f0e-4a3c8d5f0c11"
 SESSION_MS: Final = 2_000
 TIMEOUTS: Final = Timeouts(session_ms=SESSION_MS, request_ms=1_500)
 

@@ -5,11 +5,12 @@ import random
 
 import pytest
 
-from tests.simulation import checker
+from tests.simulation import checker, repair_rules
 from tests.simulation import history as seen
 from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata, LedgerState
 from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.permission import RULE, Permission
 
 LEDGER = LedgerId(7)
 A, B, C, D = (BookieId(f"bk-{name}") for name in "abcd")
@@ -170,8 +171,60 @@ def test_a_good_history_is_accepted(seed: int) -> None:
     assert checker.check(events) == []
 
 
-def test_a_copy_that_is_moved_while_its_zone_is_held_is_reported() -> None:
-    at_once = seen.Moved(ledger=LEDGER, bookie=A, held_ms=checker.HELD_IS_KNOWN_MS)
-    late = seen.Moved(ledger=LEDGER, bookie=A, held_ms=checker.HELD_IS_KNOWN_MS + 1)
-    assert checker.check([at_once]) == []
-    assert [violation.rule for violation in checker.check([late])] == ["I20"]
+def moved(**facts: int) -> seen.Moved:
+    usual = {"held_ms": 0, "lacking": 0, "zones_before": 2, "zones_after": 3, "there_ms": 0}
+    return seen.Moved(ledger=LEDGER, bookies=(A,), **{**usual, **facts})
+
+
+def copied(held_ms: int = 0, failing_ms: int = 0, carriers: int = 2) -> seen.Copied:
+    return seen.Copied(
+        ledger=LEDGER,
+        bookie=A,
+        zones=("b",),
+        size_bytes=100,
+        held_ms=held_ms,
+        failing_ms=failing_ms,
+        carriers=carriers,
+    )
+
+
+def permitted(after: Permission, by: str, failing_ms: int, held_ms: int = 0) -> seen.Permitted:
+    before = Permission.HELD
+    return seen.Permitted(
+        zone="b", before=before, after=after, by=by, failing_ms=failing_ms, held_ms=held_ms
+    )
+
+
+_LATE_MS = repair_rules.HELD_IS_KNOWN_MS + 1
+
+
+@pytest.mark.parametrize(
+    ("event", "rule"),
+    [
+        (moved(held_ms=_LATE_MS), "I20"),
+        (moved(lacking=1), "I8"),
+        (moved(zones_before=3, zones_after=2), "I16"),
+        (moved(zones_before=3, there_ms=_LATE_MS), "I23"),
+        (copied(held_ms=_LATE_MS), "I20"),
+        (copied(failing_ms=repair_rules.FAILING_IS_KNOWN_MS + 1), "I20"),
+        (permitted(Permission.OPEN, "zone watch", _LATE_MS), "I22"),
+        (permitted(Permission.RELEASED, RULE, 0, held_ms=100), "I22"),
+        (seen.Waited(what="repair", who=A, for_ms=100_000), "I21"),
+    ],
+)
+def test_a_repair_that_breaks_a_promise_is_reported(event: seen.Event, rule: str) -> None:
+    assert [violation.rule for violation in checker.check([event])] == [rule]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        moved(held_ms=_LATE_MS - 1),
+        copied(held_ms=_LATE_MS, carriers=1),
+        permitted(Permission.OPEN, "zone watch", 0),
+        permitted(Permission.RELEASED, "a person", _LATE_MS),
+        seen.Waited(what="repair", who=A, for_ms=1_000),
+    ],
+)
+def test_a_repair_that_keeps_its_promises_is_not_reported(event: seen.Event) -> None:
+    assert checker.check([event]) == []

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation import campaign, scenarios, world
+from tests.simulation import campaign, drawing, world
 from tests.simulation.campaign import Report, Task
 from tests.simulation.mutants import MUTANTS
-from tests.simulation.scenarios import PROFILES, Kind
+from tests.simulation.profiles import PROFILES
+from tests.simulation.scenarios import Kind, Shape
 from tests.support import figures
 
 ROOT = Path(__file__).parents[2]
@@ -26,11 +27,15 @@ FAULTS_A_PART = 1_000
 ACKED_A_PART = 15_000
 RECOVERIES_A_PART = 1_000
 CHANGES_A_PART = 100
-#: Seeds with auto-replication take long.
-GATE_PARTS = 4
-GATE_SEEDS = 5
+#: Zone outages, in parts: as many seeds as there are shapes, and what must have happened in a part.
+OUTAGE_PARTS = 15
+OUTAGE_PARTS_LONG = 72
+OUTAGES_A_PART = 14
+ACKED_AMID_OUTAGES = 300
 #: Bugs that many seeds show; the whole table is printed by `python -m tests.simulation --mutants`.
 SHORT_LIST = (5, 6, 9, 10, 15, 16, 17, 18, 19)
+#: Faults of zone outages only: what people do.
+ORDERED = {Kind.MAINTENANCE.value, Kind.RELEASE.value}
 RARE = (1, 2, 4, 12, 13, 14, 20)
 
 
@@ -56,7 +61,7 @@ def test_a_planted_bug_is_found_shrunk_and_replayed() -> None:
     assert profile is not None
     failure = campaign.do(Task(profile=profile, first=seed, seeds=1, mutant=9)).failures[0]
     moments = tuple(fault.at_ms for fault in failure.scenario.faults)
-    assert len(moments) < len(scenarios.draw(PROFILES[profile], seed).faults)
+    assert len(moments) < len(drawing.draw(PROFILES[profile], seed).faults)
     again = Task(profile=profile, first=seed, seeds=1, mutant=9, only_ms=moments)
     replayed = campaign.do(again).failures[0]
     assert (replayed.digest, replayed.violations) == (failure.digest, failure.violations)
@@ -65,10 +70,10 @@ def test_a_planted_bug_is_found_shrunk_and_replayed() -> None:
 
 def test_one_seed_is_one_trace_whatever_the_order_of_sets() -> None:
     script = (
-        "from tests.simulation import campaign, scenarios, world\n"
+        "from tests.simulation import campaign, drawing, profiles, world\n"
         "with campaign.quiet():\n"
-        "    for name, profile in scenarios.PROFILES.items():\n"
-        "        print(name, world.run(scenarios.draw(profile, 30_000)).digest)\n"
+        "    for name, profile in profiles.PROFILES.items():\n"
+        "        print(name, world.run(drawing.draw(profile, 30_000)).digest)\n"
     )
     traces = []
     for hash_seed in ("1", "2"):
@@ -87,8 +92,8 @@ def test_one_seed_is_one_trace_whatever_the_order_of_sets() -> None:
 
 def test_a_scenario_is_drawn_the_same_every_time_and_differs_by_seed() -> None:
     profile = PROFILES["churn"]
-    assert scenarios.draw(profile, 1) == scenarios.draw(profile, 1)
-    assert scenarios.draw(profile, 1) != scenarios.draw(profile, 2)
+    assert drawing.draw(profile, 1) == drawing.draw(profile, 1)
+    assert drawing.draw(profile, 1) != drawing.draw(profile, 2)
 
 
 def regression_seeds() -> list[tuple[str, int, str]]:
@@ -124,19 +129,41 @@ def test_fresh_seeds_keep_every_promise(
     assert report.recoveries >= RECOVERIES_A_PART
     assert report.ensemble_changes >= CHANGES_A_PART
     assert report.calm_acked >= 0.99 * report.calm_appended > 0
-    assert set(report.fired) == {kind.value for kind in Kind}
+    assert set(report.fired) == {kind.value for kind in Kind} - ORDERED
+
+
+def outages(seeds_of_each: int, record_property: Callable[[str, object], None]) -> Report:
+    """Run fresh seeds of zones that go away in every shape; what they showed."""
+    seeds = seeds_of_each * len(Shape)
+    first, began_s = random.SystemRandom().randrange(1 << 40) * len(Shape), time.process_time()
+    report = campaign.do(Task(profile="zone-gate", first=first, seeds=seeds))
+    counts = {"zone outages": report.outages.total(), **report.counts_of_repair()}
+    figures.record(record_property, "zone outages", counts, time.process_time() - began_s)
+    assert not report.failures, failures(report)
+    assert set(report.outages) == {shape.value for shape in Shape}
+    assert report.outages.total() >= OUTAGES_A_PART * seeds_of_each
+    assert report.acked >= ACKED_AMID_OUTAGES * seeds_of_each
+    return report
 
 
 @pytest.mark.simulation
-@pytest.mark.parametrize("part", range(GATE_PARTS))
-def test_a_held_gate_is_quiet_while_zones_come_and_go(
+@pytest.mark.parametrize("part", range(OUTAGE_PARTS))
+def test_zones_that_go_away_move_nothing_that_is_held_and_all_else_is_repaired(
     part: int, record_property: Callable[[str, object], None]
 ) -> None:
-    first, began_s = random.SystemRandom().randrange(1 << 40), time.process_time()
-    report = campaign.do(Task(profile="zone-gate", first=first + part, seeds=GATE_SEEDS))
-    figures.record(record_property, "zone gate", report.counts(), time.process_time() - began_s)
-    assert not report.failures, failures(report)
-    assert report.acked > 0
+    del part
+    outages(1, record_property)
+
+
+@pytest.mark.simulation
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(OUTAGE_PARTS_LONG))
+def test_thousands_of_outages_move_nothing_that_is_held(
+    part: int, record_property: Callable[[str, object], None]
+) -> None:
+    del part
+    report = outages(2, record_property)
+    assert report.copied_bytes["lost elsewhere"] + report.copied_bytes["released"] > 0
 
 
 @pytest.mark.simulation

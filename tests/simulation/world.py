@@ -7,10 +7,9 @@ written, closed and read.
 """
 
 import asyncio
-import json
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -18,31 +17,33 @@ from tests.simulation import actors, checker, loop
 from tests.simulation import history as seen
 from tests.simulation.actors import Actor, Observer
 from tests.simulation.checker import Violation
+from tests.simulation.gates import Gates
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.machine import Machine
 from tests.simulation.nemesis import Nemesis
 from tests.simulation.patching import patched
 from tests.simulation.remembering import REMEMBERED
 from tests.simulation.scenarios import CALM_AT_FIRST_MS, ZONES, Kind, Scenario
-from tests.simulation.surroundings import ROOT, SESSION_MS, Surroundings
+from tests.simulation.surroundings import INSTANCE, ROOT, SESSION_MS, Surroundings
 from tests.support.virtual_time import EndlessError
 from zonekeeper.client import errors, recovery
 from zonekeeper.client.client import Client
 from zonekeeper.metadata import cluster as clusters
 from zonekeeper.metadata import ledger_format, ledger_paths, policy_store
 from zonekeeper.metadata.errors import StoreError
-from zonekeeper.metadata.ledger_metadata import LedgerMetadata
 from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.metadata.stores.memory_server import Change
 from zonekeeper.metadata.stores.tree import Node
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId, UpgradeDomain, ZoneName
 from zonekeeper.placement.locations import Location
-from zonekeeper.placement.policy import PlacementRules, Policy, RepairRules, ZoneWatchRules
-
-INSTANCE: Final = "6f2ee3ee-52a8-4b5c-8f0e-4a3c8d5f0c11"
-
-#: Where the records of the zones' gates are.
-_GATES: Final = ROOT + ".zonekeeper/zones/"
+from zonekeeper.placement.policy import (
+    OnZoneLoss,
+    PlacementRules,
+    Policy,
+    RepairRules,
+    ZoneWatchRules,
+)
+from zonekeeper.replication import copying
 
 #: Everything must be well so long after everything healed.
 PATIENCE_MS: Final = 60_000
@@ -64,6 +65,13 @@ _WATCH: Final = ZoneWatchRules(
 _REPAIR: Final = RepairRules(bookie_recovery_delay_ms=6_000, open_ledger_grace_ms=1_000)
 
 
+def _repair_rules(scenario: Scenario) -> RepairRules:
+    rules = replace(_REPAIR, bytes_per_second=scenario.repair_bytes_per_second)
+    if scenario.repair_after_ms is None:
+        return rules
+    return replace(rules, on_zone_loss=OnZoneLoss.REPAIR_AFTER, after_ms=scenario.repair_after_ms)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What came of a scenario."""
@@ -80,6 +88,11 @@ class Outcome:
     ensemble_changes: int
     #: Copies that were replaced in closed ledgers.
     moved: int
+    #: Times that a zone went away, and bytes that were copied, by what for.
+    outages: int
+    copied_bytes: Mapping[str, int]
+    #: How long each thing lasted that ought to end.
+    waits_ms: Mapping[str, Sequence[int]]
     steps: int
     virtual_ms: int
 
@@ -90,7 +103,8 @@ def run(scenario: Scenario) -> Outcome:
     world = World(scenario)
     try:
         window = (recovery, "WINDOW_ENTRIES", scenario.window_entries)
-        with patched([*REMEMBERED, window]):
+        copied = (copying, "WINDOW_ENTRIES", scenario.window_entries)
+        with patched([*REMEMBERED, window, copied]):
             loop.run(simulated, world.live())
     except EndlessError as error:
         world.broke(str(error))
@@ -106,6 +120,7 @@ class World:
         self._scenario = scenario
         self._history = seen.History()
         self._fired: Counter[Kind] = Counter()
+        self._gates: Gates | None = None
 
     def broke(self, what: str) -> None:
         """Note what nobody in the world could."""
@@ -117,7 +132,9 @@ class World:
             async with asyncio.TaskGroup() as tasks:
                 around = Surroundings(self._scenario, tasks)
                 self._history = around.history
-                await _Run(around, self._fired).live()
+                run = _Run(around, self._fired)
+                self._gates = run.gates
+                await run.live()
                 _end_of_the_world()
         except* _OverError:
             pass
@@ -146,10 +163,21 @@ class World:
             ledgers=len(changes),
             recoveries=sum(isinstance(event, seen.Recovered) for event in events),
             ensemble_changes=sum(changes.values()),
-            moved=sum(isinstance(event, seen.Moved) for event in events),
+            moved=sum(len(event.bookies) for event in events if isinstance(event, seen.Moved)),
+            outages=0 if self._gates is None else self._gates.outages,
+            copied_bytes={} if self._gates is None else dict(self._gates.copied_bytes),
+            waits_ms=_waits(events),
             steps=simulated.steps,
             virtual_ms=int(simulated.world_time() * 1_000),
         )
+
+
+def _waits(events: Sequence[seen.Event]) -> dict[str, list[int]]:
+    waits: dict[str, list[int]] = {}
+    for event in events:
+        if isinstance(event, seen.Waited):
+            waits.setdefault(event.what, []).append(event.for_ms)
+    return waits
 
 
 class _OverError(Exception):
@@ -165,16 +193,15 @@ class _Eyes:
 
     read_lag_ms = 0
 
-    def __init__(self, around: Surroundings, observer: Observer) -> None:
+    def __init__(self, around: Surroundings, observer: Observer, gates: Gates | None) -> None:
         self._around = around
         self._observer = observer
-        #: Since when each zone's gate is held.
-        self._held_since: dict[str, int] = {}
+        self._gates = gates
 
     def changed(self, change: Change) -> None:
         for path in change.before:
-            if path.startswith(_GATES):
-                self._look_at_gate(path)
+            if self._gates is not None:
+                self._gates.changed(path)
             if not path.startswith(ROOT + "/"):
                 continue
             ledger_id = ledger_paths.parse(path.removeprefix(ROOT))
@@ -183,24 +210,6 @@ class _Eyes:
 
     def session_ended(self) -> None:
         raise AssertionError("it has none")
-
-    def _look_at_gate(self, path: str) -> None:
-        node = self._node(path)
-        held = node is not None and json.loads(node.value)["gate"]["permission"] == "held"
-        zone = path.removeprefix(_GATES)
-        if held:
-            self._held_since.setdefault(zone, self._around.now_ms())
-        else:
-            self._held_since.pop(zone, None)
-
-    def _look_at_moves(
-        self, ledger_id: LedgerId, before: LedgerMetadata, after: LedgerMetadata
-    ) -> None:
-        for old, new in zip(before.fragments, after.fragments, strict=True):
-            for bookie in sorted(set(old.ensemble) - set(new.ensemble)):
-                now_ms, zone = self._around.now_ms(), bookie.split("-")[1]
-                held_ms = now_ms - self._held_since.get(zone, now_ms)
-                self._around.note(seen.Moved(ledger=ledger_id, bookie=bookie, held_ms=held_ms))
 
     def _node(self, path: str) -> Node | None:
         return self._around.server.node(path, self._around.server.last_change_id)
@@ -213,8 +222,8 @@ class _Eyes:
             self._observer.ledgers.pop(ledger_id, None)
         else:
             known = self._observer.ledgers.get(ledger_id)
-            if known is not None and known.is_closed and metadata.is_closed:
-                self._look_at_moves(ledger_id, known, metadata)
+            if known is not None and known.is_closed and self._gates is not None:
+                self._gates.swapped(ledger_id, known, metadata)
             self._observer.ledgers[ledger_id] = metadata
             if metadata.is_closed:
                 copies = self._observer.copies(ledger_id, 0, metadata.last_entry)
@@ -233,20 +242,29 @@ class _Run:
         #: What the liveness phase has not got yet.
         self._waiting_for = "a client"
         self._nemesis = Nemesis(around, self._machines, self._actors, self._observer, fired)
+        #: Sees zones and gates, where anybody repairs.
+        self.gates: Gates | None = None
+        if self._scenario.autorecoveries:
+            self.gates = Gates(around, self._observer, self._machines)
+            self._nemesis.on_trouble = self.gates.disturb
 
     async def live(self) -> None:
         around = self._around
-        around.server.join(_Eyes(around, self._observer))
+        around.server.join(_Eyes(around, self._observer, self.gates))
         await self._found()
         for machine in self._machines.values():
             machine.start()
         for actor in self._actors.values():
             actor.start()
+        if self.gates is not None:
+            self.gates.watch()
         for fault in self._scenario.faults:
             around.later(fault.at_ms - around.now_ms(), partial(self._nemesis.do, fault))
         await asyncio.sleep(CALM_AT_FIRST_MS / 1_000)
         self._nemesis.let_weather_turn()
         await asyncio.sleep((self._scenario.chaos_ms - CALM_AT_FIRST_MS) / 1_000)
+        if self.gates is not None:
+            self.gates.stop()
         self._nemesis.heal(self._dead())
         await self._converge()
 
@@ -279,7 +297,10 @@ class _Run:
             zones=tuple(ZoneName(zone) for zone in ZONES), strict=self._scenario.strict, min_zones=2
         )
         policy = Policy(
-            placement=rules, quorums=self._scenario.quorums, zone_watch=_WATCH, repair=_REPAIR
+            placement=rules,
+            quorums=self._scenario.quorums,
+            zone_watch=_WATCH,
+            repair=_repair_rules(self._scenario),
         )
         await policy_store.write(cluster, policy, replaces=0)
         await store.close()

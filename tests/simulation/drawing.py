@@ -1,0 +1,160 @@
+"""Draws what happens in a world: a scenario, from a profile and a seed."""
+
+import dataclasses
+from random import Random
+
+from tests.simulation import outages
+from tests.simulation.profiles import QUORUMS, ZONE_AND_ONE, Profile
+from tests.simulation.scenarios import (
+    CALM_AT_FIRST_MS,
+    CHAOS_MS,
+    WHO,
+    ZONES,
+    Fault,
+    Kind,
+    Scenario,
+    at_moments_of_their_own,
+    bookie_names,
+    member,
+)
+from zonekeeper.placement.quorums import Quorums
+from zonekeeper.wire.twin import Weather
+
+
+def draw(profile: Profile, seed: int) -> Scenario:
+    """Draw the scenario of a seed."""
+    chance = Random(f"{profile.name}/{seed}/scenario")
+    shapes = profile.quorums or QUORUMS
+    quorums = chance.choices([quorums for _, quorums in shapes], [weight for weight, _ in shapes])[
+        0
+    ]
+    bookies_a_zone = 4 if quorums == ZONE_AND_ONE else chance.choice((2, 2, 2, 3))
+    if profile.autorecoveries:
+        bookies_a_zone = 3  # so that a part of a zone can be lost, and more than one bookie
+    writers = chance.choice((1, 1, 2))
+    readers = max(chance.choice((0, 1, 1, 2)), profile.readers_min)
+    recoverers = chance.choice((1, 2, 2, 3, 4))
+    recoverers = max(min(recoverers, profile.recoverers_max), profile.recoverers_min)
+    strength = chance.random()
+    clients = [
+        *(f"writer-{number}" for number in range(writers)),
+        *(f"reader-{number}" for number in range(readers)),
+        *(f"recoverer-{number}" for number in range(recoverers)),
+        *(f"autorecovery-{number}" for number in range(profile.autorecoveries)),
+    ]
+    bookies = bookie_names(bookies_a_zone)
+    faults = _faults(profile, strength, bookies, clients, chance)
+    if profile.loses_zone:
+        faults = at_moments_of_their_own([*faults, _zone_loss(quorums, bookies, chance)])
+    drawn = Scenario(
+        profile=profile.name,
+        seed=seed,
+        quorums=quorums,
+        bookies_a_zone=bookies_a_zone,
+        weather=Weather(
+            delay_min_ms=0.2,
+            delay_max_ms=0.3 + profile.delay_max_ms * chance.random(),
+            call_loss=profile.call_loss * chance.choice((0, strength)),
+            call_repeat=profile.call_loss * chance.choice((0, strength)),
+            disconnect=profile.disconnect * chance.choice((0, strength)),
+            keep_alive_ms=3_000,
+            uneven=chance.random() < profile.uneven,
+        ),
+        meta=dataclasses.replace(
+            profile.meta, delay_max_ms=1 + int(profile.meta.delay_max_ms * chance.random())
+        ),
+        disk_max_ms=1 + int(profile.disk_max_ms * chance.random()),
+        clock_drift=chance.choice((0.0, 0.01, 0.25)) if profile.kinds else 0.0,
+        writers=writers,
+        readers=readers,
+        recoverers=recoverers,
+        autorecoveries=profile.autorecoveries,
+        chaos_ms=profile.chaos_ms,
+        habits=dataclasses.replace(
+            profile.habits,
+            entries_max=max(2, int(profile.habits.entries_max * chance.choice((0.3, 1, 3)))),
+        ),
+        window_entries=chance.choice((1, 1, 3, 1_000)),
+        faults=faults,
+        final_power_loss=bool(profile.kinds) and chance.random() < 0.5,
+        one_stays_dead=bool(profile.kinds)
+        and quorums.ack > 1
+        and not profile.loses_zone
+        and chance.random() < 0.5,
+        strict=profile.loses_zone or profile.autorecoveries > 0,
+    )
+    return outages.happening(drawn, bookies, chance) if profile.autorecoveries else drawn
+
+
+def _faults(
+    profile: Profile, strength: float, bookies: list[str], clients: list[str], chance: Random
+) -> tuple[Fault, ...]:
+    faults = []
+    for kind, most in profile.kinds.items():
+        # A kind in four is left out, whatever the strength: the others get further without it.
+        number = 0 if chance.random() < 0.25 else round(most * strength * (0.5 + chance.random()))
+        for _ in range(number):
+            fault = _fault(kind, bookies, clients, profile.chaos_ms, chance)
+            if kind is not Kind.STRAND and chance.random() < profile.lurking:
+                fault = _lurking(fault, profile, chance)
+            faults.append(fault)
+    return at_moments_of_their_own(faults)
+
+
+def _zone_loss(quorums: Quorums, bookies: list[str], chance: Random) -> Fault:
+    zone = chance.choice(ZONES)
+    others = [bookie for bookie in bookies if not bookie.startswith(f"bk-{zone}-")]
+    return Fault(
+        at_ms=chance.randrange(CHAOS_MS // 4, CHAOS_MS * 3 // 4),
+        kind=Kind.ZONE_LOSS,
+        target=zone,
+        other=chance.choice(others) if quorums == ZONE_AND_ONE else "",
+    )
+
+
+def _lurking(fault: Fault, profile: Profile, chance: Random) -> Fault:
+    """Let a fault wait for an occasion; a client that it hits is the one that the occasion has."""
+    if fault.kind is Kind.CLIENT_KILL:
+        fault = dataclasses.replace(fault, target=WHO)
+    elif fault.kind in (Kind.CUT, Kind.RESET):
+        bookie = member(chance.randrange(4))
+        sending = fault.kind is Kind.CUT and chance.random() < 0.5
+        target, other = (WHO, bookie) if sending else (bookie, WHO)
+        fault = dataclasses.replace(fault, target=target, other=other)
+    return dataclasses.replace(
+        fault,
+        occasion=chance.choice(profile.occasions),
+        behind_ms=int(2 * (300 ** chance.random())),
+    )
+
+
+def _fault(
+    kind: Kind, bookies: list[str], clients: list[str], chaos_ms: int, chance: Random
+) -> Fault:
+    # Most faults are aimed at a member of the ensemble that is written to when they happen.
+    members = [member(position) for position in range(4)]
+    bookies = [*bookies, *members, *members, *members]
+    target, other = chance.choice(bookies), ""
+    if kind in (Kind.PAUSE, Kind.META_CUT, Kind.META_EXPIRY, Kind.META_LAG):
+        target = chance.choice([*bookies, *clients * (len(bookies) // 2)])
+    elif kind in (Kind.ZONE_POWER, Kind.ZONE_CUT):
+        target = chance.choice(ZONES)
+    elif kind is Kind.STRAND:
+        target = WHO
+    elif kind is Kind.CLIENT_KILL:
+        # Who dies is most often a recoverer: what it leaves behind is the hardest to take over.
+        recoverers = [name for name in clients if name.startswith("recoverer")]
+        target = chance.choice([*clients, *recoverers * 2])
+    elif kind in (Kind.CUT, Kind.RESET):
+        pair = [target, chance.choice(clients)]
+        if kind is Kind.CUT:
+            chance.shuffle(pair)
+        target, other = pair
+    lasts_ms = 300 + 1_200 * chance.random() if kind is Kind.STRAND else 30 * 100 ** chance.random()
+    return Fault(
+        at_ms=CALM_AT_FIRST_MS + int(chance.random() * (chaos_ms - 2 * CALM_AT_FIRST_MS)),
+        kind=kind,
+        target=target,
+        other=other,
+        for_ms=int(lasts_ms),
+    )

@@ -1,0 +1,71 @@
+"""What people do to a simulated cluster, by the same functions as their commands."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+
+from tests.simulation.scenarios import Fault
+from tests.simulation.surroundings import Surroundings
+from zonekeeper.metadata import cluster as clusters
+from zonekeeper.metadata import policy_store, zone_store
+from zonekeeper.metadata.cluster import Cluster
+from zonekeeper.metadata.errors import StoreError
+from zonekeeper.placement import zone_health
+from zonekeeper.placement.ids import UpgradeDomain, ZoneName
+from zonekeeper.placement.locations import Location
+from zonekeeper.placement.maintenance import Maintenance
+from zonekeeper.placement.permission import Person, RefusedError, Token
+from zonekeeper.placement.zone_records import ZoneRecord
+
+Doing = Callable[[Surroundings, Fault], Coroutine[None, None, None]]
+
+_PERSON = Person(name="a person", reason="ordered by the scenario")
+
+
+async def release(around: Surroundings, fault: Fault) -> None:
+    """Let a zone's losses be repaired; nothing is done where nothing is held."""
+
+    async def do(cluster: Cluster) -> None:
+        policy = await policy_store.read(cluster)
+        assert policy is not None
+
+        def decide(record: ZoneRecord | None) -> ZoneRecord | None:
+            if record is None or record.gate.permits:
+                return record
+            token = record.gate.token
+            now_ms = around.now_ms()
+            return zone_health.release(
+                record, token=token, person=_PERSON, policy=policy, wall_ms=now_ms
+            )[0]
+
+        with suppress(RefusedError):
+            await zone_store.change_zone(cluster, ZoneName(fault.target), decide)
+
+    await _with_cluster(around, do)
+
+
+async def maintain(around: Surroundings, fault: Fault) -> None:
+    """Declare maintenance of a bookie's unit, and lift it when its time is up."""
+    _, zone, ordinal = fault.target.split("-")
+    declared = Maintenance(
+        unit=Location(ZoneName(zone), UpgradeDomain(f"ud-{int(ordinal) % 3}")),
+        token=Token(f"at {fault.at_ms}"),
+        declared_by=_PERSON,
+        lasts_ms=2 * fault.for_ms,
+    )
+
+    async def do(cluster: Cluster) -> None:
+        await zone_store.declare(cluster, declared)
+        await asyncio.sleep(fault.for_ms / 1_000)
+        await zone_store.lift(cluster, declared)
+
+    await _with_cluster(around, do)
+
+
+async def _with_cluster(
+    around: Surroundings, do: Callable[[Cluster], Coroutine[None, None, None]]
+) -> None:
+    store = around.open_store("a person")
+    with suppress(StoreError):
+        await do(await clusters.open_cluster(store))
+    await store.close()

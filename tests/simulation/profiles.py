@@ -1,0 +1,211 @@
+"""The kinds of trouble that there are: each profile is a mixture, and a seed is one draw of it."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from tests.simulation.scenarios import CHAOS_MS, Habits, Kind, MetaWeather, Occasion
+from zonekeeper.placement.quorums import Quorums
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """Kinds of trouble, with the greatest number of each."""
+
+    name: str
+    kinds: Mapping[Kind, int] = field(default_factory=dict)
+    delay_max_ms: float = 5
+    call_loss: float = 0
+    disconnect: float = 0
+    meta: MetaWeather = field(default_factory=MetaWeather)
+    disk_max_ms: int = 3
+    readers_min: int = 1
+    recoverers_min: int = 0
+    recoverers_max: int = 2
+    #: How often a fault waits for an occasion, and which there are.
+    lurking: float = 0
+    occasions: tuple[Occasion, ...] = ()
+    #: How often the network is uneven.
+    uneven: float = 0.25
+    habits: Habits = field(default_factory=Habits)
+    #: The shapes of ledgers, each with how many of them there are.
+    quorums: tuple[tuple[int, Quorums], ...] = ()
+    #: Processes that repair what is lost; timers are such that they get to it.
+    autorecoveries: int = 0
+    chaos_ms: int = CHAOS_MS
+    #: Is a zone lost for good, and one more bookie where the shape survives that?
+    loses_zone: bool = False
+
+    @property
+    def is_long(self) -> bool:
+        """Does a seed of it take as long as many others?"""
+        return self.chaos_ms > CHAOS_MS
+
+
+#: With how many of one seed in so many each shape of ledger is drawn.
+QUORUMS: Final = (
+    (6, Quorums(ensemble=3, write=3, ack=2)),
+    (4, Quorums(ensemble=3, write=3, ack=2, ack_zones=2)),
+    (2, Quorums(ensemble=4, write=3, ack=2)),
+    (2, Quorums(ensemble=5, write=3, ack=2)),
+    (1, Quorums(ensemble=2, write=2, ack=1)),
+    (1, Quorums(ensemble=5, write=2, ack=2)),
+    (1, Quorums(ensemble=6, write=2, ack=1)),
+    (1, Quorums(ensemble=4, write=4, ack=3)),
+)
+
+ZONE_AND_ONE: Final = Quorums(ensemble=6, write=6, ack=4)
+
+#: Where two bookies that are fenced, or deny an entry, are enough for a recovery.
+_COVERED_BY_TWO: Final = (
+    (4, Quorums(ensemble=3, write=3, ack=2)),
+    (1, Quorums(ensemble=3, write=3, ack=2, ack_zones=2)),
+    (3, Quorums(ensemble=4, write=4, ack=3)),
+    (1, Quorums(ensemble=4, write=3, ack=2)),
+    (1, Quorums(ensemble=2, write=2, ack=1)),
+)
+
+_HASTY: Final = Habits(
+    entries_max=3, bursts_max=8, pause_max_ms=200, linger_max_ms=300, grid_ms=600
+)
+
+_CALM: Final = Profile(name="calm", recoverers_max=0)
+
+PROFILES: Final[Mapping[str, Profile]] = {
+    profile.name: profile
+    for profile in (
+        _CALM,
+        Profile(
+            name="lossy",
+            kinds={Kind.RESET: 8, Kind.CUT: 3, Kind.KILL: 3, Kind.PAUSE: 2, Kind.CLIENT_KILL: 1},
+            delay_max_ms=120,
+            call_loss=0.1,
+            disconnect=0.1,
+        ),
+        Profile(
+            name="partition",
+            kinds={Kind.CUT: 10, Kind.ISOLATION: 3, Kind.CLIENT_KILL: 2, Kind.POWER: 1},
+            delay_max_ms=40,
+            call_loss=0.03,
+        ),
+        Profile(
+            name="crashy-disk",
+            kinds={Kind.POWER: 7, Kind.KILL: 5, Kind.DISK_ERROR: 3, Kind.SLOW_DISK: 3},
+            delay_max_ms=20,
+            disk_max_ms=60,
+        ),
+        # Ensembles change all the time, and their changes take long: on an uneven network, what
+        # one bookie has acknowledged another has not seen.
+        Profile(
+            name="slow-meta",
+            kinds={
+                Kind.META_CUT: 3,
+                Kind.META_LAG: 4,
+                Kind.META_EXPIRY: 3,
+                Kind.KILL: 14,
+                Kind.RESET: 6,
+                Kind.CUT: 4,
+                Kind.CLIENT_KILL: 2,
+            },
+            delay_max_ms=120,
+            meta=MetaWeather(delay_max_ms=150, request_loss=0.04, answer_loss=0.06),
+            uneven=0.75,
+            recoverers_max=1,
+        ),
+        Profile(
+            name="zone-outage",
+            kinds={Kind.ZONE_POWER: 2, Kind.ZONE_CUT: 2, Kind.POWER: 2, Kind.CUT: 2},
+            delay_max_ms=30,
+        ),
+        # A zone under load, and one more bookie where an ack quorum is 4 of 6 on twelve bookies.
+        # Nothing else dies: that is what these quorums promise to survive.
+        Profile(
+            name="zone-loss",
+            kinds={Kind.SLOW_BOOKIE: 2, Kind.RESET: 3, Kind.META_LAG: 2, Kind.CLIENT_KILL: 3},
+            delay_max_ms=15,
+            recoverers_max=1,
+            quorums=(
+                (2, Quorums(ensemble=3, write=3, ack=2, ack_zones=2)),
+                (1, ZONE_AND_ONE),
+            ),
+            loses_zone=True,
+        ),
+        # Zones go away in every way, single bookies elsewhere, and ledgers are repaired meanwhile:
+        # ``outages`` draws the faults. Time is long, writers are slow, and timers are as short as
+        # they may be.
+        Profile(
+            name="zone-gate",
+            delay_max_ms=5,
+            readers_min=0,
+            recoverers_max=1,
+            autorecoveries=2,
+            chaos_ms=60_000,
+            habits=Habits(
+                entries_max=4, bursts_max=4, pause_max_ms=5_000, grid_ms=20_000, payload_max=200
+            ),
+            quorums=((1, Quorums(ensemble=3, write=3, ack=2, ack_zones=2)),),
+        ),
+        Profile(
+            name="churn",
+            kinds={
+                Kind.READ_ONLY: 8,
+                Kind.RESET: 5,
+                Kind.KILL: 8,
+                Kind.PAUSE: 4,
+                Kind.META_EXPIRY: 2,
+                Kind.SLOW_DISK: 2,
+                Kind.SLOW_BOOKIE: 4,
+            },
+            delay_max_ms=60,
+            disconnect=0.01,
+        ),
+        # Many short ledgers, each taken from its writer in the middle of a burst; single requests
+        # are lost, and what was sent first comes last.
+        Profile(
+            name="takeover",
+            kinds={
+                Kind.STRAND: 8,
+                Kind.CLIENT_KILL: 3,
+                Kind.CUT: 6,
+                Kind.KILL: 3,
+                Kind.PAUSE: 4,
+                Kind.POWER: 2,
+                Kind.SLOW_BOOKIE: 2,
+            },
+            delay_max_ms=30,
+            call_loss=0.6,
+            disk_max_ms=10,
+            readers_min=0,
+            recoverers_min=1,
+            recoverers_max=2,
+            lurking=0.3,
+            occasions=(Occasion.RECOVERY, Occasion.STRAND),
+            uneven=0.5,
+            habits=_HASTY,
+            quorums=_COVERED_BY_TWO,
+        ),
+        # Recoveries that die half-way, and others that go on where bookies changed meanwhile.
+        Profile(
+            name="relay",
+            kinds={
+                Kind.STRAND: 8,
+                Kind.CLIENT_KILL: 10,
+                Kind.KILL: 10,
+                Kind.CUT: 8,
+                Kind.RESET: 3,
+            },
+            delay_max_ms=40,
+            disk_max_ms=10,
+            meta=MetaWeather(delay_max_ms=30),
+            readers_min=0,
+            recoverers_min=2,
+            recoverers_max=3,
+            lurking=0.75,
+            occasions=(Occasion.RECOVERY,),
+            uneven=0.5,
+            habits=dataclasses.replace(_HASTY, timeout_ms=300),
+            quorums=_COVERED_BY_TWO,
+        ),
+    )
+}

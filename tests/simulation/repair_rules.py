@@ -1,0 +1,77 @@
+"""The promises of auto-replication: what one event may not say.
+
+I8 whoever comes in has every copy, I16 a repair never lowers placement, I20 what is held, or fails
+and was not released, is not copied, I21 what may be repaired is, in time, I22 a gate opens when its
+rule says so, and not before, I23 who is there stays.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, assert_never
+
+from tests.simulation import history as seen
+from zonekeeper.placement.permission import RULE, Permission
+
+#: Whoever repairs knows by then that a gate is held; what it had begun may take as long again.
+HELD_IS_KNOWN_MS: Final = 2_500
+#: Sessions have run out, and somebody has evaluated, when a zone has failed for so long.
+FAILING_IS_KNOWN_MS: Final = 4_500
+#: What the policy of these worlds says, where it lets a rule release.
+REPAIR_AFTER_MS: Final = 60_000
+#: How long what ought to end may last.
+ENDS_WITHIN_MS: Final[Mapping[str, int]] = {
+    "repair": 30_000,
+    "hold of what is well": 22_000,
+    "hold by the rule": 75_000,
+}
+
+Event = seen.Moved | seen.Copied | seen.Permitted | seen.Waited
+
+
+def broken(event: Event) -> Iterator[tuple[str, str]]:
+    """Give the rules that an event breaks, and how."""
+    match event:
+        case seen.Moved():
+            yield from _moved(event)
+        case seen.Copied():
+            yield from _copied(event)
+        case seen.Permitted():
+            yield from _permitted(event)
+        case seen.Waited():
+            most_ms = ENDS_WITHIN_MS[event.what]
+            if event.for_ms > most_ms:
+                yield "I21", f"{event.what} ({event.who}): {event.for_ms} ms, not {most_ms}"
+        case _:
+            assert_never(event)
+
+
+def _moved(event: seen.Moved) -> Iterator[tuple[str, str]]:
+    what = f"ledger {event.ledger} was moved from {', '.join(event.bookies)}"
+    if event.held_ms > HELD_IS_KNOWN_MS:
+        yield "I20", f"{what}, whose losses were held for {event.held_ms} ms then"
+    if event.lacking:
+        yield "I8", f"{what}, and newcomers lack {event.lacking} entries"
+    if event.zones_after < event.zones_before:
+        yield "I16", f"{what}: {event.zones_before} zones before, {event.zones_after} after"
+    if event.there_ms > HELD_IS_KNOWN_MS and event.zones_after == event.zones_before:
+        yield "I23", f"{what}, who had been there for {event.there_ms} ms"
+
+
+def _copied(event: seen.Copied) -> Iterator[tuple[str, str]]:
+    what = (
+        f"{event.size_bytes} bytes of ledger {event.ledger} came to {event.bookie} "
+        f"for zones {', '.join(event.zones)}"
+    )
+    if event.held_ms > HELD_IS_KNOWN_MS and event.carriers > 1:
+        yield "I20", f"{what}, held for {event.held_ms} ms: carrier {event.carriers}"
+    if event.failing_ms > FAILING_IS_KNOWN_MS and event.carriers > 1:
+        yield "I20", f"{what}, failing for {event.failing_ms} ms: carrier {event.carriers}"
+
+
+def _permitted(event: seen.Permitted) -> Iterator[tuple[str, str]]:
+    what = f"zone {event.zone} was {event.before}, and {event.by} made it {event.after}"
+    if event.before is not Permission.HELD:
+        return
+    if event.after is Permission.OPEN and event.failing_ms > HELD_IS_KNOWN_MS:
+        yield "I22", f"{what}, failing for {event.failing_ms} ms"
+    if event.after is Permission.RELEASED and event.by == RULE and event.held_ms < REPAIR_AFTER_MS:
+        yield "I22", f"{what} after {event.held_ms} ms"
