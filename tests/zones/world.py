@@ -8,6 +8,7 @@ deadline. The rules of the gates (``gates``) are held from the first record to t
 import asyncio
 import contextlib
 import resource
+import shutil
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -344,6 +345,8 @@ async def world(
                 await _check_all(address, written)
             assert bookies.ended() == []
             assert processes.ended() == []
+    for name in shape.bookies():  # what failed is kept, to be looked at; all else is gigabytes
+        shutil.rmtree(bookies.data(name))
     counts = {"faults": faults.total(), "entries": written.entries, **faults}
     figures.record(ground.record, "zones and gate", counts, _cpu_s() - began_cpu_s)
 
