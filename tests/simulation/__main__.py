@@ -10,7 +10,7 @@ import pytest
 
 from tests.crash import exploring, test_mutants
 from tests.simulation import campaign, test_directed_mutants
-from tests.simulation.mutants import MUTANTS, Mutant
+from tests.simulation.mutants import Mutant
 from tests.simulation.profiles import PROFILES
 from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
 
@@ -49,7 +49,7 @@ def _hunt(first: int) -> int:
     survived = 0
     _say("| mutant | what | lane | found after | bound | seen as |")
     _say("|---|---|---|---|---|---|")
-    for mutant in MUTANTS.values():
+    for mutant in campaign.BUGS.values():
         for lane, found, bound, seen in _looks(mutant, first):
             survived += found is None
             _say(
@@ -108,7 +108,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--minutes", type=float, help="begin no seed after this time")
     parser.add_argument("--processes", type=int, default=PROCESSES)
-    parser.add_argument("--mutant", type=int, choices=list(MUTANTS), help="plant this bug")
+    parser.add_argument("--mutant", type=int, choices=list(campaign.BUGS), help="plant this bug")
     parser.add_argument("--only", help="the moments of the only faults, in ms; needs --profile")
     parser.add_argument("--mutants", action="store_true", help="plant each bug in turn: a table")
     asked = parser.parse_args()

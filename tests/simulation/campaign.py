@@ -4,7 +4,7 @@ import logging
 import multiprocessing
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -12,11 +12,15 @@ from typing import Final
 
 from tests.simulation import drawing, shrinking, world
 from tests.simulation.checker import Violation
-from tests.simulation.mutants import MUTANTS
+from tests.simulation.gate_mutants import GATE_MUTANTS
+from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.profiles import PROFILES
 from tests.simulation.scenarios import Scenario
 
 _CHUNK: Final = 10
+
+#: All that can be planted.
+BUGS: Final[Mapping[int, Mutant]] = {**MUTANTS, **GATE_MUTANTS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,7 +267,7 @@ def run(work: Iterable[Task], processes: int, until_s: float | None = None) -> R
 
 def seeds_to_detection(mutant: int, first: int = 0) -> tuple[int, Failure] | None:
     """Plant a bug, and give after how many seeds of its profile it was found; None: it was not."""
-    planted_bug = MUTANTS[mutant]
+    planted_bug = BUGS[mutant]
     assert planted_bug.profile is not None, f"mutant {mutant} is not the simulator's"
     for start in range(first, first + planted_bug.within_seeds):
         task = Task(profile=planted_bug.profile, first=start, seeds=1, mutant=mutant)
@@ -277,7 +281,7 @@ def seeds_to_detection(mutant: int, first: int = 0) -> tuple[int, Failure] | Non
 
 def planted(mutant: int | None) -> AbstractContextManager[None]:
     """Let the code have a bug, or none."""
-    return nullcontext() if mutant is None else MUTANTS[mutant].planted()
+    return nullcontext() if mutant is None else BUGS[mutant].planted()
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from typing import Final
 from tests.simulation import history as seen
 from tests.simulation.actors import Observer
 from tests.simulation.machine import Machine
+from tests.simulation.repair_rules import FAILING_IS_KNOWN_MS, HELD_IS_KNOWN_MS
 from tests.simulation.scenarios import ZONES
 from tests.simulation.surroundings import INSTANCE, ROOT, Surroundings
 from zonekeeper.metadata import bookie_records, records, zone_store
@@ -40,7 +41,7 @@ class _Zone:
     failing_since_ms: int | None = None
     #: It was well once: before, it is not there yet.
     stood: bool = False
-    #: Carriers that came for its losses since it is held, by target and ledger.
+    #: Carriers that came too late for its losses since it is held, by target and ledger.
     carriers: Counter[tuple[BookieId, LedgerId]] = field(default_factory=Counter)
 
     @property
@@ -189,7 +190,9 @@ class Gates:
             0 if self._released(zone) or not self._counts(missing, zone) else self._failing_ms(zone)
             for zone in zones
         )
-        carriers = max(self._count(zone, bookie, frame.ledger_id) for zone in zones)
+        # One that comes too late may have been in flight; it is the second that tells.
+        late = held_ms > HELD_IS_KNOWN_MS or unreleased_ms > FAILING_IS_KNOWN_MS
+        carriers = max(self._count(zone, bookie, frame.ledger_id) for zone in zones) if late else 0
         self.copied_bytes[self._why(zones, held_ms)] += len(frame.packets)
         self._around.note(
             seen.Copied(
@@ -279,6 +282,7 @@ class Gates:
         for bookie in self._machines:
             lost = bookie not in self._there and not self._in_maintenance(bookie)
             may = calm and lost and open_cluster and self._zones[_zone_of(bookie)].permits
+            may &= not self._around.scenario.repair_bytes_per_second  # that has no bound
             key = ("repair", bookie)
             if not may:
                 self._waits.pop(key, None)

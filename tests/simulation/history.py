@@ -126,7 +126,7 @@ class Copied:
     size_bytes: int
     held_ms: int
     failing_ms: int
-    #: How many there were, this one included, since the hold began.
+    #: How many there were that came late, this one included, since the hold began.
     carriers: int
 
 

@@ -473,7 +473,7 @@ MUTANTS: Final[Mapping[int, Mutant]] = {
             number=18,
             what="the LAC falls at a restart",
             profile="crashy-disk",
-            within_seeds=20,
+            within_seeds=100,
             patches=_explicit_lacs_are_volatile,
         ),
         Mutant(

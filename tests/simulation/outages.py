@@ -19,6 +19,8 @@ _END_MS: Final = 3_000
 #: Repairs of a zone's losses need their time, and the rule's shortest delay is a minute.
 _RELEASED_MS: Final = 38_000
 _RULED_MS: Final = 100_000
+#: The least that a policy may say.
+_SLOW_BYTES_A_SECOND: Final = 1 << 10
 
 
 def happening(drawn: Scenario, bookies: list[str], chance: Random) -> Scenario:
@@ -48,13 +50,18 @@ def happening(drawn: Scenario, bookies: list[str], chance: Random) -> Scenario:
         target = chance.choice(("autorecovery-0", "autorecovery-1"))
         at_ms = start_ms + chance.randrange(lasts_ms)
         faults.append(Fault(at_ms=at_ms, kind=Kind.META_LAG, target=target, for_ms=lag_ms))
+    # Half of the worlds repair so slowly that there is always work in flight to be stopped; in the
+    # others a repair has its time.
+    paced = chance.random() < 0.5
+    habits = dataclasses.replace(drawn.habits, payload_max=1_000 if paced else 200)
     return dataclasses.replace(
         drawn,
+        habits=habits,
         faults=at_moments_of_their_own([fault for fault in faults if fault.at_ms < end_ms]),
         shape=shape,
         chaos_ms=chaos_ms,
         repair_after_ms=REPAIR_AFTER_MS if ruled else None,
-        repair_bytes_per_second=chance.choice((0, 1 << 10)),
+        repair_bytes_per_second=_SLOW_BYTES_A_SECOND if paced else 0,
         clock_drift=chance.choice((0.0, 0.01)),
         final_power_loss=False,
         one_stays_dead=False,
@@ -75,7 +82,7 @@ class _Outage:
     def faults(self) -> list[Fault]:
         ways: dict[Shape, Callable[[], list[Fault]]] = {
             Shape.WHOLE: lambda: [self._whole()],
-            Shape.SLOW: lambda: self._one_by_one(self._mine, self.chance.randrange(700, 5_000)),
+            Shape.SLOW: self._slowly,
             Shape.PARTIAL: lambda: self._one_by_one(self._mine[1:], 300),
             Shape.FLAPPING: self._flaps,
             Shape.TWO_ZONES: self._two,
@@ -96,10 +103,11 @@ class _Outage:
         return ways[self.shape]()
 
     def loss_elsewhere(self, zone: str) -> Fault:
-        """Lose one bookie of another zone, until the end."""
+        """Lose one bookie of another zone, until the end or until it is being repaired."""
         at_ms = max(_QUIET_MS, self.start_ms + self.chance.randrange(-4_000, 8_000))
         target = self.chance.choice(self._of(zone))
-        return Fault(at_ms=at_ms, kind=Kind.POWER, target=target, for_ms=self.end_ms - at_ms)
+        for_ms = self.chance.choice((self.end_ms - at_ms, self.chance.randrange(9_000, 15_000)))
+        return Fault(at_ms=at_ms, kind=Kind.POWER, target=target, for_ms=for_ms)
 
     def _of(self, zone: str) -> list[str]:
         return [bookie for bookie in self.bookies if bookie.startswith(f"bk-{zone}-")]
@@ -125,6 +133,18 @@ class _Outage:
         return [
             self._fault(Kind.POWER, bookie, number * apart_ms)
             for number, bookie in enumerate(bookies)
+        ]
+
+    def _slowly(self) -> list[Fault]:
+        """Lose one after the other; often the first is being repaired when the zone fails."""
+        first, *rest = self._mine
+        ahead_ms = self.chance.choice((1_000, 9_000, 10_000, 11_000))
+        return [
+            self._fault(Kind.POWER, first),
+            *(
+                self._fault(Kind.POWER, bookie, ahead_ms + number * self.chance.randrange(3_000))
+                for number, bookie in enumerate(rest)
+            ),
         ]
 
     def _flaps(self) -> list[Fault]:

@@ -11,13 +11,15 @@ import pytest
 
 from tests.client.lab import Lab, play
 from tests.simulation.mutants import MUTANTS
+from tests.simulation.patching import patched
 from zonekeeper.bookie import admission
 from zonekeeper.bookie.memory_files import MemoryFileSystem, no_troubles
 from zonekeeper.client import client as clients
-from zonekeeper.client import errors
+from zonekeeper.client import errors, recovery
 from zonekeeper.client.writer import Writer
 from zonekeeper.metadata.ledger_metadata import LedgerState
 from zonekeeper.metadata.stores.memory import Passage
+from zonekeeper.wire import entries
 from zonekeeper.wire import errors as wire_errors
 
 Scenario = Callable[[Lab], Awaitable[None]]
@@ -189,6 +191,35 @@ async def new_ensembles_appear_with_the_end_alone(lab: Lab) -> None:
         assert recovering.result().metadata.is_closed
 
 
+async def what_is_written_back_says_no_more_than_the_recovery_began_with(lab: Lab) -> None:
+    """The tail is written back in three steps, and whoever recovers next must begin where this
+    recovery began: what it had acknowledged is in no ensemble that anybody sees yet."""
+    async with lab.client("first") as first, lab.client("second") as second:
+        writer = await three_entries(first)
+        for who in writer.ensemble[1:]:
+            lab.door(who).holding = True
+        for number in range(3):
+            writer.append_nowait(b"on one bookie %d" % number)
+            await asyncio.sleep(0.1)
+        writer.halt()
+        for who in writer.ensemble[1:]:
+            lab.door(who).release()
+        told = writer.last_confirmed
+        for who in writer.ensemble:
+            lab.door(who).appended.clear()
+        with patched([(recovery, "WINDOW_ENTRIES", 1)]):
+            reader = await second.open(writer.ledger_id)
+        assert reader.last_confirmed == 5
+        written_back = [
+            entries.header(packet).last_add_confirmed
+            for who in writer.ensemble
+            for append in lab.door(who).appended
+            for _, packet in append.frame
+        ]
+        assert written_back
+        assert set(written_back) == {told}
+
+
 async def nothing_is_confirmed_while_an_ensemble_changes(lab: Lab) -> None:
     """The first of two acknowledgements came from a bookie that is being replaced."""
     async with lab.client("first") as first:
@@ -218,6 +249,7 @@ SCENARIOS: dict[int, Scenario] = {
     7: a_disk_error_denies_nothing,
     8: limbo_denies_nothing,
     12: new_ensembles_appear_with_the_end_alone,
+    14: what_is_written_back_says_no_more_than_the_recovery_began_with,
     20: nothing_is_confirmed_while_an_ensemble_changes,
 }
 
