@@ -179,7 +179,7 @@ class Gates:
         if bookie in fragment.ensemble:
             self.copied_bytes["into holes"] += len(frame.packets)
             return
-        missing = [member for member in fragment.ensemble if member not in self._there]
+        missing = [member for member in fragment.ensemble if not self._is_back(member)]
         zones = sorted({_zone_of(member) for member in missing})
         if not zones:
             self.copied_bytes["nobody is missing"] += len(frame.packets)
@@ -205,6 +205,11 @@ class Gates:
                 carriers=carriers,
             )
         )
+
+    def _is_back(self, bookie: BookieId) -> bool:
+        """Is it there, and does everybody know that by now?"""
+        since_ms = self._there_since.get(bookie)
+        return since_ms is not None and self._around.now_ms() - since_ms > HELD_IS_KNOWN_MS
 
     def _counts(self, missing: Sequence[BookieId], zone: str) -> bool:
         counted = self._counted(zone)
