@@ -134,7 +134,10 @@ async def test_a_ledger_directory_that_is_gone_makes_its_entries_unknown(tmp_pat
             assert known[-1], "what is not sorted yet is elsewhere"
             while await write_one(client) is not None:
                 pass  # until the bookie has looked at its directories
-            assert known == [await is_known(client, *one) for one in written if one is not None]
+            # A removed file is read as long as it is open, and a rewrite under way ends in it.
+            later = [await is_known(client, *one) for one in written if one is not None]
+            assert all(was for was, still in zip(known, later, strict=True) if still)
+            assert later[-1]
         assert not made.bookies.ended(), made.bookies.words(BOOKIE)
         made.bookies.kill(BOOKIE)
         made.bookies.launch(BOOKIE, command(NONE))
