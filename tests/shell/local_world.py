@@ -18,8 +18,8 @@ class LocalWorld:
         self.folder = folder
 
     def call(self, *words: str) -> Result:
-        """Call ``zonekeeper local``, and give what came of it."""
-        return CliRunner().invoke(
+        """Call ``zonekeeper local``, and give what came of it; no row is too wide for its line."""
+        return CliRunner(env={"COLUMNS": "200"}).invoke(
             local, [*words, "--folder", str(self.folder)], catch_exceptions=False
         )
 
