@@ -42,6 +42,8 @@ from zonekeeper.wire.serving import Host
 
 _START_AGAIN_MS = 500
 _SIZES = Sizes(segment_bytes=16 << 10, segments_max=6)
+#: Where entries are large: a batch must fit.
+_LARGE_SIZES = Sizes(segment_bytes=256 << 10, segments_max=6)
 #: How likely a power loss takes the whole index.
 _INDEX_LOST = 0.1
 
@@ -105,6 +107,8 @@ class Machine:
         self._chance: Random = around.scenario.chance(f"disk of {bookie_id}")
         self._life: _Life | None = None
         self._lives = 0
+        #: What a person wants it to be who did not find it there.
+        self._wanted_read_only: bool | None = None
 
     @property
     def running(self) -> bool:
@@ -175,9 +179,11 @@ class Machine:
         self.files.troubles = refuse_once
 
     async def set_read_only(self, *, read_only: bool) -> None:
-        """Do what a person does who makes it read-only, or writable again."""
+        """Do what a person does who makes it read-only, or writable again: at its next start, if
+        it is not there."""
         life = self._life
         if life is None or life.bookie is None or life.registrar is None:
+            self._wanted_read_only = read_only
             return
         await life.bookie.set_read_only(read_only=read_only)
         try:
@@ -263,7 +269,9 @@ class Machine:
             background=life.background,
             reads=life.reads,
         )
-        storage = await storages.open_storage(devices, _SIZES)
+        storage = await storages.open_storage(
+            devices, _LARGE_SIZES if around.scenario.autorecoveries else _SIZES
+        )
         self.ledgers = storage.memory.ledgers
         around.note(seen.Restarted(bookie=self.id, kept=self.kept()))
         async with asyncio.TaskGroup() as tasks:
@@ -274,6 +282,9 @@ class Machine:
             around.network.put_up(self.id, Host(bookie), tasks=tasks)
             info = service_info.of_bookie(self.id, 3181, self.location, tls=False)
             life.registrar = Registrar(cluster, self.id, info, session_timeout_ms=SESSION_MS)
+            if self._wanted_read_only is not None:
+                await bookie.set_read_only(read_only=self._wanted_read_only)
+                self._wanted_read_only = None
             await life.registrar.register(_mode(bookie))
             await life.registrar.keep()
 

@@ -112,8 +112,7 @@ class Nemesis:
             if around.scenario.final_power_loss or machine.stays_dead:
                 machine.crash(power=True)
             machine.start()
-            if machine.serving is not None and machine.serving.read_only:
-                self._read_only(machine, read_only=False)
+            self._read_only(machine, read_only=False)
 
     def _ease(self, process: Process | None, store: MemoryStore | None) -> None:
         if process is not None:
@@ -260,10 +259,8 @@ class Nemesis:
 
     def _read_only(self, machine: Machine, *, read_only: bool) -> None:
         process = machine.process
-        if process is not None:
-            self._around.tasks.create_task(
-                machine.set_read_only(read_only=read_only), context=process.context
-            )
+        context = None if process is None else process.context
+        self._around.tasks.create_task(machine.set_read_only(read_only=read_only), context=context)
 
     def _trouble_process(self, fault: Fault) -> bool:
         process, store = self._process(fault.target)
