@@ -236,7 +236,7 @@ class Gates:
             leaving = [one for one in old.ensemble if one not in new.ensemble]
             if not leaving:
                 continue
-            stayed = [one for one in old.ensemble if one in self._there]
+            stayed = [one for one in old.ensemble if self._is_back(one)]
             self._around.note(
                 seen.Moved(
                     ledger=ledger_id,

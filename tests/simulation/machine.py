@@ -37,6 +37,7 @@ from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.locations import Location
 from zonekeeper.wire import carriers, entries, service
 from zonekeeper.wire.digests import MasterKey
+from zonekeeper.wire.errors import ProtocolError
 from zonekeeper.wire.frames import Frame
 from zonekeeper.wire.serving import Host
 
@@ -185,7 +186,11 @@ class Machine:
         if life is None or life.bookie is None or life.registrar is None:
             self._wanted_read_only = read_only
             return
-        await life.bookie.set_read_only(read_only=read_only)
+        try:
+            await life.bookie.set_read_only(read_only=read_only)
+        except ProtocolError:  # its disk fails, and it is about to end
+            self._wanted_read_only = read_only
+            return
         try:
             await life.registrar.register(_mode(life.bookie))
         except StoreError:

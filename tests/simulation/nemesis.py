@@ -112,7 +112,8 @@ class Nemesis:
             if around.scenario.final_power_loss or machine.stays_dead:
                 machine.crash(power=True)
             machine.start()
-            self._read_only(machine, read_only=False)
+            if machine.serving is None or machine.serving.read_only:
+                self._read_only(machine, read_only=False)
 
     def _ease(self, process: Process | None, store: MemoryStore | None) -> None:
         if process is not None:
