@@ -22,12 +22,11 @@ from tests.bookie.running import (
     running,
     write_lac,
 )
-from zonekeeper.bookie import admission
 from zonekeeper.bookie.memory_files import MemoryFile, MemoryFileSystem
 from zonekeeper.bookie.segments import arrivals
 from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
 from zonekeeper.bookie.segments.log import DiskFailedError
-from zonekeeper.bookie.service import Bookie, Limits
+from zonekeeper.bookie.service import Limits
 from zonekeeper.placement.ids import EntryId, LedgerId
 from zonekeeper.wire import carriers, errors, service
 
@@ -281,55 +280,6 @@ async def test_entries_are_listed_in_pages_of_runs() -> None:
             ranges=((EntryId(1), EntryId(2)), (EntryId(5), EntryId(5))), complete=False
         )
         assert rest == service.EntryRanges(ranges=((EntryId(7), EntryId(7)),), complete=True)
-
-
-async def test_limbo_ends_for_a_ledger_when_it_holds_again_what_it_should() -> None:
-    files = MemoryFileSystem()
-    async with running(files) as bookie:
-        await into_limbo(bookie)
-        with pytest.raises(errors.LimboLedger):
-            await bookie.read(reading(0, 9))
-        await bookie.open_fragment(opening())
-        assert isinstance((await append(bookie, frame(0)))[0], errors.Fenced)
-        assert await append(bookie, frame(0, 1, recovery=True)) == [None]
-        await bookie.end_limbo(LEDGER)
-        await bookie.end_limbo(LEDGER)
-        with pytest.raises(errors.NoSuchLedger):
-            await bookie.end_limbo(ABSENT)
-    async with running(files) as bookie:
-        assert await read_ids(bookie, 0, 9) == [0, 1]
-        assert (await bookie.read(reading(2, 9))).next_entry_id == 10
-        assert isinstance((await append(bookie, frame(2)))[0], errors.Fenced)
-
-
-async def into_limbo(bookie: Bookie) -> None:
-    await bookie._settle(LEDGER, admission.Limbo(in_limbo=True))
-
-
-async def test_in_limbo_what_is_here_is_served_and_what_is_not_is_unknown() -> None:
-    files = MemoryFileSystem()
-    async with running(files) as bookie:
-        await bookie.open_fragment(opening())
-        await append(bookie, frame(0, 1), frame(3))
-        await into_limbo(bookie)
-    async with running(files) as bookie:
-        reply = await bookie.read(reading(0, 9))
-        assert ([list(f.entry_ids) for f in reply.frames], reply.next_entry_id) == ([[0, 1]], 2)
-        assert reply.last_add_confirmed is None
-        for unknown in (
-            bookie.read(reading(2, 9)),
-            bookie.read_lac(LEDGER),
-            bookie.fence(LEDGER, KEY),
-            bookie.list_entries(
-                service.ListEntriesRequest(
-                    ledger_id=LEDGER, first_entry_id=EntryId(0), ranges_max=1
-                )
-            ),
-        ):
-            with pytest.raises(errors.LimboLedger):
-                await unknown
-        await bookie._settle(LEDGER, admission.Limbo(in_limbo=False))
-        assert await read_ids(bookie) == [0, 1, 3]
 
 
 async def test_a_tail_is_sent_what_is_confirmed_and_nothing_else() -> None:

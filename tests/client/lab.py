@@ -131,8 +131,8 @@ class Door:
     async def set_read_only(self, *, read_only: bool) -> None:
         await self.bookie.set_read_only(read_only=read_only)
 
-    async def end_limbo(self, ledger_id: LedgerId) -> None:
-        await self.bookie.end_limbo(ledger_id)
+    async def end_limbo(self, ledger_id: LedgerId, boot_epoch: int) -> None:
+        await self.bookie.end_limbo(ledger_id, boot_epoch)
 
     async def compact(self, *, major: bool) -> None:
         await self.bookie.compact(major=major)

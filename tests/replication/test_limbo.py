@@ -177,7 +177,7 @@ def test_a_start_in_between_leaves_it_in_limbo() -> None:
         found = await limbo.find(pool, writer.ledger_id, [forgetful])
         assert found.boots == {forgetful: 2}
         await forgets(bench, forgetful)
-        with pytest.raises(limbo.StartedAgainError, match="start 2 and is in 3 now"):
+        with pytest.raises(errors.StartedAgain, match="start 2 and is in 3 now"):
             await limbo.end(pool, writer.ledger_id, forgetful, 2)
         assert await says(bench.lab.door(forgetful), writer.ledger_id, 0) == "unknown"
 

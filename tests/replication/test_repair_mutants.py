@@ -27,7 +27,7 @@ from zonekeeper.placement.permission import Gate
 from zonekeeper.placement.policy import RepairRules
 from zonekeeper.placement.topology import Topology
 from zonekeeper.placement.watching import Moment
-from zonekeeper.replication import asking, copy_plan, limbo
+from zonekeeper.replication import copy_plan, limbo
 from zonekeeper.replication.copy_plan import Cause
 from zonekeeper.replication.copying import GoOn
 from zonekeeper.replication.delivery import Delivery
@@ -80,8 +80,8 @@ async def _ends_at_once(
     pool: LinkPool, ledger_id: LedgerId, bookies: Sequence[BookieId]
 ) -> limbo.Found:
     found = await _find(pool, ledger_id, bookies)
-    for bookie in found.boots:
-        await asking.ask(pool, bookie, lambda link: link.end_limbo(ledger_id))
+    for bookie, boot_epoch in found.boots.items():
+        await limbo.end(pool, ledger_id, bookie, boot_epoch)
     return found
 
 

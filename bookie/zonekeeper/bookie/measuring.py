@@ -178,9 +178,9 @@ class MeasuredBookie:
         """Take no more appends, or take them again."""
         await self._bookie.set_read_only(read_only=read_only)
 
-    async def end_limbo(self, ledger_id: LedgerId) -> None:
+    async def end_limbo(self, ledger_id: LedgerId, boot_epoch: int) -> None:
         """Answer for a ledger again."""
-        await self._bookie.end_limbo(ledger_id)
+        await self._bookie.end_limbo(ledger_id, boot_epoch)
 
     async def compact(self, *, major: bool) -> None:
         """Start a compaction."""

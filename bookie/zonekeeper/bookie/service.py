@@ -312,8 +312,13 @@ class Bookie:
         await self._written(records.Mode(read_only=read_only))
         self._mode_changed.set()
 
-    async def end_limbo(self, ledger_id: LedgerId) -> None:
-        """Answer for a ledger again, durably."""
+    async def end_limbo(self, ledger_id: LedgerId, boot_epoch: int) -> None:
+        """Answer for a ledger again, durably, if what is known of this disk is of this start."""
+        if boot_epoch != self._boot_epoch:
+            raise errors.StartedAgain(
+                f"{self._bookie_id} was looked at in its start {boot_epoch} and is in "
+                f"{self._boot_epoch} now; its disk may be another one: look at it again"
+            )
         self._known(ledger_id)
         await self._settle(ledger_id, admission.Limbo(in_limbo=False))
 

@@ -6,7 +6,7 @@ In limbo what is not there is unknown, never "no". So a ledger's limbo ends only
 2. a last fragment that names it is fenced and recovered: nothing that the bookie forgot goes on;
 3. every entry that its positions hold of finished fragments is read there and found good, or put in
    from another copy, durably (``copying.mend``);
-4. in the same start of the bookie, limbo ends.
+4. in the same start of the bookie, which refuses it in another one, limbo ends.
 
 A disk that is lost again in between begins another start, in limbo again. A fragment that does not
 name the bookie, and may still grow, is no matter of its limbo: the ledger stays fenced there, so
@@ -32,10 +32,6 @@ class Found:
     silent: dict[BookieId, errors.ProtocolError] = field(default_factory=dict)
 
 
-class StartedAgainError(Exception):
-    """The bookie was started since; what was found of its disk may not be true of this one."""
-
-
 async def find(pool: LinkPool, ledger_id: LedgerId, bookies: Iterable[BookieId]) -> Found:
     """Ask bookies whether they are in limbo for a ledger."""
     found = Found()
@@ -51,13 +47,11 @@ async def find(pool: LinkPool, ledger_id: LedgerId, bookies: Iterable[BookieId])
 
 
 async def end(pool: LinkPool, ledger_id: LedgerId, bookie: BookieId, boot_epoch: int) -> None:
-    """Let a bookie answer for a ledger again; raises ``StartedAgainError``, ``ProtocolError``."""
-    now = (await asking.ask(pool, bookie, lambda link: link.info())).boot_epoch
-    if now != boot_epoch:
-        raise StartedAgainError(
-            f"{bookie} was looked at in its start {boot_epoch} and is in {now} now"
-        )
-    await asking.ask(pool, bookie, lambda link: link.end_limbo(ledger_id))
+    """Let a bookie answer for a ledger again; raises ``ProtocolError``.
+
+    The bookie compares the start by itself: whoever asked it first could be overtaken by one more.
+    """
+    await asking.ask(pool, bookie, lambda link: link.end_limbo(ledger_id, boot_epoch))
 
 
 async def _is_in_limbo(pool: LinkPool, ledger_id: LedgerId, bookie: BookieId) -> bool:

@@ -242,7 +242,7 @@ class Repairer:
                 continue
             try:
                 await limbos.end(self.client.bookies.pool, ledger_id, bookie, boot_epoch)
-            except (limbos.StartedAgainError, errors.ProtocolError) as error:
+            except errors.ProtocolError as error:
                 found.append(_silent(ledger_id, bookie, error))
             else:
                 self.metrics.limbos_ended += 1

@@ -47,7 +47,7 @@ class ReferenceBookie:
         self.commit_s = commit_s
         self.read_only = False
         self.compactions: list[bool] = []
-        self.out_of_limbo: list[LedgerId] = []
+        self.out_of_limbo: list[tuple[LedgerId, int]] = []
         self.batches = 0
         self.forced: list[LedgerId] = []
         #: While set, nothing is committed and nothing is answered.
@@ -163,8 +163,8 @@ class ReferenceBookie:
     async def set_read_only(self, *, read_only: bool) -> None:
         self.read_only = read_only
 
-    async def end_limbo(self, ledger_id: LedgerId) -> None:
-        self.out_of_limbo.append(ledger_id)
+    async def end_limbo(self, ledger_id: LedgerId, boot_epoch: int) -> None:
+        self.out_of_limbo.append((ledger_id, boot_epoch))
 
     async def compact(self, *, major: bool) -> None:
         self.compactions.append(major)

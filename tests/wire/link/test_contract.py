@@ -267,8 +267,8 @@ def test_the_small_calls_arrive(run: Run) -> None:
         await link.set_read_only(read_only=True)
         assert (await link.info()) == await world.bookie.info()
         await link.force(LedgerId(9))
-        await link.end_limbo(LedgerId(8))
-        assert world.bookie.out_of_limbo == [8]
+        await link.end_limbo(LedgerId(8), 3)
+        assert world.bookie.out_of_limbo == [(8, 3)]
         await link.compact(major=True)
         await link.compact(major=False)
         assert (world.bookie.forced, world.bookie.compactions) == ([9], [True, False])

@@ -18,15 +18,15 @@ The numbers cross the wire and never change their meaning; a retired one is not 
 are our own, because BookKeeper's client codes and its bookies' status codes are two sets, and
 neither has all that is needed here. BookKeeper's client code stands beside each name::
 
-     1 NotOpened              -        9 TooManyRequests    -105
-     2 Fenced                 -101    10 EntryMismatch      -
-     3 UnauthorizedAccess     -102    11 UnsupportedVersion -16
-     4 NoSuchLedger           -7      12 BadRequest         -14
-     5 NoSuchEntry            -13     13 InsufficientSpace  -
-     6 LimboLedger            -108    14 Timeout            -23
-     7 IoFailed               -1, -12 15 ConnectionLost     -8
-     8 ReadOnly               -104    16 NotConnected       -8
-                                      17 ShuttingDown       -
+     1 NotOpened          -        10 EntryMismatch      -
+     2 Fenced             -101     11 UnsupportedVersion -16
+     3 UnauthorizedAccess -102     12 BadRequest         -14
+     4 NoSuchLedger       -7       13 InsufficientSpace  -
+     5 NoSuchEntry        -13      14 Timeout            -23
+     6 LimboLedger        -108     15 ConnectionLost     -8
+     7 IoFailed           -1, -12  16 NotConnected       -8
+     8 ReadOnly           -104     17 ShuttingDown       -
+     9 TooManyRequests    -105     18 StartedAgain       -
 
 A number from a newer peer becomes ``UnknownError``, which assumes the worst of both answers.
 """
@@ -168,6 +168,12 @@ class ShuttingDown(ProtocolError):
     retryable = True
 
 
+class StartedAgain(ProtocolError):
+    """The bookie was started since it was looked at: its disk may be another one, look again."""
+
+    code = 18
+
+
 class UnknownError(ProtocolError):
     """A number that this version does not know; it may mean anything, also that it was applied."""
 
@@ -199,6 +205,7 @@ BY_NUMBER: Final[dict[int, type[ProtocolError]]] = {
         ConnectionLost,
         NotConnected,
         ShuttingDown,
+        StartedAgain,
     )
 }
 

@@ -125,8 +125,11 @@ class BookieLink(Protocol):
         """Make the bookie refuse appends, or take them again."""
         ...
 
-    async def end_limbo(self, ledger_id: LedgerId) -> None:
-        """Let the bookie answer for a ledger again, once it holds what it should."""
+    async def end_limbo(self, ledger_id: LedgerId, boot_epoch: int) -> None:
+        """Let the bookie answer for a ledger again, once it holds what it should.
+
+        ``boot_epoch``: the start in which that was found out; in another one, StartedAgain.
+        """
         ...
 
     async def compact(self, *, major: bool) -> None:

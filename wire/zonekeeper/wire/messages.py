@@ -51,6 +51,14 @@ class Fence:
     master_key: MasterKey
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndLimbo:
+    """Let a bookie answer for a ledger again, if it is still in the start that was looked at."""
+
+    ledger_id: LedgerId
+    boot_epoch: int
+
+
 def done(_: None) -> pb.Done:
     """Write an answer that says nothing more."""
     return pb.Done()
@@ -109,6 +117,16 @@ def fence(value: Fence) -> pb.FenceRequest:
 def read_fence(message: pb.FenceRequest) -> Fence:
     """Read a request to fence."""
     return Fence(ledger_id=_ledger(message.ledger_id), master_key=_key(message.master_key))
+
+
+def end_limbo(value: EndLimbo) -> pb.EndLimboRequest:
+    """Write the word that limbo may end."""
+    return pb.EndLimboRequest(ledger_id=value.ledger_id, boot_epoch=value.boot_epoch)
+
+
+def read_end_limbo(message: pb.EndLimboRequest) -> EndLimbo:
+    """Read the word that limbo may end; who does not say in which start names none: 0."""
+    return EndLimbo(ledger_id=_ledger(message.ledger_id), boot_epoch=message.boot_epoch)
 
 
 def ledger(value: LedgerId) -> pb.LedgerRequest:

@@ -110,7 +110,12 @@ SET_READ_ONLY: Final = Call(
     _DONE,
     lambda host, read_only: host.bookie.set_read_only(read_only=read_only),
 )
-END_LIMBO: Final = Call("EndLimbo", _LEDGER, _DONE, lambda host, it: host.bookie.end_limbo(it))
+END_LIMBO: Final = Call(
+    "EndLimbo",
+    _spelling(pb.EndLimboRequest, messages.end_limbo, messages.read_end_limbo),
+    _DONE,
+    lambda host, asked: host.bookie.end_limbo(asked.ledger_id, asked.boot_epoch),
+)
 COMPACT: Final = Call(
     "Compact",
     _spelling(pb.CompactRequest, messages.compact, messages.read_compact),

@@ -212,11 +212,13 @@ class BookieService(Protocol):
         """Take no more appends, or take them again; stays over a restart."""
         ...
 
-    async def end_limbo(self, ledger_id: LedgerId) -> None:
+    async def end_limbo(self, ledger_id: LedgerId, boot_epoch: int) -> None:
         """Answer for a ledger again, durably, and leave it fenced; out of limbo, nothing changes.
 
         Who asks has made sure of it: the ledger was recovered if it was open, and what belongs
         here of it was written here again. Then, and not before, is what is not here a "no".
+        ``boot_epoch`` says in which start that was so. In another one the disk may be another one,
+        too, and knows nothing of it: StartedAgain, and nothing is changed.
         """
         ...
 

@@ -149,9 +149,10 @@ class StreamLink:
         """Make the bookie refuse appends, or take them again."""
         await self._call(methods.SET_READ_ONLY, read_only)
 
-    async def end_limbo(self, ledger_id: LedgerId) -> None:
+    async def end_limbo(self, ledger_id: LedgerId, boot_epoch: int) -> None:
         """Let the bookie answer for a ledger again, once it holds what it should."""
-        await self._call(methods.END_LIMBO, ledger_id)
+        asked = messages.EndLimbo(ledger_id=ledger_id, boot_epoch=boot_epoch)
+        await self._call(methods.END_LIMBO, asked)
 
     async def compact(self, *, major: bool) -> None:
         """Start a compaction."""

@@ -404,6 +404,29 @@ class SetReadOnlyRequest(_message.Message):
 Global___SetReadOnlyRequest: _TypeAlias = SetReadOnlyRequest  # noqa: Y015
 
 @_typing.final
+class EndLimboRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEDGER_ID_FIELD_NUMBER: _builtins.int
+    BOOT_EPOCH_FIELD_NUMBER: _builtins.int
+    ledger_id: _builtins.int
+    boot_epoch: _builtins.int
+    """As Info said before the bookie's disk was looked at."""
+    def __init__(
+        self,
+        *,
+        ledger_id: _builtins.int = ...,
+        boot_epoch: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["boot_epoch", b"boot_epoch", "ledger_id", b"ledger_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EndLimboRequest: _TypeAlias = EndLimboRequest  # noqa: Y015
+
+@_typing.final
 class CompactRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
