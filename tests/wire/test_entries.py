@@ -1,7 +1,7 @@
 """Entry packets are Apache's, byte for byte, and whoever reads one learns what is wrong with it."""
 
 import struct
-from itertools import product
+from itertools import accumulate, product
 
 import pytest
 from hypothesis import given, settings
@@ -233,6 +233,32 @@ def test_impossible_numbers_are_refused_although_the_digest_is_good() -> None:
     assert fault_of(resealed(-2, 7, b"payload")) is EntryFault.LAC
     assert fault_of(resealed(2, 6, b"payload")) is EntryFault.LENGTH
     assert fault_of(resealed(2, -1, b"")) is EntryFault.LENGTH
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("bad", "fault"),
+    [
+        (packet(using=sealer(ledger=8)), EntryFault.LEDGER),
+        (packet(entry=9), EntryFault.ENTRY),
+        (resealed(-2, 7, b"payload"), EntryFault.LAC),
+        (resealed(2, 6, b"payload"), EntryFault.LENGTH),
+        (packet()[:35], EntryFault.TRUNCATED),
+        (packet()[:-1] + b"!", EntryFault.DIGEST),
+    ],
+)
+def test_among_good_packets_the_bad_one_is_named_with_its_fault(
+    at: int, bad: bytes, fault: EntryFault
+) -> None:
+    packets = [packet(entry) for entry in (2, 4, 5)]
+    packets[at] = bad
+    wanted = [EntryId(entry) for entry in (2, 4, 5)]
+    wanted[at] = EntryId(3)
+
+    with pytest.raises(entries.EntryError) as caught:
+        sealer().open_all(b"".join(packets), wanted, list(accumulate(map(len, packets))))
+
+    assert (caught.value.fault, caught.value.entry_id) == (fault, 3)
 
 
 def test_a_packet_over_the_limit_is_refused() -> None:
