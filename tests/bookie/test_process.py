@@ -20,16 +20,18 @@ import yaml
 
 from tests.bookie.running import KEY, LEDGER, frame, opening
 from tests.bookie.test_links import Sink, reading
+from tests.support import zookeeper
 from tests.support.certificates import Authority
 from tests.support.http_port import ask, get
 from zonekeeper.bookie import identity
 from zonekeeper.bookie.service import BY_PERSON
 from zonekeeper.metadata import cluster as clusters
-from zonekeeper.metadata import cookie_store, registration
+from zonekeeper.metadata import cookie_store, policy_store, registration
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement import locations
-from zonekeeper.placement.ids import BookieId, EntryId
+from zonekeeper.placement.ids import BookieId, EntryId, ZoneName
+from zonekeeper.placement.policy import PlacementRules, Policy, RepairRules, ZoneWatchRules
 from zonekeeper.wire import errors, grpc_link, service, tls
 from zonekeeper.wire.links import BookieLink
 from zonekeeper.wire.tls import TlsFiles
@@ -39,6 +41,12 @@ pytestmark = pytest.mark.processes
 BOOKIE = BookieId("bk-a-4")
 COMMAND = (sys.executable, "-c", "from zonekeeper.bookie.commands import bookie; bookie()", "run")
 LIMIT_S = 60
+#: Whose sessions outlast any test.
+LASTING = Policy(
+    placement=PlacementRules(zones=(ZoneName("a"), ZoneName("b"), ZoneName("c"))),
+    zone_watch=ZoneWatchRules(session_timeout_ms=600_000),
+    repair=RepairRules(bookie_recovery_delay_ms=1_200_000),
+)
 
 
 class World:
@@ -309,13 +317,29 @@ async def test_a_full_disk_makes_it_read_only_and_not_ready(world: World) -> Non
 
 
 async def test_a_bookie_that_was_killed_does_not_wait_for_its_former_session(world: World) -> None:
-    lasts_long = {"session_timeout": "10m"}
-    async with started(world, **lasts_long) as bookie:
+    async with world.cluster() as cluster:
+        await policy_store.write(cluster, LASTING, replaces=0)
+    async with started(world) as bookie:
         assert await bookie.end(signal.SIGKILL) == -signal.SIGKILL
-    async with started(world, **lasts_long) as again, world.cluster() as cluster:
+    async with started(world) as again, world.cluster() as cluster:
         info = await registration.read_service_info(cluster, BOOKIE)
         assert info is not None
         assert info.boot_epoch == again.boot == bookie.boot + 1
+
+
+async def test_a_bookie_whose_sessions_would_outlast_the_policys_does_not_start(
+    world: World,
+) -> None:
+    with zookeeper.single(session_min_ms=15_000) as server:
+        world.metadata = f"zk://{server.addresses}/ledgers"
+        store = await open_store(world.metadata)
+        await clusters.initialise(store, str(uuid.UUID(int=7)))
+        await store.close()
+        code, words = await refused(world.arguments())
+        async with world.cluster() as cluster:
+            assert not await cluster.store.exists(cluster.root.cookie(BOOKIE))
+    assert code == 1
+    assert "grants no session under 15s, and the policy's zoneWatch.sessionTimeout is 10s" in words
 
 
 async def test_with_tls_only_who_shows_a_certificate_of_the_authority_is_served(

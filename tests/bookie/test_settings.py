@@ -34,7 +34,7 @@ def test_right_settings_become_values() -> None:
     assert found.advertise == "10.0.0.1"
     assert found.http == Address("127.0.0.1", 8080)
     assert found.tls is None
-    assert (found.session_timeout_ms, found.waiting_bytes_max) == (10_000, 256 << 20)
+    assert (found.drain_timeout_ms, found.waiting_bytes_max) == (10_000, 256 << 20)
 
 
 def test_a_bookie_need_not_know_where_it_stands() -> None:
@@ -116,7 +116,7 @@ def test_each_setting_has_its_own_name_everywhere_and_defaults_are_right_setting
         ({"advertise": "h/x"}, "--advertise: 'h/x'"),
         ({"advertise": ""}, "--advertise: ''"),
         ({"tls_key": "/k"}, "--tls-authority: must be given"),
-        ({"session_timeout": "10"}, "--session-timeout: '10': must be a duration"),
+        ({"drain_timeout": "10"}, "--drain-timeout: '10': must be a duration"),
         ({"waiting_bytes": "0MiB"}, "--waiting-bytes: '0MiB': must be a size"),
         ({"disk_full": "95"}, "--disk-full: '95': must be a share"),
         ({"disk_warn": "99%"}, "--disk-warn, --disk-full, --disk-low: disk marks"),

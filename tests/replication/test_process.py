@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from http import HTTPStatus
 from pathlib import Path
@@ -17,9 +18,11 @@ from pathlib import Path
 import pytest
 
 from tests.shell.live_world import LiveWorld
+from tests.support import zookeeper
 from zonekeeper.metadata import cluster as clusters
 from zonekeeper.metadata import elections, policy_store
 from zonekeeper.metadata.cluster import Cluster
+from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement.ids import BookieId
 from zonekeeper.replication import process
 from zonekeeper.replication.process import StoppedError
@@ -109,6 +112,20 @@ def test_it_shows_its_numbers_and_state_and_gives_its_votes_back(world: LiveWorl
 def test_without_a_cluster_it_stops_and_says_so(world: LiveWorld) -> None:
     with pytest.raises(StoppedError, match="there is no cluster at /ledgers"):
         asyncio.run(process.run(settings(world), random.Random(1), print))
+
+
+@pytest.mark.contracts
+def test_where_its_sessions_would_outlast_the_policys_it_stops_and_says_so() -> None:
+    async def main(address: str) -> None:
+        store = await open_store(address)
+        await clusters.initialise(store, str(uuid.UUID(int=7)))
+        await store.close()
+        wanted = parse({**TEXTS, "metadata": address})
+        with pytest.raises(StoppedError, match="grants no session under 15s, and the policy's"):
+            await process.run(wanted, random.Random(1), print)
+
+    with zookeeper.single(session_min_ms=15_000) as server:
+        asyncio.run(main(f"zk://{server.addresses}/ledgers"))
 
 
 def test_until_there_is_a_policy_it_is_alive_and_not_ready(world: LiveWorld) -> None:

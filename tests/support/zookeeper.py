@@ -43,7 +43,7 @@ _START_ATTEMPTS = 3
 
 _LOOPBACK = "127.0.0.1"
 
-_SESSION_MAX_MS = 60_000
+_SESSION_MIN_MS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class _Wanted:
 
     tls: ServerTls | None
     host: str
-    session_max_ms: int
+    session_min_ms: int
 
 
 @dataclass(slots=True)
@@ -212,20 +212,20 @@ def single(
     tls: ServerTls | None = None,
     *,
     host: str = _LOOPBACK,
-    session_max_ms: int = _SESSION_MAX_MS,
+    session_min_ms: int = _SESSION_MIN_MS,
 ) -> Iterator[Ensemble]:
     """Run one server at an address of this machine; with ``tls``, it has a port for that too.
 
-    No session gets a longer timeout than ``session_max_ms``, whatever a client asks for.
+    No session gets a shorter timeout than ``session_min_ms``, whatever a client asks for.
     """
-    with _running(1, _Wanted(tls, host, session_max_ms)) as ensemble:
+    with _running(1, _Wanted(tls, host, session_min_ms)) as ensemble:
         yield ensemble
 
 
 @contextlib.contextmanager
 def quorum() -> Iterator[Ensemble]:
     """Run three servers that elect a leader."""
-    with _running(3, _Wanted(None, _LOOPBACK, _SESSION_MAX_MS)) as ensemble:
+    with _running(3, _Wanted(None, _LOOPBACK, _SESSION_MIN_MS)) as ensemble:
         yield ensemble
 
 
@@ -276,8 +276,8 @@ def _configured(installation: Installation, folder: Path, count: int, wanted: _W
             f"dataDir={place / 'data'}",
             "4lw.commands.whitelist=*",
             "maxClientCnxns=0",
-            "minSessionTimeout=400",
-            f"maxSessionTimeout={wanted.session_max_ms}",
+            f"minSessionTimeout={wanted.session_min_ms}",
+            "maxSessionTimeout=60000",
         ]
         if count == 1:
             lines += [f"clientPort={port}", f"clientPortAddress={host}"]

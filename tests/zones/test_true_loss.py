@@ -1,9 +1,12 @@
 """What is gone for good is let go by a person, and what is planned is declared by one."""
 
+import dataclasses
+
 import pytest
 
 from tests.zones import copies
-from tests.zones.world import A, B, C, Ground, world
+from tests.zones.world import A, B, C, Ground, World, world
+from zonekeeper.metadata import policy_store
 from zonekeeper.placement.ids import BookieId
 from zonekeeper.placement.observation import Observation
 from zonekeeper.placement.permission import Permission, Person, RefusedError, Token
@@ -18,15 +21,32 @@ WHO = ("--by", ANNA.name, "--reason", ANNA.reason)
 RELEASE_A = ("autorecovery", "release", "--zone", A, "--yes", *WHO)
 SILENT = BookieId("bk-c-2")
 #: Longer than a shell asks a bookie that says nothing.
-PATIENT_S = 12.0
+PATIENT_MS = 12_000
+
+
+async def patient(made: World, bookie: BookieId) -> None:
+    """Let a bookie have a session that lasts longer than those of the others.
+
+    It is as long as the policy said when the bookie started.
+    """
+    cluster = made.client.cluster
+    usual = await policy_store.read(cluster)
+    assert usual is not None
+    lasting = dataclasses.replace(
+        usual,
+        zone_watch=dataclasses.replace(usual.zone_watch, session_timeout_ms=PATIENT_MS),
+        repair=dataclasses.replace(usual.repair, bookie_recovery_delay_ms=2 * PATIENT_MS),
+    )
+    standing = await policy_store.write(cluster, lasting, replaces=usual.version)
+    made.bookies.stop(bookie)
+    await made.start([bookie])
+    await policy_store.write(cluster, usual, replaces=standing.version)
 
 
 async def test_a_zone_that_is_gone_is_repaired_once_a_person_lets_it_go(ground: Ground) -> None:
-    async with world(ground, session_max_s=PATIENT_S) as made:
+    async with world(ground) as made:
         cluster = made.client.cluster
-        made.bookies.flags = {"--session-timeout": f"{PATIENT_S:g}s"}
-        made.bookies.stop(SILENT)
-        await made.start([SILENT])
+        await patient(made, SILENT)
         made.kill_zone(A)
         held = await made.zone_is(A, Observation.DOWN, permission=Permission.HELD)
         said = await made.shell("autorecovery", "release", "--zone", "d", "--yes", *WHO, code=2)

@@ -1,8 +1,8 @@
 """A whole cluster as processes on a real ZooKeeper: bookies in zones, autorecovery, and a writer.
 
-All timers are short, and all of them stand in the policy record, as an owner would set them; only
-the sessions are as short as the ZooKeeper server allows. What is waited for is a condition with a
-deadline. The rules of the gates (``gates``) are held from the first record to the last.
+All timers are short, and all of them stand in the policy record, as an owner would set them. What
+is waited for is a condition with a deadline. The rules of the gates (``gates``) are held from the
+first record to the last.
 """
 
 import asyncio
@@ -301,7 +301,6 @@ async def world(
     *,
     repair: RepairRules = REPAIR,
     shape: Shape | None = None,
-    session_max_s: float = SESSION_S,
 ) -> AsyncIterator[World]:
     """Give a cluster in which all is well, with a writer at work; in the end all is checked."""
     shape, began_cpu_s = shape or Shape(), _cpu_s()
@@ -312,7 +311,7 @@ async def world(
         repair=repair,
     )
     autos = {BookieId("auto-0"): A, BookieId("auto-1"): B}
-    with zookeeper.single(session_max_ms=int(session_max_s * 1_000)) as ensemble:
+    with zookeeper.single() as ensemble:
         address = f"zk://{ensemble.addresses}/zones"
         await make_cluster(address, policy)
         with (
@@ -359,7 +358,6 @@ def _bookies(
         folder,
         shape.bookies(),
         upgrade_domains=shape.bookies_a_zone,
-        flags={"--session-timeout": f"{SESSION_S:g}s"},
     )
 
 

@@ -35,13 +35,11 @@ from zonekeeper.bookie.segments.storage import Policy, Sizes, Storage
 from zonekeeper.bookie.service import Bookie, Limits
 from zonekeeper.bookie.settings import Settings
 from zonekeeper.metadata import cluster as clusters
-from zonekeeper.metadata import cookie_store, cookies, registration, service_info
+from zonekeeper.metadata import cookie_store, cookies, joining, registration, service_info
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.errors import StoreError
 from zonekeeper.metadata.malformed import UnreadableError
 from zonekeeper.metadata.registration import Registrar
-from zonekeeper.metadata.stores.opening import open_store
-from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.placement.chance import Chance
 from zonekeeper.wire import looking, tls
 from zonekeeper.wire.addresses import Address
@@ -64,6 +62,7 @@ _TROUBLES: Final = (
     UnreadableError,
     clusters.NotAClusterError,
     clusters.ForeignRootError,
+    joining.SessionTooLongError,
     registration.ForeignBookiesError,
     registration.NameTakenError,
     cookies.ZoneChangedError,
@@ -116,7 +115,6 @@ class _Process:
         self._view = View(
             settings.bookie_id, metadata.version("zonekeeper"), self._conditions, Measures()
         )
-        self._timeouts = Timeouts(session_ms=settings.session_timeout_ms)
         self._stop = asyncio.Event()
         self._life = asyncio.current_task()
         self._up = False
@@ -140,9 +138,8 @@ class _Process:
         _check_free(settings.listen)
         credentials = _credentials(settings.tls)
         ground = await self._ground(stack)
-        store = await open_store(settings.metadata, self._timeouts)
-        stack.push_async_callback(store.close)
-        cluster = await clusters.open_cluster(store)
+        cluster = await joining.join(settings.metadata)
+        stack.push_async_callback(cluster.store.close)
         await registration.refuse_foreign(cluster)
         mine = identity.of_bookie(
             settings.bookie_id,
@@ -170,7 +167,7 @@ class _Process:
             async with _served(host, settings.listen, credentials) as port:
                 self._conditions.met(life.SERVING)
                 registrar = self._registrar(cluster, begun, port, http_port)
-                presence = Presence(registrar, bookie, store, self._conditions)
+                presence = Presence(registrar, bookie, cluster.store, self._conditions)
                 keeping = tasks.create_task(presence.keep())
                 await presence.begun.wait()
                 self._up = True
@@ -253,7 +250,8 @@ class _Process:
             http_port=http_port,
             boot_epoch=begun.boot_epoch,
         )
-        return Registrar(cluster, cookie.bookie, info, session_timeout_ms=self._timeouts.session_ms)
+        session_ms = cluster.store.session_timeout_ms
+        return Registrar(cluster, cookie.bookie, info, session_timeout_ms=session_ms)
 
     async def _drain(self, bookie: Bookie, storage: Storage, writer: "asyncio.Task[None]") -> None:
         """Refuse appends, and let what is queued be written and answered."""

@@ -122,12 +122,6 @@ FIELDS: Final = (
     Field(name="tls-certificate", shown_as="FILE", help="PEM of the bookie's certificate."),
     Field(name="tls-key", shown_as="FILE", help="PEM of the bookie's private key."),
     Field(
-        name="session-timeout",
-        shown_as="DURATION",
-        default="10s",
-        help="A bookie that the metadata store has not heard of for so long is not available.",
-    ),
-    Field(
         name="drain-timeout",
         shown_as="DURATION",
         default="10s",
@@ -226,7 +220,6 @@ class Settings:
     http: Address
     #: None: whoever reaches the port is served, and nothing is encrypted.
     tls: TlsFiles | None
-    session_timeout_ms: int
     drain_timeout_ms: int
     waiting_bytes_max: int
     reserve_bytes: int
@@ -262,7 +255,6 @@ def parse(
         advertise=_advertised(given, listen),
         http=given.read("http", addresses.parse),
         tls=_tls(given),
-        session_timeout_ms=given.read("session-timeout", _duration),
         drain_timeout_ms=given.read("drain-timeout", _duration),
         waiting_bytes_max=given.read("waiting-bytes", _size),
         reserve_bytes=given.read("reserve-bytes", _size),

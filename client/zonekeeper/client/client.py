@@ -56,7 +56,6 @@ def _real() -> Surroundings:
 async def connect(uri: str, config: ClientConfig | None = None) -> AsyncIterator["Client"]:
     """Give a client of the cluster at a metadata address, until the block ends."""
     config = config or ClientConfig()
-    surroundings = _real()
     with boundary.translated("opening the cluster"):
         store = await open_store(uri, config.store)
     try:
@@ -65,21 +64,29 @@ async def connect(uri: str, config: ClientConfig | None = None) -> AsyncIterator
                 cluster = await open_cluster(store)
         except (NotAClusterError, ForeignRootError) as error:
             raise errors.ClusterNotReady(str(error)) from error
-        credentials = None if config.tls is None else tls.client_credentials(config.tls)
-
-        def links(tasks: asyncio.TaskGroup) -> GrpcLinks:
-            return GrpcLinks(
-                cluster,
-                credentials=credentials,
-                settings=config.links,
-                tasks=tasks,
-                chance=surroundings.chance,
-            )
-
-        async with on(cluster, links, config, surroundings) as client:
+        async with over_grpc(cluster, config) as client:
             yield client
     finally:
         await store.close()
+
+
+@asynccontextmanager
+async def over_grpc(cluster: Cluster, config: ClientConfig) -> AsyncIterator["Client"]:
+    """Give a client over a cluster that is open already; ``config.store`` is not looked at."""
+    surroundings = _real()
+    credentials = None if config.tls is None else tls.client_credentials(config.tls)
+
+    def links(tasks: asyncio.TaskGroup) -> GrpcLinks:
+        return GrpcLinks(
+            cluster,
+            credentials=credentials,
+            settings=config.links,
+            tasks=tasks,
+            chance=surroundings.chance,
+        )
+
+    async with on(cluster, links, config, surroundings) as client:
+        yield client
 
 
 @asynccontextmanager

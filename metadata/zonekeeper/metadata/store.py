@@ -141,6 +141,9 @@ class MetadataStore(abc.ABC):
     name: str
     #: The cluster's root in this store, such as ``/ledgers``. It need not exist.
     root: str
+    #: How long a session lasts without a word, as the store granted it; what was asked for may be
+    #: less. Another server of the store may grant something else to the next one.
+    session_timeout_ms: int
 
     @property
     @abc.abstractmethod

@@ -22,7 +22,9 @@ from typing import Final
 from zonekeeper.client import client as clients
 from zonekeeper.client import errors as client_errors
 from zonekeeper.client.config import ClientConfig
-from zonekeeper.metadata.errors import BadStoreUriError, StoreError
+from zonekeeper.metadata import joining
+from zonekeeper.metadata.cluster import ForeignRootError, NotAClusterError
+from zonekeeper.metadata.errors import StoreError
 from zonekeeper.metadata.malformed import UnreadableError
 from zonekeeper.placement.chance import Chance
 from zonekeeper.replication import pages
@@ -39,7 +41,9 @@ _logger = logging.getLogger(__name__)
 _TROUBLES: Final = (
     OSError,
     StoreError,
-    BadStoreUriError,
+    NotAClusterError,
+    ForeignRootError,
+    joining.SessionTooLongError,
     UnreadableError,
     client_errors.ClientError,
 )
@@ -94,7 +98,9 @@ async def _live(settings: Settings, chance: Chance, announce: Callable[[str], No
     async with AsyncExitStack() as stack:
         with _explained(f"--http: cannot listen on {settings.http}"):
             port = await stack.enter_async_context(looking.served(table, settings.http))
-        client = await stack.enter_async_context(clients.connect(settings.metadata, config))
+        cluster = await joining.join(settings.metadata)
+        stack.push_async_callback(cluster.store.close)
+        client = await stack.enter_async_context(clients.over_grpc(cluster, config))
         worker = Worker(
             name=settings.name, chance=chance, wall_ms=_wall_ms, workers=settings.workers
         )
@@ -103,7 +109,7 @@ async def _live(settings: Settings, chance: Chance, announce: Callable[[str], No
             tasks.create_task(process.run())
             await process.view.known()
             announce(
-                f"ready: autorecovery {settings.name} of {client.cluster}, "
+                f"ready: autorecovery {settings.name} of {cluster}, "
                 f"http {settings.http.host}:{port}"
             )
 

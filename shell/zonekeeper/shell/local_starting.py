@@ -96,7 +96,6 @@ class Start:
 
     def _bookie(self, name: BookieId) -> list[str]:
         shape = self.state.shape
-        session_ms = local_shape.policy(shape).zone_watch.session_timeout_ms
         flags = {
             "--metadata": self._folder.address(self.state),
             "--id": name,
@@ -106,7 +105,6 @@ class Start:
             "--listen": _LISTEN,
             "--advertise": LOOPBACK,
             "--http": _LISTEN,
-            "--session-timeout": f"{session_ms}ms",
         }
         return ["bookie", "run", *(text for pair in flags.items() for text in pair)]
 

@@ -98,6 +98,7 @@ class MemoryStore(MetadataStore):
     ) -> None:
         self.name = server.name
         self.root = root
+        self.session_timeout_ms = timeouts.session_ms
         #: What the network does to each request; replace it at will.
         self.weather: Weather = calm
         #: How far behind the follower is that this client reads from.

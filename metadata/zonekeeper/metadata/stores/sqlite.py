@@ -90,6 +90,7 @@ class SqliteStore(MetadataStore):
     def __init__(self, path: Path, *, root: str, timeouts: Timeouts, clock_ms: Clock) -> None:
         self.name = f"sqlite://{path}"
         self.root = root
+        self.session_timeout_ms = timeouts.session_ms
         self._path = path
         self._timeouts = timeouts
         self._clock_ms = clock_ms

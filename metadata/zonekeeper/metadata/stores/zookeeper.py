@@ -75,6 +75,7 @@ class ZooKeeperStore(MetadataStore):
     def __init__(self, address: ZooKeeperAddress, secret: str | None, timeouts: Timeouts) -> None:
         self.name = str(address)
         self.root = address.root
+        self.session_timeout_ms = timeouts.session_ms
         self._request_ms = timeouts.request_ms
         self._closed = False
         self._refused = False
@@ -86,7 +87,10 @@ class ZooKeeperStore(MetadataStore):
         self._notices = Notices()
         self._feed = SessionFeed(self.name, Session(id=None, connected=False))
         reports = Reports(
-            session=self._session_changed, refused=self._credentials_refused, changed=self._changed
+            session=self._session_changed,
+            granted=self._session_granted,
+            refused=self._credentials_refused,
+            changed=self._changed,
         )
         self._client = ZooKeeperClient(address, secret, timeouts.session_ms, reports)
 
@@ -212,6 +216,9 @@ class ZooKeeperStore(MetadataStore):
         elif not self._refused:
             self._reached.clear()
         self._feed.publish(session)
+
+    def _session_granted(self, timeout_ms: int) -> None:
+        self.session_timeout_ms = timeout_ms
 
     def _credentials_refused(self) -> None:
         self._refused = True

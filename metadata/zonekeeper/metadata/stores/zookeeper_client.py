@@ -12,6 +12,7 @@ kazoo runs threads of its own; nothing here blocks the loop, and all that they r
   since, and no more than one (``_Alarm``).
 - "Closed" and "connection lost" are said of requests that may have been sent, or may still be: a
   write that meets them is unknown.
+- How long a session the server granted it keeps to itself: its answer is heard on the way in.
 - Its logger prints credentials at DEBUG: it is given one that stays above.
 """
 
@@ -29,6 +30,7 @@ from kazoo import security
 from kazoo.client import KazooClient, TransactionRequest
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.interfaces import IAsyncResult
+from kazoo.protocol.serialization import Connect
 from kazoo.protocol.states import KazooState, KeeperState, WatchedEvent
 from kazoo.retry import KazooRetry
 
@@ -65,6 +67,8 @@ class Reports:
     """What the client tells its store, on the loop."""
 
     session: Callable[[Session], None]
+    #: For how long the session that comes next, or goes on, was granted.
+    granted: Callable[[int], None]
     #: The credentials were refused: there will be no session.
     refused: Callable[[], None]
     changed: Callable[[Key], None]
@@ -89,6 +93,7 @@ class ZooKeeperClient:
         self._open: set[Callable[[], None]] = set()
         self._kazoo = _client(address, secret, session_ms)
         self._kazoo.add_listener(self._listen)
+        self._hear_grants()
 
     async def start(self) -> None:
         """Begin to connect; ``Reports.session`` tells when it has worked."""
@@ -248,6 +253,20 @@ class ZooKeeperClient:
     def alarm(self, key: Key) -> None:
         """Report a change. Called in a thread of kazoo's."""
         self._post(partial(self._reports.changed, key))
+
+    def _hear_grants(self) -> None:
+        """Report how long a session may be: kazoo drops what the server answered to its wish."""
+        connection = self._kazoo._connection  # noqa: SLF001 there is no public way to it
+        invoke = connection._invoke  # noqa: SLF001 as above
+
+        def heard(timeout: float, request: object, xid: int | None = None) -> object:
+            answer = invoke(timeout, request, xid)
+            if isinstance(request, Connect):
+                # In kazoo's connection thread, before it says that it is connected.
+                self._post(partial(self._reports.granted, answer[0].time_out))
+            return answer
+
+        connection._invoke = heard  # noqa: SLF001 as above
 
     def _listen(self, state: KazooState) -> None:
         # In kazoo's connection thread, before it goes on: see the module's first point.
