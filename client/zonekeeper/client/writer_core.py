@@ -35,7 +35,7 @@ from zonekeeper.client import writer_events as ev
 from zonekeeper.client.batches import Batch
 from zonekeeper.client.flight import Flight
 from zonekeeper.client.forcing import Forcing
-from zonekeeper.client.lac_telling import LacTelling
+from zonekeeper.client.seating import Seating
 from zonekeeper.client.seats import LANE_LOST, Seat, SeatState
 from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, ZoneName
 from zonekeeper.placement.quorums import Enough, Quorums
@@ -89,15 +89,17 @@ class WriterCore:
         self._flags = frames.Flags.RECOVERY if start.recovery else plain
         #: The LAC that recovery started from, which all its packets carry.
         self._pinned_lac = start.confirmed if start.recovery else None
-        self._fragment_first = start.fragment_first
-        self._terms = 0
         self._flight = Flight(start.confirmed, start.length)
-        self._seats = [
-            self._seat(at, bookie, zone)
-            for at, (bookie, zone) in enumerate(zip(start.ensemble, start.zones, strict=True))
-        ]
-        self._lac = LacTelling(sealer.ledger_id, quorums, self._seats)
-        self._forcing = Forcing(quorums, self._seats, self._flight)
+        self._seating = Seating(
+            sealer.ledger_id,
+            quorums,
+            self._flight,
+            fragment_first=start.fragment_first,
+            members=list(zip(start.ensemble, start.zones, strict=True)),
+            deferred=start.deferred,
+        )
+        self._lac = self._seating.lac
+        self._forcing = Forcing(quorums, self._seating.seats, self._flight)
         self._changing = False
         #: Changes since something was last confirmed.
         self._changes = 0
@@ -151,7 +153,7 @@ class WriterCore:
     @property
     def ensemble(self) -> tuple[BookieId, ...]:
         """The present members."""
-        return tuple(seat.bookie for seat in self._seats)
+        return self._seating.ensemble
 
     def handle(self, event: ev.Event) -> list[ev.Effect]:
         """Take an event in, and give what is to be done, in order."""
@@ -170,7 +172,7 @@ class WriterCore:
             case ev.Taken():
                 self._take(event.payloads, event.now_ms)
             case ev.Located():
-                for seat in self._seats:
+                for seat in self._seating.seats:
                     seat.zone = event.zones.get(seat.bookie, seat.zone)
                 self._advance()
             case ev.Ticked():
@@ -183,8 +185,7 @@ class WriterCore:
                 self._effects += self._forcing.asks()
             case ev.LacWanted():
                 self._lac.want(self.confirmed)
-                for seat in self._seats:
-                    self._send(seat)
+                self._effects += self._seating.send_all()
                 self._effects += self._lac.outcome()
             case ev.Changed() | ev.ChangeImpossible() | ev.ChangeUnknown() | ev.Dispossessed():
                 self._hear_of_change(event)
@@ -192,31 +193,26 @@ class WriterCore:
                 self._hear_of_lane(event)
 
     def _hear_of_lane(self, event: ev.LaneEvent) -> None:
-        seat = next((s for s in self._seats if s.term == event.term and not s.failed), None)
+        seat = self._seating.of(event.term)
         if seat is None:
             if isinstance(event, ev.LaneOpened):
                 self._do(ev.CloseLane(term=event.term))
             return
         match event:
             case ev.LaneOpened():
-                seat.state = SeatState.OPEN
-                self._send(seat)
-            case ev.LaneRefused():
+                self._effects += self._seating.opened(seat)
+            case ev.Blocked(error=wire_errors.TooManyRequests()):
+                self._seating.blocked(seat, event.first)
+            case ev.LaneRefused() | ev.Blocked() | ev.ForceFailed():
                 self._failure(seat, event.error)
-            case ev.Blocked():
-                self._blocked(seat, event)
             case ev.RoomAgain():
                 if seat.state is SeatState.BLOCKED:
-                    seat.state = SeatState.OPEN
-                    self._send(seat)
+                    self._effects += self._seating.opened(seat)
             case ev.Acked():
                 self._acked(seat, event.first)
             case ev.Forced():
                 self._forcing.heard(seat, event.upto)
                 self._advance()
-            case ev.ForceFailed():
-                seat.forcing = False
-                self._failure(seat, event.error)
             case ev.Failed():
                 self._part_failed(seat, event)
             case _:
@@ -244,15 +240,14 @@ class WriterCore:
         assert self.room
         lac = self.confirmed if self._pinned_lac is None else self._pinned_lac
         self._flight.take(self._sealer, payloads, lac, self._flags, now_ms)
-        for seat in self._seats:
-            self._send(seat)
+        self._effects += self._seating.send_all()
         self._consider_change()
 
     def _advance(self) -> None:
         """Confirm what can be, in order."""
         if self._changing or self._stopped is not None:
             return
-        zones = self._zones()
+        zones = self._seating.zones
 
         def is_written(batch: Batch) -> bool:
             return batch.is_written(self._quorums, zones)
@@ -284,65 +279,18 @@ class WriterCore:
         """Let go of what nobody still has to be sent; laggards must not make it too much."""
         if self._stopped is not None:
             return
-        wanted = min((s.following for s in self._seats if not s.failed), default=None)
-        if released := self._flight.let_go(wanted):
+        if released := self._flight.let_go(self._seating.wanted_from):
             self._do(ev.Released(size_bytes=released))
         kept_bytes = self._flight.kept_bytes
         if 2 * kept_bytes > self._limits.budget_bytes:
             first = self._flight.kept[0].first
             lags = wire_errors.TooManyRequests(f"{kept_bytes} confirmed bytes wait for it")
-            for seat in self._seats:
-                if not seat.failed and seat.following <= first:
-                    self._fail(seat, lags)
+            for seat in self._seating.behind(first):
+                self._fail(seat, lags)
             self._trim()
             self._consider_change()
 
-    # ── lanes ──
-
-    def _seat(self, position: int, bookie: BookieId, zone: ZoneName | None) -> Seat:
-        """Give a position to a bookie, which is to get all that is not confirmed."""
-        return Seat(
-            position=position, bookie=bookie, zone=zone, following=EntryId(self.confirmed + 1)
-        )
-
-    def _send(self, seat: Seat) -> None:
-        """Put into a seat's lane what it still has to get; open one if there is none."""
-        if seat.state is SeatState.IDLE and (not self.idle or self._lac.misses(seat)):
-            self._open(seat)
-        if seat.state is not SeatState.OPEN:
-            return
-        parts = [
-            (batch.first, part)
-            for batch in self._flight.since(seat.following)
-            if seat.position not in batch.acked
-            and (part := batch.part(seat.position, self._quorums)) is not None
-        ]
-        seat.following = EntryId(self._flight.last + 1)
-        if parts:
-            self._do(ev.Send(term=seat.term, frames=tuple(parts)))
-        self._effects += self._lac.tell(seat)
-
-    def _open(self, seat: Seat) -> None:
-        seat.state = SeatState.OPENING
-        seat.term = ev.Term(self._terms)
-        seat.proven = False
-        seat.forget_lane()
-        self._terms += 1
-        self._do(
-            ev.OpenLane(
-                term=seat.term,
-                bookie=seat.bookie,
-                first_entry=self._fragment_first,
-                ensemble=self.ensemble,
-            )
-        )
-
-    def _blocked(self, seat: Seat, event: ev.Blocked) -> None:
-        if isinstance(event.error, wire_errors.TooManyRequests):
-            seat.state = SeatState.BLOCKED
-            seat.following = min(seat.following, event.first)
-        else:
-            self._failure(seat, event.error)
+    # ── failures ──
 
     def _part_failed(self, seat: Seat, event: ev.Failed) -> None:
         if event.first is None and seat.lacs_sent:
@@ -366,30 +314,16 @@ class WriterCore:
                 message = f"{said}; two writers were at work: recover the ledger"
                 self._stop(errors.Misfit(message), close=False, cause=error)
             case _ if isinstance(error, LANE_LOST) and seat.proven:
-                self._do(ev.CloseLane(term=seat.term))
-                self._lose_lane(seat, SeatState.IDLE)
-                seat.following = EntryId(self.confirmed + 1)
-                self._send(seat)
+                self._effects += self._seating.reopen(seat)
                 self._effects += self._lac.outcome()
             case _:
                 self._fail(seat, error)
                 self._consider_change()
 
     def _fail(self, seat: Seat, error: wire_errors.ProtocolError) -> None:
-        self._lose_lane(seat, SeatState.FAILED)
-        seat.error = error
         self._degraded = False
-        self._do(ev.CloseLane(term=seat.term))
-        self._do(ev.Suspect(bookie=seat.bookie, error=error))
+        self._effects += self._seating.fail(seat, error)
         self._effects += self._lac.outcome()
-
-    def _lose_lane(self, seat: Seat, state: SeatState) -> None:
-        """Count on nothing that was under way there, or written and not forced."""
-        seat.state = state
-        seat.forget_lane()
-        seat.forced_to = self.confirmed
-        if self._deferred:
-            self._flight.unwrite([seat.position])
 
     # ── changes of the ensemble ──
 
@@ -397,7 +331,7 @@ class WriterCore:
         """Replace failed bookies if something waits for them, and no change is under way."""
         if self._changing or self._degraded or self._stopped is not None:
             return
-        if not self.idle and any(seat.failed for seat in self._seats):
+        if not self.idle and self._seating.failed:
             self._begin_change()
 
     def _begin_change(self) -> None:
@@ -405,21 +339,15 @@ class WriterCore:
         self._do(
             ev.ChangeEnsemble(
                 first_entry=EntryId(self.confirmed + 1),
-                failed=tuple((s.position, s.bookie) for s in self._seats if s.failed),
+                failed=tuple((seat.position, seat.bookie) for seat in self._seating.failed),
             )
         )
 
     def _changed(self, event: ev.Changed) -> None:
         """Seat the newcomers, and void what those before them had; only then go on."""
         self._changes += 1
-        self._fragment_first = EntryId(self.confirmed + 1)
-        replaced = []
-        for seat, bookie, zone in zip(self._seats, event.ensemble, event.zones, strict=True):
-            if seat.bookie != bookie:
-                assert seat.failed, "only failed members are replaced"
-                self._seats[seat.position] = self._seat(seat.position, bookie, zone)
-                replaced.append(seat.position)
-        self._flight.unack(replaced)
+        members = list(zip(event.ensemble, event.zones, strict=True))
+        self._flight.unack(self._seating.begin_fragment(members))
         self._changing = False
         if self._changes > CHANGES_WITHOUT_PROGRESS_MAX:
             message = (
@@ -428,8 +356,7 @@ class WriterCore:
             )
             self._stop(errors.LostQuorum(message), close=True)
             return
-        for seat in self._seats:
-            self._send(seat)
+        self._effects += self._seating.send_all()
         self._trim()
         self._consider_change()
         self._advance()
@@ -437,12 +364,14 @@ class WriterCore:
     def _change_impossible(self, error: Exception) -> None:
         """Go on without newcomers, if every batch can still be acknowledged."""
         self._changing = False
-        able = frozenset(seat.position for seat in self._seats if not seat.failed)
-        zones = self._zones()
+        able = frozenset(seat.position for seat in self._seating.seats if not seat.failed)
+        zones = self._seating.zones
         answers = [batch.enough(self._quorums, zones, able) for batch in self._flight.unconfirmed]
         if Enough.NO in answers or Enough.UNKNOWN in answers:
             failed = "; ".join(
-                errors.describe(s.bookie, s.error) for s in self._seats if s.error is not None
+                errors.describe(seat.bookie, seat.error)
+                for seat in self._seating.failed
+                if seat.error is not None
             )
             message = f"{self._where()}: {failed}; and no others can be had: {error}"
             self._stop(errors.LostQuorum(message), close=True, cause=error)
@@ -454,7 +383,8 @@ class WriterCore:
     def _tick(self, now_ms: int) -> None:
         waiting = self._flight.waiting
         if waiting and now_ms - waiting[0].since_ms >= self._limits.add_timeout_ms:
-            silent = (s.bookie for s in self._seats if s.position not in waiting[0].acked)
+            acked = waiting[0].acked
+            silent = (who for at, who in enumerate(self.ensemble) if at not in acked)
             message = (
                 f"{self._where()}: no ack quorum in {self._limits.add_timeout_ms} ms; "
                 f"no answer from {', '.join(silent)}"
@@ -472,11 +402,8 @@ class WriterCore:
             self._retry_ms = now_ms + DEGRADED_RETRY_MS
         elif now_ms >= self._retry_ms:
             self._degraded = False
-            for seat in self._seats:
-                if seat.failed:
-                    seat.error = None
-                    seat.following = EntryId(self.confirmed + 1)
-                    self._open(seat)
+            for seat in self._seating.failed:
+                self._effects += self._seating.retry(seat)
 
     # ── the rest ──
 
@@ -484,14 +411,9 @@ class WriterCore:
         """End for good: nothing is confirmed any more."""
         error.__cause__ = error.__cause__ or cause
         self._stopped = error
-        for seat in self._seats:
-            if seat.state is not SeatState.IDLE and not seat.failed:
-                self._do(ev.CloseLane(term=seat.term))
+        self._effects += self._seating.close()
         self._do(ev.Released(size_bytes=self._flight.abandon()))
         self._do(ev.Stop(error=error, close=close))
-
-    def _zones(self) -> tuple[ZoneName | None, ...]:
-        return tuple(seat.zone for seat in self._seats)
 
     def _where(self) -> str:
         return f"ledger {self._sealer.ledger_id}, entry {self.confirmed + 1}"
