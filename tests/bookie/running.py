@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager
 from zonekeeper.bookie.disks import Disk, InlineDisk
 from zonekeeper.bookie.files import FileSystem
 from zonekeeper.bookie.segments import checkpoint, storage
+from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.index import Index, MemoryOrdered
-from zonekeeper.bookie.segments.storage import Sizes, Storage
+from zonekeeper.bookie.segments.storage import Storage
 from zonekeeper.bookie.service import Bookie, Limits
 from zonekeeper.placement.chance import Chance
 from zonekeeper.placement.digests import Digest
@@ -23,6 +24,7 @@ BOOKIE = BookieId("bk-a-0")
 LEDGER = LedgerId(7)
 KEY = digests.master_key(b"secret")
 OTHER_KEY = digests.master_key(b"guess")
+SIZES = Sizes(segment_bytes=1 << 16)
 SEALER = entries.Sealer(LEDGER, Digest.CRC32C, b"secret")
 
 
@@ -37,11 +39,11 @@ async def running(
     crash: bool = False,
     limits: Limits | None = None,
     boot_epoch: int = 1,
-    segment_bytes: int = 1 << 16,
+    sizes: Sizes = SIZES,
 ) -> AsyncIterator[Bookie]:
     """Run a bookie; at the end it stops in order, or (``crash``) in the middle of what it does."""
     disks = [InlineDisk(), InlineDisk()]
-    kept = await open_storage(files, *disks, segment_bytes=segment_bytes)
+    kept = await open_storage(files, *disks, sizes=sizes)
     try:
         async with asyncio.TaskGroup() as tasks:
             bookie = Bookie(
@@ -75,7 +77,7 @@ async def open_storage(
     *,
     index: MemoryOrdered | None = None,
     chance: Chance | None = None,
-    segment_bytes: int = 1 << 16,
+    sizes: Sizes = SIZES,
 ) -> Storage:
     """Open a storage, made if it was not; without an index that was kept, that is built again."""
     if checkpoint.NAME not in files.names():
@@ -88,7 +90,7 @@ async def open_storage(
         background=background,
         reads=InlineDisk(),
     )
-    return await storage.open_storage(devices, Sizes(segment_bytes=segment_bytes))
+    return await storage.open_storage(devices, sizes)
 
 
 class Outcomes:

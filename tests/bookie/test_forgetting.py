@@ -11,9 +11,10 @@ from zonekeeper.bookie.disks import InlineDisk
 from zonekeeper.bookie.life import Ground
 from zonekeeper.bookie.memory_files import MemoryFileSystem
 from zonekeeper.bookie.segments import checkpoint
+from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.checkpoint import Kept
 from zonekeeper.bookie.segments.index import MemoryOrdered
-from zonekeeper.bookie.segments.storage import Policy, Sizes
+from zonekeeper.bookie.segments.storage import Policy
 from zonekeeper.metadata import bookie_records
 from zonekeeper.metadata import cluster as clusters
 from zonekeeper.metadata.cluster import Cluster

@@ -25,6 +25,7 @@ from tests.bookie.running import (
 from zonekeeper.bookie.memory_files import MemoryFile, MemoryFileSystem
 from zonekeeper.bookie.segments import arrivals
 from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
+from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.log import DiskFailedError
 from zonekeeper.bookie.service import Limits
 from zonekeeper.placement.ids import EntryId, LedgerId
@@ -386,7 +387,8 @@ async def test_more_than_may_wait_for_the_disk_is_refused() -> None:
 
 async def test_a_disk_without_room_refuses_entries_and_goes_on_with_the_rest() -> None:
     files = MemoryFileSystem(total_bytes=4_096)
-    async with running(files, limits=Limits(reserve_bytes=3_000)) as bookie:
+    sizes = Sizes(segment_bytes=1 << 16, reserve_bytes=3_000)
+    async with running(files, sizes=sizes) as bookie:
         await bookie.open_fragment(opening())
         await append(bookie, frame(0))
 

@@ -16,6 +16,7 @@ from zonekeeper.bookie import records
 from zonekeeper.bookie.disks import InlineDisk
 from zonekeeper.bookie.memory_files import MemoryFileSystem
 from zonekeeper.bookie.segments import checkpoint, storage
+from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.checkpoint import Kept
 from zonekeeper.bookie.service import Bookie
 from zonekeeper.bookie.tools import identities
@@ -199,7 +200,7 @@ class Machine:
         self.boots += 1
         disks = [InlineDisk(lambda: self.disk_ms), InlineDisk()]
         kept = await running.open_storage(
-            self.files, *disks, chance=self.lab.chance, segment_bytes=SEGMENT_BYTES
+            self.files, *disks, chance=self.lab.chance, sizes=Sizes(segment_bytes=SEGMENT_BYTES)
         )
         store = MemoryStore(self.lab.server, root=ROOT, timeouts=TIMEOUTS)
         try:

@@ -11,6 +11,7 @@ from tests.bookie import running
 from tests.client.lab import SEGMENT_BYTES, policy
 from zonekeeper.bookie.disks import InlineDisk
 from zonekeeper.bookie.memory_files import MemoryFileSystem
+from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.service import Bookie
 from zonekeeper.client import client as clients
 from zonekeeper.client import errors
@@ -47,7 +48,7 @@ async def serve(
     """Run a bookie until it is killed."""
     files = MemoryFileSystem()
     storage = await running.open_storage(
-        files, InlineDisk(), InlineDisk(), segment_bytes=SEGMENT_BYTES
+        files, InlineDisk(), InlineDisk(), sizes=Sizes(segment_bytes=SEGMENT_BYTES)
     )
     store = await open_store(uri)
     found = await cluster.open_cluster(store)

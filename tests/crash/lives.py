@@ -13,9 +13,10 @@ from tests.crash.disk_states import Disk
 from zonekeeper.bookie import admission
 from zonekeeper.bookie.memory_files import MemoryFileSystem
 from zonekeeper.bookie.segments import storage
+from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.index import Change, MemoryOrdered
 from zonekeeper.bookie.segments.log import DiskFailedError
-from zonekeeper.bookie.segments.storage import Sizes, Storage
+from zonekeeper.bookie.segments.storage import Storage
 from zonekeeper.placement.ids import EntryId
 from zonekeeper.wire.frames import Flags
 

@@ -9,9 +9,9 @@ from tests.bookie.segments import keeping
 from tests.bookie.segments.keeping import Driver
 from zonekeeper.bookie.memory_files import MemoryFile, MemoryFileSystem
 from zonekeeper.bookie.segments import storage
+from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.index import Index, MemoryOrdered
 from zonekeeper.bookie.segments.rocks import RocksOrdered
-from zonekeeper.bookie.segments.storage import Sizes
 from zonekeeper.placement.ids import EntryId, LedgerId
 from zonekeeper.wire import frames
 from zonekeeper.wire.frames import Frame

@@ -23,10 +23,10 @@ from zonekeeper.bookie import extents, identity
 from zonekeeper.bookie.ledgers import Ledger
 from zonekeeper.bookie.memory_files import MemoryFileSystem, no_troubles
 from zonekeeper.bookie.segments import storage as storages
+from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.index import Index, MemoryOrdered
 from zonekeeper.bookie.segments.log import DiskFailedError
-from zonekeeper.bookie.segments.storage import Sizes
 from zonekeeper.bookie.service import Bookie
 from zonekeeper.metadata import bookie_records, service_info
 from zonekeeper.metadata import cluster as clusters

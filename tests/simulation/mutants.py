@@ -20,9 +20,10 @@ from zonekeeper.bookie import admission, reading, records
 from zonekeeper.bookie.memory_files import MemoryFile, MemoryFileSystem
 from zonekeeper.bookie.segments import log
 from zonekeeper.bookie.segments import storage as storages
+from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.log import Put
-from zonekeeper.bookie.segments.storage import Sizes, Storage
+from zonekeeper.bookie.segments.storage import Storage
 from zonekeeper.bookie.service import Bookie
 from zonekeeper.client import checking, recovery, tail_read
 from zonekeeper.client import writer_events as ev

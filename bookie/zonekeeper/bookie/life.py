@@ -18,9 +18,10 @@ from zonekeeper.bookie import boots, identity
 from zonekeeper.bookie.disks import Disk
 from zonekeeper.bookie.files import FileSystem
 from zonekeeper.bookie.segments import storage as storages
+from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.index import Index, Ordered
-from zonekeeper.bookie.segments.storage import Policy, Sizes, Storage
+from zonekeeper.bookie.segments.storage import Policy, Storage
 from zonekeeper.bookie.service import Bookie
 from zonekeeper.metadata import bookie_records
 from zonekeeper.metadata.cluster import Cluster

@@ -29,9 +29,10 @@ from zonekeeper.bookie.measuring import MeasuredBookie, Measures
 from zonekeeper.bookie.pages import View
 from zonekeeper.bookie.segments import arrivals
 from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
+from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.log import DiskFailedError
 from zonekeeper.bookie.segments.rocks import RocksOrdered
-from zonekeeper.bookie.segments.storage import Policy, Sizes, Storage
+from zonekeeper.bookie.segments.storage import Policy, Storage
 from zonekeeper.bookie.service import Bookie, Limits
 from zonekeeper.bookie.settings import Settings
 from zonekeeper.metadata import cluster as clusters
@@ -199,7 +200,10 @@ class _Process:
             reads=await stack.enter_async_context(_disk("read", settings.read_threads)),
             tails=await stack.enter_async_context(_disk("tail", TAIL_THREADS)),
             open_index=lambda: RocksOrdered(settings.data / INDEX_NAME),
-            sizes=_sizes,
+            sizes=lambda total_bytes: Sizes(
+                segment_bytes=arrivals.segment_bytes_on(total_bytes),
+                reserve_bytes=settings.reserve_bytes,
+            ),
         )
 
     def _bookie(self, begun: Begun, tasks: asyncio.TaskGroup) -> Bookie:
@@ -209,10 +213,7 @@ class _Process:
             boot_epoch=begun.boot_epoch,
             version=self._view.version,
             tasks=tasks,
-            limits=Limits(
-                waiting_bytes_max=self._settings.waiting_bytes_max,
-                reserve_bytes=self._settings.reserve_bytes,
-            ),
+            limits=Limits(waiting_bytes_max=self._settings.waiting_bytes_max),
         )
 
     def _keep_house(
@@ -270,10 +271,6 @@ def _allow_open_files() -> None:
     """Open as many files as the machine allows: peers' connections leave some for segments then."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-def _sizes(total_bytes: int) -> Sizes:
-    return Sizes(segment_bytes=arrivals.segment_bytes_on(total_bytes))
 
 
 def _credentials(files: TlsFiles | None) -> grpc.ServerCredentials | None:

@@ -39,8 +39,6 @@ class Limits:
 
     #: Appends that wait for the disk; more are refused with TooManyRequests.
     waiting_bytes_max: int = 256 << 20
-    #: Room on the device that appends leave for everything else.
-    reserve_bytes: int = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,10 +253,16 @@ class Bookie:
             replies.acked(numbers)
 
     def _refusal(self, frame: Frame) -> errors.ProtocolError | None:
-        """Say why this bookie takes no frames, or not this one, whatever its ledger."""
+        """Say why this bookie takes no frames, or not this one, whatever its ledger.
+
+        Recovery's are taken as long as that is possible: what was acknowledged of a ledger that
+        nobody closed can only be read when its recovery could write, and it may have no other
+        bookies to write to.
+        """
         if self._draining:
             return self._shutting_down()
-        if self.read_only:
+        recovery = Flags.RECOVERY in frame.flags
+        if self.read_only and not recovery:
             return errors.ReadOnly(
                 f"{self._bookie_id} is read-only ({'; '.join(self.read_only_reasons)}); write to "
                 "another bookie"
@@ -269,12 +273,11 @@ class Bookie:
                 f"{self._bookie_id}: {waiting} bytes wait for the disk, "
                 f"the limit is {limits.waiting_bytes_max}"
             )
-        free = self._log.space.free_bytes
-        if free - waiting - frame.size_bytes < limits.reserve_bytes:
+        if not self._log.has_room(frame, urgent=recovery):
             self._measure_soon()
             return errors.InsufficientSpace(
-                f"{self._bookie_id}: {free} bytes are free, and {limits.reserve_bytes} are kept; "
-                "make room on its disk, or write to another bookie"
+                f"{self._bookie_id}: {self._log.space.free_bytes} bytes are free, too few beside "
+                "those that are kept; make room on its disk, or write to another bookie"
             )
         return None
 

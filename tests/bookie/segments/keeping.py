@@ -12,11 +12,12 @@ from zonekeeper.bookie.files import FileSystem
 from zonekeeper.bookie.memory_files import MemoryFileSystem
 from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments import storage
+from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.compaction import Compacting
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.index import Index, MemoryOrdered
 from zonekeeper.bookie.segments.log import Put
-from zonekeeper.bookie.segments.storage import Policy, Sizes, Storage
+from zonekeeper.bookie.segments.storage import Policy, Storage
 from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.quorums import Quorums

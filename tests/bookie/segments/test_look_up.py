@@ -12,9 +12,9 @@ from tests.bookie.segments.keeping import Driver
 from zonekeeper.bookie import reading
 from zonekeeper.bookie.disks import InlineDisk
 from zonekeeper.bookie.segments import rewrite, storage
+from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.index import MemoryOrdered, Pair
 from zonekeeper.bookie.segments.ledger_entries import LedgerEntries
-from zonekeeper.bookie.segments.storage import Sizes
 from zonekeeper.placement.ids import EntryId, LedgerId
 
 T = TypeVar("T")

@@ -24,10 +24,11 @@ from zonekeeper.bookie.disks import ThreadDisk
 from zonekeeper.bookie.files import RealFileSystem
 from zonekeeper.bookie.memory_files import MemoryFileSystem
 from zonekeeper.bookie.segments import storage
+from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.index import Index, MemoryOrdered
 from zonekeeper.bookie.segments.rocks import RocksOrdered
-from zonekeeper.bookie.segments.storage import Policy, Sizes, Storage
+from zonekeeper.bookie.segments.storage import Policy, Storage
 from zonekeeper.placement.ids import EntryId, LedgerId
 from zonekeeper.wire.frames import Flags
 

@@ -14,10 +14,10 @@ from zonekeeper.bookie import admission, commands, process
 from zonekeeper.bookie.disks import InlineDisk
 from zonekeeper.bookie.files import RealFileSystem
 from zonekeeper.bookie.segments import storage
+from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.index import Index
 from zonekeeper.bookie.segments.rocks import RocksOrdered
-from zonekeeper.bookie.segments.storage import Sizes
 from zonekeeper.metadata import cluster as clusters
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.stores.opening import open_store

@@ -3,8 +3,9 @@
 A segment's file is used in one generation after the other. It is *active* while batches are added,
 *sealed* when the next one is active, and *free* when the checkpoint no longer needs it. A batch
 never goes into a file that has to grow, but for the first segments of a new disk: files are filled
-with zeros in advance (``keep_ready``), one ahead of need, in small steps, off the writer's thread.
-There are at most ``segments_max`` files; who needs one more waits.
+with zeros in advance (``keep_ready``), one ahead of need, in small steps, off the writer's thread,
+as long as the device has more than its reserve. There are at most ``segments_max`` files; who needs
+one more waits.
 
 A start (``open_arrivals``) trusts the files as little as it can:
 
@@ -14,17 +15,22 @@ A start (``open_arrivals``) trusts the files as little as it can:
 * it goes on in a generation of its own, two past the last good one: the one between may have left
   pieces of batches behind, when it was begun and its first batch was never whole;
 * files in which no batch is good are removed: of their names, too, nothing is known.
+
+On a device without any room it takes what the last generation had in advance and did not use.
 """
 
 import asyncio
+import errno
+import os
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import takewhile
 from typing import Final
 
 from zonekeeper.bookie.disks import Disk
-from zonekeeper.bookie.files import SHORTAGES, File, FileSystem
+from zonekeeper.bookie.files import SHORTAGES, File, FileSystem, Space
 from zonekeeper.bookie.segments import arrival_scan, batch_format
 from zonekeeper.bookie.segments.arrival_scan import Scanned
 from zonekeeper.bookie.segments.batch_format import Position
@@ -35,8 +41,19 @@ SEGMENT_BYTES_DEFAULT: Final = 64 << 20
 #: The largest batch fits.
 SEGMENT_BYTES_MIN: Final = 32 << 20
 SEGMENTS_MAX_DEFAULT: Final = 16
+#: Room on the device that is left for everything else.
+RESERVE_BYTES_DEFAULT: Final = 64 << 20
 _STEP_BYTES: Final = 1 << 20
-_SHORT_DELAY_MS: Final = 1_000
+SHORT_DELAY_MS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """How large arrival segments are, how many there are at most, and what they leave free."""
+
+    segment_bytes: int
+    segments_max: int = SEGMENTS_MAX_DEFAULT
+    reserve_bytes: int = RESERVE_BYTES_DEFAULT
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,6 +64,8 @@ class Segment:
     generation: int
     #: The last good batch before its generation.
     before: Position
+    #: How much of the file was written in advance.
+    prepared_bytes: int
     #: Where the next batch goes.
     offset: int = 0
 
@@ -88,8 +107,7 @@ class Arrivals:
         *,
         writing: Disk,
         background: Disk,
-        segment_bytes: int,
-        segments_max: int,
+        sizes: Sizes,
     ) -> None:
         """``writing`` is the writer's disk; what it does not wait for goes to ``background``."""
         self._files = files
@@ -97,17 +115,22 @@ class Arrivals:
         self._background = background
         self._free = opened.free
         self._next_number = opened.next_number
-        self.segment_bytes = segment_bytes
-        self.segments_max = segments_max
+        self.sizes = sizes
+        self.segment_bytes = sizes.segment_bytes
+        #: Room on the device, as of the last write here.
+        self.space = Space(total_bytes=0, free_bytes=0)
         #: By generation, oldest first.
         self.sealed = opened.sealed
         self._count = 1 + len(opened.free) + len(opened.sealed)
         self._changed = asyncio.Event()
+        #: Free files, from the next one on, that need not grow.
+        self.prepared = 0
+        self._tell()
 
     @property
     def in_reach(self) -> int:
         """How many segments can still be begun before the writer has to wait."""
-        return len(self._free) + max(0, self.segments_max - self._count)
+        return len(self._free) + max(0, self.sizes.segments_max - self._count)
 
     async def take(self) -> File:
         """Give a file for the next generation; waits until there is one."""
@@ -116,7 +139,7 @@ class Arrivals:
                 file = self._free.popleft()
                 self._tell()
                 return file
-            if self._count < self.segments_max:
+            if self._count < self.sizes.segments_max:
                 return await self._create(self._writing)
             await self._change()
 
@@ -148,7 +171,7 @@ class Arrivals:
     async def keep_ready(self) -> None:
         """Keep one file filled with zeros, for ever."""
         while True:
-            if not self._free and self._count < self.segments_max:
+            if not self._free and self._count < self.sizes.segments_max:
                 await self._fill(await self._create(self._background))
             elif self._free and self._free[0].size() < self.segment_bytes:
                 # It was left short by an earlier life, or was a new disk's first one.
@@ -173,7 +196,7 @@ class Arrivals:
                 if error.errno not in SHORTAGES:
                     raise
                 # If its name is there, nothing is in it: a start removes it.
-                await asyncio.sleep(_SHORT_DELAY_MS / 1_000)
+                await asyncio.sleep(SHORT_DELAY_MS / 1_000)
 
     async def _fill(self, file: File) -> None:
         """Fill a file that nobody has with zeros to its end, and free it; if it does not fit, wait.
@@ -182,17 +205,25 @@ class Arrivals:
         """
         try:
             for at in range(file.size(), self.segment_bytes, _STEP_BYTES):
-                zeros = bytes(min(_STEP_BYTES, self.segment_bytes - at))
-                await self._background.run(partial(_write, file, at, zeros))
+                size = min(_STEP_BYTES, self.segment_bytes - at)
+                self.space = await self._background.run(partial(self._prepare, file, at, size))
         except OSError as error:
             if error.errno not in SHORTAGES:
                 raise
-            await asyncio.sleep(_SHORT_DELAY_MS / 1_000)
+            await asyncio.sleep(SHORT_DELAY_MS / 1_000)
         finally:
             self._free.append(file)
             self._tell()
 
+    def _prepare(self, file: File, at: int, size: int) -> Space:
+        if self._files.space().free_bytes - size < self.sizes.reserve_bytes:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), file.name)
+        _write(file, at, bytes(size))
+        return self._files.space()
+
     def _tell(self) -> None:
+        whole = takewhile(lambda file: file.size() >= self.segment_bytes, self._free)
+        self.prepared = sum(1 for _ in whole)
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -224,7 +255,7 @@ def open_arrivals(
         read = named[name].read
         arrival_scan.refuse_lost_generation(read, log_id, name=name, known=known, mark=mark)
     sealed: dict[int, Sealed] = {}
-    before = mark
+    before, give_back = mark, _nothing
     for link in links:
         file = named[link.name]
         end = arrival_scan.scan(file.read, log_id, link, visit)
@@ -232,6 +263,7 @@ def open_arrivals(
         sealed[link.generation] = Sealed(file=file, last=before)
         if link is links[-1]:
             _write(file, end.unsynced_at, file.read(end.unsynced_at, end.offset - end.unsynced_at))
+            give_back = partial(file.truncate, end.offset)
     next_number = 1 + max((int(name.removeprefix(PREFIX)) for name in named), default=0)
     for name in bad:
         named[name].close()
@@ -244,8 +276,13 @@ def open_arrivals(
     else:
         active = create(files, f"{PREFIX}{next_number:08}")
         next_number += 1
-    segment = Segment(file=active, generation=max(generations) + 2, before=before)
-    _begin(segment, log_id)
+    segment = Segment(
+        file=active,
+        generation=max(generations) + 2,
+        before=before,
+        prepared_bytes=active.size(),
+    )
+    _begin(segment, log_id, give_back)
     return Opened(
         log_id=log_id,
         active=segment,
@@ -256,14 +293,32 @@ def open_arrivals(
     )
 
 
-def _begin(segment: Segment, log_id: int) -> None:
+def _begin(segment: Segment, log_id: int, give_back: Callable[[], None]) -> None:
     """Write a start's first batch, which is empty and says that all before it is on the disk."""
     known_synced = segment.before.sequence
     position = Position(segment.generation, known_synced + 1)
     batch = batch_format.build(log_id, position, known_synced, segment.before, ())
-    segment.file.write(0, batch.buffers)
+    try:
+        segment.file.write(0, batch.buffers)
+    except OSError as error:
+        if error.errno not in SHORTAGES:
+            raise
+        give_back()
+        try:
+            segment.file.write(0, batch.buffers)
+        except OSError as again:
+            raise OSError(
+                again.errno,
+                f"{again.strerror}: there is no room for the first {batch.size} bytes of a start; "
+                "nothing is lost: make room on the device, and start it again",
+                segment.file.name,
+            ) from again
     segment.file.sync()
     segment.offset = batch.size
+
+
+def _nothing() -> None:
+    """No generation before has anything to give back."""
 
 
 def _write(file: File, offset: int, data: bytes) -> None:

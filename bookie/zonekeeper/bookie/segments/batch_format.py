@@ -41,8 +41,10 @@ MARK_BYTES: Final = 24
 
 #: Nothing is added to a batch that is larger than this ...
 BATCH_BYTES_AIM: Final = 8 << 20
+#: ... by a record that is not larger than this ...
+RECORD_BYTES_MAX: Final = frames.FRAME_BYTES_MAX + (1 << 20)
 #: ... so that no batch is larger than this.
-BATCH_BYTES_MAX: Final = BATCH_BYTES_AIM + frames.FRAME_BYTES_MAX + (1 << 20)
+BATCH_BYTES_MAX: Final = BATCH_BYTES_AIM + RECORD_BYTES_MAX
 RECORDS_MAX: Final = 1 << 16
 
 _MAGIC: Final = b"ZKAB"

@@ -14,8 +14,12 @@ when there are many bytes without one, and when the log falls idle.
 When the log falls idle, and at the end, an empty batch says that all before it was synced: damage
 to what was acknowledged last is then told from a torn end.
 
-An error of the disk ends it: everything that waits fails with IoFailed, which says that it may be
-there nevertheless, and ``run`` raises. Nothing is ever tried again on that disk.
+A shortage of room, or of memory, is waited for: a write that did not fit is made again. What comes
+is refused before that (``has_room``), so that what waits here is what other users of the device
+took from it.
+
+Any other error of the disk ends it: everything that waits fails with IoFailed, which says that it
+may be there nevertheless, and ``run`` raises. Nothing is ever tried again on that disk.
 """
 
 import asyncio
@@ -25,8 +29,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from zonekeeper.bookie.disks import Disk
-from zonekeeper.bookie.files import File, FileSystem, Space
+from zonekeeper.bookie.files import SHORTAGES, File, FileSystem, Space
 from zonekeeper.bookie.records import Record
+from zonekeeper.bookie.segments import arrivals as arrival_files
 from zonekeeper.bookie.segments import batch_format, locations, record_format
 from zonekeeper.bookie.segments.arrivals import Arrivals, Opened, Segment
 from zonekeeper.bookie.segments.batch_format import Placed, Position
@@ -37,6 +42,8 @@ from zonekeeper.wire.frames import Flags, Frame
 IDLE_MS: Final = 100
 #: Deferred frames of so many bytes are synced even if nobody asks.
 UNSYNCED_BYTES_MAX: Final = 8 << 20
+#: Of what is written in advance, entries leave this to fences, to what is forgotten, and to starts.
+STATE_BYTES: Final = 1 << 20
 
 
 class DiskFailedError(Exception):
@@ -88,15 +95,47 @@ class Log:
         self._closing = False
         #: What is told to who comes too late.
         self._refusal: errors.ProtocolError | None = None
-        #: Room on the device, as of the last batch or ``measure``.
-        self.space = Space(total_bytes=0, free_bytes=0)
-        #: Put in, and not on disk yet.
+        #: Put in, and not begun to be written.
         self.waiting_bytes = 0
+        self._in_work_bytes = 0
+        #: How often a batch was written again because there was no room for it.
+        self.waits_for_room = 0
 
     @property
     def active(self) -> File:
         """The file of the active segment."""
         return self._segment.file
+
+    @property
+    def space(self) -> Space:
+        """Room on the device, as of the last write or ``measure``."""
+        return self._arrivals.space
+
+    def has_room(self, record: Record, *, urgent: bool) -> bool:
+        """Say whether one more record fits behind all that waits, and leaves the reserve.
+
+        What is written in advance is room, even on a device that has none. What is *urgent* may use
+        that up, and half of the reserve.
+        """
+        # Each may come in a batch of its own, and an empty one may come before and behind it.
+        batches = len(self._queue) + len(self._in_work) + 3
+        needed = self.waiting_bytes + self._in_work_bytes + record_format.size_of(record)
+        needed += batches * batch_format.HEADER_BYTES
+        prepared, reserve = self._prepared_bytes(needed), self._arrivals.sizes.reserve_bytes
+        left = prepared + self.space.free_bytes - needed
+        if urgent:
+            return needed + STATE_BYTES <= prepared or left >= reserve // 2
+        return left >= reserve
+
+    def _prepared_bytes(self, needed: int) -> int:
+        """Give how much of this surely fits into what is written in advance."""
+        segment, size = self._segment, self._arrivals.segment_bytes
+        rest = max(0, segment.prepared_bytes - segment.offset)
+        if needed < rest:
+            return rest
+        # A batch that does not fit any more leaves less than its size behind.
+        wasted = self._batch_aim + batch_format.RECORD_BYTES_MAX
+        return max(0, rest - wasted) + self._arrivals.prepared * max(0, size - wasted)
 
     def put(self, put: Put) -> None:
         """Add something; its outcome comes later, never from within this call."""
@@ -150,7 +189,7 @@ class Log:
     async def measure(self) -> None:
         """Look at the room on the device; a device that cannot say keeps what it said."""
         try:
-            self.space = await self._disk.run(self._files.space)
+            self._arrivals.space = await self._disk.run(self._files.space)
         except OSError:
             return
 
@@ -167,8 +206,12 @@ class Log:
             return True
         return False
 
+    @property
+    def _batch_aim(self) -> int:
+        return min(batch_format.BATCH_BYTES_AIM, self._arrivals.segment_bytes // 4)
+
     def _take(self) -> list[Put]:
-        aim = min(batch_format.BATCH_BYTES_AIM, self._arrivals.segment_bytes // 4)
+        aim = self._batch_aim
         taken: list[Put] = []
         size = 0
         queue = self._queue
@@ -178,6 +221,7 @@ class Log:
             if put.record is not None:
                 size += record_format.size_of(put.record)
         self.waiting_bytes -= size
+        self._in_work_bytes = size
         return taken
 
     async def _commit(self, puts: Sequence[Put]) -> None:
@@ -188,7 +232,7 @@ class Log:
         else:
             await self._write(wanted, sync=False)
         # Empty if everybody was told meanwhile that it failed (``fail``).
-        done, self._in_work = self._in_work, ()
+        done, self._in_work, self._in_work_bytes = self._in_work, (), 0
         for put in done:
             put.written()
         self.on_batch()
@@ -221,22 +265,41 @@ class Log:
         needed = size + batch_format.HEADER_BYTES if wanted else size
         if needed >= self._arrivals.segment_bytes - self._segment.offset:
             await self._roll()
-        segment = self._segment
-        assert needed < self._arrivals.segment_bytes - segment.offset, "a batch fits a segment"
+        assert needed < self._arrivals.segment_bytes - self._segment.offset, "a batch fits"
+        while (placed := await self._try_to_append(wanted, sync=sync)) is None:
+            if self._arrivals.prepared:
+                # It need not grow. What was written of the batch is behind the last good one.
+                await self._roll()
+            else:
+                self.waits_for_room += 1
+                await asyncio.sleep(arrival_files.SHORT_DELAY_MS / 1_000)
+        return placed
+
+    async def _try_to_append(self, wanted: Sequence[Record], *, sync: bool) -> list[Placed] | None:
+        """Write a batch; None: there is no room for it."""
+        segment, offset = self._segment, self._segment.offset
         position = Position(segment.generation, self._sequence + 1)
         batch = batch_format.build(
             self._log_id, position, self._synced, segment.before, list(wanted)
         )
-        offset = segment.offset
 
-        def write() -> Space:
-            segment.file.write(offset, batch.buffers)
+        def write() -> Space | None:
+            try:
+                segment.file.write(offset, batch.buffers)
+            except OSError as error:
+                # Not so for a sync, after which nothing is known of what was written.
+                if error.errno not in SHORTAGES:
+                    raise
+                return None
             if sync:
                 segment.file.sync()
             return self._files.space()
 
         self._covered = False
-        self.space = await self._disk.run(write)
+        space = await self._disk.run(write)
+        if space is None:
+            return None
+        self._arrivals.space = space
         self._sequence += 1
         segment.offset += batch.size
         if sync:
@@ -257,7 +320,12 @@ class Log:
         file = await self._arrivals.take()
         before = Position(self._segment.generation, self._sequence)
         sealed = self._segment
-        self._segment = Segment(file=file, generation=sealed.generation + 1, before=before)
+        self._segment = Segment(
+            file=file,
+            generation=sealed.generation + 1,
+            before=before,
+            prepared_bytes=file.size(),
+        )
         self._on_segment(self._segment)
         self._arrivals.seal(sealed, before)
 

@@ -22,7 +22,7 @@ from zonekeeper.bookie.ledgers import Ledger
 from zonekeeper.bookie.segments import arrivals, locations, sorted_writing
 from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
-from zonekeeper.bookie.segments.arrivals import Arrivals, Opened, Segment
+from zonekeeper.bookie.segments.arrivals import Arrivals, Opened, Segment, Sizes
 from zonekeeper.bookie.segments.checkpoint import Checkpoint, SortedSegment
 from zonekeeper.bookie.segments.compaction import Compacting, Compactor
 from zonekeeper.bookie.segments.devices import Devices
@@ -41,14 +41,6 @@ from zonekeeper.wire import errors
 T = TypeVar("T")
 
 _ID_BYTES: Final = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
-    """How large arrival segments are, and how many there are at most."""
-
-    segment_bytes: int
-    segments_max: int = arrivals.SEGMENTS_MAX_DEFAULT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +103,7 @@ class Storage:
             opened,
             writing=devices.writing,
             background=devices.background,
-            segment_bytes=sizes.segment_bytes,
-            segments_max=sizes.segments_max,
+            sizes=sizes,
         )
         self.log = Log(
             devices.arrival_files,

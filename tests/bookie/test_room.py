@@ -1,0 +1,177 @@
+"""What a bookie takes when room is short: what was promised stays readable, and the rest waits."""
+
+import asyncio
+import errno
+import os
+
+import pytest
+
+from tests.bookie.running import KEY, LEDGER, append, frame, opening, read_ids, running
+from tests.bookie.segments.keeping import let_work
+from tests.support import virtual_time
+from zonekeeper.bookie.memory_files import MemoryFileSystem, no_troubles
+from zonekeeper.bookie.segments.arrivals import Sizes
+from zonekeeper.bookie.service import Bookie
+from zonekeeper.placement.ids import EntryId
+from zonekeeper.wire import errors, service
+
+MIB = 1 << 20
+#: One segment in use, one written in advance, and a little more.
+DISK_BYTES = 80 * MIB
+SIZES = Sizes(segment_bytes=32 * MIB, reserve_bytes=4 * MIB)
+
+
+async def test_recovery_is_taken_by_a_bookie_that_is_read_only_for_any_reason() -> None:
+    async with running(MemoryFileSystem()) as bookie:
+        await bookie.open_fragment(opening())
+        assert await append(bookie, frame(0)) == [None]
+        await bookie.set_read_only(read_only=True)
+        bookie.set_conditions(["a device is full"])
+
+        plain, recovered = await append(bookie, frame(1), frame(1, recovery=True))
+
+        assert isinstance(plain, errors.ReadOnly)
+        assert recovered is None
+        assert await read_ids(bookie) == [0, 1]
+
+
+async def test_recovery_is_refused_by_a_bookie_that_stops() -> None:
+    async with running(MemoryFileSystem()) as bookie:
+        await bookie.open_fragment(opening())
+        bookie.drain()
+        (refused,) = await append(bookie, frame(0, recovery=True))
+        assert isinstance(refused, errors.ShuttingDown)
+
+
+async def prepared(files: MemoryFileSystem, bookie: Bookie) -> None:
+    """Wait until a segment is written in advance, and let others take all room that is left."""
+    arrivals = bookie._storage._arrivals
+    await let_work(lambda: arrivals.prepared == 1)
+    free = files.space().free_bytes
+    assert free >= SIZES.reserve_bytes
+    files.create("ballast").allocate(free)
+    await bookie._log.measure()
+
+
+async def fill(bookie: Bookie, *, recovery: bool) -> int:
+    """Append until an entry is refused for want of room, and give how many were taken."""
+    count = 0
+    while True:
+        (outcome,) = await append(bookie, frame(count, data=bytes(MIB), recovery=recovery))
+        if outcome is not None:
+            assert isinstance(outcome, errors.InsufficientSpace)
+            return count
+        count += 1
+
+
+async def test_what_was_written_in_advance_is_room_on_a_device_that_has_none() -> None:
+    files = MemoryFileSystem(total_bytes=DISK_BYTES)
+    async with running(files, sizes=SIZES) as bookie:
+        await bookie.open_fragment(opening())
+        await prepared(files, bookie)
+
+        taken = await fill(bookie, recovery=True)
+
+        assert taken >= 10, "what is left of a segment when a batch does not fit is not counted"
+        await bookie.fence(LEDGER, KEY)
+        assert files.space().free_bytes == 0
+        assert bookie._log.active.size() == SIZES.segment_bytes
+    async with running(files, sizes=SIZES) as bookie:
+        wanted = service.ListEntriesRequest(
+            ledger_id=LEDGER, first_entry_id=EntryId(0), ranges_max=9
+        )
+        assert (await bookie.list_entries(wanted)).ranges == ((0, taken - 1),)
+
+
+async def test_plain_entries_leave_the_reserve_to_a_recovery() -> None:
+    files = MemoryFileSystem(total_bytes=DISK_BYTES)
+    sizes = Sizes(segment_bytes=32 * MIB, reserve_bytes=12 * MIB)
+    async with running(files, sizes=sizes) as bookie:
+        await bookie.open_fragment(opening())
+        await prepared(files, bookie)
+        plain = await fill(bookie, recovery=False)
+        (outcome,) = await append(bookie, frame(plain, recovery=True))
+        assert outcome is None
+
+
+async def test_recovery_uses_half_of_what_is_kept_free() -> None:
+    files = MemoryFileSystem(total_bytes=10 * MIB)
+    sizes = Sizes(segment_bytes=32 * MIB, reserve_bytes=8 * MIB)
+    async with running(files, sizes=sizes) as bookie:
+        await bookie.open_fragment(opening())
+        plain = await fill(bookie, recovery=False)
+        both = await fill(bookie, recovery=True)
+        assert plain < both
+        assert files.space().free_bytes >= sizes.reserve_bytes // 2
+        assert await append(bookie, frame(0, data=bytes(MIB))) != [None]
+
+
+async def test_writing_in_advance_leaves_the_reserve() -> None:
+    files = MemoryFileSystem(total_bytes=20 * MIB)
+    async with running(files, sizes=SIZES) as bookie:
+        arrivals = bookie._storage._arrivals
+        await let_work(lambda: arrivals.space.free_bytes < 2 * SIZES.reserve_bytes)
+        assert arrivals.prepared == 0
+        assert files.space().free_bytes >= SIZES.reserve_bytes
+
+
+def test_a_batch_that_did_not_fit_is_written_when_there_is_room() -> None:
+    virtual_time.run(a_batch_that_did_not_fit())
+
+
+async def a_batch_that_did_not_fit() -> None:
+    files = MemoryFileSystem()
+
+    def full(kind: str, name: str) -> None:
+        if kind == "write" and name.startswith("arrival-"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)
+
+    async with running(files) as bookie:
+        await bookie.open_fragment(opening())
+        await append(bookie, frame(0))
+        files.troubles = full
+        waiting = asyncio.ensure_future(append(bookie, frame(1), frame(2)))
+        await asyncio.sleep(10)
+        assert not waiting.done()
+        assert await read_ids(bookie) == [0]
+        assert bookie._log.waits_for_room > 5
+        files.troubles = no_troubles
+        assert await waiting == [None, None]
+    async with running(files) as bookie:
+        assert await read_ids(bookie) == [0, 1, 2]
+
+
+def test_a_sync_without_room_is_no_shortage() -> None:
+    """The kernel has taken what was written, and lost it: nothing is ever tried again."""
+    files = MemoryFileSystem()
+
+    async def play() -> None:
+        async with running(files) as bookie:
+            await bookie.open_fragment(opening())
+
+            def full(kind: str, name: str) -> None:
+                if kind == "sync":
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)
+
+            files.troubles = full
+            (outcome,) = await append(bookie, frame(0))
+            assert isinstance(outcome, errors.IoFailed)
+
+    with pytest.raises(BaseExceptionGroup, match="unhandled"):
+        virtual_time.run(play())
+
+
+async def test_a_start_without_room_for_one_batch_says_what_to_do() -> None:
+    files = MemoryFileSystem(total_bytes=MIB)
+    sizes = Sizes(segment_bytes=MIB // 2, reserve_bytes=MIB - (MIB >> 6))
+    async with running(files, sizes=sizes) as bookie:
+        await bookie.open_fragment(opening())
+        assert await append(bookie, frame(0)) == [None]
+    ballast = files.create("ballast")
+    ballast.allocate(files.space().free_bytes)
+    with pytest.raises(OSError, match="nothing is lost: make room on the device"):
+        async with running(files, sizes=sizes):
+            pass
+    ballast.truncate(MIB // 2)
+    async with running(files, sizes=sizes) as bookie:
+        assert await read_ids(bookie) == [0]
