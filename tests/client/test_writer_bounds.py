@@ -10,6 +10,7 @@ from tests.client.test_writer import contents, data, holds
 from zonekeeper.client import errors
 from zonekeeper.client.config import ClientConfig
 from zonekeeper.client.writer import Writer
+from zonekeeper.metadata.ledger_metadata import LedgerState
 from zonekeeper.wire import entries
 
 
@@ -63,6 +64,24 @@ def test_an_append_that_waits_while_its_writer_is_halted_is_refused() -> None:
     async def refused(writer: Writer) -> None:
         with pytest.raises(errors.WriterClosed):
             await writer.append(b"y" * 1_000)
+
+    play(scenario)
+
+
+def test_closing_a_writer_that_was_halted_does_not_say_that_its_ledger_is_closed() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client() as client:
+            writer = await client.create()
+            await writer.append_and_wait(data(0))
+            writer.halt()
+            for _ in range(2):
+                with pytest.raises(errors.WriterClosed, match="is not closed"):
+                    await writer.close()
+            assert (await client.metadata(writer.ledger_id)).state is LedgerState.OPEN
+            closed = await client.create()
+            await closed.close()
+            closed.halt()
+            await closed.close()
 
     play(scenario)
 

@@ -185,6 +185,12 @@ class Writer:
     def halt(self) -> None:
         """Stop without a word, as a process does that dies; the ledger is left to a recovery."""
         self._closing = True
+        if not self._closed:
+            # Who closes it now must not hear that it is closed.
+            self._failure = errors.WriterClosed(
+                f"ledger {self.ledger_id}: the writer was halted, and the ledger is not closed; "
+                "whoever opens it recovers it"
+            )
         self._end()
 
     async def __aenter__(self) -> Self:
