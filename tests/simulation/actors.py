@@ -1,4 +1,4 @@
-"""Who uses a simulated cluster: writers, readers and recoverers, each a process with a client.
+"""Who uses a simulated cluster: readers and recoverers (writers: ``writing``), each a process.
 
 They do what applications do, through the public face of the real client, and write down what they
 asked for and what they were told. Errors of the client are the world's ways, and are lived with;
@@ -21,7 +21,6 @@ from zonekeeper.client import errors
 from zonekeeper.client.client import Client
 from zonekeeper.client.config import ClientConfig
 from zonekeeper.client.reader import Reader
-from zonekeeper.client.writer import Writer
 from zonekeeper.metadata import cluster as clusters
 from zonekeeper.metadata import registration
 from zonekeeper.metadata.cluster import Cluster
@@ -48,9 +47,8 @@ def _link_settings(timeout_ms: int) -> LinkSettings:
     )
 
 
-_AGAIN_MS: Final = 300
-#: So long before everything heals writers begin nothing new: in calm weather, all is acknowledged.
-_LAST_MS: Final = 500
+#: After a failure, an actor tries again so much later.
+AGAIN_MS: Final = 300
 
 
 class Board:
@@ -221,118 +219,10 @@ class Actor:
                     return
             except (errors.ClientError, StoreError):
                 await life.store.close()
-                await asyncio.sleep(_AGAIN_MS / 1_000)
+                await asyncio.sleep(AGAIN_MS / 1_000)
             except Exception as error:  # noqa: BLE001 whatever it is, it is a bug to report
                 self.around.note(seen.Broke(what=f"{life.process.name}: {_first(error)!r}"))
                 return
-
-
-# ── writers ──
-
-
-async def write_ledgers(life: Life) -> None:
-    """Write one ledger after another until everything heals, then stay, as a zombie may."""
-    while life.around.now_ms() < life.around.scenario.chaos_ms - _LAST_MS:
-        try:
-            writer = await life.the_client.create(
-                password=PASSWORD, quorums=life.around.scenario.quorums
-            )
-        except errors.ClientError:
-            await asyncio.sleep(_AGAIN_MS / 1_000)
-            continue
-        life.observer.board.ledgers.append(writer.ledger_id)
-        life.observer.board.writer = life.name
-        await _write(life, writer)
-    await asyncio.sleep(3_600)
-
-
-async def _write(life: Life, writer: Writer) -> None:
-    hearing = _Hearing(life, writer)
-    async with asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(hearing.listen())
-        try:
-            await _append(life, writer, hearing.appended)
-            if life.chance.random() < 0.5:
-                await writer.close()
-                hearing.look()
-                life.around.note(
-                    seen.ClosedByWriter(ledger=writer.ledger_id, last=writer.last_confirmed)
-                )
-            else:
-                linger_max_ms = life.around.scenario.habits.linger_max_ms
-                await asyncio.sleep(0.1 + life.chance.random() * linger_max_ms / 1_000)
-                hearing.look()
-                writer.halt()
-        except errors.ClientError:
-            writer.halt()
-        finally:
-            task.cancel()
-
-
-async def _append(life: Life, writer: Writer, appended: asyncio.Event) -> None:
-    """Append in bursts, some of them waited for."""
-    chance = life.chance
-    habits = life.around.scenario.habits
-    for _ in range(chance.randint(1, habits.bursts_max)):
-        if life.around.now_ms() >= life.around.scenario.chaos_ms - _LAST_MS:
-            return
-        for _ in range(chance.randint(1, habits.entries_max)):
-            value = _value(life, writer)
-            try:
-                entry = writer.append_nowait(value)
-            except errors.BudgetSpent:
-                await writer.flush()
-                continue
-            life.around.note(seen.Appended(ledger=writer.ledger_id, entry=entry, value=value))
-            appended.set()
-            if chance.random() < 0.2:
-                await asyncio.sleep(chance.random() * 0.02)
-        if chance.random() < 0.5:
-            await writer.flush()
-        await asyncio.sleep(chance.random() ** 3 * habits.pause_max_ms / 1_000)
-
-
-def _value(life: Life, writer: Writer) -> bytes:
-    """Give an entry's payload: whose it is, and bytes that nobody else writes."""
-    which = f"{writer.ledger_id}/{writer.last_appended + 1}/{life.process.name}/"
-    return which.encode() + life.chance.randbytes(
-        life.chance.randrange(life.around.scenario.habits.payload_max)
-    )
-
-
-class _Hearing:
-    """Writes down each acknowledgement of a writer, as soon as the writer speaks of it."""
-
-    def __init__(self, life: Life, writer: Writer) -> None:
-        self.appended = asyncio.Event()
-        self._life = life
-        self._writer = writer
-        self._heard = NO_ENTRY
-
-    async def listen(self) -> None:
-        """Hear until the writer stops."""
-        while True:
-            while self._heard >= self._writer.last_appended:
-                self.appended.clear()
-                await self.appended.wait()
-            try:
-                await self._writer.flushed(EntryId(self._heard + 1))
-            except errors.ClientError:
-                return
-            self.look()
-
-    def look(self) -> None:
-        """Write down what is acknowledged by now."""
-        first, last = EntryId(self._heard + 1), self._writer.last_confirmed
-        if first > last:
-            return
-        ledger_id = self._writer.ledger_id
-        copies = self._life.observer.copies(ledger_id, first, last)
-        self._life.around.note(seen.Acked(ledger=ledger_id, first=first, last=last, copies=copies))
-        self._heard = last
-
-
-# ── readers and recoverers ──
 
 
 async def follow_ledgers(life: Life) -> None:
@@ -352,6 +242,7 @@ async def _follow(life: Life, ledger_id: LedgerId) -> None:
     reader = await life.the_client.open(ledger_id, password=PASSWORD, recover=False)
     handle, following, known = life.handle(), EntryId(0), NO_ENTRY
     for _ in range(life.chance.randrange(1, 6)):
+        life.around.note(seen.Asked(handle=handle, ledger=ledger_id))
         confirmed = await reader.read_last_confirmed()
         _note_confirmed(life, handle, ledger_id, EntryId(known + 1), confirmed)
         known = confirmed

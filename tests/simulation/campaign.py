@@ -16,11 +16,12 @@ from tests.simulation.gate_mutants import GATE_MUTANTS
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.profiles import PROFILES
 from tests.simulation.scenarios import Scenario
+from tests.simulation.sync_mutants import SYNC_MUTANTS
 
 _CHUNK: Final = 10
 
 #: All that can be planted.
-BUGS: Final[Mapping[int, Mutant]] = {**MUTANTS, **GATE_MUTANTS}
+BUGS: Final[Mapping[int, Mutant]] = {**MUTANTS, **GATE_MUTANTS, **SYNC_MUTANTS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,9 @@ The rules bear the numbers of the reliability reference: I1 acked is readable, I
 I3 readers agree, I4 a fenced writer is silent, I5 the LAC never falls and covers only what an ack
 quorum has, I6 closed is immutable, I7 recoveries agree, I8 committed means an ack quorum of copies,
 I9 nothing beyond the end, I10 fragments are well-formed, I11 acks come from where metadata says,
-I13 a fence survives, I14 what a bookie acknowledged survives, I18 no bad bytes. Those of repairs
-are ``repair_rules``.
+I13 a fence survives, I14 what a bookie acknowledged survives, I18 no bad bytes. Two more have no
+number there: *force*, what was appended before a force is acknowledged behind it, and *told*, who
+asks for the LAC after it was told hears of it. Those of repairs are ``repair_rules``.
 
 It knows nothing of how ledgers are written; whoever adds a rule adds a bad history to its test.
 """
@@ -52,6 +53,9 @@ class Checker:
         #: The ends that a writer or a recovery was told of.
         self._told: dict[LedgerId, EntryId] = {}
         self._confirmed: dict[tuple[str, LedgerId], EntryId] = {}
+        #: The LAC that everybody hears of, and that of when a handle asked.
+        self._known: dict[LedgerId, EntryId] = {}
+        self._due: dict[tuple[str, LedgerId], EntryId] = {}
         self._kept: dict[tuple[BookieId, LedgerId], seen.Kept] = {}
 
     def take(self, event: seen.Event) -> None:
@@ -61,6 +65,8 @@ class Checker:
                 self._appended.setdefault(event.ledger, {})[event.entry] = event.value
             case seen.Acked():
                 self._take_acked(event)
+            case seen.Forced() | seen.Told() | seen.Asked():
+                self._take_promised(event)
             case seen.Confirmed():
                 self._take_confirmed(event)
             case seen.Got():
@@ -105,6 +111,21 @@ class Checker:
         self._look_copies("I11", "acked", ledger, event.first, event.copies)
         self._look_within_end("I4", "acked", ledger, event.last)
 
+    def _take_promised(self, event: seen.Forced | seen.Told | seen.Asked) -> None:
+        ledger = event.ledger
+        known = self._known.get(ledger, NO_ENTRY)
+        match event:
+            case seen.Forced():
+                acked = self._acked.get(ledger, NO_ENTRY)
+                if event.last > acked:
+                    self._break("force", f"ledger {ledger}: {event.last} forced, {acked} acked")
+            case seen.Told():
+                self._known[ledger] = max(event.last, known)
+            case seen.Asked():
+                self._due[event.handle, ledger] = known
+            case _:
+                assert_never(event)
+
     def _take_confirmed(self, event: seen.Confirmed) -> None:
         ledger, who = event.ledger, (event.handle, event.ledger)
         before = self._confirmed.get(who, NO_ENTRY)
@@ -113,6 +134,11 @@ class Checker:
                 "I5", f"ledger {ledger}: {event.handle} saw LAC {before}, then {event.last}"
             )
         self._confirmed[who] = event.last
+        due = self._due.get(who, NO_ENTRY)
+        if event.last < due:
+            self._break(
+                "told", f"ledger {ledger}: LAC {due} was told, {event.handle} heard {event.last}"
+            )
         self._look_copies("I5", f"confirmed to {event.handle}", ledger, event.first, event.copies)
         self._look_within_end("I9", f"confirmed to {event.handle}", ledger, event.last)
 

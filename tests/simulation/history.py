@@ -28,12 +28,32 @@ class Appended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acked:
-    """A writer was told that entries up to ``last`` are acknowledged; ``first`` is the new one."""
+    """A writer was told that entries up to ``last`` are acknowledged; ``first`` is the new one.
+
+    With deferred sync an entry is acknowledged when it is confirmed, which takes a force: what is
+    written before that promises nothing.
+    """
 
     ledger: LedgerId
     first: EntryId
     last: EntryId
     copies: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forced:
+    """A force, or the one that closing begins with, returned; ``last`` was appended before it."""
+
+    ledger: LedgerId
+    last: EntryId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """A writer was told that whoever asks from now on hears of this LAC."""
+
+    ledger: LedgerId
+    last: EntryId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +70,14 @@ class Recovered:
 
     ledger: LedgerId
     last: EntryId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A handle begins to ask for the LAC."""
+
+    handle: str
+    ledger: LedgerId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,8 +217,11 @@ class Broke:
 Event: TypeAlias = (
     Appended
     | Acked
+    | Forced
+    | Told
     | ClosedByWriter
     | Recovered
+    | Asked
     | Confirmed
     | Got
     | Denied

@@ -95,6 +95,23 @@ PROFILES: Final[Mapping[str, Profile]] = {
             delay_max_ms=20,
             disk_max_ms=60,
         ),
+        # Ledgers whose bookies answer before they sync, and writers that force them; power is lost,
+        # and connections break in the middle of a force. Readers ask for a LAC that was told.
+        Profile(
+            name="deferred",
+            kinds={
+                Kind.POWER: 7,
+                Kind.KILL: 5,
+                Kind.DISK_ERROR: 2,
+                Kind.SLOW_DISK: 3,
+                Kind.RESET: 4,
+                Kind.CUT: 2,
+            },
+            delay_max_ms=30,
+            disk_max_ms=40,
+            uneven=0.5,
+            habits=Habits(deferred=0.7, told=0.4, pause_max_ms=300),
+        ),
         # Ensembles change all the time, and their changes take long: on an uneven network, what
         # one bookie has acknowledged another has not seen.
         Profile(

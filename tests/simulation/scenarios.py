@@ -138,6 +138,9 @@ class Habits:
     grid_ms: int = 1_000
     #: After so long a silence a client gives a bookie's answer up.
     timeout_ms: int = 1_000
+    #: How many of the ledgers have deferred sync, and behind how many bursts the LAC is told.
+    deferred: float = 0
+    told: float = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

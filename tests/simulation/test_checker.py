@@ -71,6 +71,18 @@ def denied(entry: int) -> seen.Denied:
     return seen.Denied(handle="r", ledger=LEDGER, entry=EntryId(entry))
 
 
+def forced(last: int) -> seen.Forced:
+    return seen.Forced(ledger=LEDGER, last=EntryId(last))
+
+
+def told(last: int) -> seen.Told:
+    return seen.Told(ledger=LEDGER, last=EntryId(last))
+
+
+def asked() -> seen.Asked:
+    return seen.Asked(handle="r", ledger=LEDGER)
+
+
 def recovered(last: int) -> seen.Recovered:
     return seen.Recovered(ledger=LEDGER, last=EntryId(last))
 
@@ -126,6 +138,11 @@ BAD: dict[str, tuple[str, list[seen.Event]]] = {
     "a ledger is gone after a crash": ("I14", restart(kept(0, 1))),
     "an entry is gone after a crash": ("I14", restart(kept(0, 1), kept(0))),
     "a bookie's LAC falls at a crash": ("I5", restart(kept(confirmed=3), kept(confirmed=2))),
+    "a force acknowledges too little": ("force", [acked(0, 1), forced(2)]),
+    "a LAC that was told is not heard of": (
+        "told",
+        [acked(0, 2), told(2), asked(), confirmed(0, 1)],
+    ),
     "something broke": ("broke", [seen.Broke(what="an assertion")]),
 }
 
@@ -164,6 +181,8 @@ def test_a_good_history_is_accepted(seed: int) -> None:
         last_confirmed = chance.randrange(last_acked + 1)
         events.append(confirmed(0, last_confirmed))
         events += [got(entry) for entry in range(last_confirmed + 1)]
+        events += [asked(), told(last_acked), confirmed(last_confirmed + 1, last_confirmed)]
+        events += [forced(last_acked), asked(), confirmed(last_confirmed + 1, last_acked)]
         events += restart(kept(0, confirmed=0, fenced=True), kept(0, 1, confirmed=2, fenced=True))
     end = chance.randrange(last_acked, size)
     events += [closed(end), recovered(end), recovered(end)]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from tests.simulation import actors, checker, loop
+from tests.simulation import actors, checker, loop, writing
 from tests.simulation import history as seen
 from tests.simulation.actors import Actor, Observer
 from tests.simulation.checker import Violation
@@ -279,7 +279,7 @@ class _Run:
     def _cast(self) -> dict[str, Actor]:
         cast: dict[str, actors.Doing] = {}
         for kind, number, doing in (
-            ("writer", self._scenario.writers, actors.write_ledgers),
+            ("writer", self._scenario.writers, writing.write_ledgers),
             ("reader", self._scenario.readers, actors.follow_ledgers),
             ("recoverer", self._scenario.recoverers, actors.recover_ledgers),
             ("autorecovery", self._scenario.autorecoveries, actors.repair_ledgers),

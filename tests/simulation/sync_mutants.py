@@ -1,0 +1,49 @@
+"""Planted bugs of deferred sync, and of the LAC that is told: what readers may count on."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from tests.simulation.mutants import Mutant
+from tests.simulation.patching import Patch
+from zonekeeper.bookie.service import Bookie
+from zonekeeper.client import writer_events as ev
+from zonekeeper.client.flight import Flight
+from zonekeeper.client.lac_telling import LacTelling
+from zonekeeper.placement.ids import NO_ENTRY, EntryId, LedgerId
+
+
+def _forces_do_not_sync() -> Sequence[Patch]:
+    async def force(self: Bookie, ledger_id: LedgerId) -> None:
+        del self, ledger_id
+
+    return [(Bookie, "force", force)]
+
+
+def _written_counts_as_forced() -> Sequence[Patch]:
+    original = Flight.ack
+
+    def ack(self: Flight, first: EntryId, position: int, *, deferred: bool) -> bool:
+        del deferred
+        return original(self, first, position, deferred=False)
+
+    return [(Flight, "ack", ack)]
+
+
+def _nobody_is_told() -> Sequence[Patch]:
+    def outcome(self: LacTelling) -> list[ev.Effect]:
+        told, self._wanted = self._wanted, NO_ENTRY
+        return [] if told == NO_ENTRY else [ev.LacKnown(last=told)]
+
+    return [(LacTelling, "outcome", outcome)]
+
+
+SYNC_MUTANTS: Final[Mapping[int, Mutant]] = {
+    number: Mutant(
+        number=number, what=what, profile="deferred", within_seeds=within, patches=patches
+    )
+    for number, what, within, patches in (
+        (27, "a force does not sync", 100, _forces_do_not_sync),
+        (28, "what is written counts as forced", 100, _written_counts_as_forced),
+        (29, "a LAC counts as told when nobody knows it", 400, _nobody_is_told),
+    )
+}
