@@ -1,12 +1,17 @@
 """What a writer takes, and what it holds: budgets, sizes, and calls that are cancelled."""
 
 import asyncio
+import contextlib
 import gc
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.client.lab import Lab, play
 from tests.client.test_writer import contents, data, holds
+from tests.support import figures
 from zonekeeper.client import errors
 from zonekeeper.client.config import ClientConfig
 from zonekeeper.client.writer import Writer
@@ -117,28 +122,75 @@ def test_s10_largest_and_empty_entries_are_taken_and_larger_ones_refused() -> No
     play(scenario)
 
 
-def test_a_hundred_thousand_entries_outstanding_take_bounded_memory() -> None:
+def test_a_batch_that_may_grow_waits_for_acknowledgements_and_a_full_one_does_not() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client() as client:
+            for payload, batches in ((b"small", 3), (bytes(1 << 20), 12)):
+                writer = await client.create()
+                sent = client.counters.frames_sent
+                for who in lab.machines.values():
+                    who.doorway.holding = True
+                for _ in range(30):
+                    await writer.append(payload)
+                    await asyncio.sleep(0.01)
+                assert client.counters.frames_sent - sent == batches * len(writer.ensemble)
+                for who in lab.machines.values():
+                    who.doorway.release()
+                await writer.close()
+
+    play(scenario)
+
+
+def test_a_hundred_thousand_entries_outstanding_take_bounded_memory(
+    record_property: Callable[[str, object], None],
+) -> None:
     """No object of ours for each: payloads in lists, and the frames under way."""
+    count, payload_bytes = 100_000, 100
 
     async def scenario(lab: Lab) -> None:
         async with lab.client() as client:
             writer = await client.create()
             for who in lab.machines.values():
                 who.doorway.holding = True
-            payload = b"x" * 100
+            await asyncio.sleep(10)  # the bookies fill their first files
+            began_s = time.process_time()
             gc.collect()
-            before = len(gc.get_objects())
-            for _ in range(100_000):
-                await writer.append(payload)
-            await asyncio.sleep(0.1)
+            objects = len(gc.get_objects())
+            with traced() as held:
+                for _ in range(count):
+                    await writer.append(bytes(payload_bytes))
+                await asyncio.sleep(0.1)
+                held_bytes, peak_bytes = held()
             gc.collect()
-            assert len(gc.get_objects()) - before < 1_000
+            counts = {
+                "adds outstanding": count,
+                "bytes of the writer's budget": writer.used_bytes,
+                "bytes held": held_bytes,
+                "bytes held at most": peak_bytes,
+                "objects": len(gc.get_objects()) - objects,
+            }
+            figures.record(
+                record_property, "a flood of adds", counts, time.process_time() - began_s
+            )
+            assert counts["objects"] < 1_000
             assert writer.last_confirmed == -1
-            assert writer.used_bytes == 100_000 * (100 + 64)
+            assert writer.used_bytes == count * (payload_bytes + 64)
+            # What waits, and what is under way: once here, and at each of three bookies.
+            assert peak_bytes < 4 * writer.used_bytes
             for who in lab.machines.values():
                 who.doorway.release()
             await writer.close()
             assert writer.used_bytes == 0
-            assert (await client.metadata(writer.ledger_id)).last_entry == 99_999
+            assert (await client.metadata(writer.ledger_id)).last_entry == count - 1
 
     play(scenario)
+
+
+@contextlib.contextmanager
+def traced() -> Iterator[Callable[[], tuple[int, int]]]:
+    """Count the bytes that are allocated in the block: held now, and at most."""
+    tracemalloc.start()
+    try:
+        yield tracemalloc.get_traced_memory
+    finally:
+        tracemalloc.stop()

@@ -115,12 +115,17 @@ def test_packets_carry_the_lac_that_was_known_when_they_were_sent() -> None:
 
 
 def test_only_so_many_batches_are_under_way() -> None:
-    talk = started(limits=Limits(in_flight_max=2))
+    talk = started(limits=Limits(in_flight_max=2, full_in_flight_max=3))
     talk.take()
-    assert not talk.core.room
+    assert (talk.core.room, talk.core.room_for_full) == (False, True)
+    talk.take()
+    assert (talk.core.room, talk.core.room_for_full) == (False, False)
     talk.ack("A", 0)
     talk.ack("B", 0)
-    assert talk.core.room
+    assert (talk.core.room, talk.core.room_for_full) == (False, True)
+    talk.ack("A", 1)
+    talk.ack("B", 1)
+    assert (talk.core.room, talk.core.room_for_full) == (True, True)
 
 
 # ── failures and changes ──

@@ -10,7 +10,8 @@ from typing import Final
 from zonekeeper.wire import carriers, entries, frames
 from zonekeeper.wire.digests import DIGEST_BYTES_MAX
 
-#: A frame of this size and its item fill a carrier up to the aim.
+#: A frame of this size and its item fill an answer to a reader up to the aim; a writer's carrier
+#: takes several.
 BATCH_BYTES_AIM: Final = carriers.CARRIER_BYTES_AIM - 256
 #: Sealing more at once would hold up the loop for too long.
 BATCH_ENTRIES_MAX: Final = 1 << 13
@@ -34,18 +35,25 @@ class PendingEntries:
     def __bool__(self) -> bool:
         return bool(self._batches)
 
-    def put(self, payload: bytes) -> None:
-        """Add the next entry."""
+    @property
+    def has_full(self) -> bool:
+        """Is the next batch full? Then it does not grow by waiting."""
+        return len(self._batches) > 1
+
+    def put(self, payload: bytes) -> bool:
+        """Add the next entry; True: it begins a batch."""
         size_bytes = len(payload) + ENTRY_BYTES
-        if (
+        begins = (
             not self._batches
             or self._last_bytes + size_bytes > BATCH_BYTES_AIM
             or len(self._last) >= BATCH_ENTRIES_MAX
-        ):
+        )
+        if begins:
             self._last, self._last_bytes = [], 0
             self._batches.append(self._last)
         self._last.append(payload)
         self._last_bytes += size_bytes
+        return begins
 
     def take(self) -> list[bytes]:
         """Give the next batch; there is one."""

@@ -149,10 +149,11 @@ class WriteSession:
 
     def put(self, payload: bytes) -> EntryId:
         """Append; the caller has looked after the budget, and that the writer has not stopped."""
-        self._pending.put(payload)
+        begins = self._pending.put(payload)
         self.used_bytes += len(payload) + ENTRY_OVERHEAD_BYTES
         self.last_appended = EntryId(self.last_appended + 1)
-        if not self._pump_due and self._core.room:
+        # An entry that joins a batch changes nothing: that batch waits for the pump, or for an ack.
+        if begins and not self._pump_due and self._may_take:
             self._pump_due = True
             self._loop.call_soon(self._pump)
         return self.last_appended
@@ -268,13 +269,20 @@ class WriteSession:
         """Give the next event: what happened, then what the application wants."""
         if self._events:
             return self._events.popleft()
-        if self._pending and self._core.room:
+        if self._may_take:
             return ev.Taken(payloads=self._pending.take(), now_ms=self._bookies.now_ms())
         return None
 
+    @property
+    def _may_take(self) -> bool:
+        """Is there a batch for which the core has room?"""
+        if not self._pending:
+            return False
+        return self._core.room or (self._pending.has_full and self._core.room_for_full)
+
     def _pump(self) -> None:
         self._pump_due = False
-        if self._pending and self._core.room and not self._ended:
+        if self._may_take and not self._ended:
             self.feed(ev.Taken(payloads=self._pending.take(), now_ms=self._bookies.now_ms()))
 
     def _perform(self, effect: ev.Effect) -> None:

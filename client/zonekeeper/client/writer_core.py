@@ -55,8 +55,10 @@ class Limits:
     budget_bytes: int = 64 << 20
     #: From taking a batch to its acknowledgement.
     add_timeout_ms: int = 60_000
-    #: Batches without an acknowledgement; more wait to be taken, and grow meanwhile.
+    #: Batches without an acknowledgement; more wait to be taken, and grow meanwhile ...
     in_flight_max: int = coalescing.IN_FLIGHT_MAX
+    #: ... but for full ones, which would gain nothing by that: enough of them to fill the carriers.
+    full_in_flight_max: int = 4 * coalescing.IN_FLIGHT_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +116,12 @@ class WriterCore:
     def room(self) -> bool:
         """May another batch be taken?"""
         return len(self._flight.waiting) < self._limits.in_flight_max and self._stopped is None
+
+    @property
+    def room_for_full(self) -> bool:
+        """May another batch be taken that has no room for more entries?"""
+        waiting = len(self._flight.waiting)
+        return waiting < self._limits.full_in_flight_max and self._stopped is None
 
     @property
     def idle(self) -> bool:
@@ -237,7 +245,7 @@ class WriterCore:
     # ── batches ──
 
     def _take(self, payloads: Sequence[bytes], now_ms: int) -> None:
-        assert self.room
+        assert self.room_for_full
         lac = self.confirmed if self._pinned_lac is None else self._pinned_lac
         self._flight.take(self._sealer, payloads, lac, self._flags, now_ms)
         self._effects += self._seating.send_all()
