@@ -20,13 +20,13 @@ from zonekeeper.wire import (
     entries,
     frames,
     grpc_edge,
-    messages,
-    methods,
-    service,
+    openings,
 )
 from zonekeeper.wire.pipes import StreamKind
 
 _WINDOW: Final = 1_000
+#: The number of the first request of a stream; those of the entries follow.
+_OPENING: Final = 0
 _PASSWORD: Final = b""
 
 
@@ -40,7 +40,7 @@ async def write(
 ) -> None:
     """Write entries to all of these bookies, each entry alone, until each has its ack quorum."""
     sealer = entries.Sealer(ledger_id, Digest.CRC32C, _PASSWORD)
-    opening = service.FragmentOpening(
+    opening = openings.FragmentOpening(
         ledger_id=ledger_id,
         master_key=digests.master_key(_PASSWORD),
         quorums=quorums,
@@ -67,7 +67,8 @@ async def write(
         for number in range(count):
             await room.acquire()
             frame = frames.seal(sealer, EntryId(number), NO_ENTRY, 0, [payload])
-            message = carriers.build([carriers.Append(number=number, frame=frame)])
+            item = carriers.Append(number=_OPENING + 1 + number, frame=frame)
+            message = carriers.build([item])
             await asyncio.gather(*(pipe.call.write(message) for pipe in pipes))
         await done.wait()
         for task in hearing:
@@ -85,7 +86,7 @@ class _Pipe:
 
     @classmethod
     async def opened(
-        cls, bookie: BookieId, address: str, opening: service.FragmentOpening
+        cls, bookie: BookieId, address: str, opening: openings.FragmentOpening
     ) -> "_Pipe":
         channel = aio.insecure_channel(address, options=grpc_edge.client_options(bookie))
         start: aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(
@@ -94,12 +95,9 @@ class _Pipe:
         pipe = cls(channel, start())
         (hello,) = await pipe._items()
         assert isinstance(hello, carriers.Hello)
-        method = methods.OPEN_FRAGMENT
-        asked = messages.OpenFragment(stream=hello.stream, opening=opening)
-        ask: aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
-            grpc_edge.method_path(method.name)
-        )
-        await ask(method.request.encode(asked))
+        await pipe.call.write(carriers.build([carriers.Open(number=_OPENING, opening=opening)]))
+        (opened,) = await pipe._items()
+        assert isinstance(opened, carriers.Acked), opened
         return pipe
 
     async def hear(self, acked: Callable[[int], None]) -> None:
@@ -107,7 +105,7 @@ class _Pipe:
             for item in await self._items():
                 assert isinstance(item, carriers.Acked), item
                 for number in range(item.number, item.last + 1):
-                    acked(number)
+                    acked(number - _OPENING - 1)
 
     async def close(self) -> None:
         self.call.cancel()

@@ -17,7 +17,7 @@ from zonekeeper.placement.chance import Chance
 from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.quorums import Quorums
-from zonekeeper.wire import carriers, digests, entries, errors, frames, service
+from zonekeeper.wire import carriers, digests, entries, errors, frames, openings, service
 from zonekeeper.wire.frames import Flags, Frame
 
 BOOKIE = BookieId("bk-a-0")
@@ -125,8 +125,8 @@ def opening(
     key: digests.MasterKey = KEY,
     first: int = 0,
     digest: Digest = Digest.CRC32C,
-) -> service.FragmentOpening:
-    return service.FragmentOpening(
+) -> openings.FragmentOpening:
+    return openings.FragmentOpening(
         ledger_id=ledger_id,
         master_key=key,
         quorums=Quorums(ensemble=3, write=3, ack=2),
@@ -134,6 +134,14 @@ def opening(
         first_entry_id=EntryId(first),
         ensemble=(BOOKIE, BookieId("bk-b-0"), BookieId("bk-c-0")),
     )
+
+
+async def open_fragment(bookie: service.BookieService, wanted: openings.FragmentOpening) -> None:
+    """Open a fragment; raises what it is refused with."""
+    heard = Outcomes()
+    bookie.append([carriers.Open(number=0, opening=wanted)], heard)
+    if (refused := await heard.of(0)) is not None:
+        raise refused
 
 
 def payload(entry_id: int) -> bytes:

@@ -18,6 +18,7 @@ from tests.bookie.running import (
     append,
     frame,
     lac_packet,
+    open_fragment,
     opening,
     read_ids,
     running,
@@ -61,11 +62,11 @@ async def play(bookie: Bookie, promised: Promises) -> None:
             raise refused
         promised.lac = lac
 
-    await bookie.open_fragment(opening())
+    await open_fragment(bookie, opening())
     await send(frame(0, 1), frame(2, lac=1))
     await confirm(2)
     await send(frame(1, 2, 3), frame(6, 7))
-    await bookie.open_fragment(opening(first=6))
+    await open_fragment(bookie, opening(first=6))
     await send(frame(4), frame(5))
     await confirm(5)
     await bookie.fence(LEDGER, KEY)

@@ -10,7 +10,7 @@ import grpc
 import pytest
 from grpc import aio
 
-from tests.bookie.running import BOOKIE, KEY, LEDGER, append, frame, opening, running
+from tests.bookie.running import BOOKIE, KEY, LEDGER, append, frame, open_fragment, opening, running
 from tests.bookie.test_links import Sink, reading
 from zonekeeper.bookie.memory_files import MemoryFileSystem
 from zonekeeper.bookie.service import Bookie, Limits
@@ -58,7 +58,7 @@ class Place:
 async def serving(limits: HostLimits, bookie_limits: Limits | None = None) -> AsyncIterator[Place]:
     files = MemoryFileSystem()
     async with running(files, limits=bookie_limits, segment_bytes=4 << 20) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         for number in range(ENTRIES):
             assert await append(bookie, frame(number, data=ENTRY, lac=number - 1)) == [None]
         host = Host(bookie, limits)

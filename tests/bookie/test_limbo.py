@@ -7,6 +7,7 @@ from tests.bookie.running import (
     LEDGER,
     append,
     frame,
+    open_fragment,
     opening,
     read_ids,
     running,
@@ -29,7 +30,7 @@ async def test_limbo_ends_for_a_ledger_when_it_holds_again_what_it_should() -> N
         await into_limbo(bookie)
         with pytest.raises(errors.LimboLedger):
             await bookie.read(reading(0, 9))
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         assert isinstance((await append(bookie, frame(0)))[0], errors.Fenced)
         assert await append(bookie, frame(0, 1, recovery=True)) == [None]
         await bookie.end_limbo(LEDGER, bookie.boot_epoch)
@@ -57,7 +58,7 @@ async def test_what_was_found_out_in_another_start_ends_no_limbo() -> None:
 async def test_in_limbo_what_is_here_is_served_and_what_is_not_is_unknown() -> None:
     files = MemoryFileSystem()
     async with running(files) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         await append(bookie, frame(0, 1), frame(3))
         await into_limbo(bookie)
     async with running(files) as bookie:

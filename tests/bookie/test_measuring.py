@@ -6,7 +6,16 @@ from http import HTTPStatus
 
 import pytest
 
-from tests.bookie.running import KEY, LEDGER, OTHER_KEY, Outcomes, frame, lac_packet, opening
+from tests.bookie.running import (
+    KEY,
+    LEDGER,
+    OTHER_KEY,
+    Outcomes,
+    frame,
+    lac_packet,
+    open_fragment,
+    opening,
+)
 from tests.bookie.running import running as running_bookie
 from zonekeeper.bookie.life import Conditions
 from zonekeeper.bookie.measuring import OK, MeasuredBookie, Measures
@@ -25,7 +34,7 @@ async def test_appends_are_counted_when_their_outcome_is_told() -> None:
         measures = Measures()
         measured = MeasuredBookie(bookie, measures)
         heard = Outcomes()
-        await measured.open_fragment(opening())
+        await open_fragment(measured, opening())
         sent = [frame(0, 1), frame(2), frame(2, data=b"other")]
 
         measured.append(
@@ -60,7 +69,7 @@ async def test_reads_and_refusals_are_counted_by_their_outcome() -> None:
         measures = Measures()
         measured = MeasuredBookie(bookie, measures)
         heard = Outcomes()
-        await measured.open_fragment(opening())
+        await open_fragment(measured, opening())
         measured.append([carriers.Append(number=0, frame=frame(0, 1, lac=0))], heard)
         await heard.of(0)
         request = service.ReadRequest(

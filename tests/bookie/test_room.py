@@ -6,7 +6,16 @@ import os
 
 import pytest
 
-from tests.bookie.running import KEY, LEDGER, append, frame, opening, read_ids, running
+from tests.bookie.running import (
+    KEY,
+    LEDGER,
+    append,
+    frame,
+    open_fragment,
+    opening,
+    read_ids,
+    running,
+)
 from tests.bookie.segments.keeping import let_work
 from tests.support import virtual_time
 from zonekeeper.bookie.memory_files import MemoryFileSystem, no_troubles
@@ -23,7 +32,7 @@ SIZES = Sizes(segment_bytes=32 * MIB, reserve_bytes=4 * MIB)
 
 async def test_recovery_is_taken_by_a_bookie_that_is_read_only_for_any_reason() -> None:
     async with running(MemoryFileSystem()) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         assert await append(bookie, frame(0)) == [None]
         await bookie.set_read_only(read_only=True)
         bookie.set_conditions(["a device is full"])
@@ -37,7 +46,7 @@ async def test_recovery_is_taken_by_a_bookie_that_is_read_only_for_any_reason() 
 
 async def test_recovery_is_refused_by_a_bookie_that_stops() -> None:
     async with running(MemoryFileSystem()) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         bookie.drain()
         (refused,) = await append(bookie, frame(0, recovery=True))
         assert isinstance(refused, errors.ShuttingDown)
@@ -67,7 +76,7 @@ async def fill(bookie: Bookie, *, recovery: bool) -> int:
 async def test_what_was_written_in_advance_is_room_on_a_device_that_has_none() -> None:
     files = MemoryFileSystem(total_bytes=DISK_BYTES)
     async with running(files, sizes=SIZES) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         await prepared(files, bookie)
 
         taken = await fill(bookie, recovery=True)
@@ -87,7 +96,7 @@ async def test_plain_entries_leave_the_reserve_to_a_recovery() -> None:
     files = MemoryFileSystem(total_bytes=DISK_BYTES)
     sizes = Sizes(segment_bytes=32 * MIB, reserve_bytes=12 * MIB)
     async with running(files, sizes=sizes) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         await prepared(files, bookie)
         plain = await fill(bookie, recovery=False)
         (outcome,) = await append(bookie, frame(plain, recovery=True))
@@ -98,7 +107,7 @@ async def test_recovery_uses_half_of_what_is_kept_free() -> None:
     files = MemoryFileSystem(total_bytes=10 * MIB)
     sizes = Sizes(segment_bytes=32 * MIB, reserve_bytes=8 * MIB)
     async with running(files, sizes=sizes) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         plain = await fill(bookie, recovery=False)
         both = await fill(bookie, recovery=True)
         assert plain < both
@@ -127,7 +136,7 @@ async def a_batch_that_did_not_fit() -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)
 
     async with running(files) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         await append(bookie, frame(0))
         files.troubles = full
         waiting = asyncio.ensure_future(append(bookie, frame(1), frame(2)))
@@ -147,7 +156,7 @@ def test_a_sync_without_room_is_no_shortage() -> None:
 
     async def play() -> None:
         async with running(files) as bookie:
-            await bookie.open_fragment(opening())
+            await open_fragment(bookie, opening())
 
             def full(kind: str, name: str) -> None:
                 if kind == "sync":
@@ -165,7 +174,7 @@ async def test_a_start_without_room_for_one_batch_says_what_to_do() -> None:
     files = MemoryFileSystem(total_bytes=MIB)
     sizes = Sizes(segment_bytes=MIB // 2, reserve_bytes=MIB - (MIB >> 6))
     async with running(files, sizes=sizes) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         assert await append(bookie, frame(0)) == [None]
     ballast = files.create("ballast")
     ballast.allocate(files.space().free_bytes)

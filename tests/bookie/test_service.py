@@ -15,6 +15,7 @@ from tests.bookie.running import (
     append,
     frame,
     lac_packet,
+    open_fragment,
     opening,
     packet,
     payload,
@@ -61,7 +62,7 @@ def reading(
 
 async def test_what_was_acknowledged_is_read() -> None:
     async with running(MemoryFileSystem()) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
 
         assert await append(bookie, frame(0, 1), frame(2)) == [None, None]
 
@@ -71,7 +72,7 @@ async def test_what_was_acknowledged_is_read() -> None:
 async def test_what_was_acknowledged_is_read_after_a_restart() -> None:
     files = MemoryFileSystem()
     async with running(files, crash=True) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         await append(bookie, frame(0, 1), frame(5))
         await write_lac(bookie, lac_packet(1))
     async with running(files) as bookie:
@@ -87,14 +88,14 @@ async def test_a_fence_survives_a_restart_even_of_a_ledger_that_was_never_seen()
         evidence = await bookie.fence(LEDGER, KEY)
         assert evidence == service.LacEvidence(explicit_lac=None, last_entry=None)
     async with running(files) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         assert isinstance((await append(bookie, frame(0)))[0], errors.Fenced)
         assert await append(bookie, frame(0, recovery=True)) == [None]
 
 
 async def test_an_append_that_was_admitted_before_a_fence_is_in_the_fences_answer() -> None:
     async with running(MemoryFileSystem()) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         heard = Outcomes()
         bookie.append([carriers.Append(number=0, frame=frame(0))], heard)
 
@@ -106,7 +107,7 @@ async def test_an_append_that_was_admitted_before_a_fence_is_in_the_fences_answe
 
 async def test_a_fencing_read_fences_also_where_the_entry_is_missing() -> None:
     async with running(MemoryFileSystem()) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
 
         assert await read_ids(bookie, 0, 3, key=KEY) == []
 
@@ -115,10 +116,10 @@ async def test_a_fencing_read_fences_also_where_the_entry_is_missing() -> None:
 
 async def test_a_wrong_key_changes_nothing() -> None:
     async with running(MemoryFileSystem()) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         for refused in (
             bookie.fence(LEDGER, OTHER_KEY),
-            bookie.open_fragment(opening(key=OTHER_KEY)),
+            open_fragment(bookie, opening(key=OTHER_KEY)),
         ):
             with pytest.raises(errors.UnauthorizedAccess):
                 await refused
@@ -129,7 +130,7 @@ async def test_a_wrong_key_changes_nothing() -> None:
 async def test_the_same_entry_is_accepted_again_whatever_its_lac_and_framing() -> None:
     files = MemoryFileSystem()
     async with running(files) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         await append(bookie, frame(0, 1), frame(2))
 
         assert await append(bookie, frame(1, 2, 3, lac=0), frame(0, lac=-1)) == [None, None]
@@ -142,12 +143,12 @@ async def test_the_same_entry_is_accepted_again_whatever_its_lac_and_framing() -
 async def test_what_is_here_is_not_written_again() -> None:
     files = MemoryFileSystem()
     async with running(files) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         await append(bookie, frame(0, 1))
 
         await append(bookie, frame(0, 1, lac=0))
         await append(bookie, frame(0, 1, 2))
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
 
         assert [written(files).count(payload(entry_id)) for entry_id in range(3)] == [1, 1, 1]
         assert written(files).count(KEY) == 1
@@ -155,7 +156,7 @@ async def test_what_is_here_is_not_written_again() -> None:
 
 async def test_the_same_entry_is_accepted_while_the_first_is_on_its_way() -> None:
     async with running(MemoryFileSystem()) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
 
         assert await append(bookie, frame(0, 1), frame(1, 2), frame(0)) == [None] * 3
 
@@ -165,7 +166,7 @@ async def test_the_same_entry_is_accepted_while_the_first_is_on_its_way() -> Non
 @pytest.mark.parametrize("settled", [True, False])
 async def test_another_entry_under_the_same_id_is_refused(settled: bool) -> None:
     async with running(MemoryFileSystem()) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         if settled:
             await append(bookie, frame(0))
             outcome = (await append(bookie, frame(0, data=b"other")))[0]
@@ -178,7 +179,7 @@ async def test_another_entry_under_the_same_id_is_refused(settled: bool) -> None
 
 async def test_a_fence_that_comes_while_entries_are_compared_keeps_new_ones_out() -> None:
     async with running(MemoryFileSystem()) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         await append(bookie, frame(0))
         heard = Outcomes()
         bookie.append([carriers.Append(number=0, frame=frame(0, 1))], heard)
@@ -191,7 +192,7 @@ async def test_a_fence_that_comes_while_entries_are_compared_keeps_new_ones_out(
 
 async def test_recovery_writes_into_the_gaps() -> None:
     async with running(MemoryFileSystem()) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         await append(bookie, frame(0, 2, 4))
         await bookie.fence(LEDGER, KEY)
 
@@ -222,7 +223,7 @@ async def test_a_refused_request_leaves_no_ledger_behind() -> None:
 
 async def test_a_read_stops_at_its_bytes_but_never_before_one_entry() -> None:
     async with running(MemoryFileSystem()) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         await append(bookie, frame(0, 1, 2, 3), frame(4, 5))
         size = len(packet(0))
 
@@ -239,7 +240,7 @@ async def test_a_read_stops_at_its_bytes_but_never_before_one_entry() -> None:
 
 async def test_a_read_by_steps_gives_a_bookies_share() -> None:
     async with running(MemoryFileSystem()) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         await append(bookie, frame(0, 1, 3, 4), frame(6, 7, 9))
 
         reply = await bookie.read(reading(0, 9, step=3))
@@ -251,7 +252,7 @@ async def test_a_read_by_steps_gives_a_bookies_share() -> None:
 async def test_a_damaged_frame_is_unknown_and_never_denied() -> None:
     files = MemoryFileSystem()
     async with running(files) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         await append(bookie, frame(0))
         await append(bookie, frame(1))
         damage(files, payload(1))
@@ -267,7 +268,7 @@ async def test_a_damaged_frame_is_unknown_and_never_denied() -> None:
 
 async def test_entries_are_listed_in_pages_of_runs() -> None:
     async with running(MemoryFileSystem()) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         await append(bookie, frame(0, 1), frame(2), frame(5, 7))
 
         page = await bookie.list_entries(
@@ -285,7 +286,7 @@ async def test_entries_are_listed_in_pages_of_runs() -> None:
 
 async def test_a_tail_is_sent_what_is_confirmed_and_nothing_else() -> None:
     async with running(MemoryFileSystem()) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         await append(bookie, frame(0, 1, lac=-1))
         request = service.TailRequest(
             ledger_id=LEDGER, first_entry_id=EntryId(0), bytes_max=1 << 20, quiet_ms=60_000
@@ -307,7 +308,7 @@ async def test_a_tail_is_sent_what_is_confirmed_and_nothing_else() -> None:
 
 async def test_a_quiet_tail_is_told_so_and_one_that_waits_ends_with_the_bookie() -> None:
     async with running(MemoryFileSystem()) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         request = service.TailRequest(
             ledger_id=LEDGER, first_entry_id=EntryId(0), bytes_max=1 << 20, quiet_ms=1
         )
@@ -326,7 +327,7 @@ async def to_its_end(updates: AsyncGenerator[service.TailUpdate, None]) -> None:
 
 async def test_a_tail_of_many_entries_comes_in_bounded_updates() -> None:
     async with running(MemoryFileSystem()) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         await append(bookie, *[frame(number) for number in range(10)], frame(10, lac=9))
         request = service.TailRequest(
             ledger_id=LEDGER, first_entry_id=EntryId(0), bytes_max=1, quiet_ms=60_000
@@ -342,7 +343,7 @@ async def test_a_tail_of_many_entries_comes_in_bounded_updates() -> None:
 async def test_a_read_only_bookie_takes_no_entries_and_remembers_it() -> None:
     files = MemoryFileSystem()
     async with running(files, crash=True) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         await append(bookie, frame(0))
         await bookie.set_read_only(read_only=True)
     async with running(files) as bookie:
@@ -358,7 +359,7 @@ async def test_a_read_only_bookie_takes_no_entries_and_remembers_it() -> None:
 
 async def test_a_draining_bookie_takes_nothing_new_and_answers_what_it_took() -> None:
     async with running(MemoryFileSystem()) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         heard = Outcomes()
         bookie.append([carriers.Append(number=0, frame=frame(0))], heard)
         bookie.drain()
@@ -366,7 +367,7 @@ async def test_a_draining_bookie_takes_nothing_new_and_answers_what_it_took() ->
         assert isinstance((await append(bookie, frame(1)))[0], errors.ShuttingDown)
         assert isinstance(await write_lac(bookie, lac_packet(0)), errors.ShuttingDown)
         with pytest.raises(errors.ShuttingDown):
-            await bookie.open_fragment(opening(first=9))
+            await open_fragment(bookie, opening(first=9))
         assert await heard.of(0) is None
         assert (await bookie.info()).state is service.BookieState.DRAINING
 
@@ -376,7 +377,7 @@ async def test_more_than_may_wait_for_the_disk_is_refused() -> None:
     async with running(
         MemoryFileSystem(), limits=Limits(waiting_bytes_max=2 * size + 30)
     ) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
 
         outcomes = await append(bookie, frame(0), frame(1), frame(2))
 
@@ -389,7 +390,7 @@ async def test_a_disk_without_room_refuses_entries_and_goes_on_with_the_rest() -
     files = MemoryFileSystem(total_bytes=4_096)
     sizes = Sizes(segment_bytes=1 << 16, reserve_bytes=3_000)
     async with running(files, sizes=sizes) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         await append(bookie, frame(0))
 
         outcome = (await append(bookie, frame(1, data=bytes(2_000))))[0]
@@ -410,7 +411,7 @@ async def test_an_error_of_the_disk_stops_the_bookie_and_acknowledges_nothing(ki
 
     async def write_on_a_failing_disk() -> None:
         async with running(files) as bookie:
-            await bookie.open_fragment(opening())
+            await open_fragment(bookie, opening())
             files.troubles = fail
             bookie.append([carriers.Append(number=0, frame=frame(0))], heard)
             async with asyncio.timeout(10):
@@ -434,7 +435,7 @@ async def test_an_idle_log_is_covered_and_damage_of_its_last_entry_is_then_notic
             synced.set()
 
     async with running(files, crash=True) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         await append(bookie, frame(0))
         files.troubles = note
         async with asyncio.timeout(10):

@@ -39,7 +39,7 @@ from zonekeeper.placement.ids import NO_ENTRY, BookieId, LedgerId, UpgradeDomain
 from zonekeeper.placement.locations import Location
 from zonekeeper.placement.policy import PlacementRules, Policy
 from zonekeeper.placement.quorums import Quorums
-from zonekeeper.wire import carriers, errors, service, twin
+from zonekeeper.wire import carriers, errors, openings, service, twin
 from zonekeeper.wire.digests import MasterKey
 from zonekeeper.wire.links import LinkSettings
 from zonekeeper.wire.serving import Host
@@ -58,7 +58,7 @@ class Door:
     def __init__(self, bookie: Bookie) -> None:
         self.bookie = bookie
         #: While set, appends stay outside, in order.
-        self.held: list[tuple[Sequence[carriers.Append | carriers.WriteLac], service.Replies]] = []
+        self.held: list[tuple[Sequence[carriers.Request], service.Replies]] = []
         self.holding = False
         #: Given instead of the bookie's own answer, if it is not None.
         self.append_error: errors.ProtocolError | None = None
@@ -68,20 +68,15 @@ class Door:
         self.hold_reads: asyncio.Event | None = None
         self.reads: list[service.ReadRequest] = []
         self.appended: list[carriers.Append] = []
-        self.openings: list[service.FragmentOpening] = []
+        self.openings: list[openings.FragmentOpening] = []
         self.lacs = 0
 
     @property
     def boot_epoch(self) -> int:
         return self.bookie.boot_epoch
 
-    async def open_fragment(self, opening: service.FragmentOpening) -> None:
-        self.openings.append(opening)
-        await self.bookie.open_fragment(opening)
-
-    def append(
-        self, items: Sequence[carriers.Append | carriers.WriteLac], replies: service.Replies
-    ) -> None:
+    def append(self, items: Sequence[carriers.Request], replies: service.Replies) -> None:
+        self.openings += [item.opening for item in items if isinstance(item, carriers.Open)]
         self.appended += [item for item in items if isinstance(item, carriers.Append)]
         self.lacs += sum(isinstance(item, carriers.WriteLac) for item in items)
         if self.append_error is not None:

@@ -56,9 +56,7 @@ class _Watched(Bookie):
         self.fenced: set[LedgerId] = set()
         self._on_frame = on_frame
 
-    def append(
-        self, items: Sequence[carriers.Append | carriers.WriteLac], replies: service.Replies
-    ) -> None:
+    def append(self, items: Sequence[carriers.Request], replies: service.Replies) -> None:
         for item in items:
             if isinstance(item, carriers.Append):
                 self._on_frame(item.frame)

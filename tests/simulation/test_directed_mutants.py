@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
+from tests.bookie.running import open_fragment
 from tests.client.lab import Lab, play
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.patching import patched
@@ -92,7 +93,7 @@ async def a_fence_outlives_the_power(lab: Lab) -> None:
         await lab.machines[writer.ensemble[0]].crash()
         await lab.machines[writer.ensemble[0]].start()
         bookie, heard = lab.door(writer.ensemble[0]).bookie, Heard()
-        await bookie.open_fragment(opening)
+        await open_fragment(bookie, opening)
         bookie.append([append], heard)
         assert isinstance(await heard.answer, wire_errors.Fenced)
 

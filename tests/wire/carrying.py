@@ -3,8 +3,11 @@
 from hypothesis import strategies as st
 
 from tests.wire import framing
-from zonekeeper.placement.ids import EntryId, LedgerId
+from zonekeeper.placement.digests import Digest
+from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.quorums import Quorums
 from zonekeeper.wire import carriers, digests, entries, frames
+from zonekeeper.wire.openings import FragmentOpening
 
 RUN = framing.run(5, b"a", b"bb")
 LISTED = framing.listed([7, 9])
@@ -16,7 +19,7 @@ ONE_OF_EACH: dict[str, carriers.Item] = {
     "WriteLac": carriers.WriteLac(
         number=2, ledger_id=framing.LEDGER, packet=framing.SEALER.seal_lac(EntryId(6))
     ),
-    "Hello": carriers.Hello(stream=3, boot_epoch=4),
+    "Hello": carriers.Hello(boot_epoch=4),
     "Acked": carriers.Acked(number=5, last=6),
     "Refused": carriers.Refused(number=7, code=2, detail="fenced by a récovery"),
     "Read": carriers.Read(
@@ -44,11 +47,44 @@ ONE_OF_EACH: dict[str, carriers.Item] = {
     "ReadReply without a LAC": carriers.ReadReply(
         number=11, next_entry=EntryId(1 << 63), last_add_confirmed=None
     ),
+    "Open": carriers.Open(
+        number=12,
+        opening=FragmentOpening(
+            ledger_id=framing.LEDGER,
+            master_key=digests.master_key(b"passwd"),
+            quorums=Quorums(ensemble=3, write=3, ack=2, ack_zones=2),
+            digest=Digest.CRC32C,
+            first_entry_id=EntryId(5),
+            ensemble=(BookieId("bk-a-0"), BookieId("bk-b-0"), BookieId("bk-ç-0")),
+        ),
+    ),
 }
 
 _u64 = st.integers(0, (1 << 64) - 1)
 _u32 = st.integers(0, (1 << 32) - 1)
 _ids = st.integers(0, entries.ID_END - 1)
+
+
+openings: st.SearchStrategy[FragmentOpening] = st.builds(
+    lambda ledger, key, digest, first, names, quorums: FragmentOpening(
+        ledger_id=LedgerId(ledger),
+        master_key=key,
+        quorums=Quorums(
+            ensemble=len(names),
+            write=1 + quorums[0] % len(names),
+            ack=1 + quorums[1] % (1 + quorums[0] % len(names)),
+        ),
+        digest=digest,
+        first_entry_id=EntryId(first),
+        ensemble=tuple(map(BookieId, names)),
+    ),
+    _ids,
+    st.binary(max_size=4).map(digests.master_key),
+    st.sampled_from(Digest),
+    _ids,
+    st.lists(st.text(max_size=9), min_size=1, max_size=4),
+    st.tuples(st.integers(0, 9), st.integers(0, 9)),
+)
 
 
 def _reply(parts: list[tuple[int, int]], number: int, more: int, lac: int | None) -> carriers.Item:
@@ -75,7 +111,8 @@ items: st.SearchStrategy[carriers.Item] = st.one_of(
         _ids,
         st.binary(min_size=8, max_size=28),
     ),
-    st.builds(carriers.Hello, stream=_u64, boot_epoch=_u64),
+    st.builds(carriers.Hello, boot_epoch=_u64),
+    st.builds(carriers.Open, number=_u64, opening=openings),
     st.builds(
         lambda number, more: carriers.Acked(number=number, last=number + more),
         st.integers(0, 1 << 50),

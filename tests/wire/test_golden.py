@@ -3,11 +3,12 @@
 import pytest
 
 from tests.wire import carrying, framing, hextext
-from zonekeeper.wire import carriers, frames
+from zonekeeper.wire import carriers, errors, frames
 from zonekeeper.wire.frames import Flags
 
 FRAMES = hextext.read("golden/frames_v1.txt")
-CARRIERS = hextext.read("golden/carriers_v1.txt")
+CARRIERS = hextext.read("golden/carriers_v2.txt")
+FORMER_CARRIERS = hextext.read("golden/carriers_v1.txt")
 
 #: What the golden frames say.
 FRAMES_MEAN = {
@@ -29,11 +30,19 @@ def test_a_frame_of_version_1_is_read_and_written(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", carrying.ONE_OF_EACH)
-def test_a_carrier_of_version_1_is_read_and_written(name: str) -> None:
+def test_a_carrier_of_version_2_is_read_and_written(name: str) -> None:
     item = carrying.ONE_OF_EACH[name]
 
     assert carriers.parse(CARRIERS[name]) == (item,)
     assert carriers.build([item]) == CARRIERS[name]
+
+
+@pytest.mark.parametrize("name", FORMER_CARRIERS)
+def test_who_speaks_version_1_is_told_so(name: str) -> None:
+    with pytest.raises(errors.FormatError) as caught:
+        carriers.parse(FORMER_CARRIERS[name])
+
+    assert isinstance(caught.value.as_protocol_error(), errors.UnsupportedVersion)
 
 
 def test_every_golden_section_is_looked_at() -> None:

@@ -8,11 +8,10 @@ import pytest
 from grpc import aio
 
 from tests.wire.link.reference_bookie import ReferenceBookie
-from tests.wire.link.worlds import BOOKIE, KEY, GrpcWorld, World, opened
+from tests.wire.link.worlds import BOOKIE, GrpcWorld, World, opened
 from zonekeeper.placement.ids import LedgerId
 from zonekeeper.wire import carriers, errors, grpc_edge, grpc_server
 from zonekeeper.wire.links import LinkSettings
-from zonekeeper.wire.pb import bookie_pb2 as pb
 from zonekeeper.wire.serving import Host
 
 
@@ -67,7 +66,7 @@ def test_a_carrier_above_its_limit_is_refused_with_the_reason() -> None:
             )
             stream = start()
             await stream.read()
-            hello = carriers.build([carriers.Hello(stream=1, boot_epoch=1)])
+            hello = carriers.build([carriers.Hello(boot_epoch=1)])
             await stream.write(hello + b"x" * carriers.CARRIER_BYTES_MAX)
             assert await stream.code() is grpc_edge.STATUS
             assert "larger than the limit" in await stream.details()
@@ -81,67 +80,6 @@ def test_a_request_that_cannot_be_read_is_a_bad_request() -> None:
             fault = await ask(channel, "Fence", b"\xff\xff\xff")
             assert dict(fault.trailing_metadata())[grpc_edge.ERROR_TRAILER] == "12"
             assert "FenceRequest cannot be read" in (fault.details() or "")
-
-    run(scenario)
-
-
-@pytest.mark.parametrize(
-    ("changed", "words"),
-    [
-        (pb.OpenFragmentRequest(ledger_id=-1), "ledger_id -1 is negative"),
-        (pb.OpenFragmentRequest(master_key=b"short"), "master_key has 5 bytes"),
-        (pb.OpenFragmentRequest(ack_quorum=3, write_quorum=2), "quorums 3/2/3"),
-        (pb.OpenFragmentRequest(ack_zones=9), "in 9 zones"),
-        (pb.OpenFragmentRequest(ensemble=["fourth"]), "names 4 bookies, not 3"),
-        (pb.OpenFragmentRequest(digest_type=9), "digest_type 9 is not known"),  # type: ignore[arg-type]  # a newer peer's
-        (pb.OpenFragmentRequest(first_entry_id=-5), "entry id -5 is negative"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_an_opening_that_says_something_impossible_is_refused_in_words(
-    changed: pb.OpenFragmentRequest, words: str
-) -> None:
-    async def scenario(world: GrpcWorld) -> None:
-        request = pb.OpenFragmentRequest(
-            stream=1,
-            ledger_id=1,
-            master_key=KEY,
-            ensemble_size=3,
-            write_quorum=3,
-            ack_quorum=2,
-            ack_zones=2,
-            digest_type=pb.DigestType.CRC32C,
-            ensemble=["a", "b", "c"],
-        )
-        request.MergeFrom(changed)
-        async with raw_channel(world) as channel:
-            fault = await ask(channel, "OpenFragment", request.SerializeToString())
-            assert words in (fault.details() or "")
-            assert world.disk.ledgers == {}
-
-    run(scenario)
-
-
-def test_a_fragment_is_not_opened_on_a_stream_that_is_not_there() -> None:
-    async def scenario(world: GrpcWorld) -> None:
-        link = world.link()
-        writer, _, _ = await opened(link, 7)
-        message = pb.OpenFragmentRequest(
-            stream=99,
-            ledger_id=8,
-            master_key=KEY,
-            ensemble_size=1,
-            write_quorum=1,
-            ack_quorum=1,
-            ack_zones=1,
-            digest_type=pb.DigestType.CRC32C,
-            ensemble=["a"],
-        )
-        async with raw_channel(world) as channel:
-            fault = await ask(channel, "OpenFragment", message.SerializeToString())
-            assert dict(fault.trailing_metadata())[grpc_edge.ERROR_TRAILER] == "1"
-        assert LedgerId(8) not in world.disk.ledgers
-        assert writer.ledger_id in world.disk.ledgers
 
     run(scenario)
 

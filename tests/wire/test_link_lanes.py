@@ -44,7 +44,7 @@ class Clock:
 def make(budget_bytes: int = 1 << 20) -> tuple[Lanes, Clock]:
     clock = Clock()
     lanes = Lanes(
-        carriers.Hello(stream=1, boot_epoch=3),
+        carriers.Hello(boot_epoch=3),
         budget_bytes=budget_bytes,
         timeout_s=TIMEOUT_S,
         clock=clock,
@@ -62,7 +62,7 @@ def numbers(carrier: bytes | None) -> list[int]:
 
 def test_numbers_on_the_stream_ascend_though_lanes_take_turns() -> None:
     lanes, _ = make()
-    one, two = lanes.lane(LedgerId(1), Sink()), lanes.lane(LedgerId(2), Sink())
+    one, two = Lane(lanes, LedgerId(1), Sink()), Lane(lanes, LedgerId(2), Sink())
     for writer, lane in ((Writer(1), one), (Writer(2), two)):
         assert [lane.append(writer.frame(b"x")) for _ in range(3)] == [0, 1, 2]
     sent = carriers.parse(lanes.next_carrier() or b"")
@@ -73,7 +73,7 @@ def test_numbers_on_the_stream_ascend_though_lanes_take_turns() -> None:
 
 def test_an_ack_of_what_was_never_sent_is_a_broken_bookie() -> None:
     lanes, _ = make()
-    lanes.lane(LedgerId(1), Sink()).append(Writer(1).frame(b"x"))
+    Lane(lanes, LedgerId(1), Sink()).append(Writer(1).frame(b"x"))
     with pytest.raises(errors.BadRequest, match="never sent"):
         lanes.received([carriers.Acked(number=0, last=0)])
 
@@ -81,13 +81,13 @@ def test_an_ack_of_what_was_never_sent_is_a_broken_bookie() -> None:
 def test_an_item_that_has_no_business_here_is_a_broken_bookie() -> None:
     lanes, _ = make()
     with pytest.raises(errors.BadRequest):
-        lanes.received([carriers.Hello(stream=1, boot_epoch=1)])
+        lanes.received([carriers.Hello(boot_epoch=1)])
 
 
 def test_an_ack_of_everything_ever_sent_costs_no_more_than_what_is_outstanding() -> None:
     lanes, _ = make()
     sink = Sink()
-    lane = lanes.lane(LedgerId(1), sink)
+    lane = Lane(lanes, LedgerId(1), sink)
     lanes._next_number = 1 << 60
     lane.append(Writer(1).frame(b"x"))
     lanes.next_carrier()
@@ -98,7 +98,7 @@ def test_an_ack_of_everything_ever_sent_costs_no_more_than_what_is_outstanding()
 def test_a_second_answer_changes_nothing() -> None:
     lanes, clock = make()
     sink = Sink()
-    lanes.lane(LedgerId(1), sink).append(Writer(1).frame(b"x"))
+    Lane(lanes, LedgerId(1), sink).append(Writer(1).frame(b"x"))
     lanes.next_carrier()
     clock.now_s = TIMEOUT_S
     lanes.expire()
@@ -113,7 +113,7 @@ def test_a_second_answer_changes_nothing() -> None:
 def test_what_could_not_be_sent_in_time_is_known_not_to_be_there() -> None:
     lanes, clock = make()
     sink = Sink()
-    lane, writer = lanes.lane(LedgerId(1), sink), Writer(1)
+    lane, writer = Lane(lanes, LedgerId(1), sink), Writer(1)
     lane.append(writer.frame(b"sent"))
     lanes.next_carrier()
     lane.append(writer.frame(b"never sent"))
@@ -130,7 +130,7 @@ def test_what_could_not_be_sent_in_time_is_known_not_to_be_there() -> None:
 def test_a_flooding_ledger_leaves_room_for_the_others() -> None:
     lanes, _ = make(budget_bytes=64 << 20)
     flooding, quiet = Sink(), Sink()
-    flood, lane = lanes.lane(LedgerId(1), flooding), lanes.lane(LedgerId(2), quiet)
+    flood, lane = Lane(lanes, LedgerId(1), flooding), Lane(lanes, LedgerId(2), quiet)
     writer, quiet_writer, big = Writer(1), Writer(2), b"x" * (1 << 20)
     with pytest.raises(errors.TooManyRequests):  # noqa: PT012 that it comes at all is the point
         while True:
@@ -139,7 +139,7 @@ def test_a_flooding_ledger_leaves_room_for_the_others() -> None:
     for _ in range(9):
         lane.append(quiet_writer.frame(b"x" * 100_000))
     for ledger in range(3, 8):
-        lanes.lane(LedgerId(ledger), Sink()).append(Writer(ledger).frame(big))
+        Lane(lanes, LedgerId(ledger), Sink()).append(Writer(ledger).frame(big))
     with pytest.raises(errors.TooManyRequests):
         flood.append(Writer(1).frame(b"x" * (1 << 20)))
     lanes.next_carrier()
@@ -153,7 +153,7 @@ def test_a_flooding_ledger_leaves_room_for_the_others() -> None:
 
 def test_a_frame_above_the_whole_budget_goes_alone() -> None:
     lanes, _ = make(budget_bytes=1_000)
-    lane = lanes.lane(LedgerId(1), Sink())
+    lane = Lane(lanes, LedgerId(1), Sink())
     writer = Writer(1)
     lane.append(writer.frame(b"x" * 5_000))
     with pytest.raises(errors.TooManyRequests):
@@ -170,7 +170,7 @@ def test_a_sink_may_write_on_from_within_its_ack() -> None:
             if number < 9:
                 lane.append(writer.frame(b"next"))
 
-    lane = lanes.lane(LedgerId(1), sink := WritesOn())
+    lane = Lane(lanes, LedgerId(1), sink := WritesOn())
     lane.append(writer.frame(b"first"))
     for number in range(10):
         assert numbers(lanes.next_carrier()) == [number]
@@ -178,19 +178,83 @@ def test_a_sink_may_write_on_from_within_its_ack() -> None:
     assert list(sink.outcomes) == list(range(10))
 
 
-def test_a_lane_that_is_opened_too_late_is_no_lane() -> None:
+class Opener:
+    def __init__(self) -> None:
+        self.heard: list[errors.ProtocolError | None] = []
+
+    def __call__(self, error: errors.ProtocolError | None) -> None:
+        self.heard.append(error)
+
+
+def test_an_opening_is_answered_to_who_opens_and_never_to_the_lanes_ear() -> None:
+    lanes, _ = make()
+    sink, opener, refused = Sink(), Opener(), Opener()
+    lane = lanes.open(Writer(1).opening(), sink, opener)
+    lanes.open(Writer(2).opening(), Sink(), refused)
+    sent = carriers.parse(lanes.next_carrier() or b"")
+
+    assert sent == (
+        carriers.Open(number=0, opening=Writer(1).opening()),
+        carriers.Open(number=1, opening=Writer(2).opening()),
+    )
+    code = errors.UnauthorizedAccess("").code
+    lanes.received(
+        [carriers.Refused(number=1, code=code, detail="no"), carriers.Acked(number=0, last=0)]
+    )
+
+    assert opener.heard == [None]
+    assert [type(error) for error in refused.heard] == [errors.UnauthorizedAccess]
+    assert lane.append(Writer(1).frame(b"x")) == 0
+    assert numbers(lanes.next_carrier()) == [2]
+    lanes.received([carriers.Acked(number=2, last=2)])
+    assert sink.outcomes == {0: None}
+
+
+def test_an_opening_leaves_though_the_budget_is_spent() -> None:
+    lanes, _ = make(budget_bytes=100)
+    Lane(lanes, LedgerId(1), Sink()).append(Writer(1).frame(b"x" * 200))
+    opener = Opener()
+    lanes.open(Writer(2).opening(), Sink(), opener)
+
+    kinds = [type(item) for item in carriers.parse(lanes.next_carrier() or b"")]
+    assert kinds == [carriers.Append, carriers.Open]
+    lanes.received([carriers.Acked(number=1, last=1)])
+    assert opener.heard == [None]
+
+
+@pytest.mark.parametrize("sent", [True, False])
+def test_an_opening_that_has_no_answer_fails_once(sent: bool) -> None:
+    lost, late = Opener(), Opener()
+    for opener in (lost, late):
+        lanes, clock = make()
+        lanes.open(Writer(1).opening(), Sink(), opener)
+        if sent:
+            lanes.next_carrier()
+        if opener is late:
+            clock.now_s += TIMEOUT_S
+            lanes.expire()
+        lanes.lost(errors.ConnectionLost("gone"))
+
+    unsent = [[errors.NotConnected], [errors.TooManyRequests]]
+    expected = [[errors.ConnectionLost], [errors.Timeout]] if sent else unsent
+    assert [[type(error) for error in each.heard] for each in (lost, late)] == expected
+
+
+def test_nothing_is_opened_on_a_stream_that_is_gone() -> None:
     lanes, _ = make()
     lanes.lost(errors.ConnectionLost("gone"))
-    with pytest.raises(errors.ConnectionLost):
-        lanes.lane(LedgerId(1), Sink())
+    opener = Opener()
+    with pytest.raises(errors.NotConnected):
+        lanes.open(Writer(1).opening(), Sink(), opener)
+    assert opener.heard == []
 
 
 def test_who_waits_for_room_hears_of_a_lost_connection() -> None:
     lanes, _ = make(budget_bytes=1_000)
     flooding, waiting, idle = Sink(), Sink(), Sink()
-    flood = lanes.lane(LedgerId(1), flooding)
-    lane = lanes.lane(LedgerId(2), waiting)
-    quiet = lanes.lane(LedgerId(3), idle)
+    flood = Lane(lanes, LedgerId(1), flooding)
+    lane = Lane(lanes, LedgerId(2), waiting)
+    quiet = Lane(lanes, LedgerId(3), idle)
     flood.append(Writer(1).frame(b"x" * 800))
     with pytest.raises(errors.TooManyRequests):
         lane.append(Writer(2).frame(b"x" * 300))
@@ -204,7 +268,7 @@ def test_who_waits_for_room_hears_of_a_lost_connection() -> None:
 def test_a_lane_that_is_closed_gives_its_room_to_the_others() -> None:
     lanes, _ = make(budget_bytes=1_000)
     closing, waiting = Sink(), Sink()
-    flood, lane = lanes.lane(LedgerId(1), closing), lanes.lane(LedgerId(2), waiting)
+    flood, lane = Lane(lanes, LedgerId(1), closing), Lane(lanes, LedgerId(2), waiting)
     flood.append(Writer(1).frame(b"x" * 800))
     with pytest.raises(errors.TooManyRequests):
         lane.append(Writer(2).frame(b"x" * 300))
@@ -224,7 +288,7 @@ class Outcomes(RuleBasedStateMachine):
         self.writers = [Writer(ledger) for ledger in range(3)]
         self.sinks = [Sink() for _ in range(3)]
         self.made: list[Lane] = [
-            self.lanes.lane(LedgerId(n), sink) for n, sink in enumerate(self.sinks)
+            Lane(self.lanes, LedgerId(n), sink) for n, sink in enumerate(self.sinks)
         ]
         self.accepted = [0, 0, 0]
         self.sent: list[int] = []

@@ -7,9 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.wire.link.worlds import Writer
-from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
-from zonekeeper.placement.quorums import Quorums
 from zonekeeper.wire import errors, messages, methods, service
 from zonekeeper.wire.digests import MasterKey
 from zonekeeper.wire.methods import Spelling
@@ -21,25 +19,6 @@ entries = ids.map(EntryId)
 keys = st.binary(min_size=20, max_size=20).map(MasterKey)
 positive = st.integers(1, (1 << 32) - 1)
 bookies = st.text(min_size=1, max_size=20).map(BookieId)
-
-
-@st.composite
-def openings(draw: st.DrawFn) -> messages.OpenFragment:
-    ensemble = draw(st.lists(bookies, min_size=1, max_size=7))
-    write = draw(st.integers(1, len(ensemble)))
-    ack = draw(st.integers(1, write))
-    zones = draw(st.integers(1, ack))
-    return messages.OpenFragment(
-        stream=draw(st.integers(0, (1 << 64) - 1)),
-        opening=service.FragmentOpening(
-            ledger_id=draw(ledgers),
-            master_key=draw(keys),
-            quorums=Quorums(ensemble=len(ensemble), write=write, ack=ack, ack_zones=zones),
-            digest=draw(st.sampled_from(Digest)),
-            first_entry_id=draw(entries),
-            ensemble=tuple(ensemble),
-        ),
-    )
 
 
 @st.composite
@@ -58,8 +37,7 @@ def note(name: str, spelling: Spelling[methods.Q], values: st.SearchStrategy[met
     VALUES[name] = (spelling, values)  # type: ignore[assignment]  # each pair fits, whatever it is
 
 
-note("open", methods.OPEN_FRAGMENT.request, openings())
-note("done", methods.OPEN_FRAGMENT.reply, st.none())
+note("done", methods.FORCE.reply, st.none())
 note("fence", methods.FENCE.request, st.builds(messages.Fence, ledger_id=ledgers, master_key=keys))
 note("ledger", methods.FORCE.request, ledgers)
 note(

@@ -30,7 +30,7 @@ from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import NO_ENTRY, EntryId, LedgerId
 from zonekeeper.wire import digests, entries, errors
 from zonekeeper.wire.digests import MasterKey
-from zonekeeper.wire.service import FragmentOpening
+from zonekeeper.wire.openings import FragmentOpening
 
 #: A fragment is a change of ensemble, and hints of all are kept.
 FRAGMENTS_MAX: Final = 10_000

@@ -88,7 +88,7 @@ class _TimedReplies:
         replies: service.Replies,
         measures: Measures,
         loop: asyncio.AbstractEventLoop,
-        items: Sequence[carriers.Append | carriers.WriteLac],
+        items: Sequence[carriers.Request],
     ) -> None:
         self._replies = replies
         self._measures = measures
@@ -125,16 +125,9 @@ class MeasuredBookie:
         """Grows with each start."""
         return self._bookie.boot_epoch
 
-    def append(
-        self, items: Sequence[carriers.Append | carriers.WriteLac], replies: service.Replies
-    ) -> None:
-        """Take frames and LACs, in order."""
+    def append(self, items: Sequence[carriers.Request], replies: service.Replies) -> None:
+        """Take openings, frames and LACs, in order."""
         self._bookie.append(items, _TimedReplies(replies, self._measures, self._loop, items))
-
-    async def open_fragment(self, opening: service.FragmentOpening) -> None:
-        """Take note of a fragment."""
-        with self._timed("open"):
-            await self._bookie.open_fragment(opening)
 
     async def read(self, request: service.ReadRequest) -> service.ReadReply:
         """Give what is here of a range."""
@@ -205,7 +198,11 @@ class MeasuredBookie:
             self._measures.done(operation, outcome, self._loop.time() - since)
 
 
-def _size(item: carriers.Append | carriers.WriteLac) -> tuple[str, int, int]:
-    if isinstance(item, carriers.Append):
-        return "append", len(item.frame), item.frame.size_bytes
-    return "write-lac", 0, 0
+def _size(item: carriers.Request) -> tuple[str, int, int]:
+    match item:
+        case carriers.Append(frame=frame):
+            return "append", len(frame), frame.size_bytes
+        case carriers.Open():
+            return "open", 0, 0
+        case carriers.WriteLac():
+            return "write-lac", 0, 0

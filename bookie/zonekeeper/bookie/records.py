@@ -11,7 +11,7 @@ from typing import TypeAlias
 from zonekeeper.placement.ids import LedgerId
 from zonekeeper.wire.digests import MasterKey
 from zonekeeper.wire.frames import Frame
-from zonekeeper.wire.service import FragmentOpening
+from zonekeeper.wire.openings import FragmentOpening
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

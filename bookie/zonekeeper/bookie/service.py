@@ -127,16 +127,17 @@ class Bookie:
 
     # ── appends ──
 
-    def append(
-        self, items: Sequence[carriers.Append | carriers.WriteLac], replies: service.Replies
-    ) -> None:
-        """Take frames and LACs, in order; each outcome comes when it is known."""
+    def append(self, items: Sequence[carriers.Request], replies: service.Replies) -> None:
+        """Take openings, frames and LACs, in order; each outcome comes when it is known."""
         for item in items:
             answer = _Answer(replies, item.number)
-            if isinstance(item, carriers.Append):
-                self._append(item.frame, answer)
-            else:
-                self._write_lac(item, answer)
+            match item:
+                case carriers.Append(frame=frame):
+                    self._append(frame, answer)
+                case carriers.Open(opening=opening):
+                    self._change(opening.ledger_id, admission.Open(opening=opening), answer)
+                case carriers.WriteLac(ledger_id=ledger_id, packet=packet):
+                    self._change(ledger_id, admission.WriteLac(packet=packet), answer)
 
     def _append(self, frame: Frame, answer: _Answer) -> None:
         if (refusal := self._refusal(frame)) is not None:
@@ -224,24 +225,33 @@ class Bookie:
                 at = found.next_entry_id
         return True
 
-    def _hand_over(self, ledger: Ledger, frame: Frame | None, answer: _Answer) -> None:
-        """Give a frame (None: nothing, but in its turn) to the log, and answer when it is safe."""
-        if frame is not None:
-            ledger.sent(frame)
-        self._log.put(Put(record=frame, written=lambda: self._ack(answer), failed=answer.refuse))
+    def _hand_over(
+        self, ledger: Ledger, record: Frame | LedgerRecord | None, answer: _Answer
+    ) -> None:
+        """Give a record (None: nothing, but in its turn) to the log, and answer when it is safe."""
+        if record is not None:
+            ledger.sent(record)
+        self._log.put(Put(record=record, written=lambda: self._ack(answer), failed=answer.refuse))
 
-    def _write_lac(self, item: carriers.WriteLac, answer: _Answer) -> None:
+    def _change(self, ledger_id: LedgerId, event: admission.Event, answer: _Answer) -> None:
+        """Decide about a ledger's state, and answer when the outcome is safe.
+
+        A fenced ledger can be opened, for its recovery.
+        """
         if self._draining:
             answer.refuse(self._shutting_down())
             return
-        ledger = self._ledger(item.ledger_id)
-        effects = ledger.decide(admission.WriteLac(packet=item.packet))
-        if effects and isinstance(effects[0], admission.Refuse):
-            answer.refuse(effects[0].error)
-            return
-        for record in _records(effects):
-            self._keep(ledger, record)
-        self._hand_over(ledger, None, answer)
+        ledger = self._ledger(ledger_id)
+        match ledger.decide(event):
+            case [admission.Refuse(error=error)]:
+                answer.refuse(error)
+            case [admission.Write(record=record)]:
+                # A ledger begins with its first record; a refused request leaves none behind.
+                self._memory.remember(ledger)
+                self._hand_over(ledger, record, answer)
+            case done:
+                assert not done, "one record says all that such a request changes"
+                self._hand_over(ledger, None, answer)
 
     def _ack(self, answer: _Answer) -> None:
         _, numbers = self._acked.setdefault(id(answer.replies), (answer.replies, []))
@@ -294,12 +304,6 @@ class Bookie:
 
     # ── ledger state ──
 
-    async def open_fragment(self, opening: service.FragmentOpening) -> None:
-        """Take note of a fragment, durably; a fenced ledger can be opened, for its recovery."""
-        if self._draining:
-            raise self._shutting_down()
-        await self._settle(opening.ledger_id, admission.Open(opening=opening))
-
     async def fence(self, ledger_id: LedgerId, master_key: MasterKey) -> service.LacEvidence:
         """Fence, known ledger or not, durably before the answer."""
         await self._settle(ledger_id, admission.Fence(master_key=master_key))
@@ -337,17 +341,13 @@ class Bookie:
         for effect in effects:
             if isinstance(effect, admission.Refuse):
                 raise effect.error
-        for record in _records(effects):
-            # A ledger begins with its first record; a refused request leaves none behind.
+        for effect in effects:
+            assert isinstance(effect, admission.Write), "the state changes by records alone"
             self._memory.remember(ledger)
-            self._keep(ledger, record)
+            ledger.sent(effect.record)
+            self._log.put(Put(record=effect.record, written=_nothing, failed=_unheard))
         if ledger.on_the_way:
             await self._written(None)
-
-    def _keep(self, ledger: Ledger, record: LedgerRecord) -> None:
-        """Hand a record to the log; who waits for it puts something behind it."""
-        ledger.sent(record)
-        self._log.put(Put(record=record, written=_nothing, failed=_unheard))
 
     async def _written(self, record: records.Mode | None) -> None:
         """Return when this, and all before it, is on disk."""
@@ -473,10 +473,6 @@ class Bookie:
 
     def _shutting_down(self) -> errors.ShuttingDown:
         return errors.ShuttingDown(f"{self._bookie_id} is stopping; go to another bookie")
-
-
-def _records(effects: Sequence[admission.Effect]) -> list[LedgerRecord]:
-    return [effect.record for effect in effects if isinstance(effect, admission.Write)]
 
 
 async def _comes(news: asyncio.Event, timeout_ms: int) -> bool:

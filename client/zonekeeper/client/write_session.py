@@ -25,7 +25,7 @@ from zonekeeper.client.writer_core import WriterCore
 from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from zonekeeper.placement.quorums import Quorums
-from zonekeeper.wire import entries, errors, service
+from zonekeeper.wire import entries, errors, openings
 from zonekeeper.wire.digests import MasterKey
 from zonekeeper.wire.links import AppendLane, BookieLink
 
@@ -390,7 +390,7 @@ class WriteSession:
 
     async def _open(self, wanted: ev.OpenLane) -> None:
         sink = _Sink(self, wanted.term)
-        opening = service.FragmentOpening(
+        opening = openings.FragmentOpening(
             ledger_id=self._identity.ledger_id,
             master_key=self._identity.master_key,
             quorums=self._identity.quorums,
@@ -410,7 +410,7 @@ class WriteSession:
         self.feed(ev.LaneOpened(term=wanted.term))
 
     async def _lane(
-        self, bookie: BookieId, opening: service.FragmentOpening, sink: _Sink
+        self, bookie: BookieId, opening: openings.FragmentOpening, sink: _Sink
     ) -> AppendLane:
         """Open a fragment; of a bookie that is not reached, where it is now."""
         link: BookieLink = await self._bookies.pool.link(bookie)

@@ -33,7 +33,7 @@ from zonekeeper.replication.repair_metrics import (
 from zonekeeper.wire import digests, errors, frames
 from zonekeeper.wire.entries import Entry
 from zonekeeper.wire.frames import Flags
-from zonekeeper.wire.service import FragmentOpening
+from zonekeeper.wire.openings import FragmentOpening
 
 #: Asked for, and sealed, at a time: more would hold up the loop.
 WINDOW_ENTRIES: Final = 1 << 13

@@ -14,7 +14,7 @@ from zonekeeper.placement.ids import BookieId
 from zonekeeper.wire import errors
 from zonekeeper.wire.frames import Frame
 from zonekeeper.wire.links import AppendLane
-from zonekeeper.wire.service import FragmentOpening
+from zonekeeper.wire.openings import FragmentOpening
 
 _ATTEMPTS_MAX: Final = 5
 _PAUSE_FIRST_S: Final = 0.1

@@ -21,8 +21,9 @@ from zonekeeper.bookie.segments.storage import Policy, Storage
 from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.quorums import Quorums
-from zonekeeper.wire import digests, entries, errors, frames, service
+from zonekeeper.wire import digests, entries, errors, frames
 from zonekeeper.wire.frames import Flags, Frame
+from zonekeeper.wire.openings import FragmentOpening
 
 KEY = digests.master_key(b"secret")
 SIZES = Sizes(segment_bytes=2048, segments_max=4)
@@ -110,8 +111,8 @@ def frame(
     return frames.build(LedgerId(ledger_id), ids, packets, flags)
 
 
-def opening(ledger_id: int, first: int = 0) -> service.FragmentOpening:
-    return service.FragmentOpening(
+def opening(ledger_id: int, first: int = 0) -> FragmentOpening:
+    return FragmentOpening(
         ledger_id=LedgerId(ledger_id),
         master_key=KEY,
         quorums=Quorums(ensemble=1, write=1, ack=1),

@@ -12,7 +12,7 @@ from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.quorums import Quorums
 from zonekeeper.wire import digests, entries
-from zonekeeper.wire.service import FragmentOpening
+from zonekeeper.wire.openings import FragmentOpening
 
 _ledgers = st.integers(0, entries.ID_END - 1).map(LedgerId)
 _keys = st.binary(max_size=4).map(digests.master_key)

@@ -14,6 +14,7 @@ from tests.bookie.running import (
     append,
     frame,
     lac_packet,
+    open_fragment,
     opening,
     read_ids,
     write_lac,
@@ -37,7 +38,7 @@ async def serving(files: FileSystem, store: MemoryOrdered) -> AsyncIterator[Book
 async def test_a_ledgers_life_over_rewrites_and_restarts() -> None:
     files, store = keeping.fresh(), MemoryOrdered()
     async with serving(files, store) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         for first in range(0, 120, 2):
             assert await append(bookie, frame(first, first + 1, lac=first - 1)) == [None]
         assert await append(bookie, frame(5, 6, 7), frame(119, 120, 121)) == [None, None]
@@ -67,7 +68,7 @@ async def test_a_ledgers_life_over_rewrites_and_restarts() -> None:
 async def test_a_disk_that_cannot_read_is_no_answer_that_an_entry_is_not_there() -> None:
     files, store = keeping.fresh(), MemoryOrdered()
     async with serving(files, store) as bookie:
-        await bookie.open_fragment(opening())
+        await open_fragment(bookie, opening())
         for first in range(60):
             await append(bookie, frame(first))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId
-from zonekeeper.wire import carriers, entries, errors, frames, service
+from zonekeeper.wire import carriers, entries, errors, frames, openings, service
 from zonekeeper.wire.digests import MasterKey
 from zonekeeper.wire.frames import Flags, Frame
 
@@ -22,7 +22,7 @@ class Ledger:
     fenced: bool = False
     packets: dict[EntryId, bytes] = field(default_factory=dict)
     explicit_lac: bytes | None = None
-    fragments: list[service.FragmentOpening] = field(default_factory=list)
+    fragments: list[openings.FragmentOpening] = field(default_factory=list)
 
     @property
     def confirmed(self) -> EntryId:
@@ -50,9 +50,9 @@ class ReferenceBookie:
         self.out_of_limbo: list[tuple[LedgerId, int]] = []
         self.batches = 0
         self.forced: list[LedgerId] = []
-        #: While set, nothing is committed and nothing is answered.
+        #: While set, nothing but openings is committed, and nothing else is answered.
         self.held = False
-        self._queue: list[tuple[carriers.Append | carriers.WriteLac, service.Replies]] = []
+        self._queue: list[tuple[carriers.Request, service.Replies]] = []
         self._scheduled = False
         self._news = asyncio.Event()
         self._taken_in = asyncio.Event()
@@ -66,17 +66,11 @@ class ReferenceBookie:
         """Wait for an append to come."""
         await self._taken_in.wait()
 
-    async def open_fragment(self, opening: service.FragmentOpening) -> None:
-        ledger = self._with_key(opening.ledger_id, opening.master_key)
-        ledger.digest = opening.digest
-        ledger.fragments.append(opening)
-
-    def append(
-        self, items: Sequence[carriers.Append | carriers.WriteLac], replies: service.Replies
-    ) -> None:
-        self.batches += 1
+    def append(self, items: Sequence[carriers.Request], replies: service.Replies) -> None:
         self._queue += [(item, replies) for item in items]
-        self._taken_in.set()
+        if any(not isinstance(item, carriers.Open) for item in items):
+            self.batches += 1
+            self._taken_in.set()
         self._schedule()
 
     def release(self) -> None:
@@ -170,16 +164,17 @@ class ReferenceBookie:
         self.compactions.append(major)
 
     def _schedule(self) -> None:
-        if self._queue and not self._scheduled and not self.held:
+        if self._queue and not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_later(self.commit_s, self._commit)
 
     def _commit(self) -> None:
         self._scheduled = False
-        if self.held:
-            return
         queue, self._queue = self._queue, []
         for item, replies in queue:
+            if self.held and not isinstance(item, carriers.Open):
+                self._queue.append((item, replies))
+                continue
             try:
                 self._write(item)
             except errors.ProtocolError as error:
@@ -188,7 +183,12 @@ class ReferenceBookie:
                 replies.acked([item.number])
         self._news.set()
 
-    def _write(self, item: carriers.Append | carriers.WriteLac) -> None:
+    def _write(self, item: carriers.Request) -> None:
+        if isinstance(item, carriers.Open):
+            opened = self._with_key(item.opening.ledger_id, item.opening.master_key)
+            opened.digest = item.opening.digest
+            opened.fragments.append(item.opening)
+            return
         if isinstance(item, carriers.WriteLac):
             self._known(item.ledger_id).explicit_lac = item.packet
             return

@@ -15,7 +15,18 @@ from tests.wire.link.reference_bookie import Disk, ReferenceBookie
 from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.quorums import Quorums
-from zonekeeper.wire import digests, entries, errors, frames, grpc_link, grpc_server, service, twin
+from zonekeeper.wire import (
+    carriers,
+    digests,
+    entries,
+    errors,
+    frames,
+    grpc_link,
+    grpc_server,
+    openings,
+    service,
+    twin,
+)
 from zonekeeper.wire.frames import Flags, Frame
 from zonekeeper.wire.links import AppendLane, BookieLink, LinkSettings
 from zonekeeper.wire.pipes import Pipe
@@ -27,16 +38,36 @@ PASSWORD: Final = b"passwd"
 KEY: Final = digests.master_key(PASSWORD)
 
 
+class CountingPipe:
+    """A pipe of a host that counts the items that came, and those that left."""
+
+    def __init__(self, pipe: Pipe) -> None:
+        self._pipe = pipe
+        self.came = self.left = 0
+
+    async def send(self, message: bytes) -> None:
+        await self._pipe.send(message)
+        self.left += len(carriers.parse(message))
+
+    async def receive(self) -> bytes | None:
+        message = await self._pipe.receive()
+        if message is not None and message.startswith(carriers.MAGIC):
+            self.came += int.from_bytes(message[16:20], "big")
+        return message
+
+
 class WatchedHost(Host):
-    """A host that says when an Append stream has ended."""
+    """A host that says when an Append stream has ended, and what went through each."""
 
     def __init__(self, bookie: ReferenceBookie, limits: HostLimits) -> None:
         super().__init__(bookie, limits)
         self.stream_ended = asyncio.Event()
+        self.pipes: list[CountingPipe] = []
 
     async def serve_appends(self, pipe: Pipe) -> None:
+        self.pipes.append(CountingPipe(pipe))
         try:
-            await super().serve_appends(pipe)
+            await super().serve_appends(self.pipes[-1])
         finally:
             self.stream_ended.set()
 
@@ -207,8 +238,8 @@ class Writer:
         self.next = first
         self._sealer = entries.Sealer(self.ledger_id, Digest.CRC32C, PASSWORD)
 
-    def opening(self, key: digests.MasterKey = KEY) -> service.FragmentOpening:
-        return service.FragmentOpening(
+    def opening(self, key: digests.MasterKey = KEY) -> openings.FragmentOpening:
+        return openings.FragmentOpening(
             ledger_id=self.ledger_id,
             master_key=key,
             quorums=Quorums(ensemble=3, write=3, ack=2, ack_zones=2),

@@ -4,7 +4,7 @@
 
     0        4     5       8           12       16       20        24
     | magic  | ver | zero  | crc32c of | size   | items  | frames  | item | item | ...
-    | "ZKCR" | 1   | 0 0 0 | 12..frames| bytes  |        | begin at|      |      |
+    | "ZKCR" | 2   | 0 0 0 | 12..frames| bytes  |        | begin at|      |      |
     +--------+-----+-------+-----------+--------+--------+---------+------+------+----
     | frame | frame | ...       those of the items, in their order, back to back, to the end |
 
@@ -25,10 +25,11 @@ it. What each kind puts into the other fields::
     5 Refused       -            error      -                                     detail, UTF-8
     6 Read          -            max bytes  ledger, first, last, step             fence key
     7 ReadReply     1: has LAC   frames     next entry, LAC        + word frames  -
+    8 Open          -            -          -                                     ``openings``
 
 As with frames there is one spelling for each carrier, whatever is reserved is zero, and nothing is
 allocated that was not bounded before. These constants never change; another layout is another
-version, and so is another kind of item.
+version, and so is another kind of item. (Version 1 had no ``Open``; nobody speaks it any more.)
 """
 
 import enum
@@ -36,16 +37,17 @@ import struct
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, NamedTuple, assert_never
+from typing import Final, NamedTuple, TypeAlias, assert_never
 
 from zonekeeper.placement.ids import NO_ENTRY, EntryId, LedgerId
-from zonekeeper.wire import checksums, entries, frames
+from zonekeeper.wire import checksums, entries, frames, openings
 from zonekeeper.wire.digests import MASTER_KEY_BYTES, MasterKey
 from zonekeeper.wire.errors import Fault, FormatError
 from zonekeeper.wire.frames import Frame
+from zonekeeper.wire.openings import FragmentOpening
 
 MAGIC: Final = b"ZKCR"
-VERSION: Final = 1
+VERSION: Final = 2
 HEADER_BYTES: Final = 24
 
 #: A sender stops adding to a carrier here ...
@@ -72,6 +74,14 @@ _HAS_LAC: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Open:
+    """To the bookie: a fragment begins. Acknowledged, its ledger may be written on this stream."""
+
+    number: int
+    opening: FragmentOpening
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Append:
     """To the bookie: make this frame durable. Numbers ascend on a stream."""
 
@@ -91,15 +101,14 @@ class WriteLac:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
-    """From the bookie, first on a stream: the stream's name, and which life of the bookie it is."""
+    """From the bookie, first on a stream: which life of the bookie it is. Its number is 0."""
 
-    stream: int
     boot_epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acked:
-    """From the bookie: appends ``number`` to ``last``, ``ACKED_MAX`` at most, are durable."""
+    """From the bookie: requests ``number`` to ``last``, ``ACKED_MAX`` at most, are durable."""
 
     number: int
     last: int
@@ -107,7 +116,7 @@ class Acked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """From the bookie: this append or read is not done, and why (see ``errors.from_number``)."""
+    """From the bookie: this request or read is not done, and why (see ``errors.from_number``)."""
 
     number: int
     code: int
@@ -149,7 +158,9 @@ class ReadReply:
     frames: tuple[Frame, ...] = ()
 
 
-Item = Append | WriteLac | Hello | Acked | Refused | Read | ReadReply
+#: What comes to a bookie on an Append stream: numbered upwards, and each answered once.
+Request: TypeAlias = Open | Append | WriteLac
+Item: TypeAlias = Request | Hello | Acked | Refused | Read | ReadReply
 
 
 def size_of(item: Item) -> int:
@@ -251,6 +262,7 @@ class _Kind(enum.IntEnum):
     REFUSED = 5
     READ = 6
     READ_REPLY = 7
+    OPEN = 8
 
 
 class _Raw(NamedTuple):
@@ -286,12 +298,14 @@ def _encode(item: Item) -> bytes:
     match item:
         case Append():
             raw = _Raw(_Kind.APPEND, item.number)
+        case Open():
+            raw = _Raw(_Kind.OPEN, item.number, tail=openings.spell(item.opening))
         case WriteLac():
             ledger = _ONE.pack(item.ledger_id)
             assert item.packet.startswith(ledger)
             raw = _Raw(_Kind.WRITE_LAC, item.number, fixed=ledger, tail=item.packet)
         case Hello():
-            raw = _Raw(_Kind.HELLO, item.stream, fixed=_ONE.pack(item.boot_epoch))
+            raw = _Raw(_Kind.HELLO, 0, fixed=_ONE.pack(item.boot_epoch))
         case Acked():
             assert 0 <= item.last - item.number < ACKED_MAX
             raw = _Raw(_Kind.ACKED, item.number, fixed=_ONE.pack(item.last))
@@ -352,6 +366,11 @@ def _parse_append(raw: _Raw, source: _Frames) -> Item:
     return Append(number=raw.number, frame=source.take())
 
 
+def _parse_open(raw: _Raw, _: _Frames) -> Item:
+    raw.check(tail=range(openings.BYTES_MIN, openings.BYTES_MAX + 1))
+    return Open(number=raw.number, opening=openings.parse(raw.tail))
+
+
 def _parse_write_lac(raw: _Raw, _: _Frames) -> Item:
     raw.check(tail=range(entries.LAC_PACKET_BYTES_MIN, entries.LAC_PACKET_BYTES_MAX + 1))
     (ledger,) = _ONE.unpack(raw.fixed)
@@ -362,7 +381,9 @@ def _parse_write_lac(raw: _Raw, _: _Frames) -> Item:
 
 def _parse_hello(raw: _Raw, _: _Frames) -> Item:
     raw.check()
-    return Hello(stream=raw.number, boot_epoch=_ONE.unpack(raw.fixed)[0])
+    if raw.number:
+        raise _bad(Fault.RESERVED, f"a Hello with the number {raw.number}")
+    return Hello(boot_epoch=_ONE.unpack(raw.fixed)[0])
 
 
 def _parse_acked(raw: _Raw, _: _Frames) -> Item:
@@ -439,6 +460,7 @@ _PARSERS: Final[dict[int, tuple[int, Callable[[_Raw, _Frames], Item]]]] = {
     _Kind.REFUSED: (0, _parse_refused),
     _Kind.READ: (_READ.size, _parse_read),
     _Kind.READ_REPLY: (_REPLY.size, _parse_reply),
+    _Kind.OPEN: (0, _parse_open),
 }
 
 

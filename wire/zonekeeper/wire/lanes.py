@@ -13,6 +13,9 @@ One ``Lanes`` lives as long as one stream. Frames go in through lanes, carriers 
                  +--close---> failed (NotOpened)         >  never sent: not applied
                  +--lost----> failed (NotConnected)     /
 
+An opening goes the same way, in a lane that is not its caller's yet, and its outcome to whoever
+opens. It takes nothing of the budget, for a new ledger shall not wait behind the others' frames.
+
 Invariants: each thing put in has exactly one outcome; the bytes of pending and sent together are
 within the budget; a carrier counts as under way until all in it have their outcome. A reply to
 something that has its outcome already (it came after the timeout) changes nothing.
@@ -26,18 +29,21 @@ from dataclasses import dataclass
 from typing import Final
 
 from zonekeeper.placement.ids import LedgerId
-from zonekeeper.wire import carriers, errors
+from zonekeeper.wire import carriers, errors, openings
 from zonekeeper.wire.coalescing import Coalescer
 from zonekeeper.wire.frames import Frame
 from zonekeeper.wire.links import AppendSink
+from zonekeeper.wire.openings import FragmentOpening
 
 #: One in so many bytes of the budget is kept for lanes with little in them ...
 RESERVED_SHARE: Final = 8
 #: ... which is at most this much.
 LITTLE_BYTES: Final = carriers.CARRIER_BYTES_AIM
 
-#: What a carrier's item takes beside its frame, at most.
+#: What a carrier's item takes beside its frame or its opening, at most.
 _ITEM_BYTES: Final = 64
+#: An opening has no number in its lane.
+NO_NUMBER: Final = -1
 
 
 @dataclass(slots=True)
@@ -55,11 +61,34 @@ class _Put:
     lane: "Lane"
     #: In its lane; on the stream it gets another one when it leaves.
     number: int
-    frame: Frame | None
-    lac: bytes
+    #: A frame, a LAC packet, or what opens the lane.
+    what: Frame | bytes | FragmentOpening
+    #: Of the budget.
     size_bytes: int
     since_s: float
+    #: Of an opening: who hears of its outcome.
+    opener: Callable[[errors.ProtocolError | None], None] | None = None
     batch: _Batch | None = None
+
+    def item(self, number: int) -> carriers.Request:
+        """Spell it with its number on the stream."""
+        match self.what:
+            case Frame() as frame:
+                return carriers.Append(number=number, frame=frame)
+            case bytes() as packet:
+                ledger_id = self.lane.ledger_id
+                return carriers.WriteLac(number=number, ledger_id=ledger_id, packet=packet)
+            case opening:
+                return carriers.Open(number=number, opening=opening)
+
+    def tell(self, error: errors.ProtocolError | None) -> None:
+        """Tell its outcome to who waits for it; None: it is acknowledged."""
+        if self.opener is not None:
+            self.opener(error)
+        elif error is None:
+            self.lane.sink.acked(self.number)
+        else:
+            self.lane.sink.failed(self.number, error)
 
 
 class Lane:
@@ -88,11 +117,11 @@ class Lane:
     def append(self, frame: Frame) -> int:
         """Put a frame in."""
         assert frame.ledger_id == self.ledger_id
-        return self._lanes.put(self, frame, b"", frame.size_bytes)
+        return self._lanes.put(self, frame, frame.size_bytes)
 
     def write_lac(self, packet: bytes) -> int:
         """Put a LAC packet in."""
-        return self._lanes.put(self, None, packet, len(packet))
+        return self._lanes.put(self, packet, len(packet))
 
     def close(self) -> None:
         """Take nothing more, and fail what was not sent."""
@@ -111,7 +140,6 @@ class Lanes:
         clock: Callable[[], float],
         on_pending: Callable[[], None],
     ) -> None:
-        self.stream = hello.stream
         self.boot_epoch = hello.boot_epoch
         self._budget_bytes = budget_bytes
         self._timeout_s = timeout_s
@@ -136,16 +164,28 @@ class Lanes:
         """Bytes that have no outcome yet."""
         return self._used_bytes
 
-    def lane(self, ledger_id: LedgerId, sink: AppendSink) -> Lane:
-        """Make a lane for a ledger that the bookie has opened on this stream."""
-        if not self.alive:
-            raise errors.ConnectionLost(
-                f"ledger {ledger_id}: the connection was lost while the fragment was opened; "
-                "open it again"
-            )
-        return Lane(self, ledger_id, sink)
+    def open(
+        self,
+        opening: FragmentOpening,
+        sink: AppendSink,
+        opener: Callable[[errors.ProtocolError | None], None],
+    ) -> Lane:
+        """Open a fragment: the lane may be used once ``opener`` has heard None.
 
-    def put(self, lane: Lane, frame: Frame | None, lac: bytes, size_bytes: int) -> int:
+        Raises NotConnected if the stream is gone; then ``opener`` hears nothing.
+        """
+        if not self.alive:
+            raise errors.NotConnected(
+                f"ledger {opening.ledger_id}: the connection was lost before the fragment was "
+                "opened; open it again"
+            )
+        lane = Lane(self, opening.ledger_id, sink)
+        put = _Put(lane, NO_NUMBER, opening, 0, self._clock(), opener)
+        self._pending.put(lane, put, len(openings.spell(opening)) + _ITEM_BYTES)
+        self._on_pending()
+        return lane
+
+    def put(self, lane: Lane, what: Frame | bytes, size_bytes: int) -> int:
         """Take something into a lane, and give its number there."""
         if not lane.alive:
             raise errors.NotOpened(
@@ -161,7 +201,7 @@ class Lanes:
         lane.next_number += 1
         lane.outstanding_bytes += size_bytes
         self._used_bytes += size_bytes
-        put = _Put(lane, number, frame, lac, size_bytes, self._clock())
+        put = _Put(lane, number, what, size_bytes, self._clock())
         self._pending.put(lane, put, size_bytes + _ITEM_BYTES)
         self._on_pending()
         return number
@@ -184,11 +224,7 @@ class Lanes:
         for number, put in enumerate(puts, self._next_number):
             put.batch = batch
             self._sent[number] = put
-            if put.frame is not None:
-                items.append(carriers.Append(number=number, frame=put.frame))
-            else:
-                ledger_id = put.lane.ledger_id
-                items.append(carriers.WriteLac(number=number, ledger_id=ledger_id, packet=put.lac))
+            items.append(put.item(number))
         self._next_number += len(puts)
         return carriers.build(items)
 
@@ -238,7 +274,7 @@ class Lanes:
         for number in numbers:
             if put := self._sent.pop(number, None):
                 self._release(put)
-                put.lane.sink.acked(put.number)
+                put.tell(None)
 
     def _has_room(self, lane: Lane, size_bytes: int) -> bool:
         """Keep to the budget; a single frame larger than all of it may still go alone."""
@@ -259,7 +295,7 @@ class Lanes:
     def _fail(self, puts: Iterable[_Put], error: errors.ProtocolError) -> None:
         for put in puts:
             self._release(put)
-            put.lane.sink.failed(put.number, error)
+            put.tell(error)
 
     def _tell_room(self) -> None:
         """Let the lanes that were refused try again, once half of the budget is free."""

@@ -1,12 +1,12 @@
 """A bookie as its clients see it: one link for each bookie, shared by all ledgers of a process.
 
-**Appends** go through a *lane*: one ledger on one connection. ``open_fragment`` makes it, and it
-ends with the connection. Each thing put into a lane gets exactly one outcome at its sink:
-``acked``, or ``failed`` with an error whose ``maybe_applied`` tells *refused* (it is not there)
-from *unknown* (it may be). After a lost connection the lane is dead and refuses. The link never
-opens a fragment again by itself and never sends a frame twice: whether to resend, to replace the
-bookie or to stop is the ledger's decision, and as a lane belongs to one connection, an ack can
-never come from an earlier period of the same bookie's membership.
+**Appends** go through a *lane*: one ledger on one connection. ``open_fragment`` makes it, by a
+request on that connection, and it ends with the connection. Each thing put into a lane gets exactly
+one outcome at its sink: ``acked``, or ``failed`` with an error whose ``maybe_applied`` tells
+*refused* (it is not there) from *unknown* (it may be). After a lost connection the lane is dead and
+refuses. The link never opens a fragment again by itself and never sends a frame twice: whether to
+resend, to replace the bookie or to stop is the ledger's decision, and as a lane belongs to one
+connection, an ack can never come from an earlier period of the same bookie's membership.
 
 **Memory** is bounded by bytes. What is in the lanes of a link and has no outcome yet is at most
 ``budget_bytes``; ``append`` refuses more with ``TooManyRequests``, and the sink hears ``room`` when
@@ -28,6 +28,7 @@ from zonekeeper.placement.ids import BookieId, LedgerId
 from zonekeeper.wire import errors, service
 from zonekeeper.wire.digests import MasterKey
 from zonekeeper.wire.frames import Frame
+from zonekeeper.wire.openings import FragmentOpening
 
 BUDGET_BYTES: Final = 64 << 20
 
@@ -86,7 +87,7 @@ class BookieLink(Protocol):
         """Who is at the other end."""
         ...
 
-    async def open_fragment(self, opening: service.FragmentOpening, sink: AppendSink) -> AppendLane:
+    async def open_fragment(self, opening: FragmentOpening, sink: AppendSink) -> AppendLane:
         """Open a fragment on the present connection, making one if need be."""
         ...
 

@@ -7,24 +7,10 @@ and raises ValueError with the field's name.
 from dataclasses import dataclass
 from typing import Final
 
-from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId
-from zonekeeper.placement.quorums import Quorums
 from zonekeeper.wire import digests, frames, service
 from zonekeeper.wire.digests import MasterKey
 from zonekeeper.wire.pb import bookie_pb2 as pb
-
-#: More bookies than any ensemble has, fewer than would hurt.
-ENSEMBLE_MAX: Final = 1_000
-BOOKIE_ID_CHARS_MAX: Final = 253
-
-_DIGEST_TYPES: Final = {
-    Digest.CRC32: pb.DigestType.CRC32,
-    Digest.HMAC: pb.DigestType.HMAC,
-    Digest.CRC32C: pb.DigestType.CRC32C,
-    Digest.DUMMY: pb.DigestType.DUMMY,
-}
-_DIGESTS: Final = {number: digest for digest, number in _DIGEST_TYPES.items()}
 
 _STATE_NUMBERS: Final = {
     service.BookieState.STARTING: pb.BookieInfo.State.STARTING,
@@ -33,14 +19,6 @@ _STATE_NUMBERS: Final = {
     service.BookieState.DRAINING: pb.BookieInfo.State.DRAINING,
 }
 _STATES: Final = {number: state for state, number in _STATE_NUMBERS.items()}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenFragment:
-    """Open a fragment on one of the asker's Append streams."""
-
-    stream: int
-    opening: service.FragmentOpening
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,47 +44,6 @@ def done(_: None) -> pb.Done:
 
 def read_done(_: pb.Done) -> None:
     """Read an answer that says nothing more."""
-
-
-def open_fragment(value: OpenFragment) -> pb.OpenFragmentRequest:
-    """Write the opening of a fragment."""
-    opening, quorums = value.opening, value.opening.quorums
-    return pb.OpenFragmentRequest(
-        stream=value.stream,
-        ledger_id=opening.ledger_id,
-        master_key=opening.master_key,
-        ensemble_size=quorums.ensemble,
-        write_quorum=quorums.write,
-        ack_quorum=quorums.ack,
-        ack_zones=quorums.ack_zones,
-        digest_type=_DIGEST_TYPES[opening.digest],
-        first_entry_id=opening.first_entry_id,
-        ensemble=opening.ensemble,
-    )
-
-
-def read_open_fragment(message: pb.OpenFragmentRequest) -> OpenFragment:
-    """Read the opening of a fragment."""
-    size, write, ack = message.ensemble_size, message.write_quorum, message.ack_quorum
-    if not (1 <= ack <= write <= size <= ENSEMBLE_MAX and 1 <= message.ack_zones <= ack):
-        raise ValueError(f"quorums {size}/{write}/{ack} in {message.ack_zones} zones")
-    if len(message.ensemble) != size:
-        raise ValueError(f"ensemble names {len(message.ensemble)} bookies, not {size}")
-    if not all(0 < len(name) <= BOOKIE_ID_CHARS_MAX for name in message.ensemble):
-        raise ValueError("ensemble has a bookie id that is empty or too long")
-    if message.digest_type not in _DIGESTS:
-        raise ValueError(f"digest_type {message.digest_type} is not known")
-    return OpenFragment(
-        stream=message.stream,
-        opening=service.FragmentOpening(
-            ledger_id=_ledger(message.ledger_id),
-            master_key=_key(message.master_key),
-            quorums=Quorums(ensemble=size, write=write, ack=ack, ack_zones=message.ack_zones),
-            digest=_DIGESTS[message.digest_type],
-            first_entry_id=_entry(message.first_entry_id),
-            ensemble=tuple(BookieId(name) for name in message.ensemble),
-        ),
-    )
 
 
 def fence(value: Fence) -> pb.FenceRequest:

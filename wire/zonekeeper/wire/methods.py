@@ -78,12 +78,6 @@ _DONE = _spelling(pb.Done, messages.done, messages.read_done)
 _LEDGER = _spelling(pb.LedgerRequest, messages.ledger, messages.read_ledger)
 _EVIDENCE = _spelling(pb.LacEvidence, messages.lac_evidence, messages.read_lac_evidence)
 
-OPEN_FRAGMENT: Final = Call(
-    "OpenFragment",
-    _spelling(pb.OpenFragmentRequest, messages.open_fragment, messages.read_open_fragment),
-    _DONE,
-    lambda host, asked: host.open_fragment(asked.stream, asked.opening),
-)
 FENCE: Final = Call(
     "Fence",
     _spelling(pb.FenceRequest, messages.fence, messages.read_fence),
@@ -157,7 +151,6 @@ class SpelledSubscription(Protocol):
 
 
 CALLS: Final[tuple[SpelledCall, ...]] = (
-    OPEN_FRAGMENT,
     FENCE,
     READ_LAC,
     FORCE,

@@ -13,25 +13,10 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
-from zonekeeper.placement.quorums import Quorums
 from zonekeeper.wire import carriers, errors
 from zonekeeper.wire.digests import MasterKey
 from zonekeeper.wire.frames import Frame
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FragmentOpening:
-    """What a writer says before its first frame: enough to rebuild lost ledger metadata from."""
-
-    ledger_id: LedgerId
-    #: Proof of the right to write; a bookie that knows another key for the ledger refuses.
-    master_key: MasterKey
-    quorums: Quorums
-    digest: Digest
-    first_entry_id: EntryId
-    ensemble: tuple[BookieId, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +122,7 @@ class BookieInfo:
 
 
 class Replies(Protocol):
-    """Where the outcomes of one stream's appends go: exactly one for each number.
+    """Where the outcomes of one stream's requests go: exactly one for each number.
 
     May be called at any later time, from the loop's thread only. After the stream's end the calls
     do nothing: what was written stays written.
@@ -160,20 +145,12 @@ class BookieService(Protocol):
         """See ``BookieInfo.boot_epoch``."""
         ...
 
-    async def open_fragment(self, opening: FragmentOpening) -> None:
-        """Take note of a fragment, durably; refuse a wrong key.
+    def append(self, items: Sequence[carriers.Request], replies: Replies) -> None:
+        """Take the requests of one carrier, in order; never blocks, answers later.
 
-        A fenced ledger is opened, too: a recovery writes to it.
-        """
-        ...
-
-    def append(
-        self, items: Sequence[carriers.Append | carriers.WriteLac], replies: Replies
-    ) -> None:
-        """Take the frames and LACs of one carrier, in order; never blocks, answers later.
-
-        Their ledgers were opened on this stream, their checksums are right. A frame with the
-        recovery flag may go to a fenced ledger.
+        An opening is noted durably, and refused with a wrong key; a fenced ledger is opened, too,
+        for a recovery writes to it. The ledgers of frames and LACs were opened on this stream, and
+        their checksums are right. A frame with the recovery flag may go to a fenced ledger.
         """
         ...
 

@@ -3,11 +3,11 @@
 A ``Host`` stands before one ``BookieService``. It reads carriers, holds streams to the rules that
 are the same for every bookie, and packs answers:
 
-* the first message of a stream is a Hello, with the stream's number and the bookie's boot;
+* the first message of a stream is a Hello, with the bookie's boot;
 * what comes on an Append stream is numbered upwards, and each gets one answer;
-* a ledger is opened on a stream before it is written there, or it is refused with NotOpened. At
-  most ``open_ledgers_max`` are open on a stream; the one that was not written for the longest time
-  is forgotten, and its writer opens it again;
+* a ledger is opened on a stream before it is written there (its opening is acknowledged), or it is
+  refused with NotOpened. At most ``open_ledgers_max`` are open on a stream; the one that was not
+  written for the longest time is forgotten, and its writer opens it again;
 * bytes without an answer are bounded for each stream: beyond the bound, the stream is not read from
   until answers leave, and the network's own flow control stops the sender;
 * answers to reads and tails are bounded over all streams, too. A transport ends the stream of a
@@ -26,11 +26,11 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
-from itertools import count, islice
+from itertools import islice
 from typing import Final
 
 from zonekeeper.placement.ids import LedgerId
-from zonekeeper.wire import carriers, errors, service
+from zonekeeper.wire import carriers, errors, openings, service
 from zonekeeper.wire.pipes import Pipe, until_one_ends
 
 #: No answer brings more bytes than about this, whatever is asked for.
@@ -63,8 +63,6 @@ class Host:
     def __init__(self, bookie: service.BookieService, limits: HostLimits | None = None) -> None:
         self.bookie = bookie
         self._limits = limits or HostLimits()
-        self._stream_numbers = count(1)
-        self._append_streams: dict[int, _AppendStream] = {}
         self._replies = _Budget(self._limits.all_replies_bytes_max)
 
     @property
@@ -74,35 +72,19 @@ class Host:
 
     async def serve_appends(self, pipe: Pipe) -> None:
         """Serve an Append stream to its end; raises what ended it."""
-        number = next(self._stream_numbers)
         stream = _AppendStream(self.bookie, self._limits)
-        self._append_streams[number] = stream
-        try:
-            await pipe.send(self._hello(number))
-            await until_one_ends(partial(stream.take_in, pipe), partial(stream.answer, pipe))
-        finally:
-            del self._append_streams[number]  # answers still come to it, and go nowhere
+        await pipe.send(self._hello())
+        # After its end answers still come to the stream, and go nowhere.
+        await until_one_ends(partial(stream.take_in, pipe), partial(stream.answer, pipe))
 
     async def serve_reads(self, pipe: Pipe) -> None:
         """Serve a Read stream to its end; raises what ended it."""
-        await pipe.send(self._hello(next(self._stream_numbers)))
+        await pipe.send(self._hello())
         stream = _ReadStream(self.bookie, self._limits, self._replies)
         try:
             await until_one_ends(partial(stream.take_in, pipe), partial(stream.answer, pipe))
         finally:
             stream.ended()
-
-    async def open_fragment(self, stream_number: int, opening: service.FragmentOpening) -> None:
-        """Open a fragment on an Append stream."""
-        if stream_number in self._append_streams:
-            await self.bookie.open_fragment(opening)
-        stream = self._append_streams.get(stream_number)
-        if stream is None:
-            raise errors.NotOpened(
-                f"ledger {opening.ledger_id}: the Append stream {stream_number} has ended; "
-                "open the fragment on the next one"
-            )
-        stream.open(opening.ledger_id)
 
     async def list_entries(self, request: service.ListEntriesRequest) -> service.EntryRanges:
         """List a page, not too long for a message."""
@@ -126,8 +108,8 @@ class Host:
                 finally:
                     self._replies.take(-size_bytes)
 
-    def _hello(self, number: int) -> bytes:
-        return carriers.build([carriers.Hello(stream=number, boot_epoch=self.bookie.boot_epoch)])
+    def _hello(self) -> bytes:
+        return carriers.build([carriers.Hello(boot_epoch=self.bookie.boot_epoch)])
 
 
 class _Budget:
@@ -166,6 +148,8 @@ class _AppendStream:
         self._limits = limits
         #: Least recently written first.
         self._opened: OrderedDict[LedgerId, None] = OrderedDict()
+        #: Openings that are not answered: number to ledger.
+        self._opening: dict[int, LedgerId] = {}
         self._last_number = -1
         #: Handed to the bookie and not answered: number to bytes.
         self._waiting: dict[int, int] = {}
@@ -177,20 +161,17 @@ class _AppendStream:
         self._has_room = asyncio.Event()
         self._has_room.set()
 
-    def open(self, ledger_id: LedgerId) -> None:
-        self._opened[ledger_id] = None
-        self._opened.move_to_end(ledger_id)
-        if len(self._opened) > self._limits.open_ledgers_max:
-            self._opened.popitem(last=False)
-
     def acked(self, numbers: Sequence[int]) -> None:
         for number in numbers:
             self._release(number)
+            if self._opening and (ledger_id := self._opening.pop(number, None)) is not None:
+                self._open(ledger_id)
         self._acked.extend(numbers)
         self._answered.set()
 
     def refused(self, number: int, error: errors.ProtocolError) -> None:
         self._release(number)
+        self._opening.pop(number, None)
         self._refuse(number, error)
 
     async def take_in(self, pipe: Pipe) -> None:
@@ -208,19 +189,31 @@ class _AppendStream:
                 self._look_for_room()
                 await pipe.send(carriers.build(items))
 
-    def _admit(self, item: carriers.Item) -> carriers.Append | carriers.WriteLac | None:
+    def _open(self, ledger_id: LedgerId) -> None:
+        self._opened[ledger_id] = None
+        self._opened.move_to_end(ledger_id)
+        if len(self._opened) > self._limits.open_ledgers_max:
+            self._opened.popitem(last=False)
+
+    def _admit(self, item: carriers.Item) -> carriers.Request | None:
         """Hold an item to the rules; None: it is refused already."""
         match item:
             case carriers.Append(frame=frame):
                 ledger_id, size_bytes = frame.ledger_id, frame.size_bytes
             case carriers.WriteLac(ledger_id=ledger_id, packet=packet):
                 size_bytes = len(packet)
+            case carriers.Open(opening=opening):
+                ledger_id, size_bytes = opening.ledger_id, openings.BYTES_MIN
             case _:
                 raise errors.BadRequest(f"{item} does not belong on an Append stream")
         if item.number <= self._last_number:
             raise errors.BadRequest(f"append {item.number} came after {self._last_number}")
         self._last_number = item.number
-        if ledger_id not in self._opened:
+        if isinstance(item, carriers.Open):
+            self._opening[item.number] = ledger_id
+        elif ledger_id in self._opened:
+            self._opened.move_to_end(ledger_id)
+        else:
             self._refuse(
                 item.number,
                 errors.NotOpened(
@@ -228,7 +221,6 @@ class _AppendStream:
                 ),
             )
             return None
-        self._opened.move_to_end(ledger_id)
         self._waiting[item.number] = size_bytes
         self._waiting_bytes += size_bytes
         self._look_for_room()

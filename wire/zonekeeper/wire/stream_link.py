@@ -23,6 +23,7 @@ from zonekeeper.wire.connecting import Connecting
 from zonekeeper.wire.digests import MasterKey
 from zonekeeper.wire.lanes import Lane, Lanes
 from zonekeeper.wire.links import AppendSink, LinkSettings
+from zonekeeper.wire.openings import FragmentOpening
 from zonekeeper.wire.pipes import Pipe, StreamKind, until_one_ends
 from zonekeeper.wire.transports import Transport
 
@@ -71,12 +72,24 @@ class StreamLink:
         """Who is at the other end."""
         return self._bookie_id
 
-    async def open_fragment(self, opening: service.FragmentOpening, sink: AppendSink) -> Lane:
+    async def open_fragment(self, opening: FragmentOpening, sink: AppendSink) -> Lane:
         """Open a fragment on the present connection, making one if need be."""
         lanes = await self._lanes.current()
-        asked = messages.OpenFragment(stream=lanes.stream, opening=opening)
-        await self._call(methods.OPEN_FRAGMENT, asked)
-        return lanes.lane(opening.ledger_id, sink)
+        answer: asyncio.Future[errors.ProtocolError | None] = self._loop.create_future()
+
+        def told(error: errors.ProtocolError | None) -> None:
+            if not answer.done():
+                answer.set_result(error)
+
+        lane = lanes.open(opening, sink, told)
+        if (refused := await answer) is not None:
+            raise refused
+        if not lane.alive:
+            raise errors.ConnectionLost(
+                f"ledger {opening.ledger_id}: the connection was lost while the fragment was "
+                "opened; open it again"
+            )
+        return lane
 
     async def read(self, request: service.ReadRequest) -> service.ReadReply:
         """Read a range; with a key, fence first."""

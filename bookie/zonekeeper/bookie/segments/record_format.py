@@ -2,20 +2,21 @@
 
 ::
 
-    a record                                      a fragment's body
-    0      1       4      8                       | ledger 8 | first entry 8 | master key 20 |
-    | kind | zero  | size | body ...              | ensemble 2 | write 2 | ack 2 | ack zones 2 |
-    1 frame      size is the frame's; its crc32c  | digest 1 | bookie ids: length 2, UTF-8, ... |
-    2 fragment   see the right
-    3 fence      ledger 8, master key 20          All numbers are unsigned and big-endian. Digests:
-    4 LAC        ledger 8, LAC packet             1 CRC32, 2 HMAC, 3 CRC32C, 4 DUMMY.
+    a record
+    0      1       4      8
+    | kind | zero  | size | body ...
+    1 frame      size is the frame's; its crc32c
+    2 fragment   ``wire.openings``
+    3 fence      ledger 8, master key 20
+    4 LAC        ledger 8, LAC packet
     5 limbo      ledger 8, 0 or 1
     6 mode       0 writable, 1 read-only
     7 forget     ledger 8
 
-A frame's record only announces it, by its size and its own checksum; where its bytes are is for
-whoever holds the record to say. So an older frame that stands in its place does not pass for it. A
-record has no checksum of its own; it stands in something that has. These constants never change.
+All numbers are unsigned and big-endian. A frame's record only announces it, by its size and its own
+checksum; where its bytes are is for whoever holds the record to say. So an older frame that stands
+in its place does not pass for it. A record has no checksum of its own; it stands in something that
+has. These constants never change.
 """
 
 import struct
@@ -24,14 +25,11 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias, assert_never
 
 from zonekeeper.bookie import records
-from zonekeeper.placement.digests import Digest
-from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
-from zonekeeper.placement.quorums import Quorums
-from zonekeeper.wire import entries, frames
+from zonekeeper.placement.ids import LedgerId
+from zonekeeper.wire import entries, frames, openings
 from zonekeeper.wire.digests import MASTER_KEY_BYTES, MasterKey
 from zonekeeper.wire.errors import Fault, FormatError
 from zonekeeper.wire.frames import Frame
-from zonekeeper.wire.service import FragmentOpening
 
 #: All but a frame.
 StateRecord: TypeAlias = records.LedgerRecord | records.Mode | records.Forget
@@ -40,15 +38,11 @@ _HEAD: Final = struct.Struct(">BBHI")
 _LEDGER: Final = struct.Struct(">Q")
 _FENCE: Final = struct.Struct(f">Q{MASTER_KEY_BYTES}s")
 _LIMBO: Final = struct.Struct(">QB")
-_FRAGMENT: Final = struct.Struct(f">QQ{MASTER_KEY_BYTES}sHHHHB")
-_NAME: Final = struct.Struct(">H")
 
 _FRAME_KIND: Final = 1
 #: Where ``wire.frames`` puts a frame's checksum.
 _FRAME_CRC: Final = slice(8, 12)
 _CRC_BYTES: Final = 4
-_DIGEST_NUMBERS: Final = {Digest.CRC32: 1, Digest.HMAC: 2, Digest.CRC32C: 3, Digest.DUMMY: 4}
-_DIGESTS: Final = {number: digest for digest, number in _DIGEST_NUMBERS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +106,7 @@ def bad(fault: Fault, detail: str) -> FormatError:
 def _body(record: StateRecord) -> tuple[int, bytes]:
     match record:
         case records.Fragment():
-            return 2, _fragment(record.opening)
+            return 2, openings.spell(record.opening)
         case records.Fence():
             return 3, _FENCE.pack(record.ledger_id, record.master_key)
         case records.Lac():
@@ -127,43 +121,8 @@ def _body(record: StateRecord) -> tuple[int, bytes]:
             assert_never(record)
 
 
-def _fragment(opening: FragmentOpening) -> bytes:
-    quorums = opening.quorums
-    fixed = _FRAGMENT.pack(
-        opening.ledger_id,
-        opening.first_entry_id,
-        opening.master_key,
-        quorums.ensemble,
-        quorums.write,
-        quorums.ack,
-        quorums.ack_zones,
-        _DIGEST_NUMBERS[opening.digest],
-    )
-    names = [bookie.encode() for bookie in opening.ensemble]
-    return fixed + b"".join(_NAME.pack(len(name)) + name for name in names)
-
-
 def _parse_fragment(body: bytes) -> StateRecord:
-    ledger, first, key, size, write, ack, zones, digest = _FRAGMENT.unpack_from(body)
-    if not (1 <= ack <= write <= size and 1 <= zones <= ack) or digest not in _DIGESTS:
-        raise bad(Fault.RANGE, f"quorums {size}/{write}/{ack} in {zones}, digest {digest}")
-    names, at = [], _FRAGMENT.size
-    for _ in range(size):
-        (length,) = _NAME.unpack_from(body, at)
-        at += _NAME.size + length
-        names.append(BookieId(_text(body[at - length : at])))
-    if at != len(body):
-        raise bad(Fault.LENGTH, f"a fragment's names end at {at} of {len(body)}")
-    return records.Fragment(
-        opening=FragmentOpening(
-            ledger_id=ledger_id(ledger),
-            master_key=MasterKey(key),
-            quorums=Quorums(ensemble=size, write=write, ack=ack, ack_zones=zones),
-            digest=_DIGESTS[digest],
-            first_entry_id=EntryId(ledger_id(first)),
-            ensemble=tuple(names),
-        )
-    )
+    return records.Fragment(opening=openings.parse(body))
 
 
 def _parse_fence(body: bytes) -> StateRecord:
@@ -216,10 +175,3 @@ def _flag(number: int) -> bool:
     if number > 1:
         raise bad(Fault.RANGE, f"{number} is neither 0 nor 1")
     return bool(number)
-
-
-def _text(raw: bytes) -> str:
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise bad(Fault.TEXT, str(error)) from error

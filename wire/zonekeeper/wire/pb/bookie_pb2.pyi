@@ -27,27 +27,6 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
-class _DigestType:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _DigestTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DigestType.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    DIGEST_TYPE_UNSPECIFIED: _DigestType.ValueType  # 0
-    CRC32: _DigestType.ValueType  # 1
-    HMAC: _DigestType.ValueType  # 2
-    CRC32C: _DigestType.ValueType  # 3
-    DUMMY: _DigestType.ValueType  # 4
-
-class DigestType(_DigestType, metaclass=_DigestTypeEnumTypeWrapper): ...
-
-DIGEST_TYPE_UNSPECIFIED: DigestType.ValueType  # 0
-CRC32: DigestType.ValueType  # 1
-HMAC: DigestType.ValueType  # 2
-CRC32C: DigestType.ValueType  # 3
-DUMMY: DigestType.ValueType  # 4
-Global___DigestType: _TypeAlias = DigestType  # noqa: Y015
-
 @_typing.final
 class RawCarrier(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
@@ -77,53 +56,6 @@ class Done(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Done: _TypeAlias = Done  # noqa: Y015
-
-@_typing.final
-class OpenFragmentRequest(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    STREAM_FIELD_NUMBER: _builtins.int
-    LEDGER_ID_FIELD_NUMBER: _builtins.int
-    MASTER_KEY_FIELD_NUMBER: _builtins.int
-    ENSEMBLE_SIZE_FIELD_NUMBER: _builtins.int
-    WRITE_QUORUM_FIELD_NUMBER: _builtins.int
-    ACK_QUORUM_FIELD_NUMBER: _builtins.int
-    ACK_ZONES_FIELD_NUMBER: _builtins.int
-    DIGEST_TYPE_FIELD_NUMBER: _builtins.int
-    FIRST_ENTRY_ID_FIELD_NUMBER: _builtins.int
-    ENSEMBLE_FIELD_NUMBER: _builtins.int
-    stream: _builtins.int
-    ledger_id: _builtins.int
-    master_key: _builtins.bytes
-    ensemble_size: _builtins.int
-    write_quorum: _builtins.int
-    ack_quorum: _builtins.int
-    ack_zones: _builtins.int
-    digest_type: Global___DigestType.ValueType
-    first_entry_id: _builtins.int
-    @_builtins.property
-    def ensemble(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
-    def __init__(
-        self,
-        *,
-        stream: _builtins.int = ...,
-        ledger_id: _builtins.int = ...,
-        master_key: _builtins.bytes = ...,
-        ensemble_size: _builtins.int = ...,
-        write_quorum: _builtins.int = ...,
-        ack_quorum: _builtins.int = ...,
-        ack_zones: _builtins.int = ...,
-        digest_type: Global___DigestType.ValueType = ...,
-        first_entry_id: _builtins.int = ...,
-        ensemble: _abc.Iterable[_builtins.str] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack_quorum", b"ack_quorum", "ack_zones", b"ack_zones", "digest_type", b"digest_type", "ensemble", b"ensemble", "ensemble_size", b"ensemble_size", "first_entry_id", b"first_entry_id", "ledger_id", b"ledger_id", "master_key", b"master_key", "stream", b"stream", "write_quorum", b"write_quorum"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___OpenFragmentRequest: _TypeAlias = OpenFragmentRequest  # noqa: Y015
 
 @_typing.final
 class FenceRequest(_message.Message):
