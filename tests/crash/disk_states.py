@@ -53,30 +53,42 @@ class Disk:
 
     def states(self, chance: random.Random) -> Iterator[MemoryFileSystem]:
         """Give all states, or as many drawn ones."""
-        names = [(False, True)] * len(self.changes)
-        for kept in _all_or_some(names, chance):
-            there = dict(self.names)
-            for change, is_kept in zip(self.changes, kept, strict=True):
-                if is_kept:
-                    _apply_name(there, change)
-            inodes = list({id(inode): inode for inode in there.values()}.values())
-            ways = [_ways(inode, chance) for inode in inodes]
-            flat = [way for of_inode in ways for way in of_inode]
-            for chosen in _all_or_some(flat, chance):
+        for kept in _all_or_some(self._names, chance):
+            there, inodes, ways = self._with(kept, chance)
+            for chosen in _all_or_some(_flat(ways), chance):
                 yield _disk_of(there, inodes, ways, chosen)
+
+    def drawn(self, chance: random.Random) -> MemoryFileSystem:
+        """Give one of its states."""
+        there, inodes, ways = self._with(_one(self._names, chance), chance)
+        return _disk_of(there, inodes, ways, _one(_flat(ways), chance))
+
+    @property
+    def _names(self) -> Sequence[tuple[bool, bool]]:
+        return [(False, True)] * len(self.changes)
+
+    def _with(
+        self, kept: Sequence[object], chance: random.Random
+    ) -> "tuple[dict[str, Inode], list[Inode], list[list[tuple[_Way, ...]]]]":
+        """Give the names that are there when these changes of them are, their files, and ways."""
+        there = dict(self.names)
+        for change, is_kept in zip(self.changes, kept, strict=True):
+            if is_kept:
+                _apply_name(there, change)
+        inodes = list({id(inode): inode for inode in there.values()}.values())
+        return there, inodes, [_ways(inode, chance) for inode in inodes]
 
     def count(self) -> int:
         """How many changes are in doubt."""
         return len(self.changes) + sum(len(inode.pending) for inode in self.names.values())
 
 
-def index_states(
+def index_state(
     writes: Sequence[Sequence[Change]], synced: int, chance: random.Random
-) -> list[MemoryOrdered]:
-    """The index as it is, as a power loss leaves it, as an older flush left it, and none."""
+) -> MemoryOrdered:
+    """The index as it is, as a power loss leaves it, as an older flush left it, or none."""
     older = chance.randrange(len(writes) + 1)
-    kept = sorted({0, older, synced, len(writes)})
-    return [MemoryOrdered(writes[:each]) for each in kept]
+    return MemoryOrdered(writes[: chance.choice((0, older, synced, len(writes)))])
 
 
 #: A way for a change to be on the disk: the pieces of it that are.
@@ -115,7 +127,19 @@ def _all_or_some(
     yield tuple(each[0] for each in choices)
     yield tuple(each[1] for each in choices)
     for _ in range(STATES_OF_A_MOMENT - 2):
-        yield tuple(chance.choice(each) for each in choices)
+        yield tuple(map(chance.choice, choices))
+
+
+def _one(choices: Sequence[Sequence[object]], chance: random.Random) -> tuple[object, ...]:
+    """Draw one way for all: none of what is in doubt, all of it, or any of it."""
+    extreme = chance.choice((0, 1, None, None))
+    if extreme is not None:
+        return tuple(each[extreme] for each in choices)
+    return tuple(map(chance.choice, choices))
+
+
+def _flat(ways: "Sequence[Sequence[tuple[_Way, ...]]]") -> "list[tuple[_Way, ...]]":
+    return [way for of_inode in ways for way in of_inode]
 
 
 def _disk_of(

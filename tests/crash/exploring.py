@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from tests.bookie.segments import keeping
 from tests.bookie.segments.keeping import LedgerPromise
 from tests.crash import lives
-from tests.crash.disk_states import index_states
+from tests.crash.disk_states import index_state
 from tests.crash.lives import Moment, Recorder
 from zonekeeper.bookie.memory_files import MemoryFileSystem, no_troubles
 from zonekeeper.bookie.segments.index import MemoryOrdered
@@ -85,9 +85,12 @@ def _some(
     moment: Moment, chance: random.Random
 ) -> Iterator[tuple[MemoryFileSystem, MemoryOrdered]]:
     for files in moment.disk.states(chance):
-        stores = index_states(moment.index_writes, moment.index_synced, chance)
-        yield files, chance.choice(stores)
+        yield files, _index(moment, chance)
 
 
 def _drawn(moment: Moment, chance: random.Random) -> tuple[MemoryFileSystem, MemoryOrdered]:
-    return chance.choice(list(_some(moment, chance)))
+    return moment.disk.drawn(chance), _index(moment, chance)
+
+
+def _index(moment: Moment, chance: random.Random) -> MemoryOrdered:
+    return index_state(moment.index_writes, moment.index_synced, chance)
