@@ -20,7 +20,7 @@ from typing import Final
 
 import grpc
 
-from zonekeeper.bookie import boots, data_folder, identity, life, space
+from zonekeeper.bookie import allocation, boots, data_folder, identity, life, space
 from zonekeeper.bookie.collecting import Collector
 from zonekeeper.bookie.data_folder import explained
 from zonekeeper.bookie.disks import ThreadDisk
@@ -89,6 +89,7 @@ async def run(settings: Settings, chance: Chance, announce: Callable[[str], None
     ``announce`` hears once where the bookie is reached, when it is ready.
     """
     _allow_open_files()
+    allocation.keep_freed()
     process = _Process(settings, announce)
     try:
         with _signals(process.stop):
