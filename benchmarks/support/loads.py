@@ -44,7 +44,10 @@ async def one_at_a_time(writer: Writer, payload: bytes, entries: int) -> list[fl
 async def at_rate(
     writers: Sequence[Writer], payload: bytes, *, per_second: int, entries: int
 ) -> list[float]:
-    """Append at a rate, over all ledgers in turn; give the latencies from the intended times."""
+    """Append at a rate, over all ledgers in turn; give the latencies from the intended times.
+
+    What was appended before is acknowledged.
+    """
     began = time.perf_counter()
     meant: list[list[float]] = [[] for _ in writers]
     appended = [asyncio.Event() for _ in writers]
@@ -52,13 +55,13 @@ async def at_rate(
     share = entries // len(writers)
 
     async def hear(writer: Writer, due: list[float], more: asyncio.Event) -> None:
-        heard = 0
+        heard, before = 0, writer.last_confirmed + 1
         while heard < share:
             while heard >= len(due):
                 more.clear()
                 await more.wait()
-            await writer.flushed(EntryId(heard))
-            now, confirmed = time.perf_counter(), writer.last_confirmed + 1
+            await writer.flushed(EntryId(before + heard))
+            now, confirmed = time.perf_counter(), writer.last_confirmed + 1 - before
             latencies.extend(now - at for at in due[heard:confirmed])
             heard = confirmed
 
