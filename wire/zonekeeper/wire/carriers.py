@@ -52,6 +52,8 @@ HEADER_BYTES: Final = 24
 
 #: A sender stops adding to a carrier here ...
 CARRIER_BYTES_AIM: Final = 1 << 20
+#: ... or here, where a flood of appends would otherwise pay for a message more often.
+APPENDS_BYTES_AIM: Final = 4 << 20
 #: ... and a receiver refuses what is larger than this.
 CARRIER_BYTES_MAX: Final = 8 << 20
 #: The smallest items that fill a carrier up to the aim.

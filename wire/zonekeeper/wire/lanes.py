@@ -150,7 +150,7 @@ class Lanes:
         self.alive = True
         self._used_bytes = 0
         self._pending: Coalescer[Lane, _Put] = Coalescer(
-            aim_bytes=carriers.CARRIER_BYTES_AIM - carriers.HEADER_BYTES,
+            aim_bytes=carriers.APPENDS_BYTES_AIM - carriers.HEADER_BYTES,
             items_max=carriers.ITEMS_MAX,
         )
         self._next_number = 0
