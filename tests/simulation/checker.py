@@ -79,20 +79,22 @@ class Checker:
                 self._take_end(event.ledger, event.last)
             case seen.Broke():
                 self._break("broke", event.what)
-            case seen.Crashed() | seen.Restarted():
+            case seen.Crashed() | seen.Restarted() | seen.DiskLost():
                 self._take_of_bookies(event)
             case seen.Moved() | seen.Copied() | seen.Permitted() | seen.Waited():
                 self._take_of_repair(event)
             case _:
                 assert_never(event)
 
-    def _take_of_bookies(self, event: seen.Crashed | seen.Restarted) -> None:
+    def _take_of_bookies(self, event: seen.Crashed | seen.Restarted | seen.DiskLost) -> None:
         match event:
             case seen.Crashed():
                 for kept in event.kept:
                     self._kept[kept.bookie, kept.ledger] = kept
             case seen.Restarted():
                 self._take_restarted(event)
+            case seen.DiskLost():
+                self._kept = {k: v for k, v in self._kept.items() if k[0] != event.bookie}
             case _:
                 assert_never(event)
 

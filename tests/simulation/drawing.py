@@ -46,6 +46,8 @@ def draw(profile: Profile, seed: int) -> Scenario:
     faults = _faults(profile, strength, bookies, clients, chance)
     if profile.loses_zone:
         faults = at_moments_of_their_own([*faults, _zone_loss(quorums, bookies, chance)])
+    if profile.loses_disk:
+        faults = at_moments_of_their_own([*faults, _disk_loss(chance)])
     drawn = Scenario(
         profile=profile.name,
         seed=seed,
@@ -79,7 +81,7 @@ def draw(profile: Profile, seed: int) -> Scenario:
         final_power_loss=bool(profile.kinds) and chance.random() < 0.5,
         one_stays_dead=bool(profile.kinds)
         and quorums.ack > 1
-        and not profile.loses_zone
+        and not (profile.loses_zone or profile.loses_disk)
         and chance.random() < 0.5,
         strict=profile.loses_zone or profile.autorecoveries > 0,
     )
@@ -109,6 +111,15 @@ def _zone_loss(quorums: Quorums, bookies: list[str], chance: Random) -> Fault:
         kind=Kind.ZONE_LOSS,
         target=zone,
         other=chance.choice(others) if quorums == ZONE_AND_ONE else "",
+    )
+
+
+def _disk_loss(chance: Random) -> Fault:
+    return Fault(
+        at_ms=chance.randrange(CHAOS_MS // 4, CHAOS_MS * 3 // 4),
+        kind=Kind.DISK_LOSS,
+        target=member(chance.randrange(4)),
+        for_ms=chance.randrange(1_000),
     )
 
 

@@ -208,6 +208,13 @@ class Restarted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DiskLost:
+    """A bookie has lost everything that it ever answered for."""
+
+    bookie: BookieId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Broke:
     """Something ended that must not: a process by a bug, or the patience of the liveness phase."""
 
@@ -232,6 +239,7 @@ Event: TypeAlias = (
     | Waited
     | Crashed
     | Restarted
+    | DiskLost
     | Broke
 )
 

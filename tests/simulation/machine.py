@@ -1,18 +1,19 @@
 """A simulated bookie: the real one, on a disk that outlives it and a process that may die.
 
-The way up is that of ``bookie.process``, over the twins: cookie, boot, storage, service,
-registration. Segments are small, so that a life has rewrites in it. The index is as forgetful as a
-disk: a power loss may take its newest writes, or all of it.
+The way up is the real one, ``bookie.life``, over the twins. Segments are small, so that a life has
+rewrites in it. The index is as forgetful as a disk: a power loss may take its newest writes, or all
+of it.
 A start that fails for want of the metadata store is tried again, as a supervisor would; anything
 else that ends a bookie, and that nobody ordered, is a bug.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from random import Random
+from typing import Final
 
 from tests.simulation import disk as disks
 from tests.simulation import history as seen
@@ -20,18 +21,22 @@ from tests.simulation.disk import SimulatedDisk
 from tests.simulation.loop import Process, loop
 from tests.simulation.surroundings import SESSION_MS, Surroundings
 from zonekeeper.bookie import extents, identity
+from zonekeeper.bookie import life as lives
+from zonekeeper.bookie.data_folder import Held
 from zonekeeper.bookie.ledgers import Ledger
+from zonekeeper.bookie.life import Conditions, Ground, Presence
 from zonekeeper.bookie.memory_files import MemoryFileSystem, no_troubles
-from zonekeeper.bookie.segments import storage as storages
 from zonekeeper.bookie.segments.arrivals import Sizes
-from zonekeeper.bookie.segments.devices import Devices
-from zonekeeper.bookie.segments.index import Index, MemoryOrdered
+from zonekeeper.bookie.segments.index import MemoryOrdered
 from zonekeeper.bookie.segments.log import DiskFailedError
+from zonekeeper.bookie.segments.storage import Policy
 from zonekeeper.bookie.service import Bookie
-from zonekeeper.metadata import bookie_records, service_info
+from zonekeeper.bookie.tools import replacing
+from zonekeeper.bookie.tools.replacing import Replacement
 from zonekeeper.metadata import cluster as clusters
+from zonekeeper.metadata import service_info
 from zonekeeper.metadata.errors import StoreError
-from zonekeeper.metadata.registration import Mode, NameTakenError, Registrar
+from zonekeeper.metadata.registration import NameTakenError, Registrar
 from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.locations import Location
@@ -40,6 +45,9 @@ from zonekeeper.wire.digests import MasterKey
 from zonekeeper.wire.errors import ProtocolError
 from zonekeeper.wire.frames import Frame
 from zonekeeper.wire.serving import Host
+
+#: Where its disk is mounted.
+DATA: Final = Path("/data")
 
 _START_AGAIN_MS = 500
 _SIZES = Sizes(segment_bytes=16 << 10, segments_max=6)
@@ -82,10 +90,10 @@ class _Life:
     writing: SimulatedDisk
     background: SimulatedDisk
     reads: SimulatedDisk
+    tails: SimulatedDisk
     store: MemoryStore | None = None
     bookie: _Watched | None = None
     task: "asyncio.Task[None] | None" = None
-    registrar: Registrar | None = None
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -99,6 +107,8 @@ class Machine:
         self.index = MemoryOrdered()
         self.slow_ms = 0.0
         self.stays_dead = False
+        #: Has it lost its disk, and not got another?
+        self.diskless = False
         self.ledgers: dict[LedgerId, Ledger] = {}
         #: Hears of each frame that comes.
         self.on_frame: Callable[[BookieId, Frame], None] = _nobody_listens
@@ -108,6 +118,8 @@ class Machine:
         self._lives = 0
         #: What a person wants it to be who did not find it there.
         self._wanted_read_only: bool | None = None
+        #: What went with the disk that it had before.
+        self._lost: dict[LedgerId, Ledger] = {}
 
     @property
     def running(self) -> bool:
@@ -131,12 +143,13 @@ class Machine:
 
     def start(self) -> None:
         """Let there be a process, if there is none."""
-        if self._life is not None or self.stays_dead:
+        if self._life is not None or self.stays_dead or self.diskless:
             return
         self._lives += 1
         process = self._around.process(f"{self.id}.{self._lives}")
         life = _Life(
             process,
+            SimulatedDisk(self._disk_ms),
             SimulatedDisk(self._disk_ms),
             SimulatedDisk(self._disk_ms),
             SimulatedDisk(self._disk_ms),
@@ -158,6 +171,7 @@ class Machine:
         if life.bookie is not None:
             self._around.network.take_down(self.id)
         life.reads.stop()
+        life.tails.stop()
         self.files = disks.crash((life.writing, life.background), self.files, self._chance)
         self.files.troubles = no_troubles
         if power:
@@ -166,6 +180,21 @@ class Machine:
         loop().go_on(life.process)
         if life.task is not None:
             life.task.cancel()
+
+    def lose_disk(self) -> None:
+        """End the process, and everything that it ever wrote."""
+        self.crash(power=True)
+        self._around.note(seen.DiskLost(bookie=self.id))
+        self._lost, self.ledgers = self.ledgers, {}
+        self.files, self.index = MemoryFileSystem(), MemoryOrdered()
+        self.diskless = True
+
+    def get_disk(self, prepared: Replacement) -> None:
+        """Get an empty disk, prepared by the real tool, and start."""
+        held = Held(folders={None: self.files}, journal=self.files, ledgers=(self.files,))
+        replacing.replace_disk(held, prepared, self._chance)
+        self.diskless = False
+        self.start()
 
     def fail_next_sync(self) -> None:
         """Let the disk refuse to make something durable, once."""
@@ -181,23 +210,21 @@ class Machine:
         """Do what a person does who makes it read-only, or writable again: at its next start, if
         it is not there."""
         life = self._life
-        if life is None or life.bookie is None or life.registrar is None:
+        if life is None or life.bookie is None:
             self._wanted_read_only = read_only
             return
         try:
             await life.bookie.set_read_only(read_only=read_only)
         except ProtocolError:  # its disk fails, and it is about to end
             self._wanted_read_only = read_only
-            return
-        try:
-            await life.registrar.register(_mode(life.bookie))
-        except StoreError:
-            return  # the session's end, or its next change, puts it right
 
     def holds(self, ledger_id: LedgerId, entry_id: EntryId) -> bool:
-        """Does this bookie say, or did it say until it died, that it has the entry on disk?"""
-        ledger = self.ledgers.get(ledger_id)
-        return ledger is not None and any(True for _ in ledger.extents.between(entry_id, entry_id))
+        """Does this bookie say, or did it say until it died, that it has the entry on disk?
+
+        What went with a lost disk counts: it was a copy when it was counted, and the promise is
+        about the others.
+        """
+        return _has(self.ledgers, ledger_id, entry_id) or _has(self._lost, ledger_id, entry_id)
 
     def kept(self) -> tuple[seen.Kept, ...]:
         """Give all that this bookie answers for; before it serves, what its disk says."""
@@ -256,48 +283,55 @@ class Machine:
             life.bookie = None
 
     async def _serve(self, life: _Life) -> None:
-        around, files = self._around, self.files
+        around = self._around
         life.store = around.open_store(f"{self.id}")
         cluster = await clusters.open_cluster(life.store)
-        mine = identity.of_bookie(self.id, cluster, Path("/data"))
-        await identity.settle(
-            cluster, mine, self.location, files=files, disk=life.writing, chance=self._chance
+        mine = identity.of_bookie(self.id, cluster, DATA)
+        begun = await lives.begin(
+            cluster, mine, self.location, self._ground(life), policy=Policy(), chance=self._chance
         )
-        boot_epoch = await bookie_records.next_boot(cluster, self.id)
-        devices = Devices(
-            arrival_files=files,
-            files=files,
-            index=Index(self.index),
-            writing=life.writing,
-            background=life.background,
-            reads=life.reads,
-        )
-        storage = await storages.open_storage(
-            devices, _LARGE_SIZES if around.scenario.autorecoveries else _SIZES
-        )
+        storage = begun.storage
         self.ledgers = storage.memory.ledgers
         around.note(seen.Restarted(bookie=self.id, kept=self.kept()))
         async with asyncio.TaskGroup() as tasks:
-            bookie = _Watched(self.id, storage, boot_epoch=boot_epoch, version="sim", tasks=tasks)
+            bookie = _Watched(
+                self.id, storage, boot_epoch=begun.boot_epoch, version="sim", tasks=tasks
+            )
             bookie.watch(partial(self.on_frame, self.id))
             tasks.create_task(storage.run())
             life.bookie = bookie
             around.network.put_up(self.id, Host(bookie), tasks=tasks)
-            info = service_info.of_bookie(self.id, 3181, self.location, tls=False)
-            life.registrar = Registrar(cluster, self.id, info, session_timeout_ms=SESSION_MS)
             if self._wanted_read_only is not None:
                 await bookie.set_read_only(read_only=self._wanted_read_only)
                 self._wanted_read_only = None
-            await life.registrar.register(_mode(bookie))
-            await life.registrar.keep()
+            info = service_info.of_bookie(
+                self.id, 3181, self.location, tls=False, boot_epoch=begun.boot_epoch
+            )
+            registrar = Registrar(cluster, self.id, info, session_timeout_ms=SESSION_MS)
+            await Presence(registrar, bookie, life.store, Conditions()).keep()
+
+    def _ground(self, life: _Life) -> Ground:
+        sizes = _LARGE_SIZES if self._around.scenario.autorecoveries else _SIZES
+        return Ground(
+            folders={None: self.files},
+            journal=self.files,
+            ledgers=(self.files,),
+            writing=life.writing,
+            background=life.background,
+            reads=life.reads,
+            tails=life.tails,
+            open_index=lambda: self.index,
+            sizes=lambda total_bytes: sizes,
+        )
+
+
+def _has(ledgers: Mapping[LedgerId, Ledger], ledger_id: LedgerId, entry_id: EntryId) -> bool:
+    ledger = ledgers.get(ledger_id)
+    return ledger is not None and any(True for _ in ledger.extents.between(entry_id, entry_id))
 
 
 def _nobody_listens(bookie: BookieId, frame: Frame) -> None:
     del bookie, frame
-
-
-def _mode(bookie: Bookie) -> Mode:
-    return Mode.READ_ONLY if bookie.read_only else Mode.WRITABLE
 
 
 def _first(group: BaseException) -> BaseException:

@@ -23,7 +23,7 @@ from zonekeeper.bookie.segments import storage as storages
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.log import Put
-from zonekeeper.bookie.segments.storage import Storage
+from zonekeeper.bookie.segments.storage import Policy, Storage
 from zonekeeper.bookie.service import Bookie
 from zonekeeper.client import checking, recovery, tail_read
 from zonekeeper.client import writer_events as ev
@@ -311,8 +311,8 @@ def _limbo_is_forgotten() -> list[Patch]:
 def _explicit_lacs_are_volatile() -> list[Patch]:
     original = storages.open_storage
 
-    async def open_and_forget(devices: Devices, sizes: Sizes) -> Storage:
-        storage = await original(devices, sizes)
+    async def open_and_forget(devices: Devices, sizes: Sizes, policy: Policy) -> Storage:
+        storage = await original(devices, sizes, policy)
         for ledger in storage.memory.ledgers.values():
             ledger.durable = dataclasses.replace(ledger.durable, explicit_lac=None)
             ledger.admitted = dataclasses.replace(ledger.admitted, explicit_lac=None)

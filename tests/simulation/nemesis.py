@@ -58,6 +58,7 @@ class Nemesis:
             Kind.DISK_ERROR: self._trouble,
             Kind.SLOW_DISK: self._trouble,
             Kind.READ_ONLY: self._trouble,
+            Kind.DISK_LOSS: self._lose_disk,
             Kind.MAINTENANCE: lambda fault: self._person(people.maintain, fault),
             Kind.RELEASE: lambda fault: self._person(people.release, fault),
             Kind.PAUSE: self._trouble_process,
@@ -153,6 +154,17 @@ class Nemesis:
             machine = self._machines[BookieId(name)]
             machine.stays_dead = True
             machine.crash(power=True)
+        return True
+
+    def _lose_disk(self, fault: Fault) -> bool:
+        machine = self._machines[BookieId(fault.target)]
+        if machine.diskless:
+            return False
+        machine.lose_disk()
+        process = self._around.process("a person, with a disk")
+        self._around.tasks.create_task(
+            people.replace_disk(self._around, machine, fault.for_ms), context=process.context
+        )
         return True
 
     def _kill_client(self, fault: Fault) -> bool:

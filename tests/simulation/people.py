@@ -3,9 +3,13 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from typing import Final
 
+from tests.simulation.machine import DATA, Machine
 from tests.simulation.scenarios import Fault
 from tests.simulation.surroundings import Surroundings
+from zonekeeper.bookie.tools import replacing
+from zonekeeper.bookie.tools.folders import ToolError
 from zonekeeper.metadata import cluster as clusters
 from zonekeeper.metadata import policy_store, zone_store
 from zonekeeper.metadata.cluster import Cluster
@@ -19,7 +23,9 @@ from zonekeeper.placement.zone_records import ZoneRecord
 
 Doing = Callable[[Surroundings, Fault], Coroutine[None, None, None]]
 
-_PERSON = Person(name="a person", reason="ordered by the scenario")
+_AGAIN_MS: Final = 500
+
+_PERSON: Final = Person(name="a person", reason="ordered by the scenario")
 
 
 async def release(around: Surroundings, fault: Fault) -> None:
@@ -60,6 +66,19 @@ async def maintain(around: Surroundings, fault: Fault) -> None:
         await zone_store.lift(cluster, declared)
 
     await _with_cluster(around, do)
+
+
+async def replace_disk(around: Surroundings, machine: Machine, after_ms: int) -> None:
+    """Give a bookie that lost its disk an empty one, as soon as it is not registered any more."""
+    await asyncio.sleep(after_ms / 1_000)
+
+    async def do(cluster: Cluster) -> None:
+        with suppress(ToolError):  # it is registered until its session ends
+            machine.get_disk(await replacing.look(cluster, machine.id, DATA))
+
+    while machine.diskless:
+        await _with_cluster(around, do)
+        await asyncio.sleep(_AGAIN_MS / 1_000)
 
 
 async def _with_cluster(

@@ -36,6 +36,8 @@ class Profile:
     chaos_ms: int = CHAOS_MS
     #: Is a zone lost for good, and one more bookie where the shape survives that?
     loses_zone: bool = False
+    #: Is one bookie's disk lost for good?
+    loses_disk: bool = False
 
     @property
     def is_long(self) -> bool:
@@ -147,6 +149,28 @@ PROFILES: Final[Mapping[str, Profile]] = {
                 (1, ZONE_AND_ONE),
             ),
             loses_zone=True,
+        ),
+        # One disk of a member is lost and replaced, in the middle of writing and recoveries; other
+        # disks keep what was synced.
+        Profile(
+            name="disk-loss",
+            kinds={
+                Kind.STRAND: 4,
+                Kind.POWER: 3,
+                Kind.KILL: 4,
+                Kind.CUT: 3,
+                Kind.RESET: 3,
+                Kind.CLIENT_KILL: 3,
+            },
+            delay_max_ms=20,
+            disk_max_ms=10,
+            recoverers_min=1,
+            lurking=0.3,
+            occasions=(Occasion.RECOVERY, Occasion.STRAND),
+            uneven=0.5,
+            habits=_HASTY,
+            quorums=tuple((weight, shape) for weight, shape in QUORUMS if shape.ack > 1),
+            loses_disk=True,
         ),
         # Zones go away in every way, single bookies elsewhere, and ledgers are repaired meanwhile:
         # ``outages`` draws the faults. Time is long, writers are slow, and timers are as short as

@@ -5,8 +5,9 @@ quorums, the weather of the networks, who takes part, and every fault with its m
 draws its own strengths, so that some runs are calm enough to get far and some are savage. As the
 faults are a list, one that does not matter can be left out, and the rest happens as before.
 
-Faults are only such as the promises cover: disks forget what was not synced, and nothing else; at
-the end at most one bookie stays dead, and only where an ack quorum has more than one copy.
+Faults are only such as the promises cover: disks forget what was not synced, and nothing else; one
+disk is lost for good, or at the end one bookie stays dead, and only where an ack quorum has more
+than one copy.
 """
 
 import dataclasses
@@ -37,6 +38,8 @@ class Kind(enum.Enum):
     ZONE_POWER = "zone loses power"
     #: All bookies of a zone die for good, and ``other`` with them.
     ZONE_LOSS = "zone is lost"
+    #: A bookie loses its disk for good; a person gives it an empty one.
+    DISK_LOSS = "disk is lost"
     #: A client's process dies, and another takes its place.
     CLIENT_KILL = "client dies"
     #: Any process stands still, and goes on.

@@ -143,6 +143,14 @@ BAD: dict[str, tuple[str, list[seen.Event]]] = {
         "told",
         [acked(0, 2), told(2), asked(), confirmed(0, 1)],
     ),
+    "a disk that was lost is not that of another bookie": (
+        "I14",
+        [
+            seen.Crashed(kept=(kept(0, 1),)),
+            seen.DiskLost(bookie=B),
+            seen.Restarted(bookie=A, kept=(kept(0),)),
+        ],
+    ),
     "something broke": ("broke", [seen.Broke(what="an assertion")]),
 }
 
@@ -159,6 +167,11 @@ def test_the_reason_is_not_there_without_the_last_event(name: str) -> None:
     rule, events = BAD[name]
     found = checker.check([*START, *events[:-1]])
     assert rule not in [violation.rule for violation in found]
+
+
+def test_a_bookie_that_lost_its_disk_need_not_have_what_was_on_it() -> None:
+    before, after = restart(kept(0, 1, confirmed=1, fenced=True), kept())
+    assert checker.check([*START, before, seen.DiskLost(bookie=A), after]) == []
 
 
 def test_malformed_fragments_are_refused() -> None:

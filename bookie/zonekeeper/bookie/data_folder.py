@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zonekeeper.bookie import identity
-from zonekeeper.bookie.files import RealFileSystem
+from zonekeeper.bookie.files import FileSystem, RealFileSystem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,13 +16,13 @@ class Held:
     """All folders of a bookie, open."""
 
     #: All of them, by their paths; that of the data under None.
-    folders: Mapping[str | None, RealFileSystem]
+    folders: Mapping[str | None, FileSystem]
     #: Those for arrival segments and for sorted ones; they may be that of the data.
-    journal: RealFileSystem
-    ledgers: Sequence[RealFileSystem]
+    journal: FileSystem
+    ledgers: Sequence[FileSystem]
 
     @property
-    def data(self) -> RealFileSystem:
+    def data(self) -> FileSystem:
         """The folder of the data."""
         return self.folders[None]
 
