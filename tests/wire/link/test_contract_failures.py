@@ -168,9 +168,10 @@ def test_a_host_reads_no_further_than_its_bytes(run: Run) -> None:
         await world.restart()
         world.bookie.held = True
         writer, lane, outcomes = await opened(world.link(LinkSettings(append_timeout_ms=200)), 7)
-        for _ in range(20):  # each in a carrier of its own
+        for _ in range(8):  # each in a carrier of its own
             lane.append(writer.frame(b"x" * 2_500_000))
-        await outcomes.all_of(20)
+        await world.bookie.has_taken_in()
+        await outcomes.all_of(8)
         assert isinstance(outcomes.failures[0], errors.Timeout)
         assert world.bookie.waiting == 1
         world.bookie.release()
