@@ -1,5 +1,7 @@
 """One link to each bookie, made when it is first wanted and shared by all ledgers of a process.
 
+A bookie that many want at once, such as all ledgers of a process at its start, is looked up once.
+
 A bookie keeps its name and may change its address. A link whose bookie is not reached is kept, as
 it knows when to try again; but where the bookie now registers another address, the link is given up
 for a new one.
@@ -47,6 +49,8 @@ class LinkPool:
         self._factory = factory
         self._counters = counters
         self._known: dict[BookieId, _Known] = {}
+        #: Look-ups under way. None: who asked was cancelled, and somebody else is to ask.
+        self._looking: dict[BookieId, asyncio.Future[tuple[str | None] | None]] = {}
         self._loop = asyncio.get_running_loop()
         self._closed = False
 
@@ -55,7 +59,7 @@ class LinkPool:
         known = self._known.get(bookie_id)
         if known is not None:
             return known.link
-        address = await self._factory.find(bookie_id)
+        address = await self._find(bookie_id)
         if address is None:
             raise errors.NotConnected(f"{bookie_id} is not registered")
         if (known := self._known.get(bookie_id)) is not None:
@@ -72,13 +76,27 @@ class LinkPool:
         if known is None or now_s - known.looked_s < LOOK_UP_EVERY_MS / 1_000:
             return False
         known.looked_s = now_s
-        address = await self._factory.find(bookie_id)
+        address = await self._find(bookie_id)
         if address in (None, known.address) or self._known.get(bookie_id) is not known:
             return False
         del self._known[bookie_id]
         self._counters.links_moved += 1
         await known.link.close()
         return True
+
+    async def _find(self, bookie_id: BookieId) -> str | None:
+        """Look a bookie up, once for all who want it meanwhile."""
+        while (looking := self._looking.get(bookie_id)) is not None:
+            if (answer := await asyncio.shield(looking)) is not None:
+                return answer[0]
+        looking = self._looking[bookie_id] = self._loop.create_future()
+        answer = None
+        try:
+            answer = (await self._factory.find(bookie_id),)
+        finally:
+            del self._looking[bookie_id]
+            looking.set_result(answer)
+        return answer[0]
 
     async def close(self) -> None:
         """Close all links, and make no others."""
