@@ -1,78 +1,30 @@
 """Peers that follow no rule, over real gRPC: they harm themselves, and the others are served."""
 
 import asyncio
-import random
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 import grpc
 import pytest
 from grpc import aio
 
-from tests.bookie.running import BOOKIE, KEY, LEDGER, append, frame, open_fragment, opening, running
+from tests.bookie.hostile import (
+    ENTRIES,
+    ENTRY,
+    LIMIT_S,
+    Stream,
+    honest,
+    serving,
+    stream_of,
+    until,
+)
+from tests.bookie.running import KEY, LEDGER, frame, opening
 from tests.bookie.test_links import Sink, reading
-from zonekeeper.bookie.memory_files import MemoryFileSystem
-from zonekeeper.bookie.service import Bookie, Limits
+from tests.wire import carrying, tampering
+from zonekeeper.bookie.service import Limits
 from zonekeeper.placement.ids import EntryId
-from zonekeeper.wire import carriers, errors, grpc_edge, grpc_link, grpc_server
-from zonekeeper.wire.grpc_server import GrpcServer
-from zonekeeper.wire.links import BookieLink
-from zonekeeper.wire.serving import Host, HostLimits
+from zonekeeper.wire import carriers, errors, grpc_edge, grpc_server, messages, service
+from zonekeeper.wire.serving import HostLimits
 
-ENTRY = bytes(100 << 10)
-ENTRIES = 20
-#: What wire.grpc_edge allows a connection.
-STREAMS_MAX = 1_024
-LIMIT_S = 60
-
-Stream = aio.StreamStreamCall[bytes, bytes]
-
-
-@dataclass
-class Place:
-    """A bookie on a port."""
-
-    bookie: Bookie
-    host: Host
-    address: str
-
-    @asynccontextmanager
-    async def hostile(self) -> AsyncIterator[aio.Channel]:
-        """A peer's connection, as gRPC gives it to anybody."""
-        options = [("grpc.max_send_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]
-        async with aio.insecure_channel(self.address, options=options) as channel:
-            yield channel
-
-    @asynccontextmanager
-    async def friendly(self) -> AsyncIterator[BookieLink]:
-        async with asyncio.TaskGroup() as tasks:
-            link = grpc_link.connect(
-                BOOKIE, self.address, credentials=None, tasks=tasks, chance=random.Random(1)
-            )
-            yield link
-            await link.close()
-
-
-@asynccontextmanager
-async def serving(limits: HostLimits, bookie_limits: Limits | None = None) -> AsyncIterator[Place]:
-    files = MemoryFileSystem()
-    async with running(files, limits=bookie_limits, segment_bytes=4 << 20) as bookie:
-        await open_fragment(bookie, opening())
-        for number in range(ENTRIES):
-            assert await append(bookie, frame(number, data=ENTRY, lac=number - 1)) == [None]
-        host = Host(bookie, limits)
-        server = GrpcServer(host, "127.0.0.1:0", credentials=None)
-        await server.start()
-        yield Place(bookie, host, f"127.0.0.1:{server.port}")
-        await server.stop(0)
-
-
-async def stream_of(channel: aio.Channel, method: str) -> Stream:
-    start: aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(
-        grpc_edge.method_path(method)
-    )
-    return start()
+_AT_LEAST_SO_OFTEN_MS = 60_000
 
 
 def greedy(number: int) -> bytes:
@@ -89,28 +41,28 @@ def greedy(number: int) -> bytes:
     return carriers.build([read])
 
 
-async def served(place: Place) -> bool:
-    async with place.friendly() as link, asyncio.timeout(LIMIT_S):
-        reply = await link.read(reading(0, 0))
-    return len(reply.frames) == 1
+async def to_its_end(stream: Stream) -> None:
+    while await stream.read() is not aio.EOF:
+        pass
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop, and the network, go on until something is so."""
+async def refused(stream: Stream, error: type[errors.ProtocolError]) -> str:
+    """Take what comes until the stream ends; it must be with this error. Give its words."""
     async with asyncio.timeout(LIMIT_S):
-        for _ in range(10_000_000):
-            if condition():
-                return
-            await asyncio.sleep(0)
+        with pytest.raises(aio.AioRpcError) as caught:
+            await to_its_end(stream)
+    assert caught.value.code() is grpc_edge.STATUS
+    assert dict(caught.value.trailing_metadata())[grpc_edge.ERROR_TRAILER] == str(error.code)
+    return caught.value.details() or ""
 
 
 async def test_a_message_above_the_limit_ends_its_stream_and_no_other() -> None:
-    async with serving(HostLimits()) as place, place.hostile() as channel:
+    async with serving() as place, honest(place) as writer, place.hostile() as channel:
         stream = await stream_of(channel, "Append")
         await stream.read()
         await stream.write(bytes(grpc_edge.MESSAGE_BYTES_MAX + 1))
         assert await stream.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-        assert await served(place)
+        assert await writer.goes_on()
 
 
 async def test_who_asks_for_much_and_takes_nothing_is_bounded_and_then_cut_off(
@@ -118,7 +70,7 @@ async def test_who_asks_for_much_and_takes_nothing_is_bounded_and_then_cut_off(
 ) -> None:
     monkeypatch.setattr(grpc_server, "SEND_TIMEOUT_MS", 300)
     limits = HostLimits(read_bytes_max=8 << 20, all_replies_bytes_max=8 << 20)
-    async with serving(limits) as place, place.hostile() as channel:
+    async with serving(limits) as place, honest(place) as writer, place.hostile() as channel:
         streams = [await stream_of(channel, "Read") for _ in range(6)]
         for stream in streams:
             for number in range(20):
@@ -126,8 +78,22 @@ async def test_who_asks_for_much_and_takes_nothing_is_bounded_and_then_cut_off(
         await until(lambda: place.host.reply_bytes >= limits.all_replies_bytes_max)
         # One reply may pass on each stream that saw room.
         assert place.host.reply_bytes <= limits.all_replies_bytes_max + 6 * (4 << 20)
-        assert await served(place)
+        assert await writer.goes_on()
         await until(lambda: not place.host.reply_bytes)
+        assert await place.serves_a_newcomer()
+
+
+async def test_reading_all_there_is_again_and_again_takes_turns_with_an_honest_writer() -> None:
+    async with serving() as place, honest(place) as writer, place.hostile() as channel:
+        stream = await stream_of(channel, "Read")
+        assert isinstance(await stream.read(), bytes)
+        for number in range(40):
+            await stream.write(greedy(number))
+        for _ in range(40):
+            assert isinstance(await stream.read(), bytes)
+            assert place.host.reply_bytes <= HostLimits().read_bytes_max + (4 << 20)
+        assert await writer.goes_on()
+        stream.cancel()
 
 
 async def test_more_appends_than_the_memory_is_for_are_refused_and_the_rest_is_kept() -> None:
@@ -140,8 +106,8 @@ async def test_more_appends_than_the_memory_is_for_are_refused_and_the_rest_is_k
             for number in range(ENTRIES, ENTRIES + count):
                 lane.append(frame(number, data=ENTRY))
             outcomes = [await sink.outcomes.get() for _ in range(count)]
-            refused = [error for _, error in outcomes if error is not None]
-            assert all(isinstance(error, errors.TooManyRequests) for error in refused)
+            refusals = [error for _, error in outcomes if error is not None]
+            assert all(isinstance(error, errors.TooManyRequests) for error in refusals)
             acked = [ENTRIES + number for number, error in outcomes if error is None]
             for number in acked:
                 assert (await link.read(reading(number, number))).frames
@@ -149,26 +115,125 @@ async def test_more_appends_than_the_memory_is_for_are_refused_and_the_rest_is_k
         await place.bookie.fence(LEDGER, KEY)
 
 
-async def test_streams_above_the_limit_of_a_connection_wait_and_other_peers_are_served() -> None:
-    extra = 3
-    async with serving(HostLimits()) as place, place.hostile() as channel:
-        first = await stream_of(channel, "Append")
+async def test_streams_above_the_limit_of_a_connection_wait_and_other_peers_are_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    limit, extra = 64, 1_000
+    monkeypatch.setattr(grpc_edge, "CONNECTION_STREAMS_MAX", limit)
+    follow = service.TailRequest(
+        ledger_id=LEDGER,
+        first_entry_id=EntryId(ENTRIES),
+        bytes_max=1,
+        quiet_ms=_AT_LEAST_SO_OFTEN_MS,
+    )
+    request = messages.tail(follow).SerializeToString()
+    async with serving() as place, honest(place) as writer, place.hostile() as channel:
+        start: aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(
+            grpc_edge.method_path("Tail")
+        )
         # A peer hears the limit with the server's first message, and may break it before.
-        await first.read()
-        rest = [await stream_of(channel, "Append") for _ in range(STREAMS_MAX - 1 + extra)]
-        hellos = {asyncio.ensure_future(stream.read()): stream for stream in rest}
+        first = start(request)
+        assert isinstance(await first.read(), bytes)
+        rest = [start(request) for _ in range(limit - 1 + extra)]
+        waiting = {asyncio.ensure_future(tail.read()) for tail in rest}
         async with asyncio.timeout(LIMIT_S):
-            waiting = set(hellos)
             while len(waiting) > extra:
                 done, waiting = await asyncio.wait(
                     waiting, return_when=asyncio.FIRST_COMPLETED, timeout=LIMIT_S
                 )
                 assert all(isinstance(each.result(), bytes) for each in done)
-            assert await served(place)
+            assert await writer.goes_on()
             assert not any(each.done() for each in waiting)
             first.cancel()
             done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             assert all(isinstance(each.result(), bytes) for each in done)
-        for stream in rest:
-            stream.cancel()
+        for tail in rest:
+            tail.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def test_a_connection_has_few_streams_that_can_hold_half_a_message() -> None:
+    async with serving() as place, honest(place) as writer, place.hostile() as channel:
+        streams = [
+            await stream_of(channel, "Append" if number % 2 else "Read")
+            for number in range(grpc_server.RAW_STREAMS_MAX)
+        ]
+        for stream in streams:
+            assert isinstance(await stream.read(), bytes)
+        words = await refused(await stream_of(channel, "Append"), errors.TooManyRequests)
+        assert words.startswith("this connection has 8 Append and Read streams")
+        assert await writer.goes_on()
+        streams[0].cancel()
+        async with asyncio.timeout(LIMIT_S):
+            while await (await stream_of(channel, "Append")).read() is aio.EOF:
+                pass
+
+
+async def test_all_connections_together_have_a_limit_of_such_streams_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(grpc_server, "ALL_RAW_STREAMS_MAX", 4)
+    async with serving() as place, honest(place) as writer:
+        async with place.hostile() as one, place.hostile() as other:
+            for _ in range(3):
+                assert isinstance(await (await stream_of(one, "Read")).read(), bytes)
+            words = await refused(await stream_of(other, "Append"), errors.TooManyRequests)
+            assert words == "there are 4 Append and Read streams; come again later"
+            assert await writer.goes_on()
+        async with asyncio.timeout(LIMIT_S), place.hostile() as later:
+            while await (await stream_of(later, "Read")).read() is aio.EOF:
+                pass
+
+
+ITEM = carriers.build([carriers.Append(number=0, frame=frame(99))])
+ALL_KINDS = carriers.build(carrying.ONE_OF_EACH.values())
+LIES = {
+    "more items than there are": tampering.carrier(ITEM, tampering.CARRIER_ITEMS, tampering.u32(2)),
+    "as many items as a number can say": tampering.carrier(
+        ITEM, tampering.CARRIER_ITEMS, tampering.u32((1 << 32) - 1)
+    ),
+    "no items": tampering.carrier(ITEM, tampering.CARRIER_ITEMS, tampering.u32(0)),
+    "a size that no message has": tampering.carrier(
+        ITEM, tampering.CARRIER_SIZE, tampering.u32((1 << 32) - 1)
+    ),
+    "items that end behind the end": tampering.patched(
+        ITEM, tampering.CARRIER_FRAMES_AT, tampering.u32((1 << 32) - 1)
+    ),
+    "another checksum": tampering.patched(ITEM, tampering.CRC_AT, b"????"),
+    "a reply with as many frames as a number can say": tampering.carrier(
+        carriers.build([carrying.ONE_OF_EACH["ReadReply"]]),
+        tampering.CARRIER_CONTROL + 4,
+        tampering.u32((1 << 32) - 1),
+    ),
+    "what only a bookie says": carriers.build([carrying.ONE_OF_EACH["Acked"]]),
+    "one of each kind": ALL_KINDS,
+    "nothing": b"",
+    "zeros, as many as a carrier may have": bytes(carriers.CARRIER_BYTES_MAX),
+}
+FRAME_AT = len(ITEM) - frame(99).size_bytes
+LIES |= {
+    f"a frame that says {what}": ITEM[:FRAME_AT] + tampering.frame(ITEM[FRAME_AT:], at, new)
+    for what, at, new in [
+        ("it is 4 GiB long", tampering.FRAME_SIZE, tampering.u32((1 << 32) - 1)),
+        ("it has no bytes", tampering.FRAME_SIZE, tampering.u32(0)),
+        ("it has 4 G entries", tampering.FRAME_COUNT, tampering.u32((1 << 32) - 1)),
+        ("it has no entries", tampering.FRAME_COUNT, tampering.u32(0)),
+        ("its entry is 4 GiB long", tampering.FRAME_TABLES, tampering.u32((1 << 32) - 1)),
+        ("its ledger is negative", tampering.FRAME_LEDGER, tampering.u64(-1)),
+        ("its entry is the last of all", tampering.FRAME_FIRST, tampering.u64(-1)),
+    ]
+}
+
+
+@pytest.mark.parametrize("method", ["Append", "Read"])
+async def test_who_lies_in_a_carrier_is_told_what_is_wrong_and_loses_the_stream(
+    method: str,
+) -> None:
+    async with serving() as place, honest(place) as writer, place.hostile() as channel:
+        for what, lie in LIES.items():
+            stream = await stream_of(channel, method)
+            assert isinstance(await stream.read(), bytes)
+            await stream.write(lie)
+            words = await refused(stream, errors.BadRequest)
+            assert words.startswith(("carrier ", "frame ")) or "does not belong" in words, what
+        assert await writer.goes_on()

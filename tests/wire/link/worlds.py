@@ -59,7 +59,7 @@ class CountingPipe:
 class WatchedHost(Host):
     """A host that says when an Append stream has ended, and what went through each."""
 
-    def __init__(self, bookie: ReferenceBookie, limits: HostLimits) -> None:
+    def __init__(self, bookie: service.BookieService, limits: HostLimits) -> None:
         super().__init__(bookie, limits)
         self.stream_ended = asyncio.Event()
         self.pipes: list[CountingPipe] = []

@@ -34,6 +34,13 @@ _BY_STATUS: Final[dict[grpc.StatusCode, type[errors.ProtocolError]]] = {
     grpc.StatusCode.DEADLINE_EXCEEDED: errors.Timeout,
 }
 
+#: Connections to a server; more are closed as soon as they are made. Each costs a descriptor.
+CONNECTIONS_MAX: Final = 4_096
+#: Streams of one connection, calls and tails among them; a well-behaved peer waits with more.
+CONNECTION_STREAMS_MAX: Final = 1_024
+#: Who connects has greeted within this.
+HANDSHAKE_TIMEOUT_MS: Final = 5_000
+
 Option = tuple[str, int | str]
 
 _COMMON_OPTIONS: Final[tuple[Option, ...]] = (
@@ -69,9 +76,9 @@ def server_options() -> list[Option]:
     """Set up a server: bounds on what one connection can make it do."""
     return [
         *_COMMON_OPTIONS,
-        # Each tail is a stream.
-        ("grpc.max_concurrent_streams", 1_024),
-        ("grpc.server_handshake_timeout_ms", 5_000),
+        ("grpc.max_allowed_incoming_connections", CONNECTIONS_MAX),
+        ("grpc.max_concurrent_streams", CONNECTION_STREAMS_MAX),
+        ("grpc.server_handshake_timeout_ms", HANDSHAKE_TIMEOUT_MS),
         # A client that fell silent is gone within 30 s.
         ("grpc.keepalive_time_ms", 20_000),
         ("grpc.keepalive_timeout_ms", 10_000),

@@ -2,11 +2,18 @@
 
 Methods are declared by hand, with bytes in and bytes out: gRPC's own (de)serializers turn an
 unreadable message into None and a log line, and here it is a BadRequest for its sender.
+
+Whoever reaches the port may be out to harm. What a peer has sent of a message is memory of this
+side, whether the rest ever comes or not. So a connection has few streams on which messages come for
+as long as the peer likes, and a call's request has to be there in time. gRPC knows only messages
+that are whole. So every method is declared as one of streams, which is the same on the wire: a
+request is then read under a time limit of ours.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, aclosing, contextmanager
 from typing import Final
 
 import grpc
@@ -21,6 +28,13 @@ from zonekeeper.wire.serving import Host
 RPCS_MAX: Final = 20_000
 #: Who takes no answer for so long loses the stream: answers that wait are other peers' memory.
 SEND_TIMEOUT_MS: Final = 30_000
+#: A call's request is here so soon after the call has begun, or the call ends.
+REQUEST_TIMEOUT_MS: Final = 5_000
+#: Append and Read streams of one connection, and of all. A link has one of each.
+RAW_STREAMS_MAX: Final = 8
+ALL_RAW_STREAMS_MAX: Final = 8_192
+#: Answers that a connection may leave untaken beyond the timeout; until then it gets no others.
+STUCK_MAX: Final = 8
 
 _Context = aio.ServicerContext[bytes, bytes]
 
@@ -59,11 +73,12 @@ def _handlers(host: Host) -> grpc.GenericRpcHandler:
         StreamKind.APPEND: host.serve_appends,
         StreamKind.READ: host.serve_reads,
     }
-    handlers = {kind.value: _stream(serve) for kind, serve in streams.items()}
+    crowd = _Crowd()
+    handlers = {kind.value: _stream(serve, crowd) for kind, serve in streams.items()}
     for call in methods.CALLS:
-        handlers[call.name] = _call(host, call)
+        handlers[call.name] = _call(host, call, crowd)
     for subscription in methods.SUBSCRIPTIONS:
-        handlers[subscription.name] = _subscription(host, subscription)
+        handlers[subscription.name] = _subscription(host, subscription, crowd)
     return grpc.method_handlers_generic_handler(grpc_edge.SERVICE, handlers)
 
 
@@ -72,22 +87,104 @@ async def _refuse(context: _Context, error: errors.WireError) -> None:
     await context.abort(grpc_edge.STATUS, grpc_edge.message(error), grpc_edge.trailers(error))
 
 
-class _ServerPipe:
-    """The bookie's end of a stream."""
+class _Crowd:
+    """What each connection has open, as far as it costs this side memory."""
 
-    def __init__(self, context: _Context) -> None:
+    def __init__(self) -> None:
+        #: Append and Read streams.
+        self._streams = Counter[str]()
+        #: Calls and streams with an answer that the peer has not taken in time.
+        self._stuck = Counter[str]()
+
+    @contextmanager
+    def admitted(self, peer: str) -> Iterator[None]:
+        """Count an Append or Read stream in; raises TooManyRequests."""
+        if self._streams[peer] >= RAW_STREAMS_MAX:
+            raise errors.TooManyRequests(
+                f"this connection has {RAW_STREAMS_MAX} Append and Read streams, and gets no more: "
+                "each can carry any number of ledgers"
+            )
+        if self._streams.total() >= ALL_RAW_STREAMS_MAX:
+            raise errors.TooManyRequests(
+                f"there are {ALL_RAW_STREAMS_MAX} Append and Read streams; come again later"
+            )
+        with _counted(self._streams, peer):
+            yield
+
+    def stuck(self, peer: str) -> AbstractContextManager[None]:
+        """Count an answer in that is not taken."""
+        return _counted(self._stuck, peer)
+
+    def refuse_stuck(self, peer: str) -> None:
+        """Raise TooManyRequests for a connection that leaves too many answers untaken."""
+        if self._stuck[peer] >= STUCK_MAX:
+            raise errors.TooManyRequests(
+                f"this connection leaves {STUCK_MAX} answers untaken, and gets no more: take them"
+            )
+
+
+@contextmanager
+def _counted(counts: Counter[str], peer: str) -> Iterator[None]:
+    counts[peer] += 1
+    try:
+        yield
+    finally:
+        counts[peer] -= 1
+        if not counts[peer]:
+            del counts[peer]
+
+
+class _ServerPipe:
+    """The bookie's end of a stream.
+
+    A message that was handed to gRPC cannot be taken back, and nothing can be sent before it has
+    left, a status neither. So who waits for one in vain gives up waiting; the stream stays until
+    the peer has taken the message or is gone (``emptied``), and is counted for so long.
+    """
+
+    def __init__(self, context: _Context, crowd: _Crowd) -> None:
         self._context = context
+        self._crowd = crowd
+        self._peer = context.peer()
+        #: The message that is under way, if somebody gave up waiting for it.
+        self._unsent: asyncio.Future[None] | None = None
 
     async def send(self, message: bytes) -> None:
-        try:
-            async with asyncio.timeout(SEND_TIMEOUT_MS / 1_000):
-                await self._context.write(message)
-        except TimeoutError as fault:
+        self._crowd.refuse_stuck(self._peer)
+        sending = asyncio.ensure_future(self._context.write(message))
+        self._unsent = sending
+        # Whoever is cancelled meanwhile does not hear how it ended.
+        sending.add_done_callback(_heard)
+        done, _ = await asyncio.wait([sending], timeout=SEND_TIMEOUT_MS / 1_000)
+        if not done:
             raise errors.Timeout(
                 f"the client took nothing for {SEND_TIMEOUT_MS} ms; take answers, or ask for less"
-            ) from fault
+            )
+        self._unsent = None
+        try:
+            sending.result()
         except (aio.BaseError, asyncio.InvalidStateError) as fault:
             raise errors.ConnectionLost(f"the client has gone: {fault}") from fault
+
+    async def emptied(self) -> None:
+        """Wait until nothing is under way any more; ends with the call if the peer is gone."""
+        if self._unsent is not None:
+            with self._crowd.stuck(self._peer):
+                await asyncio.gather(self._unsent, return_exceptions=True)
+
+    async def request(self) -> bytes:
+        """Receive the one message of a call."""
+        self._crowd.refuse_stuck(self._peer)
+        try:
+            async with asyncio.timeout(REQUEST_TIMEOUT_MS / 1_000):
+                message = await self.receive()
+        except TimeoutError as fault:
+            raise errors.Timeout(
+                f"the request was not here within {REQUEST_TIMEOUT_MS} ms; nothing was done"
+            ) from fault
+        if message is None:
+            raise errors.BadRequest("the call ended without a request")
+        return message
 
     async def receive(self) -> bytes | None:
         try:
@@ -97,34 +194,50 @@ class _ServerPipe:
         return message if isinstance(message, bytes) else None  # aio.EOF
 
 
-def _stream(serve: Callable[[Pipe], Awaitable[None]]) -> "grpc.RpcMethodHandler[bytes, bytes]":
+def _heard(sending: "asyncio.Future[None]") -> None:
+    if not sending.cancelled():
+        sending.exception()
+
+
+def _handler(
+    serve: Callable[[_ServerPipe, _Context], Awaitable[None]], crowd: _Crowd
+) -> "grpc.RpcMethodHandler[bytes, bytes]":
     async def handle(_: AsyncIterator[bytes], context: _Context) -> None:
+        pipe, failure = _ServerPipe(context, crowd), None
         try:
-            await serve(_ServerPipe(context))
+            await serve(pipe, context)
         except errors.WireError as error:
-            await _refuse(context, error)
+            failure = error
+        await pipe.emptied()
+        if failure is not None:
+            await _refuse(context, failure)
 
     return grpc.stream_stream_rpc_method_handler(handle)
 
 
-def _call(host: Host, method: SpelledCall) -> "grpc.RpcMethodHandler[bytes, bytes]":
-    async def handle(data: bytes, context: _Context) -> bytes:
-        try:
-            return await method.serve_bytes(host, data)
-        except errors.WireError as error:
-            await _refuse(context, error)
-            raise
+def _stream(
+    serve: Callable[[Pipe], Awaitable[None]], crowd: _Crowd
+) -> "grpc.RpcMethodHandler[bytes, bytes]":
+    async def admit(pipe: _ServerPipe, context: _Context) -> None:
+        with crowd.admitted(context.peer()):
+            await serve(pipe)
 
-    return grpc.unary_unary_rpc_method_handler(handle)
+    return _handler(admit, crowd)
 
 
-def _subscription(host: Host, method: SpelledSubscription) -> "grpc.RpcMethodHandler[bytes, bytes]":
-    async def handle(data: bytes, context: _Context) -> None:
-        try:
-            async with aclosing(method.serve_bytes(host, data)) as answers:
-                async for answer in answers:
-                    await _ServerPipe(context).send(answer)
-        except errors.WireError as error:
-            await _refuse(context, error)
+def _call(host: Host, method: SpelledCall, crowd: _Crowd) -> "grpc.RpcMethodHandler[bytes, bytes]":
+    async def answer(pipe: _ServerPipe, _: _Context) -> None:
+        await pipe.send(await method.serve_bytes(host, await pipe.request()))
 
-    return grpc.unary_stream_rpc_method_handler(handle)
+    return _handler(answer, crowd)
+
+
+def _subscription(
+    host: Host, method: SpelledSubscription, crowd: _Crowd
+) -> "grpc.RpcMethodHandler[bytes, bytes]":
+    async def answer(pipe: _ServerPipe, _: _Context) -> None:
+        async with aclosing(method.serve_bytes(host, await pipe.request())) as answers:
+            async for one in answers:
+                await pipe.send(one)
+
+    return _handler(answer, crowd)

@@ -2,7 +2,9 @@
 
 GET on a table of paths, one request a connection, nothing kept alive; whatever else comes is
 refused with the status that says so. Anybody who reaches the port may try, so the size of a
-request, its time, and how many there are at once are bounded.
+request, its time, and how many there are at once are bounded. Where there are too many, the oldest
+makes room: who holds connections open without a word must not keep a probe out, because a process
+that is not heard of is killed.
 
 It stands beside the service of a bookie and of an autorecovery process alike, and is no part of the
 contract between a client and a bookie.
@@ -55,22 +57,23 @@ def as_json(data: Mapping[str, object]) -> Page:
 @asynccontextmanager
 async def served(pages: Pages, address: Address) -> AsyncIterator[int]:
     """Serve pages until the block ends; give the port. Raises ``OSError``."""
-    served_now: set[asyncio.StreamWriter] = set()
+    #: Oldest first.
+    served_now: dict[asyncio.StreamWriter, None] = {}
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        served_now.add(writer)
+        served_now[writer] = None
+        if len(served_now) > CONNECTIONS_MAX:
+            oldest = next(iter(served_now))
+            del served_now[oldest]
+            oldest.transport.abort()
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_MS / 1000):
-                if len(served_now) > CONNECTIONS_MAX:
-                    page = Page("too many connections\n", HTTPStatus.SERVICE_UNAVAILABLE)
-                else:
-                    page = await _answer(pages, reader)
-                writer.write(_bytes(page))
+                writer.write(_bytes(await _answer(pages, reader)))
                 await writer.drain()
         except (TimeoutError, ConnectionError):
-            pass  # whoever asked is gone, or too slow
+            writer.transport.abort()  # whoever asked is gone, or too slow
         finally:
-            served_now.discard(writer)
+            served_now.pop(writer, None)
             writer.close()
 
     server = await asyncio.start_server(
