@@ -20,7 +20,7 @@ from tests.bookie.running import KEY, LEDGER, frame, opening
 from tests.bookie.test_links import Sink, reading
 from tests.wire import carrying, tampering
 from zonekeeper.bookie.service import Limits
-from zonekeeper.placement.ids import EntryId
+from zonekeeper.placement.ids import EntryId, LedgerId
 from zonekeeper.wire import carriers, errors, grpc_edge, grpc_server, messages, service
 from zonekeeper.wire.serving import HostLimits
 
@@ -183,6 +183,47 @@ async def test_all_connections_together_have_a_limit_of_such_streams_too(
         async with asyncio.timeout(LIMIT_S), place.hostile() as later:
             while await (await stream_of(later, "Read")).read() is aio.EOF:
                 pass
+
+
+async def test_a_flood_of_tails_is_answered_up_to_a_limit() -> None:
+    limit, asked = 20, 60
+    follow = service.TailRequest(
+        ledger_id=LEDGER, first_entry_id=EntryId(ENTRIES + 1_000_000), bytes_max=1, quiet_ms=1
+    )
+    request = messages.tail(follow).SerializeToString()
+    limits = HostLimits(tails_max=limit)
+    async with serving(limits) as place, place.hostile() as channel:
+        start: aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(
+            grpc_edge.method_path("Tail")
+        )
+        tails = [start(request) for _ in range(asked)]
+        answers = await asyncio.gather(*[one.read() for one in tails], return_exceptions=True)
+        refusals = [one for one in answers if isinstance(one, aio.AioRpcError)]
+        assert len(refusals) == asked - limit
+        assert {one.details() for one in refusals} == {"20 ledgers are followed here: go elsewhere"}
+        async with honest(place) as writer:
+            assert await writer.goes_on(), "beside those that are told of every entry"
+
+
+async def test_ledgers_above_the_limit_are_refused_and_those_that_are_known_go_on() -> None:
+    limit, asked = 100, 1_000
+    ledgers = [LedgerId(1_000 + number) for number in range(asked)]
+    async with (
+        serving(None, Limits(ledgers_max=limit)) as place,
+        honest(place) as writer,
+        place.friendly() as link,
+    ):
+        outcomes = await asyncio.gather(
+            *[link.open_fragment(opening(ledger_id=ledger), Sink()) for ledger in ledgers],
+            return_exceptions=True,
+        )
+        refusals = [one for one in outcomes if isinstance(one, errors.TooManyRequests)]
+        assert len(refusals) == asked - limit + 1, "one was there before"
+        assert "knows 100 ledgers, --ledgers is 100" in str(refusals[0])
+        with pytest.raises(errors.TooManyRequests):
+            await link.fence(LedgerId(77), KEY)
+        await link.fence(ledgers[0], KEY)
+        assert await writer.goes_on()
 
 
 ITEM = carriers.build([carriers.Append(number=0, frame=frame(99))])

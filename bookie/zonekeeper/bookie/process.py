@@ -214,7 +214,10 @@ class _Process:
             boot_epoch=begun.boot_epoch,
             version=self._view.version,
             tasks=tasks,
-            limits=Limits(waiting_bytes_max=self._settings.waiting_bytes_max),
+            limits=Limits(
+                waiting_bytes_max=self._settings.waiting_bytes_max,
+                ledgers_max=self._settings.ledgers_max,
+            ),
         )
 
     def _keep_house(

@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from zonekeeper.bookie import admission, extents, reading, records
+from zonekeeper.bookie import admission, extents, reading, records, waiting
 from zonekeeper.bookie.admission import Here
 from zonekeeper.bookie.ledgers import Ledger, ids_in
 from zonekeeper.bookie.records import LedgerRecord
@@ -39,6 +39,8 @@ class Limits:
 
     #: Appends that wait for the disk; more are refused with TooManyRequests.
     waiting_bytes_max: int = 256 << 20
+    #: Ledgers that it knows, each of them memory; new ones beyond are refused likewise.
+    ledgers_max: int = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,8 +240,9 @@ class Bookie:
 
         A fenced ledger can be opened, for its recovery.
         """
-        if self._draining:
-            answer.refuse(self._shutting_down())
+        refusal = self._shutting_down() if self._draining else self._crowded(ledger_id)
+        if refusal is not None:
+            answer.refuse(refusal)
             return
         ledger = self._ledger(ledger_id)
         match ledger.decide(event):
@@ -336,6 +339,8 @@ class Bookie:
 
     async def _settle(self, ledger_id: LedgerId, event: admission.Event) -> None:
         """Decide, and return when the outcome is safe; raises what the decision refuses."""
+        if (crowded := self._crowded(ledger_id)) is not None:
+            raise crowded
         ledger = self._ledger(ledger_id)
         effects = ledger.decide(event)
         for effect in effects:
@@ -427,7 +432,7 @@ class Bookie:
                 told = confirmed
             if frames:
                 following = EntryId(frames[-1].last + 1)
-            quiet = not more and not await _comes(news, request.quiet_ms)
+            quiet = not more and not await waiting.comes(news, request.quiet_ms)
         raise self._shutting_down()
 
     async def list_entries(self, request: service.ListEntriesRequest) -> service.EntryRanges:
@@ -465,6 +470,16 @@ class Bookie:
         """Give a ledger; one that is not known is not remembered by this."""
         return self._memory.find(ledger_id)
 
+    def _crowded(self, ledger_id: LedgerId) -> errors.ProtocolError | None:
+        """Say why nothing may begin to be known of a ledger."""
+        ledgers, most = self._memory.ledgers, self._limits.ledgers_max
+        if len(ledgers) < most or ledger_id in ledgers:
+            return None
+        return errors.TooManyRequests(
+            f"{self._bookie_id} knows {len(ledgers)} ledgers, --ledgers is {most}: delete some, "
+            "raise it, or add bookies"
+        )
+
     def _known(self, ledger_id: LedgerId) -> Ledger:
         ledger = self._memory.ledgers.get(ledger_id)
         if ledger is None or not ledger.known:
@@ -473,15 +488,6 @@ class Bookie:
 
     def _shutting_down(self) -> errors.ShuttingDown:
         return errors.ShuttingDown(f"{self._bookie_id} is stopping; go to another bookie")
-
-
-async def _comes(news: asyncio.Event, timeout_ms: int) -> bool:
-    try:
-        async with asyncio.timeout(timeout_ms / 1_000):
-            await news.wait()
-    except TimeoutError:
-        return False
-    return True
 
 
 def _nothing() -> None:

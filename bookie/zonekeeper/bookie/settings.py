@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 #: Addresses that mean every address of the machine, and so cannot be told to others.
 _EVERYWHERE: Final = ("0.0.0.0", "[::]")  # noqa: S104 they are recognised here, not bound
-_DIGITS_MAX: Final = 6
+_DIGITS_MAX: Final = 9
 _WHOLE: Final = 100
 
 
@@ -134,6 +134,13 @@ FIELDS: Final = (
         help="The memory for appends that wait for the disk; more are refused as too many.",
     ),
     Field(
+        name="ledgers",
+        shown_as="N",
+        default="1000000",
+        help="How many ledgers it knows at the most, each about 2 KB of memory; new ones beyond "
+        "are refused as too many.",
+    ),
+    Field(
         name="reserve-bytes",
         shown_as="SIZE",
         default="64MiB",
@@ -222,6 +229,7 @@ class Settings:
     tls: TlsFiles | None
     drain_timeout_ms: int
     waiting_bytes_max: int
+    ledgers_max: int
     reserve_bytes: int
     read_threads: int
     disk_marks: Marks
@@ -257,6 +265,7 @@ def parse(
         tls=_tls(given),
         drain_timeout_ms=given.read("drain-timeout", _duration),
         waiting_bytes_max=given.read("waiting-bytes", _size),
+        ledgers_max=given.read("ledgers", _count),
         reserve_bytes=given.read("reserve-bytes", _size),
         read_threads=given.read("read-threads", _count),
         disk_marks=_marks(given),

@@ -36,7 +36,8 @@ from zonekeeper.wire.pipes import Pipe, until_one_ends
 #: No answer brings more bytes than about this, whatever is asked for.
 REPLY_BYTES_MAX: Final = 4 << 20
 RANGES_MAX: Final = 100_000
-QUIET_MS_MIN: Final = 50
+#: A tail is told no more often than this that there is no news.
+QUIET_MS_MIN: Final = 1_000
 
 _CARRIER_ROOM: Final = carriers.CARRIER_BYTES_MAX - carriers.HEADER_BYTES
 
@@ -53,6 +54,8 @@ class HostLimits:
     open_ledgers_max: int = 65_536
     #: Answers to appends that have not left; a peer that does not take them is not heard further.
     answers_max: int = 65_536
+    #: Tails of all connections; each is told of every news of its ledger.
+    tails_max: int = 10_000
     #: Answers to reads and tails of all streams together, made or being made, that have not left.
     all_replies_bytes_max: int = 256 << 20
 
@@ -64,6 +67,7 @@ class Host:
         self.bookie = bookie
         self._limits = limits or HostLimits()
         self._replies = _Budget(self._limits.all_replies_bytes_max)
+        self._tails = 0
 
     @property
     def reply_bytes(self) -> int:
@@ -98,15 +102,21 @@ class Host:
             bytes_max=min(request.bytes_max, REPLY_BYTES_MAX),
             quiet_ms=max(request.quiet_ms, QUIET_MS_MIN),
         )
-        async with aclosing(self.bookie.tail(bounded)) as updates:
-            async for update in updates:
-                size_bytes = sum(frame.size_bytes for frame in update.frames)
-                await self._replies.room()
-                self._replies.take(size_bytes)
-                try:
-                    yield update
-                finally:
-                    self._replies.take(-size_bytes)
+        if self._tails >= self._limits.tails_max:
+            raise errors.TooManyRequests(f"{self._tails} ledgers are followed here: go elsewhere")
+        self._tails += 1
+        try:
+            async with aclosing(self.bookie.tail(bounded)) as updates:
+                async for update in updates:
+                    size_bytes = sum(frame.size_bytes for frame in update.frames)
+                    await self._replies.room()
+                    self._replies.take(size_bytes)
+                    try:
+                        yield update
+                    finally:
+                        self._replies.take(-size_bytes)
+        finally:
+            self._tails -= 1
 
     def _hello(self) -> bytes:
         return carriers.build([carriers.Hello(boot_epoch=self.bookie.boot_epoch)])
