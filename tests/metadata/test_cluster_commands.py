@@ -4,6 +4,7 @@ import asyncio
 import json
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -78,3 +79,25 @@ def test_what_cannot_be_shown_is_refused(words: tuple[str, ...], reason: str) ->
 
     assert result.exit_code == 2
     assert reason in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("group", "words"),
+    [
+        (commands.cluster, ["info", "--metadata", "STORE"]),
+        (commands.commands, ["export", "-", "--metadata", "STORE"]),
+        (commands.commands, ["restored", "--metadata", "STORE"]),
+        (commands.commands, ["diff", "STORE", "STORE"]),
+    ],
+)
+def test_whoever_only_looks_leaves_no_empty_store_behind(
+    tmp_path: Path, group: click.Group, words: list[str]
+) -> None:
+    missing = tmp_path / "slip.db"
+    given = [f"sqlite://{missing}" if word == "STORE" else word for word in words]
+
+    result = CliRunner().invoke(group, given)
+
+    assert result.exit_code in (1, 2)
+    assert "there is no such file" in result.stderr
+    assert not missing.exists()

@@ -192,7 +192,7 @@ def test_a_store_that_is_away_is_said_with_what_to_do() -> None:
     assert away.returncode in (1, 2)
     folder = shell("zones", "status", ZONEKEEPER_METADATA=NOWHERE)
     assert (folder.returncode, folder.stdout) == (1, "")
-    assert "does its folder exist" in folder.stderr
+    assert "there is no such file" in folder.stderr
     for done in (away, folder):
         assert done.stderr.startswith("Error: ")
         assert "Traceback" not in done.stderr

@@ -57,7 +57,7 @@ async def connect(uri: str, config: ClientConfig | None = None) -> AsyncIterator
     """Give a client of the cluster at a metadata address, until the block ends."""
     config = config or ClientConfig()
     with boundary.translated("opening the cluster"):
-        store = await open_store(uri, config.store)
+        store = await open_store(uri, config.store, must_exist=True)
     try:
         try:
             with boundary.translated("opening the cluster"):

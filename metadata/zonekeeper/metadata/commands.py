@@ -297,8 +297,8 @@ def _source(name: str, opened: contextlib.ExitStack) -> str | TextIO:
 
 
 @contextlib.asynccontextmanager
-async def _opened(address: str) -> AsyncIterator[MetadataStore]:
-    store = await open_store(address)
+async def _opened(address: str, *, must_exist: bool = True) -> AsyncIterator[MetadataStore]:
+    store = await open_store(address, must_exist=must_exist)
     try:
         yield store
     finally:
@@ -308,7 +308,7 @@ async def _opened(address: str) -> AsyncIterator[MetadataStore]:
 async def _init(address: str) -> tuple[bool, Cluster]:
     """Make the root; say whether it was not there before."""
     instance = str(uuid.uuid4())
-    async with _opened(address) as store:
+    async with _opened(address, must_exist=False) as store:
         found = await clusters.initialise(store, instance)
     return found.instance == instance, found
 
@@ -391,7 +391,7 @@ async def _import(address: str, file: Path) -> Imported:
         with file.open(encoding="utf-8", newline="\n") as text:
             yield from export_format.lines_of(text)
 
-    async with _opened(address) as store:
+    async with _opened(address, must_exist=False) as store:
         return await importing.run(store, lines, now_ms=time.time_ns() // 1_000_000)
 
 
@@ -420,7 +420,7 @@ async def _rebuild(
             else:
                 report.left(each)
 
-    async with _opened(address) as store:
+    async with _opened(address, must_exist=False) as store:
         known = await rebuilding_writing.bookies_of(store, given)
         rebuilt = rebuilding_writing.rebuilt(given, known=known, passwords=keys)
         if verdicts:

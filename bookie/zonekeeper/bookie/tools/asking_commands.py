@@ -90,7 +90,7 @@ def with_cluster(address: str, work: Callable[[Cluster], Awaitable[T]]) -> T:
 
     @contextlib.asynccontextmanager
     async def opened() -> AsyncIterator[Cluster]:
-        store = await open_store(address)
+        store = await open_store(address, must_exist=True)
         try:
             yield await clusters.open_cluster(store)
         finally:

@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from zonekeeper.metadata import errors
 from zonekeeper.metadata.store import MetadataStore
 from zonekeeper.metadata.stores import uri
 from zonekeeper.metadata.stores.memory import MemoryStore
@@ -13,8 +14,13 @@ from zonekeeper.metadata.stores.zookeeper import open_zookeeper
 _DEFAULT = Timeouts()
 
 
-async def open_store(address: str, timeouts: Timeouts = _DEFAULT) -> MetadataStore:
+async def open_store(
+    address: str, timeouts: Timeouts = _DEFAULT, *, must_exist: bool = False
+) -> MetadataStore:
     """Open a store on the running loop; its opener closes it.
+
+    ``must_exist`` is for whoever wants what is there: a SQLite file that is missing is then an
+    error, where otherwise an empty one would be left behind by a slip in an address.
 
     The answer is a store that was reached just now, or an error: ``BadStoreUriError`` (the text is
     no address), ``StoreUnavailableError`` (nobody answers in time), ``UnauthorizedError``,
@@ -25,6 +31,12 @@ async def open_store(address: str, timeouts: Timeouts = _DEFAULT) -> MetadataSto
         case uri.ZooKeeperAddress():
             return await open_zookeeper(parsed, timeouts)
         case uri.SqliteAddress():
+            if must_exist and not parsed.path.exists():
+                raise errors.BadStoreError(
+                    "there is no such file: correct the address, or make a cluster there with "
+                    "`zonekeeper cluster init`",
+                    store=f"sqlite://{parsed.path}",
+                )
             return await open_sqlite(parsed.path, root=parsed.root, timeouts=timeouts)
         case uri.MemoryAddress():
             return MemoryStore(MemoryServer(), root=parsed.root, timeouts=timeouts)

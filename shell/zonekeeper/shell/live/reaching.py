@@ -12,11 +12,14 @@ import json
 import logging
 import os
 import random
+import signal
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from types import FrameType
 from typing import Final, TypeVar
 
 import click
@@ -163,16 +166,38 @@ def run(work: Coroutine[None, None, _T]) -> _T:
         logging.getLogger().addHandler(logging.NullHandler())
     try:
         with reported():
-            return asyncio.run(work)
+            return asyncio.run(_interruptible(work))
     except KeyboardInterrupt:
         click.echo("interrupted", err=True)
         sys.exit(INTERRUPTED)
 
 
+async def _interruptible(work: Coroutine[None, None, _T]) -> _T:
+    """Let a first interruption end the work in order, and a second one the process at once.
+
+    Without it the second would stop the loop half-way through its end, and what is left of its
+    tasks would be complained of in pages.
+    """
+    first = signal.getsignal(signal.SIGINT)
+    if not callable(first) or threading.current_thread() is not threading.main_thread():
+        return await work  # interruptions are switched off, or are not ours to hear
+
+    def heard(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+        first(number, frame)
+
+    signal.signal(signal.SIGINT, heard)
+    try:
+        return await work
+    finally:
+        if signal.getsignal(signal.SIGINT) is heard:
+            signal.signal(signal.SIGINT, first)
+
+
 @asynccontextmanager
 async def opened(place: Place) -> AsyncIterator[Cluster]:
     """Reach the cluster at an address, and no other than the one that is meant."""
-    store = await open_store(place.address)
+    store = await open_store(place.address, must_exist=True)
     try:
         cluster = await clusters.open_cluster(store)
         check(cluster, place)
