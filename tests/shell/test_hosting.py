@@ -138,3 +138,32 @@ def test_without_the_shell_extra_it_says_which_one_is_needed() -> None:
     assert done.stderr == (
         "zonekeeper: the command line needs click: pip install 'zonekeeper[shell]'\n"
     )
+
+
+ENDS = """
+import click
+@click.command()
+@click.option("--by")
+def commands(by):
+    if by == "asking":
+        click.confirm("Go on?", abort=True)
+    raise KeyboardInterrupt if by == "interruption" else OSError(28, "No space left on device")
+"""
+
+
+@pytest.mark.parametrize(
+    ("by", "code", "said"),
+    [
+        ("asking", 2, "Error: nobody can be asked here: repeat with --yes\n"),
+        ("interruption", 130, "interrupted\n"),
+        ("disk", 1, "Error: [Errno 28] No space left on device\n"),
+    ],
+)
+def test_whatever_ends_a_command_is_a_line_and_a_code(
+    written: Path, by: str, code: int, said: str
+) -> None:
+    (written / "ends.py").write_text(ENDS)
+
+    found = CliRunner().invoke(host(("end", "ends:commands")), ["end", "--by", by])
+
+    assert (found.exit_code, found.stderr) == (code, said)

@@ -5,6 +5,9 @@ import base64
 import io
 import json
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 
@@ -143,7 +146,7 @@ def test_what_is_made_is_shown(address: str) -> None:
     assert isinstance(custom, dict)
     assert base64.b64decode(custom["who"]) == b"me=you"
     text = done(address, "show", number).decode()
-    assert "CLOSED at entry -1" in text
+    assert "CLOSED without entries" in text
     assert "bk-a-0" in text
 
 
@@ -154,13 +157,14 @@ def test_a_ledger_that_was_left_open_is_read_and_then_recovered(address: str) ->
     before = done(address, "read", number, "--unconfirmed")
     assert before == b"".join(b"entry %d\n" % n for n in range(50))
     would = done(address, "recover", number, "--dry-run").decode()
-    assert would == f"ledger {number} is OPEN and would be recovered\n"
+    assert would == f"ledger {number}: OPEN; 3/3/2, 3 bookies; it would be recovered\n"
     unasked = call(address, "recover", number)
     assert unasked.exit_code == 2
     assert "--yes" in unasked.stderr
     assert shown(address, number)["state"] == "OPEN"
 
-    closed = f"ledger {number} is closed at entry 49, {len(before) - 50} bytes\n"
+    length = len(before) - 50
+    closed = f"ledger {number}: CLOSED at entry 49, {length} bytes; 3/3/2, 3 bookies\n"
     assert done(address, "recover", number, "--yes").decode() == closed
     assert done(address, "recover", number).decode() == closed
     assert done(address, "read", number) == before
@@ -195,7 +199,7 @@ def test_ledgers_are_deleted_all_or_none(address: str) -> None:
     [
         (("read", "999999"), "there is no ledger 999999"),
         (("read", "0", "--first", "5", "--last", "4"), "--last is before --first"),
-        (("read", "0", "--last", "1000"), "beyond the confirmed end"),
+        (("read", "0", "--last", "1000"), "has 4 entries that are confirmed, and --last is 1000"),
         (("recover", "999999", "--yes"), "there is no ledger 999999"),
         (("create", "--custom", "novalue"), "write KEY=VALUE"),
         (("create", "--custom", "a=1", "--custom", "a=2"), "given twice"),
@@ -218,7 +222,7 @@ def test_what_cannot_be_meant_is_refused(address: str, words: tuple[str, ...], s
 @pytest.mark.parametrize(
     ("cluster", "code", "said"),
     [
-        ("sqlite:///nowhere/at/all.db", 1, "does its folder exist"),
+        ("sqlite:///nowhere/at/all.db", 1, "there is no such file"),
         ("http://example.org", 2, "one of zk://"),
     ],
 )
@@ -265,3 +269,50 @@ def test_a_line_that_no_entry_takes_is_refused_before_it_is_held() -> None:
     lines.more(bytes(PAYLOAD_BYTES_MAX))
     with pytest.raises(errors.TooLarge, match="--entry-bytes"):
         lines.more(b"x")
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("interruptions", [1, 3])
+def test_an_append_that_waits_for_its_input_can_be_interrupted(
+    address: str, interruptions: int
+) -> None:
+    code = (
+        "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "runpy.run_module('zonekeeper.shell', run_name='__main__')"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, "ledger", "append", "--metadata", address],
+        stdin=subprocess.PIPE,  # stays open: more may come
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        made = process.stderr.readline()
+        for _ in range(interruptions):
+            process.send_signal(signal.SIGINT)
+        try:
+            said = process.stderr.read()
+            code_is = process.wait(60)
+        finally:
+            process.kill()
+    assert code_is == 130
+    number = made.split()[1]
+    if interruptions == 1:
+        assert said == (
+            f"ledger {number} stays open; acknowledged: 0 entries; "
+            f"`zonekeeper ledger recover {number}` closes it\ninterrupted\n"
+        )
+    assert "Traceback" not in said
+    assert "ignored" not in said
+
+
+@pytest.mark.processes
+def test_an_append_that_fails_on_its_way_says_how_far_it_came(address: str) -> None:
+    given = b"short\n" + bytes(PAYLOAD_BYTES_MAX + 1)
+    result = call(address, "append", given=given)
+
+    number = result.stderr.split()[1]
+    assert result.exit_code == 1
+    assert "use --entry-bytes" in result.stderr
+    assert f"ledger {number}: acknowledged: 1 entry; " in result.stderr
+    assert done(address, "read", number) == b"short\n"

@@ -119,7 +119,7 @@ def test_a_ledger_lives_and_is_audited_from_beginning_to_end(cluster: LiveCluste
     assert number in cluster.text(ledger, "list").split()
     shown = cluster.data(ledger, "show", number)
     assert (shown["state"], shown["lastEntry"]) == ("CLOSED", 299)
-    assert "is closed at entry 299" in cluster.text(ledger, "recover", number, "--yes")
+    assert "CLOSED at entry 299" in cluster.text(ledger, "recover", number, "--yes")
 
     counts = cluster.data(audit, "placement")["counts"]
     assert isinstance(counts, dict)

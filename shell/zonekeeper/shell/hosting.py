@@ -10,6 +10,7 @@ calling it says which extra to install.
 import ast
 import importlib.util
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -23,6 +24,8 @@ _SHARED_EXTRA = "client"
 #: The shell's own extra is there. What it publishes runs bookies, or reaches a cluster (``live``).
 _EXTRA_OF_THE_SHELL = "bookie"
 _LIVE = "zonekeeper.shell.live."
+#: The exit code of what was interrupted, as a shell has it.
+_INTERRUPTED = 130
 
 
 class Host(click.Group):
@@ -59,6 +62,22 @@ class Host(click.Group):
             return own
         return _loaded(self._published[cmd_name])
 
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command that is named; whatever ends it, what is said of that is a line."""
+        try:
+            return super().invoke(ctx)
+        except click.Abort:
+            if sys.stdin.isatty():
+                raise  # somebody was asked, and said no
+            raise _Unasked("nobody can be asked here: repeat with --yes") from None
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            ctx.exit(_INTERRUPTED)
+        except BrokenPipeError:
+            raise  # whoever read our answer has read enough: click ends in peace
+        except OSError as error:  # above all: the answer cannot be written
+            raise click.ClickException(str(error)) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List all commands with what each does, without loading the published ones."""
         names = self.list_commands(ctx)
@@ -74,6 +93,12 @@ class Host(click.Group):
             assert command is not None, "it is one of those that are listed"
             command.help = written or command.help
         return command.get_short_help_str(limit)
+
+
+class _Unasked(click.ClickException):
+    """A question was met where there is nobody to answer it; nothing was done."""
+
+    exit_code = 2
 
 
 @click.pass_context

@@ -4,7 +4,8 @@ A ledger has one writer for its whole life, and that writer is a process. So ``a
 ledger and closes it at the end of its input, and ``create`` makes one that has no entries: nothing
 can be appended to it later. Nobody is fenced by ``read``, ``tail`` and ``show``.
 
-Exit code 2: what was asked for cannot be meant; 1: it did not work.
+Exit code 2: what was asked for cannot be meant; 1: it did not work. Once a ledger is made, whatever
+ends an ``append`` early is a 1, with how far it came.
 """
 
 import asyncio
@@ -35,7 +36,6 @@ from zonekeeper.wire.tls import TlsFiles
 _WRONG = (
     errors.NoSuchLedger,
     errors.Unauthorized,
-    errors.BeyondEnd,
     errors.IllegalPlacement,
     errors.TooLarge,
 )
@@ -142,9 +142,9 @@ def recover(
     if place.as_json:
         reaching.print_json(ledger_text.plain(number, found))
     elif found.is_closed:
-        click.echo(f"ledger {number} is closed at entry {found.last_entry}, {found.length} bytes")
+        click.echo(ledger_text.line(number, found))
     else:
-        click.echo(f"ledger {number} is {found.state.value} and would be recovered")
+        click.echo(f"{ledger_text.line(number, found)}; it would be recovered")
 
 
 @ledger.command(epilog="Example: zonekeeper ledger delete 17 18 --dry-run")
@@ -211,17 +211,38 @@ async def _append(
     entries: AsyncGenerator[list[bytes], None] | None,
 ) -> Writer:
     async with connecting.connected(place, tls) as client:
-        async with await _created(client, options) as writer:
-            if entries is not None:
-                click.echo(f"ledger {writer.ledger_id}", err=True)
-                progress = ledger_io.Progress(sys.stderr, asyncio.get_running_loop().time)
-                async with aclosing(entries) as portions:
-                    async for portion in portions:
-                        await writer.append_many(portion)
-                        progress.show(f"{writer.last_confirmed + 1} entries are acknowledged")
-                await writer.flush()
-                progress.end()
+        writer = await _created(client, options)
+        try:
+            async with writer:
+                if entries is not None:
+                    await _fill(writer, entries)
+        except asyncio.CancelledError:
+            click.echo(f"ledger {writer.ledger_id} stays open; {_how_far(writer)}", err=True)
+            raise
+        except (errors.ClientError, OSError) as error:
+            raise click.ClickException(
+                f"{error}\nledger {writer.ledger_id}: {_how_far(writer)} if it is open"
+            ) from error
         return writer
+
+
+async def _fill(writer: Writer, entries: AsyncGenerator[list[bytes], None]) -> None:
+    click.echo(f"ledger {writer.ledger_id}", err=True)
+    progress = ledger_io.Progress(sys.stderr, asyncio.get_running_loop().time)
+    try:
+        async with aclosing(entries) as portions:
+            async for portion in portions:
+                await writer.append_many(portion)
+                progress.show(f"{writer.last_confirmed + 1} entries are acknowledged")
+        await writer.flush()
+    finally:
+        progress.end()
+
+
+def _how_far(writer: Writer) -> str:
+    """Say what whoever goes on with the input must know, and how the ledger is closed."""
+    sure = f"acknowledged: {ledger_text.entries(writer.last_confirmed + 1)}"
+    return f"{sure}; `zonekeeper ledger recover {writer.ledger_id}` closes it"
 
 
 async def _created(client: Client, options: Options) -> Writer:
@@ -248,9 +269,15 @@ async def _give(
     async with connecting.connected(place, tls) as client:
         secret = ledger_options.password(file)
         reader = await client.open(LedgerId(number), password=secret, recover=False)
-        async with aclosing(_batches(reader, options, follow=follow)) as batches:
-            async for batch in batches:
-                await giver.give(batch)
+        try:
+            async with aclosing(_batches(reader, options, follow=follow)) as batches:
+                async for batch in batches:
+                    await giver.give(batch)
+        except errors.BeyondEnd:
+            count = ledger_text.entries(reader.last_confirmed + 1)
+            raise reaching.BadRequest(
+                f"ledger {number} has {count} that are confirmed, and --last is {options['last']}"
+            ) from None
 
 
 def _batches(reader: Reader, options: Options, *, follow: bool) -> AsyncGenerator[Batch, None]:
@@ -337,4 +364,4 @@ def _answer_written(place: Place, writer: Writer) -> None:
             {"ledger": writer.ledger_id, "entries": count, "ensemble": list(writer.ensemble)}
         )
     else:
-        click.echo(f"ledger {writer.ledger_id}: {count} entries, closed")
+        click.echo(f"ledger {writer.ledger_id}: {ledger_text.entries(count)}, closed")

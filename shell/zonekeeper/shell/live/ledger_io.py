@@ -7,8 +7,12 @@ is an object on a line, with its payload in base64, because a payload is any byt
 
 import asyncio
 import base64
+import io
 import json
+import threading
 from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from typing import BinaryIO, Final, TextIO
 
 from zonekeeper.client import errors
@@ -71,15 +75,48 @@ class Pieces:
 
 async def entries_of(source: BinaryIO, cutter: Lines | Pieces) -> AsyncGenerator[list[bytes], None]:
     """Read to the end, and give entries as soon as they are whole."""
-    while portion := await asyncio.to_thread(_some, source):
+    while portion := await _portion(source):
         yield cutter.more(portion)
     yield cutter.end()
 
 
+async def _portion(source: BinaryIO) -> bytes:
+    """Read what is there; wait only if there is nothing.
+
+    The thread that waits is nobody's: an input that never comes must not hold up the end of the
+    process, as it would in the loop's own executor. It reads without a buffer, because a buffer's
+    lock is wanted at that end.
+    """
+    loop = asyncio.get_running_loop()
+    came: asyncio.Future[bytes] = loop.create_future()
+
+    def read() -> None:
+        try:
+            told = partial(_tell, came, _some(source))
+        except Exception as error:  # noqa: BLE001 it is raised where the portion is waited for
+            told = partial(_fail, came, error)
+        with suppress(RuntimeError):  # the loop has ended: nobody waits any more
+            loop.call_soon_threadsafe(told)
+
+    threading.Thread(target=read, name="input", daemon=True).start()
+    return await came
+
+
+def _tell(came: asyncio.Future[bytes], portion: bytes) -> None:
+    if not came.done():
+        came.set_result(portion)
+
+
+def _fail(came: asyncio.Future[bytes], error: Exception) -> None:
+    if not came.done():
+        came.set_exception(error)
+
+
 def _some(source: BinaryIO) -> bytes:
-    """Read what is there; wait only if there is nothing."""
-    read1 = getattr(source, "read1", source.read)
-    portion: bytes = read1(PORTION_BYTES)
+    raw = source.raw if isinstance(source, io.BufferedReader) else source
+    portion = raw.read(PORTION_BYTES)
+    if portion is None:
+        raise BlockingIOError("the input is set not to wait for data; give it through a pipe")
     return portion
 
 

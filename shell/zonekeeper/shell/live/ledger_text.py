@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from zonekeeper.metadata.ledger_metadata import LedgerMetadata
-from zonekeeper.placement.ids import LedgerId
+from zonekeeper.placement.ids import NO_ENTRY, LedgerId
 
 
 def plain(number: LedgerId, ledger: LedgerMetadata) -> dict[str, object]:
@@ -53,9 +53,16 @@ def listed(number: LedgerId, ledger: LedgerMetadata | None, *, as_json: bool) ->
     return str(number) if ledger is None else line(number, ledger)
 
 
+def entries(count: int) -> str:
+    """Count entries in words."""
+    return "1 entry" if count == 1 else f"{count} entries"
+
+
 def _state(ledger: LedgerMetadata) -> str:
     if not ledger.is_closed:
         return ledger.state.value
+    if ledger.last_entry == NO_ENTRY:
+        return "CLOSED without entries"
     return f"CLOSED at entry {ledger.last_entry}, {ledger.length} bytes"
 
 
