@@ -64,7 +64,9 @@ def client_options(expected_name: str) -> list[Option]:
         ("grpc.keepalive_timeout_ms", 5_000),
         # The link backs off; gRPC's own delays only have to stay out of its way.
         ("grpc.initial_reconnect_backoff_ms", 100),
-        ("grpc.min_reconnect_backoff_ms", 100),
+        # To gRPC, the least time that one attempt gets: a busy bookie greets late. The link's own
+        # limit ends it earlier.
+        ("grpc.min_reconnect_backoff_ms", HANDSHAKE_TIMEOUT_MS),
         ("grpc.max_reconnect_backoff_ms", 200),
         ("grpc.enable_retries", 0),
         # Two links of one process are two connections, each with its own fate.
