@@ -160,6 +160,14 @@ def test_a_frame_and_its_packets_must_agree() -> None:
     assert fault_of(tampering.frame(LISTED, LISTED_IDS, u32(0) + u32(3))) is Fault.PACKET
 
 
+def test_what_was_kept_is_held_to_its_checksum_and_its_packets_are_not_looked_into() -> None:
+    assert frames.parse_again(RUN) == frames.parse(RUN)
+    assert frames.parse_again(tampering.frame(RUN, FRAME_LEDGER, u64(8))).ledger_id == 8
+    for at in range(len(RUN)):
+        with pytest.raises(errors.FormatError):
+            frames.parse_again(tampering.patched(RUN, at, bytes([RUN[at] ^ 1])))
+
+
 @pytest.mark.parametrize("at", [FRAME_LEDGER, FRAME_FIRST])
 def test_negative_ids_are_refused(at: int) -> None:
     assert fault_of(tampering.frame(RUN, at, u64(-1))) is Fault.RANGE

@@ -128,7 +128,7 @@ def carry_out(source: Source, made: Plan, bytes_max: int) -> Found:
 def _read(source: Source, ledger_id: LedgerId, piece: Piece) -> Frame:
     where = f"ledger {ledger_id}, entry {piece.entry_ids[0]}, location {piece.offset:#x}"
     try:
-        frame = frames.parse(source.read(piece.offset, piece.size))
+        frame = frames.parse_again(source.read(piece.offset, piece.size))
     except OSError as error:
         raise errors.IoFailed(f"{where}: cannot be read ({error}); ask another bookie") from error
     except FormatError as fault:

@@ -225,6 +225,17 @@ def measure(data: bytes | memoryview) -> int:
 
 def parse(data: bytes | memoryview) -> Frame:
     """Check one frame, nothing before or after it, and give it; raises ``FormatError``."""
+    frame = parse_again(data)
+    _check_packets(frame)
+    return frame
+
+
+def parse_again(data: bytes | memoryview) -> Frame:
+    """Give a frame that has passed ``parse`` and was kept; raises ``FormatError``.
+
+    Its checksum says that it is what was kept, so its packets are not looked into once more: who
+    serves many readers shall not pay for each entry.
+    """
     size = measure(data)
     if size < len(data):
         raise _bad(Fault.TRAILING, f"{len(data) - size} bytes")
@@ -247,7 +258,6 @@ def parse(data: bytes | memoryview) -> Frame:
     ids = _parse_ids(head, first, count) if flags & _LISTED else _consecutive(first, count)
     if ids[-1] >= entries.ID_END:
         raise _bad(Fault.RANGE, f"last entry {ids[-1]}")
-    _check_packets(ledger, ids, ends, packets)
     return Frame(
         ledger_id=LedgerId(ledger),
         entry_ids=ids,
@@ -321,7 +331,7 @@ def _parse_ids(head: bytes, first: int, count: int) -> Sequence[EntryId]:
     return cast(Sequence[EntryId], tuple([first + step for step in steps]))
 
 
-def _check_packets(ledger: int, ids: Sequence[EntryId], ends: list[int], packets: bytes) -> None:
+def _check_packets(frame: Frame) -> None:
     """A packet's own header must name the ledger and entry that the frame says.
 
     A bookie files entries by what the frame says, a reader believes the packet: they must agree.
@@ -329,17 +339,18 @@ def _check_packets(ledger: int, ids: Sequence[EntryId], ends: list[int], packets
     unpack = _PACKET_START.unpack_from
     # Lazily, since both sides as lists would be ten times the frame; the pairs come first,
     # because they end the comparison before the start after the last packet is looked at.
-    expected = zip(repeat(ledger), ids)
-    found = map(unpack, repeat(packets), chain((0,), ends))
+    expected = zip(repeat(frame.ledger_id), frame.entry_ids)
+    found = map(unpack, repeat(frame.packets), chain((0,), frame.ends))
     if not all(map(eq, expected, found)):
-        raise _bad(Fault.PACKET, _first_stranger(ledger, ids, ends, packets))
+        raise _bad(Fault.PACKET, _first_stranger(frame))
 
 
-def _first_stranger(ledger: int, ids: Sequence[EntryId], ends: list[int], packets: bytes) -> str:
-    for entry_id, start in zip(ids, (0, *ends[:-1]), strict=True):
-        found = _PACKET_START.unpack_from(packets, start)
-        if found != (ledger, entry_id):
-            return "ledger {} entry {} in the place of {} {}".format(*found, ledger, entry_id)
+def _first_stranger(frame: Frame) -> str:
+    for entry_id, packet in frame:
+        found = _PACKET_START.unpack_from(packet)
+        if found != (frame.ledger_id, entry_id):
+            there = "ledger {} entry {}".format(*found)
+            return f"{there} in the place of {frame.ledger_id} {entry_id}"
     raise AssertionError("every packet agrees")
 
 
