@@ -1,6 +1,7 @@
 """A whole root as a file: written, read back, compared; and never half a file or half a root."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -340,6 +341,8 @@ def test_the_commands_write_read_and_compare(
     code, said = call("diff", str(file), second)
     assert code == 1
     assert "+ .zonekeeper/restored" in said
+    code, said = call("diff", str(file), str(tmp_path / "nothing"))
+    assert (code, "neither a file nor the address of a store" in said) == (2, True)
     code, said = call("import", "--metadata", first, str(file))
     assert code == 2
     assert "holds a cluster already" in said
@@ -365,6 +368,9 @@ def test_a_person_looks_at_the_mark_of_a_restore_and_clears_it(
     assert (code, "not marked as restored" in said) == (0, True)
     code, said = call("restored", "--metadata", second)
     assert (code, "from the export with the checksum" in said) == (0, True)
+    _, said = call("restored", "--metadata", second, "-o", "json")
+    data = json.loads(said)
+    assert (data["restored"], data["cleared"], len(data["export"])) == (True, False, 64)
     code, said = call("restored", "--metadata", second, "--clear", "all found", answer="n\n")
     assert (code, "will delete every ledger" in said) == (1, True)
     assert "from the export" in call("restored", "--metadata", second)[1]

@@ -222,7 +222,7 @@ def test_what_cannot_be_meant_is_refused(address: str, words: tuple[str, ...], s
 @pytest.mark.parametrize(
     ("cluster", "code", "said"),
     [
-        ("sqlite:///nowhere/at/all.db", 1, "there is no such file"),
+        ("sqlite:///nowhere/at/all.db", 2, "there is no such file"),
         ("http://example.org", 2, "one of zk://"),
     ],
 )

@@ -28,6 +28,7 @@ from zonekeeper.client.writer import Writer
 from zonekeeper.client.writer_core import Limits, Start, WriterCore
 from zonekeeper.metadata import ledger_listing, ledgers
 from zonekeeper.metadata.cluster import Cluster, ForeignRootError, NotAClusterError, open_cluster
+from zonekeeper.metadata.errors import NoStoreError
 from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement.chance import Chance
@@ -57,7 +58,10 @@ async def connect(uri: str, config: ClientConfig | None = None) -> AsyncIterator
     """Give a client of the cluster at a metadata address, until the block ends."""
     config = config or ClientConfig()
     with boundary.translated("opening the cluster"):
-        store = await open_store(uri, config.store, must_exist=True)
+        try:
+            store = await open_store(uri, config.store, must_exist=True)
+        except NoStoreError as error:
+            raise errors.ClusterNotReady(str(error)) from error
     try:
         try:
             with boundary.translated("opening the cluster"):

@@ -70,6 +70,7 @@ _REASON_LENGTH_MAX: Final = 500
 
 _WRONG: Final = (
     errors.BadStoreUriError,
+    errors.NoStoreError,
     clusters.NotAClusterError,
     clusters.ForeignRootError,
     importing.RootInUseError,
@@ -177,9 +178,10 @@ def import_command(address: str, file: str) -> None:
 
 @commands.command(name="restored")
 @_STORE
+@_OUTPUT
 @click.option("--clear", "reason", metavar="REASON", help="Clear the mark, and say why.")
 @click.option("--yes", is_flag=True, help="Do not ask before the mark is cleared.")
-def restored_command(address: str, reason: str | None, yes: bool) -> None:
+def restored_command(address: str, output: str, reason: str | None, yes: bool) -> None:
     """Show whether the root was restored from an export, and clear the mark of it.
 
     While the mark stands bookies delete nothing. Clear it when the ledgers that are younger than
@@ -189,24 +191,46 @@ def restored_command(address: str, reason: str | None, yes: bool) -> None:
         raise click.BadParameter(f"1 to {_REASON_LENGTH_MAX} characters", param_hint="--clear")
     with _reported(2):
         found, mark = asyncio.run(_mark(address))
-        if mark is None:
-            click.echo(f"not marked as restored: {found}")
-            return
-        when = datetime.fromtimestamp(mark.at_ms / 1000, UTC).isoformat(timespec="seconds")
-        click.echo(
-            f"marked as restored: {found}\n"
-            f"imported at {when} from the export with the checksum {mark.export}; "
-            f"ledgers that are created since have ids from {mark.high << 32} on"
-        )
-        if reason is None:
-            return
-        if not yes:
-            click.confirm(
-                "Bookies will delete every ledger that the root does not know. Clear the mark?",
-                abort=True,
-            )
-        asyncio.run(_clear(address, mark, reason))
-    click.echo("the mark is cleared")
+        as_json, to_clear = output == "json", mark is not None and reason is not None
+        if not as_json:
+            click.echo(_marked_text(found, mark), err=to_clear)
+        if mark is not None and reason is not None:
+            if not yes:
+                click.confirm(
+                    "Bookies will delete every ledger that the root does not know. Clear the mark?",
+                    abort=True,
+                    err=True,
+                )
+            asyncio.run(_clear(address, mark, reason))
+    if as_json:
+        _print_json({**_marked_plain(found, mark), "cleared": to_clear})
+    elif to_clear:
+        click.echo("the mark is cleared")
+
+
+def _marked_text(found: Cluster, mark: Restored | None) -> str:
+    if mark is None:
+        return f"not marked as restored: {found}"
+    return (
+        f"marked as restored: {found}\n"
+        f"imported at {_when(mark)} from the export with the checksum {mark.export}; "
+        f"ledgers that are created since have ids from {mark.high << 32} on"
+    )
+
+
+def _marked_plain(found: Cluster, mark: Restored | None) -> dict[str, object]:
+    """Give the mark as it was found as plain data."""
+    return {
+        "instance": found.instance,
+        "restored": mark is not None,
+        "when": None if mark is None else _when(mark),
+        "export": None if mark is None else mark.export,
+        "newLedgersFrom": None if mark is None else mark.high << 32,
+    }
+
+
+def _when(mark: Restored) -> str:
+    return datetime.fromtimestamp(mark.at_ms / 1000, UTC).isoformat(timespec="seconds")
 
 
 @commands.command(name="diff")
@@ -289,6 +313,8 @@ def _source(name: str, opened: contextlib.ExitStack) -> str | TextIO:
     """Open what is a file, and check that it is whole; anything else is a store's address."""
     path = Path(name)
     if not path.is_file():
+        if ":" not in name:
+            raise errors.BadStoreUriError(f"{name} is neither a file nor the address of a store")
         return name
     text = opened.enter_context(path.open(encoding="utf-8", newline="\n"))
     importing.check(export_format.lines_of(text))

@@ -78,5 +78,9 @@ class BadStoreError(StoreError):
     """What is there is not a store of ours, cannot be one, or is damaged."""
 
 
+class NoStoreError(BadStoreError):
+    """There is nothing at the address, and nothing was to be made there."""
+
+
 class BadStoreUriError(ValueError):
     """The text is not the address of a metadata store; the message says what is wrong with it."""

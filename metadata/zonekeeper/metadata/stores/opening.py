@@ -24,7 +24,7 @@ async def open_store(
 
     The answer is a store that was reached just now, or an error: ``BadStoreUriError`` (the text is
     no address), ``StoreUnavailableError`` (nobody answers in time), ``UnauthorizedError``,
-    ``BadStoreError`` (what is there is no store of ours).
+    ``BadStoreError`` (what is there is no store of ours; ``NoStoreError``: nothing is there).
     """
     parsed = uri.parse(address)
     match parsed:
@@ -32,7 +32,7 @@ async def open_store(
             return await open_zookeeper(parsed, timeouts)
         case uri.SqliteAddress():
             if must_exist and not parsed.path.exists():
-                raise errors.BadStoreError(
+                raise errors.NoStoreError(
                     "there is no such file: correct the address, or make a cluster there with "
                     "`zonekeeper cluster init`",
                     store=f"sqlite://{parsed.path}",

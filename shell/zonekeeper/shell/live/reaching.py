@@ -132,6 +132,7 @@ class BadRequest(click.ClickException):
 
 _WRONG: Final = (
     errors.BadStoreUriError,
+    errors.NoStoreError,
     clusters.NotAClusterError,
     clusters.ForeignRootError,
     policy_store.PolicyChangedError,
