@@ -1,8 +1,8 @@
 """Bugs that are planted to see whether the simulator finds them; they exist only here.
 
 Each is numbered as in the reliability reference, takes away one rule of the real code, and must be
-found in the profile that stands beside it within so many seeds. Numbers that are missing die in
-other lanes: what happens to single bytes of a disk in the crash states, what few histories show in
+found in the profile that stands beside it within so many seeds. Those without one die in other
+lanes: what happens to single bytes of a disk in the crash states, what few histories show in
 directed tests.
 """
 
@@ -400,12 +400,14 @@ MUTANTS: Final[Mapping[int, Mutant]] = {
             within_seeds=300,
             patches=_silence_denies,
         ),
+        Mutant(number=7, what="an I/O error is a negative", patches=_io_errors_are_negatives),
         Mutant(
-            number=7,
-            what="an I/O error is a negative",
-            patches=_io_errors_are_negatives,
+            number=8,
+            what="limbo answers negatives",
+            profile="disk-loss",
+            within_seeds=2_000,
+            patches=_limbo_is_forgotten,
         ),
-        Mutant(number=8, what="limbo answers negatives", patches=_limbo_is_forgotten),
         Mutant(
             number=9,
             what="acks before the sync",
