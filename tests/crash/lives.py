@@ -129,8 +129,9 @@ async def play(seed: int) -> Recorder:
         background=LateDisk(chance),
     )
     try:
-        kept = recorder.kept = await storage.open_storage(on, sizes, keeping.POLICY)
-        driver = recorder.driver = Driver(kept)
+        ends: dict[int, int] = {}
+        kept = recorder.kept = await storage.open_storage(on, sizes, keeping.closed_at(ends))
+        driver = recorder.driver = Driver(kept, ends)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(kept.run())
             await _script(driver, chance)
@@ -170,6 +171,8 @@ def _step(driver: Driver, chance: random.Random, ends: dict[int, int]) -> Awaita
         limbo = admission.Limbo(in_limbo=chance.random() < 0.7)
         return driver.state(ledger_id, opened if what < 0.12 else limbo)
     if what < 0.17:
+        if what < 0.14:
+            driver.close(ledger_id, chance.randrange(-1, end + 1))
         return driver.force()
     if what < 0.20:
         return asyncio.ensure_future(_collect(driver, ledger_id, chance))
@@ -209,10 +212,11 @@ async def start_and_check(
         only=chance.randrange(40),
     )
     sizes = Sizes(segment_bytes=2048, segments_max=4)
-    kept = await keeping.opened(files, store, sizes)
+    closed = {each: end for each, p in moment.promised.items() if (end := p.end) is not None}
+    kept = await keeping.opened(files, store, sizes, policy=keeping.closed_at(closed))
     check_mark(files, moment)
     shown = await keeping.check(kept, moment.promised)
-    driver = Driver(kept)
+    driver = Driver(kept, closed)
     driver.promised = shown
     recorder.driver, recorder.kept = driver, kept
     log = asyncio.ensure_future(kept.log.run())

@@ -19,13 +19,13 @@ from zonekeeper.bookie.segments.arrivals import Arrivals
 from zonekeeper.bookie.segments.batch_format import Header, Placed, Position
 from zonekeeper.bookie.segments.checkpoint import Checkpoint
 from zonekeeper.bookie.segments.directories import Directories, name_of
-from zonekeeper.bookie.segments.index import MemoryOrdered, Row
+from zonekeeper.bookie.segments.index import Index, MemoryOrdered, Row
 from zonekeeper.bookie.segments.ledger_entries import LedgerEntries
 from zonekeeper.bookie.segments.log import Log, Put
 from zonekeeper.bookie.segments.memory import Memory
 from zonekeeper.bookie.segments.rewrite import Rewriter, Step
 from zonekeeper.bookie.segments.storage import Storage
-from zonekeeper.placement.ids import LedgerId
+from zonekeeper.placement.ids import EntryId, LedgerId
 from zonekeeper.wire import errors
 
 #: States within which a bug must show.
@@ -199,6 +199,30 @@ def unsynced_tail_is_shown(patch: Patch) -> None:
     patch.setattr(arrival_scan, "scan", trusting)
 
 
+def open_ledgers_are_cut(patch: Patch) -> None:
+    """What is past the LAC of a ledger is dropped, closed or not."""
+
+    def guessed(self: Memory, ledger_id: LedgerId) -> EntryId | None:
+        ledger = self.ledgers.get(ledger_id)
+        return None if ledger is None or ledger.confirmed < 0 else ledger.confirmed
+
+    patch.setattr(Memory, "end_of", guessed)
+
+
+def cut_entries_stay_the_last(patch: Patch) -> None:
+    """What compaction drops is still taken for a ledger's last entry."""
+
+    async def nothing(self: Rewriter, ends: Mapping[LedgerId, EntryId]) -> None:
+        del self, ends
+
+    patch.setattr(Rewriter, "_cut", nothing)
+
+
+def indexed_without_a_word_before(patch: Patch) -> None:
+    """Of a segment that was compacted since, the index may have rows that nothing names."""
+    patch.setattr(Index, "begun", lambda self: frozenset())
+
+
 MUTANTS: Mapping[str, Callable[[Patch], None]] = {
     plant.__name__: plant
     for plant in (
@@ -216,6 +240,9 @@ MUTANTS: Mapping[str, Callable[[Patch], None]] = {
         forgotten_come_back_with_the_index,
         compacted_before_the_checkpoint,
         unsynced_tail_is_shown,
+        open_ledgers_are_cut,
+        cut_entries_stay_the_last,
+        indexed_without_a_word_before,
     )
 }
 

@@ -240,6 +240,45 @@ async def test_absence_proves_nothing_in_a_restored_root(cluster: Cluster) -> No
     assert await ledgers.proven_deleted(cluster, LedgerId(5))
 
 
+# ── ends ──
+
+
+async def closed_and_open(cluster: Cluster) -> list[LedgerId]:
+    """Two that are closed, the second of them empty; an open one; one that is not there."""
+    ids = [(await ledgers.create(cluster, NEW)).id for _ in range(3)]
+    await ledgers.change(cluster, ids[0], close_at(4))
+    await ledgers.change(cluster, ids[1], close_at(-1))
+    return [*ids, LedgerId(999)]
+
+
+async def test_only_closed_ledgers_have_a_proven_end(cluster: Cluster) -> None:
+    ids = await closed_and_open(cluster)
+    assert await ledgers.proven_ends(cluster, ids) == {ids[0]: 4, ids[1]: -1}
+    assert await ledgers.proven_ends(cluster, ids[2:]) == {}
+
+
+async def test_a_damaged_ledger_hides_no_other_ones_end(cluster: Cluster) -> None:
+    ids = await closed_and_open(cluster)
+    await cluster.store.put(ledgers.path(cluster, ids[0]), b"?", version=1)
+    assert await ledgers.proven_ends(cluster, ids) == {ids[1]: -1}
+
+
+async def test_a_root_that_is_not_the_clusters_any_more_proves_no_end(cluster: Cluster) -> None:
+    ids = await closed_and_open(cluster)
+    await cluster.store.put(cluster.root.below("INSTANCEID"), b"another", version=0)
+    assert await ledgers.proven_ends(cluster, ids) == {}
+
+
+async def test_a_restored_root_proves_no_end(cluster: Cluster) -> None:
+    ids = await closed_and_open(cluster)
+    mark = Restored(at_ms=1, high=2, export="sum")
+    raw = restored.render(mark, cluster.instance)
+    await cluster.store.create(cluster.root.beside("restored"), raw)
+    assert await ledgers.proven_ends(cluster, ids) == {}
+    await restored.clear(cluster, mark)
+    assert set(await ledgers.proven_ends(cluster, ids)) == set(ids[:2])
+
+
 # ── listing ──
 
 SPREAD = [0, 1, 9_999, 10_000, 123_456_789, 2**31 - 2, 2**31 - 1, 2**31, 9 << 32, 2**63 - 1]

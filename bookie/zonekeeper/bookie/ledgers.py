@@ -23,6 +23,7 @@ class Ledger:
     __slots__ = (
         "_news",
         "admitted",
+        "closed_at",
         "confirmed",
         "durable",
         "extents",
@@ -43,7 +44,9 @@ class Ledger:
         self.extents = extents
         #: What was handed to the log and is not on disk yet, in order.
         self.on_the_way: deque[LedgerRecord | Frame] = deque()
-        #: The highest entry, on disk or on its way.
+        #: The last entry of a ledger that is closed for ever; None: it is open, or nobody knows.
+        self.closed_at: EntryId | None = None
+        #: No entry is higher, on disk or on its way.
         self.highest: EntryId = NO_ENTRY if extents.last is None else extents.last
         #: The highest LAC that stands on disk.
         self.confirmed: EntryId = NO_ENTRY

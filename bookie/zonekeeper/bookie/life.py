@@ -11,7 +11,7 @@ of its mode; until then it goes on serving everybody who knows it.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from zonekeeper.bookie import boots, identity
@@ -21,15 +21,17 @@ from zonekeeper.bookie.segments import storage as storages
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.index import Index, Ordered
+from zonekeeper.bookie.segments.rewrite import Ends
 from zonekeeper.bookie.segments.storage import Policy, Storage
 from zonekeeper.bookie.service import Bookie
-from zonekeeper.metadata import bookie_records
+from zonekeeper.metadata import bookie_records, ledgers
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.cookies import Cookie
 from zonekeeper.metadata.errors import StoreError
 from zonekeeper.metadata.registration import Mode, Registrar
 from zonekeeper.metadata.store import MetadataStore
 from zonekeeper.placement.chance import Chance
+from zonekeeper.placement.ids import EntryId, LedgerId
 from zonekeeper.placement.locations import Location
 
 STORAGE: Final = "storage"
@@ -100,10 +102,22 @@ async def begin(
         tails=ground.tails,
     )
     space = await writing.run(ground.journal.space)
-    storage = await storages.open_storage(devices, ground.sizes(space.total_bytes), policy)
+    storage = await storages.open_storage(
+        devices, ground.sizes(space.total_bytes), replace(policy, ends=_ends_in(cluster))
+    )
     if any(ledger.durable.in_limbo for ledger in storage.memory.ledgers.values()):
         await bookie_records.lost_data(cluster, cookie.bookie, boot_epoch)
     return Begun(cookie=cookie, boot_epoch=boot_epoch, storage=storage)
+
+
+def _ends_in(cluster: Cluster) -> Ends:
+    async def proven(ledger_ids: Sequence[LedgerId]) -> Mapping[LedgerId, EntryId]:
+        try:
+            return await ledgers.proven_ends(cluster, ledger_ids)
+        except StoreError:
+            return {}  # what is unknown is kept
+
+    return proven
 
 
 class Conditions:

@@ -5,10 +5,11 @@ is decided anew whenever somebody else was faster or an answer was lost, so it i
 top of what it was not decided for. Creating talks to no bookie.
 
 Absence is proof of a deletion only where the root is whole and is still the cluster that was
-opened, and where nothing was restored from an older export: ``proven_deleted``.
+opened, and where nothing was restored from an older export: ``proven_deleted``. The same holds for
+where a closed ledger ends (``proven_ends``), which is so for ever.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Final, TypeAlias
 
@@ -28,10 +29,10 @@ from zonekeeper.metadata.errors import (
     StoreError,
     VersionConflictError,
 )
-from zonekeeper.metadata.ledger_metadata import LedgerMetadata
-from zonekeeper.metadata.malformed import stored_at
+from zonekeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState
+from zonekeeper.metadata.malformed import UnreadableError, stored_at
 from zonekeeper.metadata.store import Versioned
-from zonekeeper.placement.ids import LedgerId
+from zonekeeper.placement.ids import EntryId, LedgerId
 
 #: So many times in a row another ledger had the id that was drawn: the counters are wrong.
 _ID_ATTEMPTS_MAX: Final = 10
@@ -146,6 +147,28 @@ async def proven_deleted(cluster: Cluster, ledger_id: LedgerId) -> bool:
     """
     if await cluster.store.get(path(cluster, ledger_id), sync=True) is not None:
         return False
+    return await _is_whole(cluster)
+
+
+async def proven_ends(cluster: Cluster, ledger_ids: Iterable[LedgerId]) -> dict[LedgerId, EntryId]:
+    """Give the last entries of those of these ledgers that are proven to be closed.
+
+    What is not in the answer is open, or unknown. Raises if nothing can be known.
+    """
+    found: dict[LedgerId, EntryId] = {}
+    for ledger_id in ledger_ids:
+        try:
+            stored = await read(cluster, ledger_id)
+        except UnreadableError:
+            continue  # others have nothing to do with it
+        if stored is not None and stored.metadata.state is LedgerState.CLOSED:
+            found[ledger_id] = stored.metadata.last_entry
+    # A root that was made anew, or set back, may have other ledgers under the same ids.
+    return found if found and await _is_whole(cluster) else {}
+
+
+async def _is_whole(cluster: Cluster) -> bool:
+    """Is the root still the cluster that was opened, and nothing in it restored from an export?"""
     instance = await cluster.store.get(cluster.root.below("INSTANCEID"), sync=True)
     if instance is None or instance.value != cluster.instance.encode("ascii"):
         return False

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -29,6 +29,15 @@ KEY = digests.master_key(b"secret")
 SIZES = Sizes(segment_bytes=2048, segments_max=4)
 #: Nothing waits for the sake of others.
 POLICY = Policy(compacting=Compacting(bytes_per_second=1 << 40))
+
+
+def closed_at(ends: Mapping[int, int], policy: Policy = POLICY) -> Policy:
+    """Let the metadata say of these ledgers that they are closed, now and at any time."""
+
+    async def proven(ledger_ids: Sequence[LedgerId]) -> Mapping[LedgerId, EntryId]:
+        return {each: EntryId(ends[each]) for each in ledger_ids if each in ends}
+
+    return replace(policy, ends=proven)
 
 
 def fresh() -> MemoryFileSystem:
@@ -136,6 +145,8 @@ class LedgerPromise:
     #: The explicit one.
     written_lac: int = -1
     fragments: int = 0
+    #: Where the ledger was closed: what is past that was promised by nobody. None: it is open.
+    end: int | None = None
     #: What was so before the ledger was told to be forgotten, until that is durable: then either
     #: all of this holds, or the rest does.
     before: "LedgerPromise | None" = None
@@ -148,8 +159,10 @@ class LedgerPromise:
 class Driver:
     """Puts into a storage as a bookie does, and notes what is promised, in the moment it is."""
 
-    def __init__(self, kept: Storage) -> None:
+    def __init__(self, kept: Storage, ends: dict[int, int] | None = None) -> None:
+        """``ends`` is what the metadata says (``closed_at``)."""
         self._kept = kept
+        self._ends = {} if ends is None else ends
         self.promised: dict[int, LedgerPromise] = {}
         self.failed: list[errors.ProtocolError] = []
         #: Written, to be durable with the next sync.
@@ -194,9 +207,14 @@ class Driver:
         """What is sent from here on, and nothing else, is there when this returns."""
         old = self._promise(ledger_id)
         new = self.promised[ledger_id] = LedgerPromise(before=old)
+        self._ends.pop(ledger_id, None)
         # As it is for the log, it is decided the moment the record is durable.
         await self._kept.forget([LedgerId(ledger_id)])
         new.before = None
+
+    def close(self, ledger_id: int, end: int) -> None:
+        """Its metadata says from now on, and for ever, that it is closed there."""
+        self._promise(ledger_id).end = self._ends.setdefault(ledger_id, end)
 
     async def compact(self) -> int:
         return await self._kept.compact(major=True)
@@ -283,7 +301,8 @@ async def check(kept: Storage, promised: dict[int, LedgerPromise]) -> dict[int, 
 
 async def _check_one(kept: Storage, number: int, promise: LedgerPromise) -> LedgerPromise:
     found = await read_ids(kept, number)
-    lost = promise.entries - found
+    end = max(promise.entries, default=-1) if promise.end is None else promise.end
+    lost = {each for each in promise.entries if each <= end} - found
     assert not lost, f"ledger {number}: entries {sorted(lost)} were acknowledged, and are gone"
     assert found <= promise.sent, f"ledger {number}: {sorted(found - promise.sent)} from where?"
     ledger = kept.memory.find(LedgerId(number))
@@ -296,8 +315,10 @@ async def _check_one(kept: Storage, number: int, promise: LedgerPromise) -> Ledg
     assert len(state.fragments) >= promise.fragments, f"ledger {number}: lost fragment hints"
     assert promise.fragments == 0 or state.master_key == KEY
     assert ledger.highest >= max(found, default=-1)
+    assert ledger.extents.last == max(found, default=None), f"ledger {number}: which is the last?"
     return LedgerPromise(
         entries=found,
+        end=promise.end,
         sent=promise.sent,
         fenced=state.fenced,
         in_limbo=state.in_limbo,

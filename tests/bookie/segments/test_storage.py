@@ -12,6 +12,7 @@ from tests.bookie.segments import keeping
 from tests.bookie.segments.keeping import (
     Driver,
     check,
+    closed_at,
     frame,
     fresh,
     let_work,
@@ -28,8 +29,8 @@ from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.index import Index, MemoryOrdered
 from zonekeeper.bookie.segments.rocks import RocksOrdered
-from zonekeeper.bookie.segments.storage import Policy, Storage
-from zonekeeper.placement.ids import EntryId, LedgerId
+from zonekeeper.bookie.segments.storage import Storage
+from zonekeeper.placement.ids import LedgerId
 from zonekeeper.wire.frames import Flags
 
 
@@ -125,11 +126,7 @@ async def test_entries_past_the_end_of_a_closed_ledger_are_dropped_by_the_rewrit
     files, store = fresh(), MemoryOrdered()
     ends = {1: 4, 2: -1}
 
-    def end_of(ledger_id: LedgerId) -> EntryId | None:
-        end = ends.get(ledger_id)
-        return None if end is None else EntryId(end)
-
-    async with running(files, store, policy=Policy(end_of=end_of)) as kept:
+    async with running(files, store, policy=closed_at(ends)) as kept:
         await fill(Driver(kept), 3, 60)
         assert {row.ledger_id for row in Index(store).rows()} == {1, 3}
         rows = [row.extent for row in Index(store).rows() if row.ledger_id == 1]

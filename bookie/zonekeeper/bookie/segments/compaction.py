@@ -22,6 +22,7 @@ from zonekeeper.bookie.segments.checkpoint import SortedSegment
 from zonekeeper.bookie.segments.index import Row
 from zonekeeper.bookie.segments.rewrite import Ground, Rewriter, Step
 from zonekeeper.bookie.segments.sorted_writing import Copy
+from zonekeeper.placement.ids import EntryId, LedgerId
 
 _logger = logging.getLogger(__name__)
 
@@ -60,11 +61,22 @@ def choose(
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class _Found:
     """What is in the chosen segments."""
 
     rows: dict[int, list[Row]]
+    #: Of those, the ones of ledgers that count, by ledger and entry.
+    counted: list[Row]
+    ledger_ids: list[LedgerId]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What is to be written."""
+
     copies: list[Copy]
+    #: Ledgers that lose entries, which are past these ends.
+    cut: dict[LedgerId, EntryId]
 
 
 class Compactor:
@@ -130,7 +142,9 @@ class Compactor:
         firsts = [locations.location(locations.sorted_key(each), 0) for each in numbers]
         try:
             with self._on.places.pinned(firsts):
-                plan = await self._rewriter.do(lambda: self._plan(numbers))
+                found = await self._rewriter.do(lambda: self._find(numbers))
+                await self._rewriter.learn_ends(found.ledger_ids)
+                plan = await self._rewriter.do(lambda: self._plan(found))
                 written = None
                 if plan.copies:
                     written = await self._rewriter.write(number, plan.copies, self._pause)
@@ -147,8 +161,9 @@ class Compactor:
                 added=written,
                 dropped={
                     each: [row for row in rows if (row.ledger_id, row.extent.first) not in copied]
-                    for each, rows in plan.rows.items()
+                    for each, rows in found.rows.items()
                 },
+                cut=plan.cut,
             )
         )
         counters = self._rewriter.counters
@@ -158,7 +173,7 @@ class Compactor:
         await self._rewriter.do(lambda: self._remove(numbers))
         return len(numbers)
 
-    def _plan(self, numbers: Sequence[int]) -> _Plan:
+    def _find(self, numbers: Sequence[int]) -> _Found:
         rows = {number: self._rows(number) for number in numbers}
         counted = [
             row
@@ -167,7 +182,16 @@ class Compactor:
             if self._on.memory.counts(row.ledger_id, number)
         ]
         counted.sort(key=lambda row: (row.ledger_id, row.extent.first))
-        return _Plan(rows, sorted_writing.plan(counted, self._on.end_of))
+        return _Found(rows, counted, list(dict.fromkeys(row.ledger_id for row in counted)))
+
+    def _plan(self, found: _Found) -> _Plan:
+        known = ((each, self._on.memory.end_of(each)) for each in found.ledger_ids)
+        ends = {ledger_id: end for ledger_id, end in known if end is not None}
+        past = (row for row in found.counted if row.ledger_id in ends)
+        cut = {row.ledger_id for row in past if row.extent.last > ends[row.ledger_id]}
+        return _Plan(
+            sorted_writing.plan(found.counted, ends.get), {each: ends[each] for each in cut}
+        )
 
     def _rows(self, number: int) -> list[Row]:
         try:

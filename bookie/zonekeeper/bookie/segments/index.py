@@ -5,12 +5,14 @@
     key                                          value
     | "i" |                                      | log id 8 |            whose index this is
     | "s" | sorted number 8 |                    (empty)                 all of it is in the index
+    |                                            | "b" |                 some of it may be
     | "w" |                                      | sweep 8 |             the last that was done
     | "x" | ledger 8 | first entry 8 |           | last entry 8 | location 8 | size 4 |
 
 Numbers are big-endian. The extents of a ledger are disjoint. The index may be lost, all of it or
-the newest writes: a segment's mark (``s``) is written with, or after, the last of its extents, so
-that a segment without a mark is added again, which writes the same once more. What is removed goes
+the newest writes: a segment's mark (``s``) says before its first extent that some may be there, and
+behind its last one that all are. So a segment that is not all there is added again, which writes
+the same once more, and one of which anything is there is known by its mark. What is removed goes
 the same way: extents first. A sweep removes what forgotten ledgers have, and has a number, so that
 an index which lost its last sweep is known by it.
 
@@ -22,7 +24,7 @@ import struct
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from zonekeeper.bookie.extents import Extent
@@ -37,6 +39,7 @@ Change: TypeAlias = tuple[bytes, bytes | None]
 #: Extents that are written, or removed, in one step.
 WRITE_MAX: Final = 10_000
 
+_BEGUN: Final = b"b"
 _ID_KEY: Final = b"i"
 _SWEEP_KEY: Final = b"w"
 _NUMBER: Final = struct.Struct(">Q")
@@ -103,11 +106,17 @@ class Index:
 
     def segments(self) -> frozenset[int]:
         """Give the numbers of the sorted segments that are in the index. Blocks."""
-        return frozenset(_SEGMENT.unpack(key)[1] for key, _ in self._prefixed(b"s"))
+        marks = self._prefixed(b"s")
+        return frozenset(_SEGMENT.unpack(key)[1] for key, value in marks if value != _BEGUN)
+
+    def begun(self) -> frozenset[int]:
+        """Give the numbers of the sorted segments of which a part may be there. Blocks."""
+        marks = self._prefixed(b"s")
+        return frozenset(_SEGMENT.unpack(key)[1] for key, value in marks if value == _BEGUN)
 
     def add(self, number: int, rows: Sequence[Row]) -> None:
         """Add all extents of a sorted segment, durably. Blocks."""
-        self._change(map(_pair, rows))
+        self._change(chain([(_SEGMENT.pack(b"s", number), _BEGUN)], map(_pair, rows)))
         self._store.write([(_SEGMENT.pack(b"s", number), b"")], sync=True)
 
     def drop(self, number: int, rows: Iterable[Row]) -> None:
@@ -149,14 +158,16 @@ class Index:
                 extent.size,
             )
 
-    def last(self, ledger_id: LedgerId) -> EntryId | None:
-        """Give a ledger's highest entry; None: the index has none."""
-        top = _EXTENT.pack(b"x", ledger_id, (1 << 64) - 1)
+    def last(self, ledger_id: LedgerId, up_to: int = entries.ID_END) -> EntryId | None:
+        """Give a ledger's highest entry up to one; None: the index has none."""
+        if up_to < 0:
+            return None
+        top = _EXTENT.pack(b"x", ledger_id, up_to)
         for key, value in self._store.from_floor(top):
             row = _row(key, value)
-            if row is not None and row.ledger_id == ledger_id:
-                return row.extent.last
-            return None
+            if row is None or row.ledger_id != ledger_id or row.extent.first > up_to:
+                return None
+            return EntryId(min(row.extent.last, up_to))
         return None
 
     def rows(self) -> Iterator[Row]:

@@ -157,7 +157,11 @@ class LedgerEntries(Extents):
 
     def look_up(self) -> None:
         """Take note of what the index has."""
-        self._index_last = self._index.last(self.ledger_id)
+        self.ends_at(self._index.last(self.ledger_id))
+
+    def ends_at(self, index_last: EntryId | None) -> None:
+        """Take note of the highest entry in the index."""
+        self._index_last = index_last
 
     def clear(self) -> None:
         """Have nothing any more."""

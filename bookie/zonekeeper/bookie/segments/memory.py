@@ -9,6 +9,7 @@ under its id, of which nothing is in any sorted segment yet; ``since`` keeps the
 there from being taken for it.
 """
 
+import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import assert_never
@@ -19,7 +20,7 @@ from zonekeeper.bookie.segments.batch_format import Placed
 from zonekeeper.bookie.segments.checkpoint import Checkpoint, Shown
 from zonekeeper.bookie.segments.index import Index
 from zonekeeper.bookie.segments.ledger_entries import LedgerEntries
-from zonekeeper.placement.ids import LedgerId
+from zonekeeper.placement.ids import EntryId, LedgerId
 from zonekeeper.wire.frames import Frame
 
 
@@ -85,6 +86,10 @@ class Memory:
         for ledger in self.ledgers.values():
             ledger.restarted()
 
+    def entries(self, ledger_id: LedgerId) -> LedgerEntries:
+        """Give where the entries of a known ledger are."""
+        return _entries_of(self.ledgers[ledger_id])
+
     def begin_sorted(self) -> int:
         """Give the number of a sorted segment that is begun."""
         self.next_sorted += 1
@@ -94,6 +99,21 @@ class Memory:
         """Say whether a row of a ledger in a sorted segment counts; in any thread."""
         ledger = self.ledgers.get(ledger_id)
         return ledger is not None and number >= _entries_of(ledger).since
+
+    def open_ones(self, ledger_ids: Iterable[LedgerId], count: int) -> list[Ledger]:
+        """Give some of these ledgers that may be closed without this bookie's knowing it.
+
+        Fenced ones first: what is past the end of a ledger was sent by a writer that a recovery
+        fenced, or that failed.
+        """
+        there = (self.ledgers.get(each) for each in dict.fromkeys(ledger_ids))
+        found = [ledger for ledger in there if ledger is not None and ledger.closed_at is None]
+        return heapq.nsmallest(count, found, key=lambda ledger: not ledger.durable.fenced)
+
+    def end_of(self, ledger_id: LedgerId) -> EntryId | None:
+        """Give where a ledger is closed; None: it is open, or nobody knows. In any thread."""
+        ledger = self.ledgers.get(ledger_id)
+        return None if ledger is None else ledger.closed_at
 
     @property
     def has_forgotten(self) -> bool:

@@ -13,6 +13,9 @@ is on the disk:
 3. the index: now they are not needed by any reader that begins;
 4. when the last reader that began before has ended, they are recycled.
 
+What is past the end of a closed ledger was never acknowledged, and is not copied. Where ledgers end
+is asked for before (``learn_ends``): some of them, in bounded time, and what is unknown is kept.
+
 Steps 2 and 3 are a *commit*. Commits come one after the other, whoever makes them: rounds,
 compaction, and the sweep, which takes forgotten ledgers out of the index. In a commit, too, the
 checkpoint comes first: it names the ledgers that are swept, so that a start can do it again.
@@ -23,10 +26,10 @@ writer.
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from zonekeeper.bookie.files import SHORTAGES
 from zonekeeper.bookie.segments import checkpoint as checkpoints
@@ -41,7 +44,6 @@ from zonekeeper.bookie.segments.memory import Memory
 from zonekeeper.bookie.segments.places import Places
 from zonekeeper.bookie.segments.sorted_writing import (
     Copy,
-    EndOf,
     Job,
     UnreadableSegmentError,
     Written,
@@ -50,12 +52,18 @@ from zonekeeper.placement.ids import EntryId, LedgerId
 
 T = TypeVar("T")
 
+#: Gives where those of some ledgers end that are proven to be closed; raises nothing.
+Ends: TypeAlias = Callable[[Sequence[LedgerId]], Awaitable[Mapping[LedgerId, EntryId]]]
+
 #: A round begins with so many sealed segments, sorted together for locality, or when it must.
 ROUND_SEGMENTS: Final = 4
 ROUND_SEGMENTS_MAX: Final = 16
 #: With fewer segments in reach of the writer, a round does not pause, and all else waits.
 HURRY_IN_REACH: Final = 4
 BYTES_PER_SECOND: Final = 120 << 20
+#: Ledgers whose ends are asked for at a time, and how long that may take.
+ENDS_MAX: Final = 100
+ENDS_TIMEOUT_MS: Final = 1_000
 #: Extents that are gathered before the event loop is let go on.
 _GATHER: Final = 2_000
 #: Ledgers whose extents leave memory before the event loop is let go on.
@@ -86,7 +94,7 @@ class Ground:
     directories: Directories
     places: Places
     memory: Memory
-    end_of: EndOf
+    ends: Ends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +106,8 @@ class Step:
     added: Written | None = None
     #: Sorted segments, with rows of theirs that may still be in the index.
     dropped: Mapping[int, Sequence[Row]] = field(default_factory=dict)
+    #: Ledgers that lose entries in the index, and the ends that those are past.
+    cut: Mapping[LedgerId, EntryId] = field(default_factory=dict)
 
 
 class Rewriter:
@@ -135,7 +145,10 @@ class Rewriter:
         generations = list(self._arrivals.sealed)[:ROUND_SEGMENTS_MAX]
         through = generations[-1]
         number = self._memory.begin_sorted()
-        copies = sorted_writing.plan(await self._gather(through), self._on.end_of)
+        rows = await self._gather(through)
+        touched = self._memory.touched_through(through)
+        await self.learn_ends(entries.ledger_id for entries in touched)
+        copies = await self.do(lambda: sorted_writing.plan(rows, self._memory.end_of))
         written = await self.write(number, copies, self._pause) if copies else None
         await self.commit(Step(mark=self._arrivals.sealed[through].last, added=written))
         await self._leave_to_index(through)
@@ -143,6 +156,20 @@ class Rewriter:
         self.counters.rewritten_bytes += written.size_bytes if written else 0
         await self._on.places.drop_arrivals(generations)
         self._arrivals.recycle(through)
+
+    async def learn_ends(self, ledger_ids: Iterable[LedgerId]) -> None:
+        """Ask where some of these ledgers end; what is not heard in time stays unknown."""
+        asked = self._memory.open_ones(ledger_ids, ENDS_MAX)
+        if not asked:
+            return
+        try:
+            async with asyncio.timeout(ENDS_TIMEOUT_MS / 1_000):
+                ends = await self._on.ends([ledger.ledger_id for ledger in asked])
+        except TimeoutError:
+            return
+        for ledger in asked:
+            # What was forgotten meanwhile is not asked any more.
+            ledger.closed_at = ends.get(ledger.ledger_id)
 
     async def write(
         self, number: int, copies: Sequence[Copy], pause: Callable[[int], Awaitable[None]]
@@ -192,10 +219,21 @@ class Rewriter:
             self._sweep += 1
             last = replace(last, sweep=self._sweep, forgotten=tuple(gone))
         assert last.mark >= self._last.mark, "the mark never goes back"
+        await self._cut(step.cut)
         await self._save(last)
         await self.do(lambda: self._to_index(step, last, swept=bool(gone)))
         self._last = last
         self.counters.swept_ledgers += len(gone)
+
+    async def _cut(self, ends: Mapping[LedgerId, EntryId]) -> None:
+        """Let nobody take for a ledger's last entry what is about to leave the index."""
+        if not ends:
+            return
+        index = self._index
+        lasts = await self.do(lambda: {each: index.last(each, end) for each, end in ends.items()})
+        for ledger_id, last in lasts.items():
+            if self._memory.end_of(ledger_id) == ends[ledger_id]:
+                self._memory.entries(ledger_id).ends_at(last)
 
     async def sweep(self) -> None:
         """Take forgotten ledgers out of the index, if there are any."""
@@ -301,6 +339,12 @@ class Rewriter:
     async def _pause(self, size: int) -> None:
         hurry = self._arrivals.in_reach < HURRY_IN_REACH
         await asyncio.sleep(0 if hurry else size / BYTES_PER_SECOND)
+
+
+async def know_no_ends(ledger_ids: Sequence[LedgerId]) -> Mapping[LedgerId, EntryId]:
+    """Know of no ledger that it is closed."""
+    del ledger_ids
+    return {}
 
 
 def _lasts(index: Index, ledger_ids: Sequence[LedgerId]) -> list[EntryId | None]:

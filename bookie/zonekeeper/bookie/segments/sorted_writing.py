@@ -34,8 +34,7 @@ SLICE_BYTES: Final = 1 << 20
 _COUNT: Final = struct.Struct(">I")
 _COUNT_AT: Final = 32
 
-#: Gives the last entry of a closed ledger (-1: nothing of it is kept); None: keep everything. It is
-#: asked in any thread.
+#: Gives the last entry of a closed ledger (-1: nothing of it is kept); None: keep everything.
 EndOf: TypeAlias = Callable[[LedgerId], EntryId | None]
 
 
@@ -63,12 +62,6 @@ class Written:
     size_bytes: int
     #: By ledger and entry.
     rows: Sequence[Row]
-
-
-def keep_all(ledger_id: LedgerId) -> EntryId | None:
-    """Know of no ledger that it is closed."""
-    del ledger_id
-    return None
 
 
 def plan(rows: Iterable[Row], end_of: EndOf) -> list[Copy]:

@@ -19,7 +19,7 @@ from zonekeeper.bookie.disks import Disk
 from zonekeeper.bookie.extents import Extent
 from zonekeeper.bookie.files import FileSystem, Space
 from zonekeeper.bookie.ledgers import Ledger
-from zonekeeper.bookie.segments import arrivals, locations, sorted_writing
+from zonekeeper.bookie.segments import arrivals, locations, rewrite, sorted_writing
 from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
 from zonekeeper.bookie.segments.arrivals import Arrivals, Opened, Segment, Sizes
@@ -32,8 +32,7 @@ from zonekeeper.bookie.segments.ledger_entries import LedgerEntries
 from zonekeeper.bookie.segments.log import DiskFailedError, Log, Put
 from zonekeeper.bookie.segments.memory import Memory
 from zonekeeper.bookie.segments.places import Places
-from zonekeeper.bookie.segments.rewrite import Counters, Ground, Rewriter
-from zonekeeper.bookie.segments.sorted_writing import EndOf
+from zonekeeper.bookie.segments.rewrite import Counters, Ends, Ground, Rewriter
 from zonekeeper.placement.chance import Chance
 from zonekeeper.placement.ids import EntryId, LedgerId
 from zonekeeper.wire import errors
@@ -72,7 +71,7 @@ class Backlog:
 class Policy:
     """What the rewrite and the compaction go by."""
 
-    end_of: EndOf = sorted_writing.keep_all
+    ends: Ends = rewrite.know_no_ends
     compacting: Compacting = field(default_factory=Compacting)
 
 
@@ -118,7 +117,7 @@ class Storage:
             directories=found.directories,
             places=self._places,
             memory=memory,
-            end_of=policy.end_of,
+            ends=policy.ends,
         )
         self._rewriter = Rewriter(on, self._arrivals, found.last)
         self._compactor = Compactor(self._rewriter, policy.compacting, on)
@@ -338,7 +337,8 @@ def settle(index: Index, last: Checkpoint, sorted_files: Sequence[FileSystem]) -
     elif index.sweep != last.sweep:
         index.begin_anew(last.log_id, last.sweep)
     named = frozenset(last.sorted_numbers)
-    if not _drop_compacted(directories, index, last.log_id, index.segments() - named):
+    compacted = (index.segments() | index.begun()) - named
+    if not _drop_compacted(directories, index, last.log_id, compacted):
         index.begin_anew(last.log_id, last.sweep)
     for number in sorted(named - index.segments()):
         rows = sorted_writing.rows_of(directories, last.log_id, number)
