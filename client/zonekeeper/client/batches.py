@@ -10,6 +10,7 @@ when a force has made it durable.
 
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 from zonekeeper.placement.ids import EntryId, ZoneName
@@ -54,9 +55,10 @@ class Batch:
         """Give what a position is to be sent of it; None: nothing."""
         if quorums.ensemble == quorums.write:
             return self.frame
-        return self.frame.subset(
-            frozenset(e for e in self.frame.entry_ids if quorums.holds(position, e))
-        )
+        step = quorums.ensemble
+        turns = range(self.first, self.first + step)
+        held = (range(e, self.last + 1, step) for e in turns if quorums.holds(position, EntryId(e)))
+        return self.frame.subset(frozenset(chain.from_iterable(held)))
 
     def is_written(self, quorums: Quorums, zones: tuple[ZoneName | None, ...]) -> bool:
         """Has each entry its ack quorum, if nobody loses power?"""
