@@ -9,6 +9,7 @@ calling it says which extra to install.
 
 import ast
 import importlib.util
+import inspect
 import re
 import sys
 from collections.abc import Iterable, Mapping
@@ -45,6 +46,8 @@ class Host(click.Group):
             callback=_help_if_bare,
             invoke_without_command=True,
         )
+        for command in self.commands.values():
+            _summarise(command)
         found = metadata.entry_points(group=GROUP) if published is None else published
         self._published: Mapping[str, metadata.EntryPoint] = {
             point.name: point
@@ -80,19 +83,20 @@ class Host(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List all commands with what each does, without loading the published ones."""
-        names = self.list_commands(ctx)
-        limit = formatter.width - 6 - max(map(len, names), default=0)
         with formatter.section("Commands"):
-            formatter.write_dl([(name, self._summary(ctx, name, limit)) for name in names])
+            formatter.write_dl(
+                [(name, self._summary(ctx, name)) for name in self.list_commands(ctx)]
+            )
 
-    def _summary(self, ctx: click.Context, name: str, limit: int) -> str:
+    def _summary(self, ctx: click.Context, name: str) -> str:
         command = super().get_command(ctx, name)
         if command is None:
             written = _docstring(self._published[name])
-            command = self.get_command(ctx, name) if written is None else click.Command(name)
+            if written is not None:
+                return _first_sentence(written)
+            command = self.get_command(ctx, name)
             assert command is not None, "it is one of those that are listed"
-            command.help = written or command.help
-        return command.get_short_help_str(limit)
+        return command.short_help or _first_sentence(command.help or "")
 
 
 class _Unasked(click.ClickException):
@@ -128,7 +132,21 @@ def _loaded(point: metadata.EntryPoint) -> click.Command:
         return _unavailable(point, missing)
     if not isinstance(command, click.Command):
         raise TypeError(f"entry point {point.name} = {point.value}: must be a click command")
+    _summarise(command)
     return command
+
+
+def _summarise(command: click.Command) -> None:
+    """Have lists of commands say all of each one's first sentence: click would cut it off."""
+    command.short_help = command.short_help or _first_sentence(command.help or "")
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            _summarise(inner)
+
+
+def _first_sentence(text: str) -> str:
+    paragraph = " ".join(inspect.cleandoc(text).partition("\n\n")[0].split())
+    return paragraph.partition(". ")[0].removesuffix(".") + "." if paragraph else ""
 
 
 def _unavailable(point: metadata.EntryPoint, missing: ModuleNotFoundError) -> click.Command:
