@@ -1,11 +1,12 @@
 """What one bookie does: a real process, one client, ledgers of one copy.
 
-    python -m benchmarks.bookie [--rounds 5] [--entries 150000]
+    python -m benchmarks.bookie [--rounds 5] [--entries 100000]
 
 Every round runs every case once, in a new order. Entries per CPU-second count client and bookie;
 the bookie's own part stands beside it. The share is of the floor of the same round
 (``support/floor.py``, one copy). *Not durable* are entries of deferred sync, which are acknowledged
-before they are on disk. Catch-up reads stand beside a plain ``pread`` and ``sendall`` of as many
+before they are on disk. A thousand ledgers are written while they are open; what it costs to open
+ledgers stands apart. Catch-up reads stand beside a plain ``pread`` and ``sendall`` of as many
 bytes. Acks are timed at a fixed rate from the moment at which an entry was meant to be sent: alone,
 beside a process that reads from behind, and while a backlog of arrival segments is rewritten.
 
@@ -43,7 +44,12 @@ from zonekeeper.placement.quorums import Quorums
 BOOKIE: Final = BookieId("bk-a-0")
 ONE: Final = Quorums(ensemble=1, write=1, ack=1, ack_zones=1)
 SIZES: Final = (100, 1_024, 65_536)
-LEDGERS: Final = (1, 1_000)
+MANY: Final = 1_000
+LEDGERS: Final = (1, MANY)
+#: Ledgers that are opened in a round.
+OPENED: Final = 500
+#: Of many ledgers, so many are read back.
+READ_BACK: Final = 25
 MIDDLE: Final = 1_024
 ONE_AT_A_TIME: Final = 1_000
 RATE: Final = 2_000
@@ -85,19 +91,37 @@ class Bench:
     #: A closed ledger of ``READ_BYTES``, for those who read.
     old: LedgerId
     old_entries: int
+    #: Many ledgers that are open all the time: durable ones, and others.
+    many: dict[bool, list[Writer]]
     #: The bookie's own part of each case's CPU.
     bookie_cpu_s: dict[str, list[float]] = dataclasses.field(default_factory=dict)
 
     async def write(
         self, name: str, size: int, ledgers: int, entries: int, durable: bool
     ) -> Sample:
-        """Write as fast as it goes, and read everything back outside the time."""
-        writers = [await self._create(durable) for _ in range(ledgers)]
-        payload = random.randbytes(size)
+        """Write as fast as it goes, and read back outside the time."""
+        writers = self.many[durable] if ledgers == MANY else [await self._create(durable)]
+        payload, before = random.randbytes(size), [each.last_appended for each in writers]
         with self._timed(name) as timing:
             await loads.saturate(writers, payload, entries)
-        await reading_back.checked(self.client, writers, payload, entries)
+        if ledgers == MANY:
+            chosen = random.sample(range(MANY), READ_BACK)
+            for at in chosen:
+                await reading_back.since(self.client, writers[at], before[at], payload)
+            written = sum(each.last_appended for each in writers) - sum(before)
+            assert written == entries, f"{written} of {entries} entries were acknowledged"
+        else:
+            await reading_back.checked(self.client, writers, payload, entries)
         return timing.sample(entries, size)
+
+    async def opening(self, name: str) -> Sample:
+        """Open ledgers, all at once, with one entry each."""
+        writers = [await self._create(durable=True) for _ in range(OPENED)]
+        payload = random.randbytes(SIZES[0])
+        with self._timed(name) as timing:
+            await loads.saturate(writers, payload, OPENED)
+        await reading_back.checked(self.client, writers, payload, OPENED)
+        return timing.sample(OPENED, SIZES[0])
 
     async def one_at_a_time(self, name: str, durable: bool) -> Sample:
         """Append, wait, append."""
@@ -199,11 +223,12 @@ def cases(bench: Bench, entries: int) -> dict[str, rounds.Case]:
     """Name all cases."""
     found: dict[str, rounds.Case] = {}
     for size in SIZES:
-        count = max(LEDGERS) * max(1, entries // (1 if size <= MIDDLE else 50) // max(LEDGERS))
+        count = MANY * max(1, entries // (1 if size <= MIDDLE else 50) // MANY)
         for ledgers, durable in itertools.product(LEDGERS, (True, False)):
             name = f"{size} B, {ledgers} ledgers, {'durable' if durable else 'not durable'}"
             found[name] = partial(bench.write, name, size, ledgers, count, durable)
         found[f"{size} B, floor"] = partial(bench.floor, size, count)
+    found[OPENING] = partial(bench.opening, OPENING)
     for name, durable in ((ONE_DURABLE, True), (ONE_NOT, False)):
         found[name] = partial(bench.one_at_a_time, name, durable)
     for beside in ("nothing", "a catch-up", "a rewrite"):
@@ -215,6 +240,7 @@ def cases(bench: Bench, entries: int) -> dict[str, rounds.Case]:
     return found
 
 
+OPENING: Final = "ledgers opened, one entry each"
 ONE_DURABLE: Final = "one at a time, durable"
 ONE_NOT: Final = "one at a time, not durable"
 CATCH_UP: Final = "catch-up read"
@@ -236,6 +262,11 @@ def report(found: dict[str, list[Sample]], bookie_cpu_s: dict[str, list[float]])
             f"{name:34}{rounds.spread([s.per_cpu_second / 1e3 for s in samples], 2):>24}"
             f"{alone / 1e3:14.1f}{median(s.per_second for s in samples) / 1e3:8.2f}{share:9.1%}"
         )
+    opened = rounds.spread([s.per_cpu_second / 1e3 for s in found[OPENING]], 2)
+    alone = median(
+        s.entries / t for s, t in zip(found[OPENING], bookie_cpu_s[OPENING], strict=True)
+    )
+    print(f"{OPENING:34}{opened:>24}{alone / 1e3:14.1f}")
     print(f"\n{'reads, MB/s':34}{'of the clock':>24}{'of CPU time':>24}")
     for name in (CATCH_UP, PLAIN):
         print(
@@ -281,16 +312,24 @@ async def measured(
             writer, count = await client.create(quorums=ONE), READ_BYTES // MIDDLE
             await loads.saturate([writer], random.randbytes(MIDDLE), count)
             await writer.close()
-            bench = Bench(bookies, client, folder, writer.ledger_id, count)
+            many = {durable: await opened(client, durable) for durable in (True, False)}
+            bench = Bench(bookies, client, folder, writer.ledger_id, count, many)
             found = await rounds.run(cases(bench, given.entries), given.rounds, random.Random(1))
             return found, bench.bookie_cpu_s
+
+
+async def opened(client: Client, durable: bool) -> list[Writer]:
+    """Give many ledgers that are open, with an entry each."""
+    writers = [await client.create(quorums=ONE, deferred_sync=not durable) for _ in range(MANY)]
+    await loads.saturate(writers, b"opened", MANY)
+    return writers
 
 
 def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--entries", type=int, default=150_000, help="of a case with small ones")
+    parser.add_argument("--entries", type=int, default=100_000, help="of a case with small ones")
     given = parser.parse_args()
     print(f"before: {accounting.conditions()}; {given.rounds} rounds; median (least-most)")
     with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:

@@ -18,3 +18,16 @@ async def checked(client: Client, writers: Sequence[Writer], payload: bytes, ent
             found += len(batch)
         await client.delete(writer.ledger_id)
     assert found == entries, f"{found} of {entries} entries were read back"
+
+
+async def since(client: Client, writer: Writer, before: EntryId, payload: bytes) -> None:
+    """Read what was appended to a ledger behind an entry, and leave the ledger open."""
+    await writer.force()
+    await writer.tell_confirmed()
+    reader = await client.open(writer.ledger_id, recover=False)
+    confirmed, found = await reader.read_last_confirmed(), 0
+    assert confirmed == writer.last_appended, f"{confirmed} of {writer.last_appended} is confirmed"
+    async for batch in reader.read(before + 1):
+        assert all(entry.payload == payload for entry in batch)
+        found += len(batch)
+    assert found == confirmed - before
