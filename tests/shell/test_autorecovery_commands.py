@@ -50,7 +50,9 @@ def test_the_status_tells_the_switch_who_leads_and_what_waits(world: LiveWorld) 
         "clusterHeld": False,
         "bookiesMissing": ["bk-a-0", "bk-a-1"],
     }
-    assert "bk-a-0, bk-a-1" in world.call(autorecovery, "status").stdout
+    text = world.call(autorecovery, "status").stdout
+    assert "bk-a-0, bk-a-1" in text
+    assert "nobody: everything is held" in text
 
 
 # ── the switch ──

@@ -50,7 +50,8 @@ def test_what_is_said_of_a_bookie_is_shown(world: LiveWorld) -> None:
         "reason": "its disk is old",
         "atMs": 1,
     }
-    assert "draining (by anna: its disk is old)" in world.call(bookies, "list").stdout
+    for words in (["list"], ["show", "bk-a-0"]):
+        assert "draining (by anna: its disk is old)" in world.call(bookies, *words).stdout
 
 
 def test_a_bookie_that_does_not_answer_is_shown_all_the_same(world: LiveWorld) -> None:
@@ -64,7 +65,9 @@ def test_a_bookie_that_does_not_answer_is_shown_all_the_same(world: LiveWorld) -
     )
     assert "not registered" in str(data["doesNotAnswer"])
     text = world.call(bookies, "show", "bk-a-0").stdout
-    assert re.search(r"^ledgerDirectories: +/d$", text, re.MULTILINE)
+    assert re.search(r"^directories: +/d$", text, re.MULTILINE)
+    assert re.search(r"^stands in: +zone a, upgrade domain ud-0$", text, re.MULTILINE)
+    assert re.search(r"^answers: +no: .*not registered", text, re.MULTILINE)
 
 
 def test_a_dry_run_tells_a_bookie_nothing(world: LiveWorld) -> None:

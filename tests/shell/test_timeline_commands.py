@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from tests.shell.live_world import WALL_MS, LiveWorld
 from zonekeeper.metadata import timeline as stored
@@ -41,6 +42,15 @@ def test_the_newest_comes_first(world: LiveWorld) -> None:
     told = [line.split() for line in lines if "held" in line]
     assert [line[1] for line in told] == ["22:13:21Z", "22:13:20Z"]
     assert "reason 1" in " ".join(told[0])
+
+
+def test_in_a_narrow_window_no_reason_is_cut_off(world: LiveWorld) -> None:
+    happened(world, "automatic replication")
+    env = {"COLUMNS": "80", "ZONEKEEPER_METADATA": world.address}
+    lines = CliRunner(env=env).invoke(timeline, []).stdout.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert "reason 0" in lines[3]
+    assert "…" not in "".join(lines)
 
 
 def test_some_of_it_as_data(world: LiveWorld) -> None:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import TypeGuard
+from typing import Final, TypeGuard
 
 import click
 from rich import box
@@ -37,6 +37,20 @@ from zonekeeper.wire.tls import TlsFiles
 
 #: So many ledgers of a kind are named.
 NAMED_MAX = 20
+
+#: What can be found of a ledger's copies, beside what is doubted of a bookie.
+_KINDS: Final = (
+    "entries that are lost",
+    "entries that are unlike each other",
+    "copies that could not be asked for",
+)
+_DETAILS: Final = {
+    "entries": "entries",
+    "bytes": "bytes",
+    "copiesUnknown": "copies that could not be asked for",
+    "entriesWithoutCopy": "entries without any copy",
+    "entriesInConflict": "entries whose copies are unlike each other",
+}
 
 
 @click.group()
@@ -75,7 +89,8 @@ def replicas(
 ) -> None:
     """Read every entry of every finished fragment on each of its bookies, and compare.
 
-    Exit code 1: some copy is missing, damaged or unlike the others, or a ledger cannot be read.
+    Exit code 1: some copy is missing, damaged or unlike the others, or cannot be asked for now, or
+    a ledger cannot be read.
     Nothing is marked for repair: the auditor's own check does that.
     """
     rate = size_bytes(bytes_per_second) if bytes_per_second != "0" else 0
@@ -190,16 +205,25 @@ async def _wanted(cluster: Cluster, wanted: Sequence[LedgerId]) -> AsyncGenerato
 async def _compare(
     reader: ReplicaReader, ledger: StoredLedger, metrics: AuditorMetrics, found: _Found
 ) -> None:
-    before = (metrics.entries_without_copy_total, metrics.entries_in_conflict_total)
+    before = _counters(metrics)
     doubted = await reader.verify(ledger, _at_once)
-    after = (metrics.entries_without_copy_total, metrics.entries_in_conflict_total)
+    after = _counters(metrics)
     for bookie, (_, lack) in sorted(doubted.items()):
         found.count(f"{lack.value} on {bookie}", ledger.id, name=True)
-    for kind, less, more in zip(("lost", "unlike each other"), before, after, strict=True):
+    for kind, less, more in zip(_KINDS, before, after, strict=True):
         if more > less:
-            found.count(f"entries that are {kind}", ledger.id, name=True)
+            found.count(kind, ledger.id, name=True)
     if not doubted and before == after:
         found.count("nothing found", ledger.id, name=False)
+
+
+def _counters(metrics: AuditorMetrics) -> tuple[int, ...]:
+    """Give how often each of ``_KINDS`` was met."""
+    return (
+        metrics.entries_without_copy_total,
+        metrics.entries_in_conflict_total,
+        metrics.copies_unknown_total,
+    )
 
 
 async def _at_once() -> None:
@@ -258,4 +282,4 @@ def _answer(place: Place, found: _Found) -> None:
     console.print(table)
     console.print(f"{found.ledgers} ledgers were looked at")
     for name, value in found.details.items():
-        console.print(f"{name}: {value}")
+        console.print(f"{_DETAILS[name]}: {value}")

@@ -48,6 +48,11 @@ _SHOWN: Final = {
     "clusterHeld": "cluster held",
     "bookiesMissing": "bookies missing",
 }
+#: What it means where nobody leads.
+_NOBODY: Final = {
+    "auditor": "nobody: no new loss is found",
+    "zoneWatch": "nobody: everything is held",
+}
 _FORCE = click.option("--force", is_flag=True, help="Do it even where there may be no room.")
 _ZONE = click.option("--zone", metavar="ZONE", help="The zone whose losses are meant.")
 _WHOLE = click.option("--cluster", "whole", is_flag=True, help="The hold of the whole cluster.")
@@ -108,7 +113,7 @@ def status(place: Place) -> None:
         value = data[name]
         shown = ", ".join(map(str, value)) if isinstance(value, list) else value
         shown = {True: "yes", False: "no"}[shown] if isinstance(shown, bool) else shown
-        table.add_row(words, Text("none" if shown in (None, "") else str(shown)))
+        table.add_row(words, Text(_NOBODY.get(name, "none") if shown in (None, "") else str(shown)))
     reaching.console().print(table)
 
 

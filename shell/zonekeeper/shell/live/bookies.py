@@ -18,7 +18,7 @@ from zonekeeper.replication import asking, decommissioning, emptying, recovering
 from zonekeeper.replication.orders import NotEmptiedError, Order, Phase, Progress
 from zonekeeper.replication.repairing import Repairer
 from zonekeeper.replication.view import View
-from zonekeeper.shell.live import connecting, reaching
+from zonekeeper.shell.live import connecting, preflight_text, reaching
 from zonekeeper.shell.live.reaching import BadRequest, Place
 from zonekeeper.wire import errors
 from zonekeeper.wire.tls import TlsFiles
@@ -62,7 +62,7 @@ def show(bookie: str, tls: TlsFiles | None, place: Place) -> None:
         reaching.print_json(data)
         return
     for name, value in _lines(data):
-        click.echo(f"{name + ':':<18} {value}")
+        click.echo(f"{name + ':':<13} {value}")
 
 
 @bookies.command(epilog="Example: zonekeeper bookies readonly bk-b-0")
@@ -236,14 +236,21 @@ def _mark(mark: Mark | None) -> dict[str, object] | None:
 
 
 def _lines(data: dict[str, object]) -> Iterator[tuple[str, str]]:
-    """Give what is known as names and values; what is known of something as a line each."""
-    for name, value in data.items():
-        if isinstance(value, dict):
-            yield from _lines(value)
-        elif isinstance(value, list):
-            yield name, ", ".join(map(str, value))
-        else:
-            yield name, "-" if value is None else str(value)
+    """Give what is known of a bookie in words, a line each."""
+    folders, says, boots = data["ledgerDirectories"], data["says"], data["boots"]
+    yield "bookie", str(data["bookie"])
+    yield "stands in", f"zone {data['zone'] or '?'}, upgrade domain {data['upgradeDomain'] or '?'}"
+    yield "registered", f"{data['state']}"
+    yield "said of it", _remarks(data) or "nothing"
+    yield "address", str(data["address"] or "none")
+    yield "directories", ", ".join(map(str, folders)) if isinstance(folders, list) else "not known"
+    yield "starts", str(boots or "not known")
+    if not isinstance(says, dict):
+        yield "answers", f"no: {data['doesNotAnswer']}"
+        return
+    yield "answers", f"{says['state']}, version {says['version']}, start {says['bootEpoch']}"
+    free, total = (preflight_text.spelled_size(says[name]) for name in ("freeBytes", "totalBytes"))
+    yield "disk", f"{free} free of {total}"
 
 
 def _remarks(row: dict[str, object]) -> str:

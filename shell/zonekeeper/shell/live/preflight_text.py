@@ -42,13 +42,13 @@ def rows(counted: Preflight) -> Iterator[tuple[str, str]]:
         yield "beyond repair", f"{work.beyond_repair} ledgers have no living copy of some entries"
     if work.unreadable:
         yield "unreadable", f"{work.unreadable} ledgers: they may be among them or not"
-    yield "to be copied", _size(work.bytes)
-    yield "across zones", _size(int(work.crossing_bytes))
+    yield "to be copied", spelled_size(work.bytes)
+    yield "across zones", spelled_size(int(work.crossing_bytes))
     for one in counted.headroom:
-        free = ", ".join(f"{zone} {_size(size)}" for zone, size in one.free_bytes.items())
+        free = ", ".join(f"{zone} {spelled_size(size)}" for zone, size in one.free_bytes.items())
         yield f"room for {one.zone}", f"{one.room.value}: {one.why} (free: {free or 'unknown'})"
     rate = counted.bytes_per_second
-    speed = "without a limit" if rate is None else f"at {_size(rate)}/s"
+    speed = "without a limit" if rate is None else f"at {spelled_size(rate)}/s"
     duration = counted.duration_ms
     took = "unknown" if duration is None else watching.spelled(duration)
     yield "time", f"{took}, by {counted.processes} processes {speed}"
@@ -85,7 +85,7 @@ def plain(looked: Looked, *, done: bool) -> dict[str, object]:
     }
 
 
-def _size(size_bytes: int) -> str:
+def spelled_size(size_bytes: int) -> str:
     """Spell a measured size in its largest unit."""
     for unit, worth in (("TiB", units.TIB), ("GiB", units.GIB), ("MiB", units.MIB)):
         if size_bytes >= worth:

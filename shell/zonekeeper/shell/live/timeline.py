@@ -1,6 +1,7 @@
 """``zonekeeper timeline``: who or what held, released, drained, lost and repaired, when and why."""
 
 from datetime import UTC, datetime
+from typing import Final
 
 import click
 from rich import box
@@ -11,6 +12,10 @@ from zonekeeper.metadata import timeline as stored
 from zonekeeper.metadata.timeline import EVENTS_MAX, Event
 from zonekeeper.shell.live import reaching
 from zonekeeper.shell.live.reaching import Place
+
+#: A window of so many characters has room for names beside reasons.
+_WIDE_CHARS: Final = 120
+_NAME_CHARS: Final = 11
 
 
 @click.command(epilog="Example: zonekeeper timeline --about 'zone b' --limit 20")
@@ -34,13 +39,16 @@ def timeline(limit: int, about: str | None, place: Place) -> None:
     if not wanted:
         click.echo("nothing is known to have happened")
         return
-    table = Table(box=box.SIMPLE)
+    table, console = Table(box=box.SIMPLE), reaching.console()
+    # Most of a narrow window belongs to the reasons.
+    named = _NAME_CHARS if console.width < _WIDE_CHARS else None
     for title in ("when", "what", "to", "by", "why"):
-        table.add_column(title, no_wrap=title != "why")
+        most = named if title in ("to", "by") else None
+        table.add_column(title, no_wrap=title in ("when", "what"), max_width=most)
     for one in wanted:
         when = _when(one).replace("T", " ").replace("+00:00", "Z")
         table.add_row(*map(Text, (when, one.kind, one.subject, one.by, one.reason)))
-    reaching.console().print(table)
+    console.print(table)
 
 
 async def _read(place: Place, limit: int) -> list[Event]:
