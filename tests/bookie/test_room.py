@@ -143,7 +143,7 @@ async def a_batch_that_did_not_fit() -> None:
         await asyncio.sleep(10)
         assert not waiting.done()
         assert await read_ids(bookie) == [0]
-        assert bookie._log.waits_for_room > 5
+        assert bookie._storage.counters.waits_for_room > 5
         files.troubles = no_troubles
         assert await waiting == [None, None]
     async with running(files) as bookie:

@@ -128,6 +128,16 @@ def _of_storage(begun: Begun, bookie: Bookie) -> list[Family]:
             backlog.in_reach,
             "Arrival segments that can be begun before appends wait for the rewrite.",
         ),
+        single(
+            "zonekeeper_bookie_rewrite_used_share",
+            backlog.used_share,
+            "Arrival segments in use by those that there may be; above 0.5 appends are slowed.",
+        ),
+        single(
+            "zonekeeper_bookie_rewrite_bytes_per_second",
+            backlog.bytes_per_second,
+            "What the rewrite frees, by its last rounds.",
+        ),
         single("zonekeeper_bookie_disk_total_bytes", space.total_bytes, "Size of the device."),
         single("zonekeeper_bookie_disk_free_bytes", space.free_bytes, "Room on the device."),
     ]

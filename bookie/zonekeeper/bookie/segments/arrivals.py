@@ -34,6 +34,8 @@ from zonekeeper.bookie.files import SHORTAGES, File, FileSystem, Space
 from zonekeeper.bookie.segments import arrival_scan, batch_format
 from zonekeeper.bookie.segments.arrival_scan import Scanned
 from zonekeeper.bookie.segments.batch_format import Position
+from zonekeeper.bookie.segments.counters import Counters
+from zonekeeper.bookie.segments.pace import Pace
 
 PREFIX: Final = "arrival-"
 
@@ -98,7 +100,7 @@ def segment_bytes_on(total_bytes: int) -> int:
 
 
 class Arrivals:
-    """The files, on an event loop."""
+    """The files, and what the writer and the rewrite know of each other; on an event loop."""
 
     def __init__(
         self,
@@ -117,6 +119,8 @@ class Arrivals:
         self._next_number = opened.next_number
         self.sizes = sizes
         self.segment_bytes = sizes.segment_bytes
+        self.counters = Counters()
+        self.pace = Pace()
         #: Room on the device, as of the last write here.
         self.space = Space(total_bytes=0, free_bytes=0)
         #: By generation, oldest first.
@@ -132,8 +136,15 @@ class Arrivals:
         """How many segments can still be begun before the writer has to wait."""
         return len(self._free) + max(0, self.sizes.segments_max - self._count)
 
+    @property
+    def used_share(self) -> float:
+        """Give the share of the segments that are in use, the active one among them."""
+        return 1 - self.in_reach / self.sizes.segments_max
+
     async def take(self) -> File:
         """Give a file for the next generation; waits until there is one."""
+        if not self.in_reach:
+            self.counters.waits_for_segments += 1
         while True:
             if self._free:
                 file = self._free.popleft()

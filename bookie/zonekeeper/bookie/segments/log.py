@@ -4,7 +4,7 @@ What is put in waits in a queue. Whenever the disk is free, all that waits becom
 vectored write into the active arrival segment, one sync, then the answers. So one record alone does
 not wait for company, and a flood shares its syncs. Order in is order out, on disk and in the
 answers. A batch is smaller than what is left of its segment, or the next segment is begun; if there
-is none, everything waits (``arrivals``).
+is none, everything waits (``arrivals``); before it comes to that, batches are paced (``pace``).
 
 *Deferred* frames (``Flags.DEFERRED_SYNC``) are answered when they are written. They are not shown
 to anybody (``on_placed``) before a sync, so that what was seen stays; ``settle`` waits for that.
@@ -98,8 +98,6 @@ class Log:
         #: Put in, and not begun to be written.
         self.waiting_bytes = 0
         self._in_work_bytes = 0
-        #: How often a batch was written again because there was no room for it.
-        self.waits_for_room = 0
 
     @property
     def active(self) -> File:
@@ -169,7 +167,9 @@ class Log:
         try:
             while self._queue or not self._closing:
                 if self._queue:
-                    await self._commit(self._take())
+                    begun_s = asyncio.get_running_loop().time()
+                    size = await self._commit(self._take())
+                    await self._keep_pace(begun_s, size)
                 elif await self._is_idle():
                     await self._cover()
             await self._cover()
@@ -224,7 +224,18 @@ class Log:
         self._in_work_bytes = size
         return taken
 
-    async def _commit(self, puts: Sequence[Put]) -> None:
+    async def _keep_pace(self, begun_s: float, size_bytes: int) -> None:
+        """Pause while the rewrite is behind; what comes meanwhile shares a batch."""
+        arrivals, now_s = self._arrivals, asyncio.get_running_loop().time()
+        pause_s = arrivals.pace.pause_s(
+            begun_s, now_s, used_share=arrivals.used_share, size_bytes=size_bytes
+        )
+        if pause_s and not self._closing:
+            arrivals.counters.throttled_seconds += pause_s
+            await asyncio.sleep(pause_s)
+
+    async def _commit(self, puts: Sequence[Put]) -> int:
+        """Write some of what was put in, tell those who put it, and give its size."""
         self._in_work = puts
         wanted = [put.record for put in puts if put.record is not None]
         if not all(map(_deferred, puts)) or self._hidden_bytes >= UNSYNCED_BYTES_MAX:
@@ -232,10 +243,12 @@ class Log:
         else:
             await self._write(wanted, sync=False)
         # Empty if everybody was told meanwhile that it failed (``fail``).
-        done, self._in_work, self._in_work_bytes = self._in_work, (), 0
+        done, self._in_work = self._in_work, ()
+        size, self._in_work_bytes = self._in_work_bytes, 0
         for put in done:
             put.written()
         self.on_batch()
+        return size
 
     async def _cover(self) -> None:
         if not self._covered:
@@ -271,7 +284,7 @@ class Log:
                 # It need not grow. What was written of the batch is behind the last good one.
                 await self._roll()
             else:
-                self.waits_for_room += 1
+                self._arrivals.counters.waits_for_room += 1
                 await asyncio.sleep(arrival_files.SHORT_DELAY_MS / 1_000)
         return placed
 

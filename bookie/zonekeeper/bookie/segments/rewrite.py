@@ -41,6 +41,7 @@ from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.directories import Directories
 from zonekeeper.bookie.segments.index import Index, Row, bytes_by_segment
 from zonekeeper.bookie.segments.memory import Memory
+from zonekeeper.bookie.segments.pace import BYTES_PER_SECOND
 from zonekeeper.bookie.segments.places import Places
 from zonekeeper.bookie.segments.sorted_writing import (
     Copy,
@@ -60,7 +61,6 @@ ROUND_SEGMENTS: Final = 4
 ROUND_SEGMENTS_MAX: Final = 16
 #: With fewer segments in reach of the writer, a round does not pause, and all else waits.
 HURRY_IN_REACH: Final = 4
-BYTES_PER_SECOND: Final = 120 << 20
 #: Ledgers whose ends are asked for at a time, and how long that may take.
 ENDS_MAX: Final = 100
 ENDS_TIMEOUT_MS: Final = 1_000
@@ -69,21 +69,6 @@ _GATHER: Final = 2_000
 #: Ledgers whose extents leave memory before the event loop is let go on.
 _MOVED: Final = 100
 _FULL_DELAY_MS: Final = 1_000
-
-
-@dataclass(slots=True, kw_only=True)
-class Counters:
-    """What was done since the start."""
-
-    rewritten_segments: int = 0
-    rewritten_bytes: int = 0
-    compacted_segments: int = 0
-    compacted_bytes: int = 0
-    compactions_failed: int = 0
-    compactions_without_room: int = 0
-    swept_ledgers: int = 0
-    #: How often a step waited because a device was full.
-    waits_for_room: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +100,7 @@ class Rewriter:
 
     def __init__(self, on: Ground, arrivals: Arrivals, last: Checkpoint) -> None:
         """``last`` is the checkpoint on the disk; its ledgers are the memory's business now."""
-        self.counters = Counters()
+        self.counters = arrivals.counters
         self._on = on
         self._memory = on.memory
         self._index = on.devices.index
@@ -142,7 +127,9 @@ class Rewriter:
 
     async def round(self) -> None:
         """Rewrite the oldest sealed segments."""
+        loop, pace = asyncio.get_running_loop(), self._arrivals.pace
         generations = list(self._arrivals.sealed)[:ROUND_SEGMENTS_MAX]
+        pace.begin_round(len(generations) * self._arrivals.segment_bytes, loop.time())
         through = generations[-1]
         number = self._memory.begin_sorted()
         rows = await self._gather(through)
@@ -156,6 +143,7 @@ class Rewriter:
         self.counters.rewritten_bytes += written.size_bytes if written else 0
         await self._on.places.drop_arrivals(generations)
         self._arrivals.recycle(through)
+        pace.end_round(loop.time())
 
     async def learn_ends(self, ledger_ids: Iterable[LedgerId]) -> None:
         """Ask where some of these ledgers end; what is not heard in time stays unknown."""

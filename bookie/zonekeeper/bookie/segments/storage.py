@@ -25,6 +25,7 @@ from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
 from zonekeeper.bookie.segments.arrivals import Arrivals, Opened, Segment, Sizes
 from zonekeeper.bookie.segments.checkpoint import Checkpoint, SortedSegment
 from zonekeeper.bookie.segments.compaction import Compacting, Compactor
+from zonekeeper.bookie.segments.counters import Counters
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.directories import Directories
 from zonekeeper.bookie.segments.index import Index
@@ -32,7 +33,7 @@ from zonekeeper.bookie.segments.ledger_entries import LedgerEntries
 from zonekeeper.bookie.segments.log import DiskFailedError, Log, Put
 from zonekeeper.bookie.segments.memory import Memory
 from zonekeeper.bookie.segments.places import Places
-from zonekeeper.bookie.segments.rewrite import Counters, Ends, Ground, Rewriter
+from zonekeeper.bookie.segments.rewrite import Ends, Ground, Rewriter
 from zonekeeper.placement.chance import Chance
 from zonekeeper.placement.ids import EntryId, LedgerId
 from zonekeeper.wire import errors
@@ -58,6 +59,10 @@ class Backlog:
     sealed: int
     #: How many more the writer can begin; with none, nothing is acknowledged any more.
     in_reach: int
+    #: Of the segments that there may be; from ``pace.START_SHARE`` on, appends are slowed.
+    used_share: float
+    #: What the rewrite frees, by its last rounds.
+    bytes_per_second: float
 
     @property
     def trouble(self) -> str | None:
@@ -127,7 +132,13 @@ class Storage:
     @property
     def backlog(self) -> Backlog:
         """How far the rewrite is behind; for metrics and readiness."""
-        return Backlog(sealed=len(self._arrivals.sealed), in_reach=self._arrivals.in_reach)
+        arrivals = self._arrivals
+        return Backlog(
+            sealed=len(arrivals.sealed),
+            in_reach=arrivals.in_reach,
+            used_share=arrivals.used_share,
+            bytes_per_second=arrivals.pace.bytes_per_second(asyncio.get_running_loop().time()),
+        )
 
     async def room(self) -> Space:
         """Give the room for what is kept for good; the journal may be on another device."""
@@ -135,8 +146,8 @@ class Storage:
 
     @property
     def counters(self) -> Counters:
-        """What the rewrite and the compaction have done."""
-        return self._rewriter.counters
+        """What the writer, the rewrite and the compaction have done."""
+        return self._arrivals.counters
 
     @property
     def segments(self) -> tuple[SortedSegment, ...]:
