@@ -5,6 +5,7 @@ import asyncio
 from tests.support import virtual_time
 from tests.wire.link.reference_bookie import Disk, ReferenceBookie
 from tests.wire.link.worlds import BOOKIE, Writer
+from zonekeeper.placement.ids import EntryId
 from zonekeeper.wire import carriers, digests, errors
 from zonekeeper.wire.serving import Host
 
@@ -105,3 +106,78 @@ def test_an_opening_that_was_refused_opens_nothing() -> None:
             pipe.coming.put_nowait(None)
 
     virtual_time.run(scenario())
+
+
+class Taking:
+    """A pipe of a reader who wants much and takes it; notes the turn in which each answer left."""
+
+    def __init__(self, question: bytes, left: "asyncio.Queue[int]", turns: "Turned") -> None:
+        self._question: bytes | None = question
+        self._left = left
+        self._turns = turns
+        self._greeted = False
+
+    async def send(self, message: bytes) -> None:
+        if self._greeted:
+            self._left.put_nowait(self._turns.count)
+        self._greeted = True
+
+    async def receive(self) -> bytes | None:
+        if self._question is None:
+            await asyncio.Event().wait()
+        question, self._question = self._question, None
+        return question
+
+
+class Turned:
+    """Counts the turns of the event loop."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._loop = asyncio.get_running_loop()
+        self._handle = self._loop.call_soon(self._next)
+
+    def _next(self) -> None:
+        self.count += 1
+        self._handle = self._loop.call_soon(self._next)
+
+    def stop(self) -> None:
+        self._handle.cancel()
+
+
+def test_of_many_readers_who_catch_up_one_is_answered_in_a_turn_and_an_ack_between() -> None:
+    readers = 40
+
+    async def scenario() -> None:
+        bookie, writing, writer = ReferenceBookie(BOOKIE, Disk()), ByHand(), Writer(7)
+        host, left = Host(bookie), asyncio.Queue[int]()
+        question = carriers.Read(
+            number=0,
+            ledger_id=writer.ledger_id,
+            first=EntryId(0),
+            last=EntryId(0),
+            max_bytes=1 << 20,
+        )
+        turns = Turned()
+        async with asyncio.TaskGroup() as tasks:
+            appends = tasks.create_task(host.serve_appends(writing))
+            await writing.answers()
+            writing.put(carriers.Open(number=0, opening=writer.opening()))
+            await writing.answers()
+            writing.put(carriers.Append(number=1, frame=writer.frame(bytes(1_000_000))))
+            await writing.answers()
+            pipes = [Taking(carriers.build([question]), left, turns) for _ in range(readers)]
+            reads = [tasks.create_task(host.serve_reads(pipe)) for pipe in pipes]
+            found = [await left.get()]
+            writing.put(carriers.Append(number=2, frame=writer.frame(b"x")))
+            await writing.answers()
+            before_the_ack = 1 + left.qsize()
+            while len(found) < readers:
+                found.append(await left.get())
+            turns.stop()
+            for task in (appends, *reads):
+                task.cancel()
+        assert len(set(found)) == readers, "no two answers in one turn"
+        assert before_the_ack < readers // 2, "the ack came between the answers"
+
+    asyncio.run(scenario())

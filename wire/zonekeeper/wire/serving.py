@@ -10,8 +10,10 @@ are the same for every bookie, and packs answers:
   written for the longest time is forgotten, and its writer opens it again;
 * bytes without an answer are bounded for each stream: beyond the bound, the stream is not read from
   until answers leave, and the network's own flow control stops the sender;
-* answers to reads and tails are bounded over all streams, too. A transport ends the stream of a
-  peer that takes nothing for long, so that it does not keep the others from their share.
+* answers to reads and tails are bounded over all streams, too, and are packed by turns (``turns``),
+  so that an acknowledgement never waits for more than ``TURN_BYTES_MAX`` of them, or for one that
+  is larger. A transport ends the stream of a peer that takes nothing for long, so that it does not
+  keep the others from their share.
 
 A peer that breaks a rule loses its stream, with the reason; other streams do not notice.
 
@@ -32,10 +34,13 @@ from typing import Final
 from zonekeeper.placement.ids import LedgerId
 from zonekeeper.wire import carriers, errors, openings, service
 from zonekeeper.wire.pipes import Pipe, until_one_ends
+from zonekeeper.wire.turns import Turns
 
 #: No answer brings more bytes than about this, whatever is asked for.
 REPLY_BYTES_MAX: Final = 4 << 20
 RANGES_MAX: Final = 100_000
+#: Of answers to readers, so much is packed and sent in one turn of the event loop.
+TURN_BYTES_MAX: Final = carriers.CARRIER_BYTES_AIM
 #: A tail is told no more often than this that there is no news.
 QUIET_MS_MIN: Final = 1_000
 
@@ -67,6 +72,7 @@ class Host:
         self.bookie = bookie
         self._limits = limits or HostLimits()
         self._replies = _Budget(self._limits.all_replies_bytes_max)
+        self._turns = Turns(TURN_BYTES_MAX)
         self._tails = 0
 
     @property
@@ -84,7 +90,7 @@ class Host:
     async def serve_reads(self, pipe: Pipe) -> None:
         """Serve a Read stream to its end; raises what ended it."""
         await pipe.send(self._hello())
-        stream = _ReadStream(self.bookie, self._limits, self._replies)
+        stream = _ReadStream(self.bookie, self._limits, self._replies, self._turns)
         try:
             await until_one_ends(partial(stream.take_in, pipe), partial(stream.answer, pipe))
         finally:
@@ -112,6 +118,7 @@ class Host:
                     await self._replies.room()
                     self._replies.take(size_bytes)
                     try:
+                        await self._turns.mine(size_bytes)
                         yield update
                     finally:
                         self._replies.take(-size_bytes)
@@ -289,10 +296,17 @@ def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
 class _ReadStream:
     """One Read stream."""
 
-    def __init__(self, bookie: service.BookieService, limits: HostLimits, replies: _Budget) -> None:
+    def __init__(
+        self,
+        bookie: service.BookieService,
+        limits: HostLimits,
+        replies: _Budget,
+        turns: Turns,
+    ) -> None:
         self._bookie = bookie
         self._limits = limits
         self._replies = replies
+        self._turns = turns
         #: Reads whose answer has not left, and what those answers are, or may become, in bytes.
         self._reads = 0
         self._bytes = 0
@@ -319,6 +333,7 @@ class _ReadStream:
             self._answered.clear()
             while self._answers:
                 items, size_bytes = self._take_answers()
+                await self._turns.mine(size_bytes)
                 await pipe.send(carriers.build(items))
                 self._count(-len(items), -size_bytes)
 
