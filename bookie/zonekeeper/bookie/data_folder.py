@@ -9,6 +9,7 @@ from pathlib import Path
 
 from zonekeeper.bookie import identity
 from zonekeeper.bookie.files import FileSystem, RealFileSystem
+from zonekeeper.wire.processes import explained
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,15 +62,6 @@ def held(path: Path) -> Iterator[RealFileSystem]:
             os.close(lock)
     finally:
         files.close()
-
-
-@contextmanager
-def explained(what: str) -> Iterator[None]:
-    """Put before an error of the operating system what it was about."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(f"{what}: {error.strerror or error}") from error
 
 
 def _take(descriptor: int, path: Path) -> None:

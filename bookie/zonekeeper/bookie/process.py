@@ -11,10 +11,9 @@ once.
 
 import asyncio
 import resource
-import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import metadata
 from typing import Final
 
@@ -22,7 +21,6 @@ import grpc
 
 from zonekeeper.bookie import allocation, boots, data_folder, identity, life, space
 from zonekeeper.bookie.collecting import Collector
-from zonekeeper.bookie.data_folder import explained
 from zonekeeper.bookie.disks import ThreadDisk
 from zonekeeper.bookie.life import Begun, Conditions, Ground, Presence
 from zonekeeper.bookie.measuring import MeasuredBookie, Measures
@@ -42,10 +40,11 @@ from zonekeeper.metadata.errors import StoreError
 from zonekeeper.metadata.malformed import UnreadableError
 from zonekeeper.metadata.registration import Registrar
 from zonekeeper.placement.chance import Chance
-from zonekeeper.wire import looking, tls
+from zonekeeper.wire import looking, processes, tls
 from zonekeeper.wire.addresses import Address
 from zonekeeper.wire.errors import IoFailed
 from zonekeeper.wire.grpc_server import GrpcServer
+from zonekeeper.wire.processes import explained
 from zonekeeper.wire.serving import Host
 from zonekeeper.wire.tls import TlsFiles
 
@@ -92,7 +91,7 @@ async def run(settings: Settings, chance: Chance, announce: Callable[[str], None
     allocation.keep_freed()
     process = _Process(settings, announce)
     try:
-        with _signals(process.stop):
+        with processes.stopped_by_signals(process.stop):
             async with AsyncExitStack() as stack:
                 await process.live(stack, chance)
     except asyncio.CancelledError:
@@ -104,7 +103,7 @@ async def run(settings: Settings, chance: Chance, announce: Callable[[str], None
         troubles, bugs = group.split(_TROUBLES)
         if troubles is None or bugs is not None:
             raise
-        raise StoppedError(_first_of(troubles)) from group
+        raise StoppedError(processes.first_words(troubles)) from group
 
 
 class _Process:
@@ -312,23 +311,3 @@ def _check_free(address: Address) -> None:
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     with explained(f"--listen: cannot listen on {address}"):
         socket.create_server((address.bare_host, address.port), family=family).close()
-
-
-@contextmanager
-def _signals(stop: Callable[[], None]) -> Iterator[None]:
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
-
-
-def _first_of(group: BaseExceptionGroup[BaseException]) -> str:
-    """Give the words of the first trouble in a group of troubles."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return str(error)

@@ -13,10 +13,9 @@ A role that fails ends the process with one clear line; whoever runs it starts i
 import asyncio
 import logging
 import os
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import AsyncExitStack, ExitStack
 from typing import Final
 
 from zonekeeper.client import client as clients
@@ -30,7 +29,7 @@ from zonekeeper.placement.chance import Chance
 from zonekeeper.replication import pages
 from zonekeeper.replication.autorecovery import Autorecovery, Worker
 from zonekeeper.replication.settings import Settings
-from zonekeeper.wire import looking
+from zonekeeper.wire import looking, processes
 from zonekeeper.wire.looking import Page
 
 STOP_LIMIT_S: Final = 20.0
@@ -60,7 +59,7 @@ async def run(settings: Settings, chance: Chance, announce: Callable[[str], None
     """
     stop = asyncio.Event()
     try:
-        with _signals(stop.set), ExitStack() as at_end:
+        with processes.stopped_by_signals(stop.set), ExitStack() as at_end:
             async with asyncio.TaskGroup() as tasks:
                 life = tasks.create_task(_live(settings, chance, announce))
                 stopping = tasks.create_task(stop.wait())
@@ -73,7 +72,7 @@ async def run(settings: Settings, chance: Chance, announce: Callable[[str], None
         troubles, bugs = group.split(_TROUBLES)
         if troubles is None or bugs is not None:
             raise
-        raise StoppedError(_first_of(troubles)) from group
+        raise StoppedError(processes.first_words(troubles)) from group
 
 
 def _give_up() -> None:
@@ -96,7 +95,7 @@ async def _live(settings: Settings, chance: Chance, announce: Callable[[str], No
     }
     config = ClientConfig(zone=settings.zone, tls=settings.tls)
     async with AsyncExitStack() as stack:
-        with _explained(f"--http: cannot listen on {settings.http}"):
+        with processes.explained(f"--http: cannot listen on {settings.http}"):
             port = await stack.enter_async_context(looking.served(table, settings.http))
         cluster = await joining.join(settings.metadata)
         stack.push_async_callback(cluster.store.close)
@@ -116,32 +115,3 @@ async def _live(settings: Settings, chance: Chance, announce: Callable[[str], No
 
 def _wall_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-@contextmanager
-def _explained(what: str) -> Iterator[None]:
-    """Put before an error of the operating system what it was about."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(f"{what}: {error.strerror or error}") from error
-
-
-@contextmanager
-def _signals(stop: Callable[[], None]) -> Iterator[None]:
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
-
-
-def _first_of(group: BaseExceptionGroup[BaseException]) -> str:
-    """Give the words of the first trouble in a group of troubles."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return str(error)

@@ -1,0 +1,42 @@
+"""What the processes have in common that serve until they are told to stop.
+
+Signals become calls in the event loop, and what is wrong with the world becomes one clear line.
+"""
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+_STOPS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+@contextmanager
+def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Call ``stop`` at each SIGTERM and SIGINT that comes during the block."""
+    loop = asyncio.get_running_loop()
+    for number in _STOPS:
+        loop.add_signal_handler(number, stop)
+    try:
+        yield
+    finally:
+        for number in _STOPS:
+            loop.remove_signal_handler(number)
+
+
+@contextmanager
+def explained(what: str) -> Iterator[None]:
+    """Put before an error of the operating system what it was about."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(f"{what}: {error.strerror or error}") from error
+
+
+def first_words(group: BaseExceptionGroup[BaseException]) -> str:
+    """Give the words of the first error in a group."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error)
