@@ -8,7 +8,7 @@ from zonekeeper.placement.adherence import Level
 from zonekeeper.placement.ids import BookieId, EntryId, UpgradeDomain, ZoneName
 from zonekeeper.placement.locations import Location
 from zonekeeper.placement.topology import Bookie, Registration, Topology
-from zonekeeper.replication.checks_placement import Finding, PlacementCheck, finished
+from zonekeeper.replication.checks_placement import Finding, PlacementCheck
 
 
 def topology(*absent_zones: str, per_zone: int = 3) -> Topology:
@@ -70,7 +70,6 @@ def test_what_may_still_grow_is_left_to_its_writer() -> None:
 
 def test_what_holds_no_entry_is_left_out() -> None:
     assert judged(ledger("a-0", "a-1", "a-2", last=-1)) is None
-    assert list(finished(ledger("a-0", "b-0", "c-0", last=-1))) == []
 
 
 def test_an_unknown_member_is_a_loss_and_no_reason_to_move() -> None:

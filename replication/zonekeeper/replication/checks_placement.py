@@ -10,7 +10,6 @@ as long as bookies and rules stay what they are: the work is that of the distinc
 of the ledgers.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,11 +19,11 @@ from zonekeeper.placement import adhere, adherence
 from zonekeeper.placement.adherence import Level
 from zonekeeper.placement.candidates import Request
 from zonekeeper.placement.chance import Chance
-from zonekeeper.placement.ids import EntryId
 from zonekeeper.placement.locations import Location
 from zonekeeper.placement.policy import PlacementRules
 from zonekeeper.placement.quorums import Quorums
 from zonekeeper.placement.topology import Topology
+from zonekeeper.replication import copy_plan
 
 #: So many spreads are remembered; above it the memory begins anew.
 SPREADS_MAX: Final = 100_000
@@ -53,7 +52,11 @@ class PlacementCheck:
     def judge(self, ledger: LedgerMetadata) -> Finding | None:
         """Judge a ledger; None: it has no fragment that is finished and holds an entry."""
         quorums = stamps.quorums_of(ledger)
-        findings = [self._judge(quorums, fragment) for fragment, _ in finished(ledger)]
+        findings = [
+            self._judge(quorums, part.fragment)
+            for part in copy_plan.finished(ledger)
+            if part.entries
+        ]
         if not findings:
             return None
         return Finding(
@@ -80,13 +83,3 @@ class PlacementCheck:
         request = Request(topology=self.topology, quorums=quorums, rules=self.rules)
         plan = adhere.plan(request, fragment.ensemble, self._chance)
         return Finding(level=level, can_be_bettered=bool(plan.replacements))
-
-
-def finished(ledger: LedgerMetadata) -> Iterator[tuple[Fragment, EntryId]]:
-    """Give the fragments that hold entries and get no more, each with its last entry."""
-    ends = [EntryId(after.first_entry - 1) for after in ledger.fragments[1:]]
-    if ledger.is_closed:
-        ends.append(ledger.last_entry)
-    for fragment, last in zip(ledger.fragments, ends, strict=False):
-        if last >= fragment.first_entry:
-            yield fragment, last

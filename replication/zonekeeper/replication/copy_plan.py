@@ -69,6 +69,11 @@ class Finished:
     fragment: Fragment
     last: EntryId
 
+    @property
+    def entries(self) -> range:
+        """The ids of its entries."""
+        return range(self.fragment.first_entry, self.last + 1)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
@@ -88,14 +93,18 @@ def finished(ledger: LedgerMetadata) -> tuple[Finished, ...]:
     return tuple(Finished(fragment=fragment, last=last) for fragment, last in pairs)
 
 
-def shares(quorums: Quorums, part: Finished, positions: Collection[int]) -> Iterator[Share]:
-    """Divide what some positions hold of a fragment into entries with the same write set."""
-    first, stop = part.fragment.first_entry, part.last + 1
+def stripes(quorums: Quorums, wanted: range) -> Iterator[range]:
+    """Divide entries into those that have one write set each."""
     step = 1 if quorums.ensemble == quorums.write else quorums.ensemble
-    for start in range(first, min(stop, first + step)):
-        holders = quorums.write_set(EntryId(start))
+    return (wanted[at::step] for at in range(min(step, len(wanted))))
+
+
+def shares(quorums: Quorums, part: Finished, positions: Collection[int]) -> Iterator[Share]:
+    """Give what some positions hold of a fragment, in entries with the same write set."""
+    for wanted in stripes(quorums, part.entries):
+        holders = quorums.write_set(EntryId(wanted[0]))
         if any(position in holders for position in positions):
-            yield Share(wanted=range(start, stop, step), holders=holders)
+            yield Share(wanted=wanted, holders=holders)
 
 
 def causes(

@@ -15,7 +15,7 @@ from zonekeeper.metadata.background import together
 from zonekeeper.metadata.ledgers import StoredLedger
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.quorums import Quorums
-from zonekeeper.replication import asking, checks_placement, copies
+from zonekeeper.replication import asking, copies, copy_plan
 from zonekeeper.replication.auditor_metrics import AuditorMetrics
 from zonekeeper.replication.copies import Copy, Lack
 from zonekeeper.replication.pace import Pace
@@ -53,15 +53,16 @@ class ReplicaReader:
         metadata, quorums = ledger.metadata, stamps.quorums_of(ledger.metadata)
         sealer = entries.Sealer(ledger.id, metadata.digest, metadata.password)
         doubted: dict[BookieId, tuple[EntryId, Lack]] = {}
-        for fragment, last in checks_placement.finished(metadata):
-            for wanted in windows(quorums, range(fragment.first_entry, last + 1)):
+        for part in copy_plan.finished(metadata):
+            ensemble = part.fragment.ensemble
+            for wanted in windows(quorums, part.entries):
                 await ready()
                 positions = quorums.write_set(EntryId(wanted[0]))
-                asked = [one for at in positions if self.registered(one := fragment.ensemble[at])]
+                asked = [one for at in positions if self.registered(one := ensemble[at])]
                 said = await together(self._read(sealer, one, wanted) for one in asked)
                 verdict = copies.judge(
                     quorums,
-                    fragment.ensemble,
+                    ensemble,
                     map(EntryId, wanted),
                     dict(zip(asked, said, strict=True)),
                 )
@@ -144,8 +145,6 @@ async def _ask(request: service.ReadRequest, link: BookieLink) -> service.ReadRe
 
 def windows(quorums: Quorums, wanted: range) -> Iterator[range]:
     """Cut a fragment's entries into windows whose entries have one write set each."""
-    stripes = 1 if quorums.ensemble == quorums.write else quorums.ensemble
-    for at in range(min(stripes, len(wanted))):
-        stripe = wanted[at::stripes]
+    for stripe in copy_plan.stripes(quorums, wanted):
         for start in range(0, len(stripe), WINDOW_ENTRIES):
             yield stripe[start : start + WINDOW_ENTRIES]

@@ -22,7 +22,7 @@ from zonekeeper.metadata.malformed import UnreadableError
 from zonekeeper.metadata.underreplication_format import Underreplicated
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.quorums import Quorums
-from zonekeeper.replication import asking, checks_placement, copies, listing
+from zonekeeper.replication import asking, copies, copy_plan, listing
 from zonekeeper.replication.marking import Marker
 from zonekeeper.wire import errors
 from zonekeeper.wire.service import EntryRanges, ListEntriesRequest
@@ -85,9 +85,9 @@ class Returning:
             return False  # deleted, perhaps: the replicator finds out
         quorums = stamps.quorums_of(ledger.metadata)
         owed = [
-            (fragment.ensemble.index(bookie), range(fragment.first_entry, last + 1))
-            for fragment, last in checks_placement.finished(ledger.metadata)
-            if bookie in fragment.ensemble
+            (part.fragment.ensemble.index(bookie), part.entries)
+            for part in copy_plan.finished(ledger.metadata)
+            if part.entries and bookie in part.fragment.ensemble
         ]
         if not owed:
             return True
