@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from tests.replication.repair_lab import (
     Bench,
     go_on_elsewhere,
@@ -14,6 +16,7 @@ from tests.replication.repair_lab import (
 )
 from zonekeeper.placement.digests import Digest
 from zonekeeper.replication.repair_metrics import Trouble
+from zonekeeper.wire import errors
 
 # ── digests ──
 
@@ -192,18 +195,22 @@ def test_s46_a_bad_copy_is_replaced_though_its_bookie_is_there() -> None:
     play_repair(scenario)
 
 
-def test_a_bookie_with_holes_that_takes_nothing_is_replaced() -> None:
+@pytest.mark.parametrize("takes", ["recovery only", "nothing"])
+def test_a_bookie_with_holes_is_replaced_only_if_it_takes_nothing(takes: str) -> None:
     async def scenario(bench: Bench) -> None:
         writer = await bench.written(10, closed=False)
         behind = writer.ensemble[2]
-        bench.lab.door(behind).holding = True
+        door = bench.lab.door(behind)
+        door.holding = True
         await writer.append(payload(10))
         await writer.close()
-        bench.lab.door(behind).held.clear()
-        bench.lab.door(behind).holding = False
-        await bench.lab.door(behind).set_read_only(read_only=True)
+        door.held.clear()
+        door.holding = False
+        await door.set_read_only(read_only=True)
+        if takes == "nothing":
+            door.append_error = errors.InsufficientSpace("the test's")
         assert (await bench.attempt(writer.ledger_id, behind)).done
-        assert behind not in await bench.ensemble(writer.ledger_id)
+        assert (behind in await bench.ensemble(writer.ledger_id)) == (takes == "recovery only")
         assert await bench.lacks(writer.ledger_id) == []
 
     play_repair(scenario)
