@@ -3,12 +3,14 @@
 Lives of a storage (adds, overlaps, recovery, fences, LACs, limbo, force, rewrite, recycling,
 forgetting, compaction, failing syncs) are recorded. Every kind of state that a crash may leave is
 started from, checked, crashed in the middle of that start or after it, and started and checked once
-more. The index is as it was, or as an older flush left it, or gone.
+more. The index is as it was, or as an older flush left it, or gone. Time is the program's own: a
+shard finds the same in every run.
 """
 
 import pytest
 
 from tests.crash import exploring
+from tests.support import virtual_time
 
 STATES_OF_A_SHARD = 1_300
 #: Together 20,800 states.
@@ -19,18 +21,18 @@ LONG_SHARDS = 370
 
 @pytest.mark.crash
 @pytest.mark.parametrize("shard", range(SHARDS))
-async def test_no_state_of_the_disk_after_a_power_loss_breaks_a_promise(shard: int) -> None:
-    await explore(shard)
+def test_no_state_of_the_disk_after_a_power_loss_breaks_a_promise(shard: int) -> None:
+    explore(shard)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("shard", range(SHARDS, SHARDS + LONG_SHARDS))
-async def test_no_state_of_the_disk_breaks_a_promise_in_the_long_run(shard: int) -> None:
-    await explore(shard)
+def test_no_state_of_the_disk_breaks_a_promise_in_the_long_run(shard: int) -> None:
+    explore(shard)
 
 
-async def explore(shard: int) -> None:
-    explored = await exploring.explore(shard, STATES_OF_A_SHARD)
+def explore(shard: int) -> None:
+    explored = virtual_time.run(exploring.explore(shard, STATES_OF_A_SHARD))
 
     assert explored.states >= STATES_OF_A_SHARD
     assert explored.in_doubt > explored.states // 4

@@ -11,6 +11,7 @@ import pytest
 from tests.bookie.segments import keeping
 from tests.bookie.segments.keeping import Driver
 from tests.crash import exploring
+from tests.support import virtual_time
 from zonekeeper.bookie import reading, records
 from zonekeeper.bookie.memory_files import MemoryFile, MemoryFileSystem, no_troubles
 from zonekeeper.bookie.segments import arrival_scan, log, rewrite
@@ -249,10 +250,10 @@ MUTANTS: Mapping[str, Callable[[Patch], None]] = {
 
 @pytest.mark.crash
 @pytest.mark.parametrize("name", MUTANTS)
-async def test_a_planted_bug_is_found(name: str, monkeypatch: Patch) -> None:
+def test_a_planted_bug_is_found(name: str, monkeypatch: Patch) -> None:
     MUTANTS[name](monkeypatch)
     with pytest.raises(FOUND):
-        await exploring.explore(500, BUDGET)
+        virtual_time.run(exploring.explore(500, BUDGET))
 
 
 def io_error_is_no_such_entry(patch: Patch) -> None:
