@@ -83,6 +83,8 @@ class Batch:
         pending: frozenset[int],
         acked: AbstractSet[int],
     ) -> Enough:
+        if len(acked) + len(pending) < quorums.ack:
+            return Enough.NO
         worst = Enough.YES
         for number in self._representatives(quorums):
             entry_id = EntryId(number)

@@ -41,7 +41,7 @@ class LacTelling:
 
     def misses(self, seat: Seat) -> bool:
         """Is a seat still to be told what is to be known?"""
-        return not seat.may_know(self._wanted)
+        return self._wanted != NO_ENTRY and not seat.may_know(self._wanted)
 
     def tell(self, seat: Seat) -> list[ev.Effect]:
         """Tell a seat what is to be known, if it misses that."""

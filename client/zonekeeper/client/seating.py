@@ -71,7 +71,10 @@ class Seating:
 
     def of(self, term: ev.Term) -> Seat | None:
         """Give the seat that a lane is of; None: that lane was given up."""
-        return next((s for s in self.seats if s.term == term and not s.failed), None)
+        for seat in self.seats:
+            if seat.term == term and not seat.failed:
+                return seat
+        return None
 
     def send_all(self) -> list[ev.Effect]:
         """Send each seat what it still has to get."""

@@ -285,7 +285,7 @@ class WriterCore:
 
     def _trim(self) -> None:
         """Let go of what nobody still has to be sent; laggards must not make it too much."""
-        if self._stopped is not None:
+        if not self._flight.kept or self._stopped is not None:
             return
         if released := self._flight.let_go(self._seating.wanted_from):
             self._do(ev.Released(size_bytes=released))
@@ -339,7 +339,7 @@ class WriterCore:
         """Replace failed bookies if something waits for them, and no change is under way."""
         if self._changing or self._degraded or self._stopped is not None:
             return
-        if not self.idle and self._seating.failed:
+        if not self.idle and any(seat.failed for seat in self._seating.seats):
             self._begin_change()
 
     def _begin_change(self) -> None:
