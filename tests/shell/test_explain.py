@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import subprocess
 import sys
 from fractions import Fraction
@@ -11,8 +12,8 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from zonekeeper.placement import policy_data
-from zonekeeper.shell import cluster_file, yaml_files
+from zonekeeper.placement import outages, policy_data
+from zonekeeper.shell import cluster_file, explanation, yaml_files
 from zonekeeper.shell.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -59,6 +60,28 @@ def test_the_example_survives_a_zone_and_a_bookie_more() -> None:
         "- acks, a zone and a bookie: with zone a and a bookie of zone c lost, 3 of 6 are left, "
         "4 are needed" in words(found.stdout)
     )
+
+
+@pytest.mark.parametrize(
+    "spread", ["a: 60, b: 60, c: 60", "a: 60, b: 1, c: 1", "a: 60, b: 30, c: 2"]
+)
+def test_among_very_many_bookies_losses_do_what_they_do_among_all_of_them(spread: str) -> None:
+    zones = ", ".join(part[0] for part in spread.split(", "))
+    cluster = cluster_file.read(
+        yaml.safe_load(f"policy: {{placement: {{zones: [{zones}]}}}}\nbookies: {{{spread}}}")
+    )
+    found = explanation.explain(cluster).example
+    assert found is not None
+    every = outages.of_ensemble(
+        cluster.policy.quorums,
+        cluster.policy.placement,
+        cluster.topology,
+        found.choice.ensemble,
+        random.Random(0),
+    )
+    assert [(one.changed.level, one.new.level) for one in found.rebuilding] == [
+        (one.changed.level, one.new.level) for one in every
+    ]
 
 
 def test_shares_and_prices_are_taken_as_they_are_written() -> None:

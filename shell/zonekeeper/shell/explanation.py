@@ -6,6 +6,7 @@ these bookies, from a fixed seed, so that the same file always gives the same re
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -23,9 +24,12 @@ from zonekeeper.placement.candidates import Request
 from zonekeeper.placement.ensembles import Concession
 from zonekeeper.placement.failures import NotEnoughBookies
 from zonekeeper.placement.fields import Plain
+from zonekeeper.placement.holds import Holds
+from zonekeeper.placement.ids import BookieId
 from zonekeeper.placement.locations import Location
 from zonekeeper.placement.outages import Outcome, Rebuilding
 from zonekeeper.placement.survivability import Answer, Row, WriteSet
+from zonekeeper.placement.topology import Topology
 from zonekeeper.shell.cluster_file import Cluster
 
 _SEED: Final = 0
@@ -105,12 +109,37 @@ def _example(cluster: Cluster) -> Example:
         choice=choice,
         places=places,
         rows=survivability.of_ensemble(policy.quorums, places),
-        rebuilding=outages.of_ensemble(
-            policy.quorums, policy.placement, topology, choice.ensemble, chance
-        ),
+        rebuilding=_rebuilding(request, choice.ensemble, chance),
         crossings=crossings,
         bill=cost.bill(crossings, traffic, copies, cluster.prices) if traffic else (),
     )
+
+
+def _rebuilding(
+    request: Request, ensemble: Sequence[BookieId], chance: random.Random
+) -> tuple[Rebuilding, ...]:
+    """Try every loss; among thousands of bookies, first among as many as can matter.
+
+    Of one place an ensemble takes E members at most, beside E that leave it and one that is lost;
+    more change no level. They do stand in the reason where something cannot be built, so then all
+    are looked at.
+    """
+    every, some = request.topology, _enough(request, ensemble)
+    found = outages.of_ensemble(request.quorums, request.rules, some, ensemble, chance)
+    holds = all(one.changed.holds is one.new.holds is Holds.YES for one in found)
+    if holds or len(some) == len(every):
+        return found
+    return outages.of_ensemble(request.quorums, request.rules, every, ensemble, chance)
+
+
+def _enough(request: Request, ensemble: Sequence[BookieId]) -> Topology:
+    most, taken = 2 * request.quorums.ensemble + 1, Counter[Location | None]()
+    members, kept = frozenset(ensemble), []
+    for bookie in request.topology:
+        taken[bookie.location] += 1
+        if bookie.id in members or taken[bookie.location] <= most:
+            kept.append(bookie)
+    return Topology(kept)
 
 
 def _least(cluster: Cluster) -> Least | None:

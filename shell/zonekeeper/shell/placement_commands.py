@@ -3,13 +3,19 @@
 import json
 import sys
 import textwrap
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import click
 from rich.console import Console
 
 from zonekeeper.placement.fields import InvalidFieldsError
 from zonekeeper.shell import cluster_file, explanation, explanation_text, yaml_files
+
+_LONG_S: Final = 2.0
 
 
 class BadInputError(click.ClickException):
@@ -23,7 +29,22 @@ def placement() -> None:
     """Where data goes, and what that survives."""
 
 
-@placement.command()
+@contextmanager
+def _patience() -> Iterator[None]:
+    """Say on a terminal what takes so long, where it does."""
+    said = threading.Timer(
+        _LONG_S, click.echo, ["trying every loss; very wide quorums take a while"], {"err": True}
+    )
+    said.daemon = True
+    if sys.stderr.isatty():
+        said.start()
+    try:
+        yield
+    finally:
+        said.cancel()
+
+
+@placement.command(epilog="Example: zonekeeper placement explain cluster.yaml")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "-o",
@@ -50,7 +71,8 @@ def explain(file: Path, output: str, show_policy: bool) -> None:
     except InvalidFieldsError as error:
         lines = textwrap.indent(str(error), "  ")
         raise BadInputError(f"{file} is not a cluster that could be:\n{lines}") from None
-    found = explanation.explain(cluster)
+    with _patience():
+        found = explanation.explain(cluster)
     if output == "json":
         data = explanation.plain(found, show_policy=show_policy)
         click.echo(json.dumps(data, indent=2, sort_keys=True))
