@@ -57,7 +57,7 @@ class Door:
 
     def __init__(self, bookie: Bookie) -> None:
         self.bookie = bookie
-        #: While set, appends stay outside, in order.
+        #: While set, appends stay outside, in order; openings come in.
         self.held: list[tuple[Sequence[carriers.Request], service.Replies]] = []
         self.holding = False
         #: Given instead of the bookie's own answer, if it is not None.
@@ -76,7 +76,11 @@ class Door:
         return self.bookie.boot_epoch
 
     def append(self, items: Sequence[carriers.Request], replies: service.Replies) -> None:
-        self.openings += [item.opening for item in items if isinstance(item, carriers.Open)]
+        openings = [item for item in items if isinstance(item, carriers.Open)]
+        if openings:
+            self.openings += [item.opening for item in openings]
+            self.bookie.append(openings, replies)
+            items = [item for item in items if not isinstance(item, carriers.Open)]
         self.appended += [item for item in items if isinstance(item, carriers.Append)]
         self.lacs += sum(isinstance(item, carriers.WriteLac) for item in items)
         if self.append_error is not None:

@@ -111,7 +111,7 @@ async def test_s11_a_stream_that_breaks_inside_a_frame_costs_no_entry(
 ) -> None:
     chance = random.Random(after_bytes)
     sent = [chance.randbytes(ENTRY_BYTES) for _ in range(ENTRIES)]
-    config = ClientConfig(links=LinkSettings(append_timeout_ms=400, back_off_first_ms=10))
+    config = ClientConfig(links=LinkSettings(append_timeout_ms=1_500, back_off_first_ms=10))
     async with (
         proxied(ending, after_bytes) as proxy,
         cluster_of(tmp_path, "abc", proxy.front) as (uri, _),
