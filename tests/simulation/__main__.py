@@ -69,7 +69,7 @@ def _looks(mutant: Mutant, first: int) -> Iterator[tuple[str, str | None, str, s
             yield lane, None, bound, "-"
         else:
             seeds, failure = found
-            yield lane, _many(seeds, "seed"), bound, failure.violations[0].rule
+            yield lane, _many(seeds, "seed"), bound, " ".join(failure.violations[0].kind)
     if mutant.number in test_directed_mutants.SCENARIOS:
         name = test_directed_mutants.SCENARIOS[mutant.number].__name__.replace("_", " ")
         shown = test_directed_mutants.is_shown(mutant.number)

@@ -110,6 +110,6 @@ GATE_MUTANTS: Final[Mapping[int, Mutant]] = {
         (23, "the swap comes before the copy", 45, _swaps_before_the_copy),
         (24, "work in flight is not stopped", 450, _work_in_flight_goes_on),
         (25, "replicators do not ask the gate", 450, _holds_nothing),
-        (26, "a bookie that came back is replaced all the same", 450, _presence_is_not_asked),
+        (26, "a bookie that came back is replaced all the same", 900, _presence_is_not_asked),
     )
 }

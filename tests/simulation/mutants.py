@@ -441,7 +441,7 @@ MUTANTS: Final[Mapping[int, Mutant]] = {
             number=13,
             what="recovery reads from the new ensemble",
             profile="relay",
-            within_seeds=400,
+            within_seeds=1_000,
             patches=_reads_from_the_new_ensemble,
         ),
         Mutant(
