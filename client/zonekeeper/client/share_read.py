@@ -12,10 +12,12 @@ entry it is missing; one that failed, or whose copy is bad, makes it unknown.
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from operator import attrgetter, eq
+from typing import Final, TypeAlias
 
-from zonekeeper.placement.ids import EntryId
 from zonekeeper.wire.entries import Entry
+
+_entry_id: Final = attrgetter("entry_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,9 +149,9 @@ class ShareRead:
 
     def _run(self, given: Sequence[Entry]) -> list[Entry]:
         """Give what of the answer follows the first wanted entry without a gap."""
-        run: list[Entry] = []
-        for wanted, entry in zip(self.wanted, given, strict=False):
-            if entry.entry_id != EntryId(wanted):
-                break
-            run.append(entry)
-        return run
+        run = list(given[: len(self.wanted)])
+        if all(map(eq, map(_entry_id, run), self.wanted)):
+            return run
+        # Rare: there is a gap.
+        gap = next(at for at, entry in enumerate(run) if entry.entry_id != self.wanted[at])
+        return run[:gap]
