@@ -50,7 +50,7 @@ RATE_LARGE: Final = 100
 #: At a rate, or one at a time: for so long.
 LATENCY_SECONDS: Final = 2
 ONE_AT_A_TIME: Final = 1_000
-PER_ENTRY: Final = 1_500
+PER_ENTRY: Final = 1_000
 #: Entries that fill the arrival segments of five bookies: 16 of 64 MiB each.
 WARM_UP_ENTRIES: Final = 28_000
 #: Entries per CPU-second of tuned Apache BookKeeper 4.17.3 (client and bookies, saturation, 3/3/2).
@@ -158,7 +158,7 @@ def cases(bench: Bench, entries: int) -> dict[str, rounds.Case]:
         for size in SIZES:
             name = f"{size} B, {spelled(quorums)}, one at a time"
             found[name] = partial(bench.latency, quorums, 1, size, None)
-        for ledgers, rate in itertools.product(LEDGERS, RATES):
+        for ledgers, rate in itertools.product(LEDGERS if quorums is THREE else (1,), RATES):
             name = f"{MIDDLE} B, {spelled(quorums)}, {ledgers} ledgers, {rate}/s"
             found[name] = partial(bench.latency, quorums, ledgers, MIDDLE, rate)
         name = f"{max(SIZES)} B, {spelled(quorums)}, 1 ledgers, {RATE_LARGE}/s"
