@@ -18,6 +18,7 @@ from zonekeeper.bookie.segments.index import Change, MemoryOrdered
 from zonekeeper.bookie.segments.log import DiskFailedError
 from zonekeeper.bookie.segments.storage import Storage
 from zonekeeper.placement.ids import EntryId
+from zonekeeper.wire import errors
 from zonekeeper.wire.frames import Flags
 
 T = TypeVar("T")
@@ -136,7 +137,7 @@ async def play(seed: int) -> Recorder:
             tasks.create_task(kept.run())
             await _script(driver, chance)
             kept.log.close()
-    except* (OSError, DiskFailedError):
+    except* (OSError, DiskFailedError, errors.IoFailed):
         assert recorder.fail_sync is not None
     recorder.note()
     return recorder

@@ -11,7 +11,7 @@ there from being taken for it.
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import assert_never
 
 from zonekeeper.bookie import admission, records
@@ -130,11 +130,14 @@ class Memory:
         """Take ledgers back that were given (``take_forgotten``), and perhaps not swept."""
         self._forgotten.update(dict.fromkeys(ledger_ids))
 
-    def states(self) -> Sequence[Shown]:
-        """Give what a checkpoint keeps of the ledgers, as of now."""
+    def states(self, some: Iterable[Ledger]) -> list[Shown]:
+        """Give what a checkpoint keeps of these ledgers, as of now.
+
+        Of some now and of others later is as good: what comes meanwhile is past the mark.
+        """
         return [
-            Shown(ledger_id, ledger.durable, ledger.confirmed, _entries_of(ledger).since)
-            for ledger_id, ledger in self.ledgers.items()
+            Shown(ledger.ledger_id, ledger.durable, ledger.confirmed, _entries_of(ledger).since)
+            for ledger in some
             if ledger.known
         ]
 

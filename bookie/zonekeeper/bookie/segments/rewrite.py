@@ -36,7 +36,7 @@ from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments import sorted_writing
 from zonekeeper.bookie.segments.arrivals import Arrivals
 from zonekeeper.bookie.segments.batch_format import Position
-from zonekeeper.bookie.segments.checkpoint import Checkpoint, SortedSegment
+from zonekeeper.bookie.segments.checkpoint import Checkpoint, Shown, SortedSegment
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.directories import Directories
 from zonekeeper.bookie.segments.index import Index, Row, bytes_by_segment
@@ -66,6 +66,8 @@ ENDS_MAX: Final = 100
 ENDS_TIMEOUT_MS: Final = 1_000
 #: Extents that are gathered before the event loop is let go on.
 _GATHER: Final = 2_000
+#: Ledgers whose state is taken before the event loop is let go on.
+_STATES: Final = 500
 #: Ledgers whose extents leave memory before the event loop is let go on.
 _MOVED: Final = 100
 _FULL_DELAY_MS: Final = 1_000
@@ -292,7 +294,10 @@ class Rewriter:
 
     async def _save(self, last: Checkpoint) -> None:
         """Replace the checkpoint; the memory's ledger state is that of the mark, or newer."""
-        ledgers = self._memory.states()
+        known, ledgers = list(self._memory.ledgers.values()), list[Shown]()
+        for at in range(0, len(known), _STATES):
+            ledgers += self._memory.states(known[at : at + _STATES])
+            await asyncio.sleep(0)
         while True:
             try:
                 await self.do(
