@@ -1,10 +1,12 @@
 """``zonekeeper zones``: what is known, in words and as data."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from tests.shell.live_world import INSTANCE, LiveWorld
+from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.shell.live.zones import zones
 
 
@@ -64,6 +66,14 @@ def test_what_there_is_not_is_refused(world: LiveWorld, words: list[str], reason
 
 
 def test_a_store_without_a_cluster_is_refused(world: LiveWorld) -> None:
-    result = world.call(zones, "status")
-    assert result.exit_code == 2
-    assert "there is no cluster" in result.stderr
+    missing = world.call(zones, "status")
+    assert missing.exit_code == 2
+    assert "there is no such file" in missing.stderr
+
+    async def leave_empty() -> None:
+        await (await open_store(world.address)).close()
+
+    asyncio.run(leave_empty())
+    empty = world.call(zones, "status")
+    assert empty.exit_code == 2
+    assert "there is no cluster" in empty.stderr
