@@ -2,8 +2,8 @@
 
 A bookie handles messages of a MiB, one after the other, for ever. As it comes, glibc takes each
 such block from the kernel and gives it back, and the kernel clears every page of it anew: two
-fifths of the CPU time of a bookie that is read from. Told to keep them, the process stays as large as it once
-was, by ``KEPT_BYTES`` at most in each arena.
+fifths of the CPU time of a bookie that is read from. Told to keep them, the process stays as large
+as it once was, by ``KEPT_BYTES`` at most in each arena.
 
 Where the C library is another one, nothing happens.
 """

@@ -30,8 +30,9 @@ class ClientConfig:
     add_timeout_ms: int = 60_000
     #: After so long without an append, a writer tells its LAC by itself.
     quiet_ms: int = 20
-    #: What one read request may bring.
-    read_bytes: int = 1 << 20
+    #: What one read request may bring. With less a reader pays more, for each answer has a cost of
+    #: its own; with more a bookie's acknowledgements wait longer.
+    read_bytes: int = 2 << 20
     #: How long ``connect`` waits for the cluster's policy and bookies to be known.
     start_timeout_ms: int = 10_000
     links: LinkSettings = field(default_factory=LinkSettings)

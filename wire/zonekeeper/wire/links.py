@@ -148,8 +148,8 @@ class LinkSettings:
 
     #: Bytes in the lanes without an outcome.
     budget_bytes: int = BUDGET_BYTES
-    #: Bytes that outstanding reads may bring.
-    read_budget_bytes: int = BUDGET_BYTES
+    #: Bytes that outstanding reads may bring: 64 of those that a client asks for.
+    read_budget_bytes: int = 2 * BUDGET_BYTES
     connect_timeout_ms: int = 2_000
     #: From ``append`` to its outcome; found out at most a quarter late.
     append_timeout_ms: int = 5_000
