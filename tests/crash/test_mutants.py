@@ -93,7 +93,7 @@ def mark_as_maximum(patch: Patch) -> None:
 
 
 def mark_ignores_ledger_state(patch: Patch) -> None:
-    patch.setattr(Memory, "states", lambda self, some: [])
+    patch.setattr(Memory, "rendered", lambda self, some: [])
 
 
 def recycled_before_the_checkpoint(patch: Patch) -> None:

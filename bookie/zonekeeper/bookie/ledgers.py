@@ -31,6 +31,7 @@ class Ledger:
         "known",
         "ledger_id",
         "on_the_way",
+        "rendered",
     )
 
     def __init__(self, ledger_id: LedgerId, extents: Extents) -> None:
@@ -50,6 +51,8 @@ class Ledger:
         self.highest: EntryId = NO_ENTRY if extents.last is None else extents.last
         #: The highest LAC that stands on disk.
         self.confirmed: EntryId = NO_ENTRY
+        #: What was last written of a state and a LAC; another state is another object.
+        self.rendered: tuple[LedgerState, EntryId, bytes] | None = None
         self._news: asyncio.Event | None = None
 
     def decide(self, event: Event) -> Sequence[Effect]:

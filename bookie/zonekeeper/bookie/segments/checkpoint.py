@@ -29,9 +29,9 @@ All numbers are big-endian; a record is that of ``record_format``; the crc32c co
 """
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 from zonekeeper.bookie import records
 from zonekeeper.bookie.admission import LedgerState
@@ -111,23 +111,6 @@ class Checkpoint:
         return kept is not None and number >= kept.since
 
 
-class Shown(NamedTuple):
-    """A ledger as everybody may see it."""
-
-    ledger_id: LedgerId
-    state: LedgerState
-    confirmed: EntryId
-    since: int
-
-
-def kept_of(shown: Iterable[Shown]) -> dict[LedgerId, Kept]:
-    """Give what is to be kept of ledgers."""
-    return {
-        ledger_id: Kept(records=records_of(ledger_id, state), confirmed=confirmed, since=since)
-        for ledger_id, state, confirmed, since in shown
-    }
-
-
 def records_of(ledger_id: LedgerId, state: LedgerState) -> tuple[LedgerRecord, ...]:
     """Give records whose application to an unknown ledger gives this state."""
 
@@ -147,20 +130,25 @@ def records_of(ledger_id: LedgerId, state: LedgerState) -> tuple[LedgerRecord, .
     return tuple(found())
 
 
-def render(checkpoint: Checkpoint) -> bytes:
-    """Give the file's bytes."""
+def rendered(ledger_id: LedgerId, kept: Kept) -> bytes:
+    """Give the bytes of one ledger."""
+    head = _LEDGER.pack(ledger_id, kept.since, kept.confirmed, len(kept.records))
+    return head + b"".join(map(record_format.encode, kept.records))
+
+
+def render(checkpoint: Checkpoint, ledgers: Sequence[bytes] | None = None) -> bytes:
+    """Give the file's bytes; ``ledgers``, if given, are those of its ledgers."""
+    if ledgers is None:
+        ledgers = [rendered(*one) for one in checkpoint.ledgers.items()]
     numbers = (checkpoint.log_id, *checkpoint.mark, checkpoint.next_sorted, checkpoint.sweep)
-    counts = (len(checkpoint.segments), len(checkpoint.forgotten), len(checkpoint.ledgers))
+    counts = (len(checkpoint.segments), len(checkpoint.forgotten), len(ledgers))
     parts = [_HEAD.pack(_MAGIC, VERSION, 0, 0, *numbers, *counts, checkpoint.read_only)]
     parts += [
         _SEGMENT.pack(each.number, each.directory, each.size_bytes, each.live_bytes)
         for each in checkpoint.segments
     ]
     parts += map(_NUMBER.pack, checkpoint.forgotten)
-    for ledger_id, kept in checkpoint.ledgers.items():
-        parts.append(_LEDGER.pack(ledger_id, kept.since, kept.confirmed, len(kept.records)))
-        parts += map(record_format.encode, kept.records)
-    data = b"".join(parts)
+    data = b"".join([*parts, *ledgers])
     return data + _CRC.pack(checksums.value(data))
 
 
@@ -222,13 +210,13 @@ def load(files: FileSystem) -> Checkpoint:
         file.close()
 
 
-def save(files: FileSystem, checkpoint: Checkpoint) -> None:
-    """Put a checkpoint into the place of the last one, durably. Blocks."""
+def save(files: FileSystem, checkpoint: Checkpoint, ledgers: Sequence[bytes] | None = None) -> None:
+    """Put a checkpoint into the place of the last one, durably; as ``render``. Blocks."""
     if _NEW_NAME in files.names():
         files.remove(_NEW_NAME)
     file: File = files.create(_NEW_NAME)
     try:
-        file.write(0, [render(checkpoint)])
+        file.write(0, [render(checkpoint, ledgers)])
         file.sync()
     finally:
         file.close()

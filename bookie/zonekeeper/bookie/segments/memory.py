@@ -16,8 +16,9 @@ from typing import assert_never
 
 from zonekeeper.bookie import admission, records
 from zonekeeper.bookie.ledgers import Ledger
+from zonekeeper.bookie.segments import checkpoint
 from zonekeeper.bookie.segments.batch_format import Placed
-from zonekeeper.bookie.segments.checkpoint import Checkpoint, Shown
+from zonekeeper.bookie.segments.checkpoint import Checkpoint, Kept
 from zonekeeper.bookie.segments.index import Index
 from zonekeeper.bookie.segments.ledger_entries import LedgerEntries
 from zonekeeper.placement.ids import EntryId, LedgerId
@@ -130,16 +131,29 @@ class Memory:
         """Take ledgers back that were given (``take_forgotten``), and perhaps not swept."""
         self._forgotten.update(dict.fromkeys(ledger_ids))
 
-    def states(self, some: Iterable[Ledger]) -> list[Shown]:
-        """Give what a checkpoint keeps of these ledgers, as of now.
+    def rendered(self, some: Iterable[Ledger]) -> list[bytes]:
+        """Give what a checkpoint keeps of these ledgers; one thread at a time, in any.
 
-        Of some now and of others later is as good: what comes meanwhile is past the mark.
+        Of some now and of others later is as good: what comes meanwhile is past the mark. A ledger
+        of which nothing changed since is not rendered again: most never change any more, and what
+        is made for a hundred thousand of them is work, and garbage, that everybody waits for.
         """
-        return [
-            Shown(ledger.ledger_id, ledger.durable, ledger.confirmed, _entries_of(ledger).since)
-            for ledger in some
-            if ledger.known
-        ]
+        found: list[bytes] = []
+        for ledger in some:
+            if not ledger.known:
+                continue
+            state, confirmed = ledger.durable, ledger.confirmed
+            last = ledger.rendered
+            if last is None or last[0] is not state or last[1] != confirmed:
+                kept = Kept(
+                    records=checkpoint.records_of(ledger.ledger_id, state),
+                    confirmed=confirmed,
+                    since=_entries_of(ledger).since,
+                )
+                last = (state, confirmed, checkpoint.rendered(ledger.ledger_id, kept))
+                ledger.rendered = last
+            found.append(last[2])
+        return found
 
     def touched_through(self, generation: int) -> list[LedgerEntries]:
         """Give the entries of ledgers that have some up to a generation, by ledger."""

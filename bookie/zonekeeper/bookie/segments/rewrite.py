@@ -36,7 +36,7 @@ from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments import sorted_writing
 from zonekeeper.bookie.segments.arrivals import Arrivals
 from zonekeeper.bookie.segments.batch_format import Position
-from zonekeeper.bookie.segments.checkpoint import Checkpoint, Shown, SortedSegment
+from zonekeeper.bookie.segments.checkpoint import Checkpoint, SortedSegment
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.directories import Directories
 from zonekeeper.bookie.segments.index import Index, Row, bytes_by_segment
@@ -66,8 +66,6 @@ ENDS_MAX: Final = 100
 ENDS_TIMEOUT_MS: Final = 1_000
 #: Extents that are gathered before the event loop is let go on.
 _GATHER: Final = 2_000
-#: Ledgers whose state is taken before the event loop is let go on.
-_STATES: Final = 500
 #: Ledgers whose extents leave memory before the event loop is let go on.
 _MOVED: Final = 100
 _FULL_DELAY_MS: Final = 1_000
@@ -294,17 +292,11 @@ class Rewriter:
 
     async def _save(self, last: Checkpoint) -> None:
         """Replace the checkpoint; the memory's ledger state is that of the mark, or newer."""
-        known, ledgers = list(self._memory.ledgers.values()), list[Shown]()
-        for at in range(0, len(known), _STATES):
-            ledgers += self._memory.states(known[at : at + _STATES])
-            await asyncio.sleep(0)
+        known = list(self._memory.ledgers.values())
+        ledgers = await self.do(lambda: self._memory.rendered(known))
         while True:
             try:
-                await self.do(
-                    lambda: checkpoints.save(
-                        self._on.devices.files, replace(last, ledgers=checkpoints.kept_of(ledgers))
-                    )
-                )
+                await self.do(lambda: checkpoints.save(self._on.devices.files, last, ledgers))
             except OSError as error:
                 if error.errno not in SHORTAGES:
                     raise
