@@ -120,6 +120,26 @@ async def test_a_full_disk_is_read_refused_and_given_back(tmp_path: Path) -> Non
             await check(client, kept.ledger_id, kept.last)
 
 
+async def test_a_start_on_a_disk_without_any_room_says_what_to_do(tmp_path: Path) -> None:
+    async with world(tmp_path, 1) as made:
+        await start(made, command(NONE))
+        async with clients.connect(made.address) as client:
+            written = await write_one(client)
+        assert written is not None
+        made.bookies.kill(BOOKIE)
+        for point in ("create:boots:1:enospc", "write:arrival-:1:enospc"):
+            made.bookies.launch(BOOKIE, command(point))
+            assert not await asyncio.to_thread(made.bookies.is_ready, BOOKIE)
+            said = made.bookies.words(BOOKIE)
+            assert "No space left on device" in said
+            assert "nothing is lost; make room on the bookie's devices" in said
+            assert "Traceback" not in said
+            made.bookies.kill(BOOKIE)
+        await start(made, command(NONE))
+        async with clients.connect(made.address) as client:
+            await check(client, written.ledger_id, written.last)
+
+
 async def is_known(client: Client, ledger: Written) -> bool:
     """Read a ledger whole; what cannot be read must be unknown, and not denied."""
     try:

@@ -22,6 +22,7 @@ import grpc
 from zonekeeper.bookie import allocation, boots, data_folder, identity, life, space
 from zonekeeper.bookie.collecting import Collector
 from zonekeeper.bookie.disks import ThreadDisk
+from zonekeeper.bookie.files import SHORTAGES
 from zonekeeper.bookie.life import Begun, Conditions, Ground, Presence
 from zonekeeper.bookie.measuring import MeasuredBookie, Measures
 from zonekeeper.bookie.pages import View
@@ -98,12 +99,19 @@ async def run(settings: Settings, chance: Chance, announce: Callable[[str], None
         if not process.stopped_early:
             raise
     except _TROUBLES as trouble:
-        raise StoppedError(str(trouble)) from trouble
+        raise StoppedError(_words(trouble)) from trouble
     except BaseExceptionGroup as group:
         troubles, bugs = group.split(_TROUBLES)
         if troubles is None or bugs is not None:
             raise
         raise StoppedError(processes.first_words(troubles)) from group
+
+
+def _words(trouble: Exception) -> str:
+    """Say what is wrong, and what to do where the trouble does not say it itself."""
+    if isinstance(trouble, OSError) and trouble.errno in SHORTAGES:
+        return f"{trouble}: nothing is lost; make room on the bookie's devices, and start it again"
+    return str(trouble)
 
 
 class _Process:

@@ -315,15 +315,7 @@ def _begin(segment: Segment, log_id: int, give_back: Callable[[], None]) -> None
         if error.errno not in SHORTAGES:
             raise
         give_back()
-        try:
-            segment.file.write(0, batch.buffers)
-        except OSError as again:
-            raise OSError(
-                again.errno,
-                f"{again.strerror}: there is no room for the first {batch.size} bytes of a start; "
-                "nothing is lost: make room on the device, and start it again",
-                segment.file.name,
-            ) from again
+        segment.file.write(0, batch.buffers)
     segment.file.sync()
     segment.offset = batch.size
 
