@@ -76,10 +76,10 @@ async def test_of_a_disk_and_its_copy_only_one_goes_on(cluster: Cluster) -> None
 
 async def test_no_number_is_given_twice_after_the_store_was_restored(cluster: Cluster) -> None:
     files = MemoryFileSystem()
-    boots.save(files, 40)
+    boots.save(files, 1_000_000_000)
 
-    assert await start(cluster, files) == 41
-    assert (await bookie_records.read(cluster, BOOKIE)).boot_epoch == 41
+    assert await start(cluster, files) == 1_000_000_001
+    assert (await bookie_records.read(cluster, BOOKIE)).boot_epoch == 1_000_000_001
 
 
 async def test_a_start_that_is_cut_short_anywhere_is_followed_by_one_with_a_new_number(

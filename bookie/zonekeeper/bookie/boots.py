@@ -53,10 +53,8 @@ async def next_boot(cluster: Cluster, bookie: BookieId, *, files: FileSystem, di
         )
     number = max(stored, on_disk or 0) + 1
     await disk.run(lambda: save(files, number))
-    counted = 0
-    while counted < number:
-        # More than once only after the store was restored from an old export.
-        counted = await bookie_records.next_boot(cluster, bookie)
+    # The store may be far behind: it was restored from an old export.
+    counted = await bookie_records.next_boot(cluster, bookie, at_least=number)
     if counted > number:
         # An answer was lost, and it was counted twice.
         await disk.run(lambda: save(files, counted))

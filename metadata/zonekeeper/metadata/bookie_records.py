@@ -97,10 +97,12 @@ async def read(cluster: Cluster, bookie: BookieId) -> BookieRecord:
     return await record_store.read(cluster, _path(cluster, bookie), CODEC) or BookieRecord()
 
 
-async def next_boot(cluster: Cluster, bookie: BookieId) -> int:
+async def next_boot(cluster: Cluster, bookie: BookieId, *, at_least: int = 1) -> int:
     """Count a start of a bookie; a number may be left out, and is never given twice."""
     after = await _change(
-        cluster, bookie, lambda old: dataclasses.replace(old, boot_epoch=old.boot_epoch + 1)
+        cluster,
+        bookie,
+        lambda old: dataclasses.replace(old, boot_epoch=max(old.boot_epoch + 1, at_least)),
     )
     return after.boot_epoch
 
