@@ -48,7 +48,7 @@ def _link_settings(timeout_ms: int) -> LinkSettings:
 
 
 #: After a failure, an actor tries again so much later.
-AGAIN_MS: Final = 300
+AGAIN_MS: Final = 150
 
 
 class Board:

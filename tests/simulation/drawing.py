@@ -2,6 +2,7 @@
 
 import dataclasses
 from random import Random
+from typing import Final
 
 from tests.simulation import outages
 from tests.simulation.profiles import QUORUMS, ZONE_AND_ONE, Profile
@@ -20,6 +21,9 @@ from tests.simulation.scenarios import (
 from zonekeeper.placement.quorums import Quorums
 from zonekeeper.wire.twin import Weather
 
+#: It costs as much as half of a small world.
+_FINAL_POWER_LOSS: Final = 0.2
+
 
 def draw(profile: Profile, seed: int) -> Scenario:
     """Draw the scenario of a seed."""
@@ -31,9 +35,9 @@ def draw(profile: Profile, seed: int) -> Scenario:
     bookies_a_zone = 4 if quorums == ZONE_AND_ONE else chance.choice((2, 2, 2, 3))
     if profile.autorecoveries:
         bookies_a_zone = 3  # so that a part of a zone can be lost, and more than one bookie
-    writers = chance.choice((1, 1, 2))
-    readers = max(chance.choice((0, 1, 1, 2)), profile.readers_min)
-    recoverers = chance.choice((1, 2, 2, 3, 4))
+    writers = chance.choice((1, 1, 1, 2))
+    readers = max(chance.choice((0, 1, 1)), profile.readers_min)
+    recoverers = chance.choice((1, 1, 2, 2, 3))
     recoverers = max(min(recoverers, profile.recoverers_max), profile.recoverers_min)
     strength = chance.random()
     clients = [
@@ -78,7 +82,7 @@ def draw(profile: Profile, seed: int) -> Scenario:
         ),
         window_entries=chance.choice((1, 1, 3, 1_000)),
         faults=faults,
-        final_power_loss=bool(profile.kinds) and chance.random() < 0.5,
+        final_power_loss=bool(profile.kinds) and chance.random() < _FINAL_POWER_LOSS,
         one_stays_dead=bool(profile.kinds)
         and quorums.ack > 1
         and not (profile.loses_zone or profile.loses_disk)
@@ -116,10 +120,10 @@ def _zone_loss(quorums: Quorums, bookies: list[str], chance: Random) -> Fault:
 
 def _disk_loss(chance: Random) -> Fault:
     return Fault(
-        at_ms=chance.randrange(CHAOS_MS // 4, CHAOS_MS * 3 // 4),
+        at_ms=chance.randrange(CHAOS_MS // 4, CHAOS_MS // 2),
         kind=Kind.DISK_LOSS,
         target=member(chance.randrange(4)),
-        for_ms=chance.randrange(1_000),
+        for_ms=chance.randrange(300),
     )
 
 
@@ -161,7 +165,7 @@ def _fault(
         if kind is Kind.CUT:
             chance.shuffle(pair)
         target, other = pair
-    lasts_ms = 300 + 1_200 * chance.random() if kind is Kind.STRAND else 30 * 100 ** chance.random()
+    lasts_ms = 200 + 600 * chance.random() if kind is Kind.STRAND else 20 * 50 ** chance.random()
     return Fault(
         at_ms=CALM_AT_FIRST_MS + int(chance.random() * (chaos_ms - 2 * CALM_AT_FIRST_MS)),
         kind=kind,

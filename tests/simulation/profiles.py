@@ -42,7 +42,7 @@ class Profile:
     @property
     def is_long(self) -> bool:
         """Does a seed of it take as long as many others?"""
-        return self.chaos_ms > CHAOS_MS
+        return self.chaos_ms > 10 * CHAOS_MS
 
 
 #: With how many of one seed in so many each shape of ledger is drawn.
@@ -69,7 +69,7 @@ _COVERED_BY_TWO: Final = (
 )
 
 _HASTY: Final = Habits(
-    entries_max=3, bursts_max=8, pause_max_ms=200, linger_max_ms=300, grid_ms=600
+    ledgers_max=5, entries_max=3, bursts_max=5, pause_max_ms=100, linger_max_ms=200, grid_ms=300
 )
 
 _CALM: Final = Profile(name="calm", recoverers_max=0)
@@ -81,7 +81,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
         Profile(
             name="lossy",
             kinds={Kind.RESET: 8, Kind.CUT: 3, Kind.KILL: 3, Kind.PAUSE: 2, Kind.CLIENT_KILL: 1},
-            delay_max_ms=120,
+            delay_max_ms=80,
             call_loss=0.1,
             disconnect=0.1,
         ),
@@ -112,7 +112,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
             delay_max_ms=30,
             disk_max_ms=40,
             uneven=0.5,
-            habits=Habits(deferred=0.7, told=0.4, pause_max_ms=300),
+            habits=Habits(deferred=0.7, told=0.4, pause_max_ms=150),
         ),
         # Ensembles change all the time, and their changes take long: on an uneven network, what
         # one bookie has acknowledged another has not seen.
@@ -127,8 +127,8 @@ PROFILES: Final[Mapping[str, Profile]] = {
                 Kind.CUT: 4,
                 Kind.CLIENT_KILL: 2,
             },
-            delay_max_ms=120,
-            meta=MetaWeather(delay_max_ms=150, request_loss=0.04, answer_loss=0.06),
+            delay_max_ms=80,
+            meta=MetaWeather(delay_max_ms=80, request_loss=0.04, answer_loss=0.06),
             uneven=0.75,
             recoverers_max=1,
         ),
@@ -151,9 +151,10 @@ PROFILES: Final[Mapping[str, Profile]] = {
             loses_zone=True,
         ),
         # One disk of a member is lost and replaced, in the middle of writing and recoveries; other
-        # disks keep what was synced.
+        # disks keep what was synced. The bookie's session has to end before it has another.
         Profile(
             name="disk-loss",
+            chaos_ms=4_000,
             kinds={
                 Kind.STRAND: 4,
                 Kind.POWER: 3,
@@ -168,7 +169,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
             lurking=0.3,
             occasions=(Occasion.RECOVERY, Occasion.STRAND),
             uneven=0.5,
-            habits=_HASTY,
+            habits=dataclasses.replace(_HASTY, ledgers_max=12, pause_max_ms=200),
             quorums=tuple((weight, shape) for weight, shape in QUORUMS if shape.ack > 1),
             loses_disk=True,
         ),
@@ -183,7 +184,14 @@ PROFILES: Final[Mapping[str, Profile]] = {
             autorecoveries=2,
             chaos_ms=60_000,
             habits=Habits(
-                entries_max=4, bursts_max=4, pause_max_ms=5_000, grid_ms=20_000, payload_max=200
+                ledgers_max=1_000,
+                entries_max=4,
+                bursts_max=4,
+                pause_max_ms=5_000,
+                linger_max_ms=2_000,
+                grid_ms=20_000,
+                timeout_ms=1_000,
+                payload_max=200,
             ),
             quorums=((1, Quorums(ensemble=3, write=3, ack=2, ack_zones=2)),),
         ),

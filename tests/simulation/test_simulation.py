@@ -27,9 +27,9 @@ SHORT = [name for name, profile in PROFILES.items() if not profile.is_long]
 PARTS = 20
 SEEDS_A_PART = 250
 FAULTS_A_PART = 1_000
-ACKED_A_PART = 15_000
+ACKED_A_PART = 8_000
 RECOVERIES_A_PART = 1_000
-CHANGES_A_PART = 100
+CHANGES_A_PART = 75
 #: Zone outages, in parts: as many seeds as there are shapes, and what must have happened in a part.
 OUTAGE_PARTS = 15
 OUTAGE_PARTS_LONG = 72

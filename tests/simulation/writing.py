@@ -17,13 +17,14 @@ from zonekeeper.client.writer import Writer
 from zonekeeper.placement.ids import NO_ENTRY, EntryId
 
 #: So long before everything heals writers begin nothing new: in calm weather, all is acknowledged.
-_LAST_MS: Final = 500
+_LAST_MS: Final = 300
 
 
 async def write_ledgers(life: Life) -> None:
-    """Write one ledger after another until everything heals, then stay, as a zombie may."""
+    """Write one ledger after another, then stay, as a zombie may."""
     habits = life.around.scenario.habits
-    while not _is_late(life):
+    created = 0
+    while created < habits.ledgers_max and not _is_late(life):
         # Chance is asked only where it matters: what a seed means elsewhere stays.
         deferred = habits.deferred > 0 and life.chance.random() < habits.deferred
         try:
@@ -33,6 +34,7 @@ async def write_ledgers(life: Life) -> None:
         except errors.ClientError:
             await asyncio.sleep(AGAIN_MS / 1_000)
             continue
+        created += 1
         life.observer.board.ledgers.append(writer.ledger_id)
         life.observer.board.writer = life.name
         await _Writing(life, writer, deferred=deferred).run()
