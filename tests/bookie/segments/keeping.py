@@ -214,7 +214,11 @@ class Driver:
 
     def close(self, ledger_id: int, end: int) -> None:
         """Its metadata says from now on, and for ever, that it is closed there."""
-        self._promise(ledger_id).end = self._ends.setdefault(ledger_id, end)
+        promise = self._promise(ledger_id)
+        if (
+            promise.before is None
+        ):  # else it is still the old one here, and ids are never used twice
+            promise.end = self._ends.setdefault(ledger_id, end)
 
     async def compact(self) -> int:
         return await self._kept.compact(major=True)
