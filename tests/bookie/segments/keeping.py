@@ -215,9 +215,8 @@ class Driver:
     def close(self, ledger_id: int, end: int) -> None:
         """Its metadata says from now on, and for ever, that it is closed there."""
         promise = self._promise(ledger_id)
-        if (
-            promise.before is None
-        ):  # else it is still the old one here, and ids are never used twice
+        # While one is being forgotten, the old one is here still; and ids are never used twice.
+        if promise.before is None:
             promise.end = self._ends.setdefault(ledger_id, end)
 
     async def compact(self) -> int:
