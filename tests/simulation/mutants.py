@@ -396,7 +396,7 @@ MUTANTS: Final[Mapping[int, Mutant]] = {
         Mutant(
             number=6,
             what="silence counts as a negative",
-            profile="lossy",
+            profile="relay",
             within_seeds=300,
             patches=_silence_denies,
         ),
