@@ -19,6 +19,7 @@ from tests.replication.repair_lab import (
     rules,
     troubles,
 )
+from zonekeeper.client.config import ClientConfig
 from zonekeeper.metadata import bookie_records, ledgers, underreplication
 from zonekeeper.metadata.bookie_records import Mark
 from zonekeeper.metadata.underreplication import Claim
@@ -130,14 +131,14 @@ def test_bytes_are_counted_by_zones_and_cause_and_come_from_the_own_zone() -> No
 
 def test_a_large_ledger_is_copied_carrier_by_carrier() -> None:
     async def scenario(bench: Bench) -> None:
-        writer = await bench.written(60, size=100_000)
+        writer = await bench.written(100, size=100_000)
         lost = writer.ensemble[0]
         await bench.lose(lost)
         assert (await bench.attempt(writer.ledger_id, lost)).done
         target = (await bench.ensemble(writer.ledger_id))[0]
         sizes = [item.frame.size_bytes for item in bench.lab.door(target).appended]
         assert len(sizes) > 4
-        assert max(sizes) < 1_200_000
+        assert max(sizes) <= ClientConfig().read_bytes
         assert await bench.lacks(writer.ledger_id, size=100_000) == []
 
     play_repair(scenario)
