@@ -214,3 +214,23 @@ def test_s35_what_is_read_beyond_the_end_is_labelled_and_may_vanish(
             assert "UNSAFE" in (Reader.read_unconfirmed.__doc__ or "")
 
     play(scenario)
+
+
+def test_who_follows_a_replica_that_nobody_told_hears_it_from_the_others() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client("writing", NEVER_QUIET) as client, lab.client("reading") as other:
+            for untold in lab.machines.values():
+                writer = await client.create(quorums=THREE)
+                await writer.append_and_wait(data(0))
+                reader = await other.open(writer.ledger_id, recover=False)
+                tail = reader.tail()
+                following = asyncio.ensure_future(anext(tail))
+                await asyncio.sleep(1)
+                untold.doorway.holding = True
+                await writer.tell_confirmed()
+                assert (await following).last == 0
+                untold.doorway.release()
+                await tail.aclose()
+                await writer.close()
+
+    play(scenario)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.client.transcripts import SEALER, Transcript, bookies, started
+from tests.client.transcripts import SEALER, THREE, Transcript, bookies, started
 from zonekeeper.client import errors as client_errors
 from zonekeeper.client import writer_events as ev
 from zonekeeper.client.writer_core import (
@@ -457,6 +457,19 @@ def test_a_quiet_writer_tells_its_lac_once() -> None:
     talk.ack("B", 0)
     told = talk.feed(ev.FellQuiet())
     assert [effect.confirmed for effect in told if isinstance(effect, ev.SendLac)] == [0, 0, 0]
+    assert talk.feed(ev.FellQuiet()) == []
+
+
+def test_a_lane_that_opens_after_the_writer_fell_quiet_is_told_the_lac_then() -> None:
+    talk = Transcript("ABC", THREE)
+    talk.take()
+    talk.opened("AB")
+    talk.ack("A", 0)
+    talk.ack("B", 0)
+    talk.feed(ev.FellQuiet())
+    late = talk.feed(ev.LaneOpened(term=talk.term("C")))
+    sent = [type(effect) for effect in late if isinstance(effect, ev.Send | ev.SendLac)]
+    assert sent == [ev.Send, ev.SendLac]
     assert talk.feed(ev.FellQuiet()) == []
 
 

@@ -47,6 +47,12 @@ class LacTelling:
         """Tell a seat what is to be known, if it misses that."""
         return self._tell(seat, self._wanted) if self.misses(seat) else []
 
+    def remind(self, seat: Seat) -> list[ev.Effect]:
+        """Tell a seat that takes items now what was told while it took none: it may be followed."""
+        if self._told == NO_ENTRY or seat.may_know(self._told):
+            return []
+        return self._tell(seat, self._told)
+
     def outcome(self) -> list[ev.Effect]:
         """Say it, once, when enough know what is to be known, or cannot come to know it."""
         lac = self._wanted

@@ -10,7 +10,7 @@ read again before giving up, because the ledger may have got another ensemble me
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -231,10 +231,19 @@ class Reader:
                     yield batch
 
     async def _spell(self, following: EntryId) -> AsyncGenerator[Batch, None]:
-        """Follow one replica, as long as it and the metadata last."""
+        """Follow one replica, as long as it and the metadata last.
+
+        It may be the one that nobody told how far the ledger is confirmed: while it has no news,
+        the others are asked, at growing distances.
+        """
+        silent = 0
         async with Spell(self._reading, self._metadata, following, self._tasks) as spell:
             while (update := await spell.next()) is not None:
+                silent = 0 if update.frames else silent + 1
                 self._confirmed = max(self._confirmed, update.last_add_confirmed)
+                if silent.bit_count() == 1 and following > self._confirmed:
+                    with suppress(errors.ReadFailed):
+                        await self.read_last_confirmed()
                 fresh = [
                     entry
                     for entry in checking.check(self._reading.sealer, update.frames).good

@@ -118,7 +118,7 @@ class Seating:
     def opened(self, seat: Seat) -> list[ev.Effect]:
         """Note that a lane takes frames, for the first time or again."""
         seat.state = SeatState.OPEN
-        return self.send(seat)
+        return [*self.send(seat), *self.lac.remind(seat)]
 
     def blocked(self, seat: Seat, first: EntryId) -> None:
         """Note that a lane had no room for a batch, nor for what was to follow it."""
