@@ -85,7 +85,7 @@ def server_options() -> list[Option]:
         ("grpc.keepalive_time_ms", 20_000),
         ("grpc.keepalive_timeout_ms", 10_000),
         # The clients' own pings, twice as often as they send them.
-        ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+        ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
         # A second bookie on the same port is an error, not half of the traffic.
         ("grpc.so_reuseport", 0),
     ]
