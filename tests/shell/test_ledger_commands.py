@@ -28,6 +28,8 @@ from zonekeeper.wire.entries import PAYLOAD_BYTES_MAX
 
 ZONES = {BookieId(f"bk-{zone}-0"): ZoneName(zone) for zone in "abc"}
 TEXT = b"first\n\nthird, after an empty one\nlast"
+#: Stands for a ledger with this text, which a test makes.
+OF_FOUR = "<four>"
 
 
 @pytest.fixture(scope="module")
@@ -198,8 +200,11 @@ def test_ledgers_are_deleted_all_or_none(address: str) -> None:
     ("words", "said"),
     [
         (("read", "999999"), "there is no ledger 999999"),
-        (("read", "0", "--first", "5", "--last", "4"), "--last is before --first"),
-        (("read", "0", "--last", "1000"), "has 4 entries that are confirmed, and --last is 1000"),
+        (("read", OF_FOUR, "--first", "5", "--last", "4"), "--last is before --first"),
+        (
+            ("read", OF_FOUR, "--last", "1000"),
+            "has 4 entries that are confirmed, and --last is 1000",
+        ),
         (("recover", "999999", "--yes"), "there is no ledger 999999"),
         (("create", "--custom", "novalue"), "write KEY=VALUE"),
         (("create", "--custom", "a=1", "--custom", "a=2"), "given twice"),
@@ -211,9 +216,9 @@ def test_ledgers_are_deleted_all_or_none(address: str) -> None:
     ],
 )
 def test_what_cannot_be_meant_is_refused(address: str, words: tuple[str, ...], said: str) -> None:
-    appended(address, TEXT)  # ledger 0, if it is the first
+    made = appended(address, TEXT)
 
-    result = call(address, *words)
+    result = call(address, *(made if word == OF_FOUR else word for word in words))
 
     assert result.exit_code == 2
     assert said in result.stderr
