@@ -2,9 +2,10 @@
 
 Packets carry the LAC of when they were sealed, so without more a reader would never see the last
 entries of a writer that has paused. A writer that falls quiet tells its LAC over the lanes that it
-has, and waits for nobody. An application that *wants* it known has it told at once, also over lanes
-that have to be opened for it; it is known when an ack quorum of the entry's write set has it on
-disk, because whoever asks for the LAC hears at least one of those (``survey``).
+has, and waits for nobody; a lane that takes nothing then is told when it does. An application that
+*wants* it known has it told at once, also over lanes that have to be opened for it; it is known
+when an ack quorum of the entry's write set has it on disk, because whoever asks for the LAC hears
+at least one of those (``survey``).
 """
 
 from collections.abc import Sequence

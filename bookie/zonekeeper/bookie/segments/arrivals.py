@@ -46,6 +46,7 @@ SEGMENTS_MAX_DEFAULT: Final = 16
 #: Room on the device that is left for everything else.
 RESERVE_BYTES_DEFAULT: Final = 64 << 20
 _STEP_BYTES: Final = 1 << 20
+#: After a shortage of room, memory or files a step is tried again so much later.
 SHORT_DELAY_MS: Final = 1_000
 
 

@@ -28,12 +28,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from zonekeeper.bookie import waiting
 from zonekeeper.bookie.disks import Disk
 from zonekeeper.bookie.files import SHORTAGES, File, FileSystem, Space
 from zonekeeper.bookie.records import Record
-from zonekeeper.bookie.segments import arrivals as arrival_files
 from zonekeeper.bookie.segments import batch_format, locations, record_format
-from zonekeeper.bookie.segments.arrivals import Arrivals, Opened, Segment
+from zonekeeper.bookie.segments.arrivals import SHORT_DELAY_MS, Arrivals, Opened, Segment
 from zonekeeper.bookie.segments.batch_format import Placed, Position
 from zonekeeper.wire import errors
 from zonekeeper.wire.frames import Flags, Frame
@@ -199,12 +199,7 @@ class Log:
         if self._covered:
             await self._wake.wait()
             return False
-        try:
-            async with asyncio.timeout(IDLE_MS / 1_000):
-                await self._wake.wait()
-        except TimeoutError:
-            return True
-        return False
+        return not await waiting.comes(self._wake, IDLE_MS)
 
     @property
     def _batch_aim(self) -> int:
@@ -285,7 +280,7 @@ class Log:
                 await self._roll()
             else:
                 self._arrivals.counters.waits_for_room += 1
-                await asyncio.sleep(arrival_files.SHORT_DELAY_MS / 1_000)
+                await asyncio.sleep(SHORT_DELAY_MS / 1_000)
         return placed
 
     async def _try_to_append(self, wanted: Sequence[Record], *, sync: bool) -> list[Placed] | None:

@@ -15,9 +15,8 @@ a round frees all that it has rewritten at its end, and what comes meanwhile mus
 the writer stops without a segment stays the last line, for when the rewrite stands still.
 
 What the rewrite does in a second is measured by the segments that it frees, and taken for less
-while a round takes longer than that. The pause is owed for
-what was written, less the time that the writing took, so that it does not matter how that was cut
-into batches.
+while a round takes longer than that. The pause is owed for what was written, less the time that
+the writing took, so that it does not matter how that was cut into batches.
 """
 
 from typing import Final

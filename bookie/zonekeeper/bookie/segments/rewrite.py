@@ -34,7 +34,7 @@ from typing import Final, TypeAlias, TypeVar
 from zonekeeper.bookie.files import SHORTAGES
 from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments import sorted_writing
-from zonekeeper.bookie.segments.arrivals import Arrivals
+from zonekeeper.bookie.segments.arrivals import SHORT_DELAY_MS, Arrivals
 from zonekeeper.bookie.segments.batch_format import Position
 from zonekeeper.bookie.segments.checkpoint import Checkpoint, SortedSegment
 from zonekeeper.bookie.segments.devices import Devices
@@ -68,7 +68,6 @@ ENDS_TIMEOUT_MS: Final = 1_000
 _GATHER: Final = 2_000
 #: Ledgers whose extents leave memory before the event loop is let go on.
 _MOVED: Final = 100
-_FULL_DELAY_MS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,7 +318,7 @@ class Rewriter:
 
     async def _wait_for_room(self) -> None:
         self.counters.waits_for_room += 1
-        await asyncio.sleep(_FULL_DELAY_MS / 1_000)
+        await asyncio.sleep(SHORT_DELAY_MS / 1_000)
 
     async def _pause(self, size: int) -> None:
         hurry = self._arrivals.in_reach < HURRY_IN_REACH
