@@ -3,6 +3,7 @@
 import asyncio
 
 from tests.support import virtual_time
+from tests.support.turned import Turned
 from tests.wire.link.reference_bookie import Disk, ReferenceBookie
 from tests.wire.link.worlds import BOOKIE, Writer
 from zonekeeper.placement.ids import EntryId
@@ -111,7 +112,7 @@ def test_an_opening_that_was_refused_opens_nothing() -> None:
 class Taking:
     """A pipe of a reader who wants much and takes it; notes the turn in which each answer left."""
 
-    def __init__(self, question: bytes, left: "asyncio.Queue[int]", turns: "Turned") -> None:
+    def __init__(self, question: bytes, left: "asyncio.Queue[int]", turns: Turned) -> None:
         self._question: bytes | None = question
         self._left = left
         self._turns = turns
@@ -127,22 +128,6 @@ class Taking:
             await asyncio.Event().wait()
         question, self._question = self._question, None
         return question
-
-
-class Turned:
-    """Counts the turns of the event loop."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._loop = asyncio.get_running_loop()
-        self._handle = self._loop.call_soon(self._next)
-
-    def _next(self) -> None:
-        self.count += 1
-        self._handle = self._loop.call_soon(self._next)
-
-    def stop(self) -> None:
-        self._handle.cancel()
 
 
 def test_of_many_readers_who_catch_up_one_is_answered_in_a_turn_and_an_ack_between() -> None:

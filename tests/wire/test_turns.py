@@ -7,34 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support import virtual_time
+from tests.support.turned import Turned
 from zonekeeper.wire.turns import Turns
-
-
-class Clock:
-    """Counts the turns of the event loop, for so long as it is asked to."""
-
-    def __init__(self) -> None:
-        self.turn = 0
-        self._loop = asyncio.get_running_loop()
-        self._handle = self._loop.call_soon(self._next)
-
-    def _next(self) -> None:
-        self.turn += 1
-        self._handle = self._loop.call_soon(self._next)
-
-    def stop(self) -> None:
-        self._handle.cancel()
 
 
 def passed(sizes: list[int], bytes_max: int, gone: frozenset[int] = frozenset()) -> list[list[int]]:
     """Let all come at once, some of whom go again; give who passed, turn by turn."""
 
     async def scenario() -> list[list[int]]:
-        gate, clock, found = Turns(bytes_max), Clock(), dict[int, list[int]]()
+        gate, clock, found = Turns(bytes_max), Turned(), dict[int, list[int]]()
 
         async def come(number: int, size_bytes: int) -> None:
             await gate.mine(size_bytes)
-            found.setdefault(clock.turn, []).append(number)
+            found.setdefault(clock.count, []).append(number)
 
         async with asyncio.TaskGroup() as tasks:
             coming = [tasks.create_task(come(*each)) for each in enumerate(sizes)]

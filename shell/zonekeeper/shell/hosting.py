@@ -26,7 +26,7 @@ _SHARED_EXTRA = "client"
 _EXTRA_OF_THE_SHELL = "bookie"
 _LIVE = "zonekeeper.shell.live."
 #: The exit code of what was interrupted, as a shell has it.
-_INTERRUPTED = 130
+INTERRUPTED = 130
 
 
 class Host(click.Group):
@@ -75,7 +75,7 @@ class Host(click.Group):
             raise _Unasked("nobody can be asked here: repeat with --yes") from None
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
-            ctx.exit(_INTERRUPTED)
+            ctx.exit(INTERRUPTED)
         except BrokenPipeError:
             raise  # whoever read our answer has read enough: click ends in peace
         except OSError as error:  # above all: the answer cannot be written

@@ -20,6 +20,7 @@ from rich.console import Console
 
 from zonekeeper.placement.ids import BookieId, ZoneName
 from zonekeeper.shell import demo, demo_screen, demo_story, local_running, local_text
+from zonekeeper.shell.hosting import INTERRUPTED
 from zonekeeper.shell.local_cluster import LocalCluster
 from zonekeeper.shell.local_folder import BadRequestError, LocalError
 from zonekeeper.shell.local_shape import Asked, Shape, Timers
@@ -28,7 +29,6 @@ _T = TypeVar("_T")
 
 _STANDARD: Final = Shape()
 _DEFAULT: Final = "[default: as it was made; {} for a new cluster]"
-_INTERRUPTED: Final = 130
 
 _FOLDER: Final = click.option(
     "--folder",
@@ -278,7 +278,7 @@ def _run(work: Coroutine[None, None, _T]) -> _T:
     except (LocalError, OSError) as error:
         raise click.ClickException(str(error)) from None
     except local_running.StoppedError:
-        sys.exit(_INTERRUPTED)
+        sys.exit(INTERRUPTED)
 
 
 def _listed(names: Sequence[BookieId], done: str, nobody: str) -> str:

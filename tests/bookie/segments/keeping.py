@@ -344,3 +344,12 @@ async def let_work(until: Callable[[], bool]) -> None:
 
 def mark_of(files: FileSystem) -> tuple[int, int]:
     return checkpoints.load(files).mark
+
+
+async def fill(driver: Driver, ledger_ids: Sequence[int], count: int) -> None:
+    """Write to ledgers in turn, two entries at a time."""
+    for ledger_id in ledger_ids:
+        await driver.state(ledger_id, admission.Open(opening=opening(ledger_id)))
+    for first in range(0, 2 * count, 2):
+        for ledger_id in ledger_ids:
+            await driver.append(frame(ledger_id, [first, first + 1]))

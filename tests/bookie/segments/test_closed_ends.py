@@ -8,7 +8,7 @@ import pytest
 
 from tests.bookie.running import BOOKIE
 from tests.bookie.segments import keeping
-from tests.bookie.segments.keeping import Driver, closed_at, frame, fresh, opening, running
+from tests.bookie.segments.keeping import Driver, closed_at, fill, frame, fresh, running
 from tests.support import virtual_time
 from zonekeeper.bookie import admission
 from zonekeeper.bookie.segments import rewrite
@@ -16,14 +16,6 @@ from zonekeeper.bookie.segments.index import Index, MemoryOrdered
 from zonekeeper.bookie.segments.storage import Storage
 from zonekeeper.bookie.service import Bookie
 from zonekeeper.placement.ids import EntryId, LedgerId
-
-
-async def fill(driver: Driver, ledger_ids: Sequence[int], count: int) -> None:
-    for ledger_id in ledger_ids:
-        await driver.state(ledger_id, admission.Open(opening=opening(ledger_id)))
-    for first in range(0, 2 * count, 2):
-        for ledger_id in ledger_ids:
-            await driver.append(frame(ledger_id, [first, first + 1]))
 
 
 async def all_sorted(kept: Storage) -> None:

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.bookie.segments import keeping
-from tests.bookie.segments.keeping import Driver, frame, fresh, opening, read_ids, running
-from zonekeeper.bookie import admission
+from tests.bookie.segments.keeping import Driver, fill, frame, fresh, read_ids, running
 from zonekeeper.bookie.files import FileSystem, Space
 from zonekeeper.bookie.memory_files import MemoryFileSystem
 from zonekeeper.bookie.segments import compaction, storage
@@ -24,14 +23,6 @@ from zonekeeper.bookie.segments.storage import Storage
 from zonekeeper.bookie.service import Bookie
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
 from zonekeeper.wire import errors, service
-
-
-async def fill(driver: Driver, ledger_ids: Sequence[int], count: int) -> None:
-    for ledger_id in ledger_ids:
-        await driver.state(ledger_id, admission.Open(opening=opening(ledger_id)))
-    for first in range(0, 2 * count, 2):
-        for ledger_id in ledger_ids:
-            await driver.append(frame(ledger_id, [first, first + 1]))
 
 
 def sizes(kept: Storage) -> tuple[int, int]:

@@ -35,13 +35,12 @@ from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement.permission import Person, RefusedError
 from zonekeeper.replication.alerts import Chronicle
 from zonekeeper.replication.view import View
+from zonekeeper.shell.hosting import INTERRUPTED
 
 _T = TypeVar("_T")
 
 #: Longer than any row is.
 _LINE_CHARS: Final = 4_000
-#: The exit code of what was interrupted, as a shell has it.
-INTERRUPTED: Final = 130
 #: The records of a cluster that answers are read by then.
 SEEN_TIMEOUT_MS: Final = 20_000
 
