@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.wire.link.worlds import BOOKIE, Outcomes, Writer, opened
+from tests.wire.link.worlds import BOOKIE, Outcomes, Writer, acked_in_time, opened
 from zonekeeper.wire import errors, grpc_link
 from zonekeeper.wire.links import AppendLane, LinkSettings
 from zonekeeper.wire.stream_link import StreamLink
@@ -87,18 +87,17 @@ def test_a_stopped_bookie_is_found_out_by_the_deadline_and_goes_on_where_it_was(
 
     async def main() -> None:
         async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
-            link = connect(port, tasks, LinkSettings(append_timeout_ms=200, call_timeout_ms=200))
+            link = connect(port, tasks, LinkSettings(append_timeout_ms=1_000, call_timeout_ms=200))
             writer, lane, outcomes = await opened(link, 7)
             process.send_signal(signal.SIGSTOP)
-            lane.append(writer.frame(b"zero"))
+            stopped = lane.append(writer.frame(b"zero"))
             with pytest.raises(errors.Timeout):
                 await link.info()
             await outcomes.all_of(1)
-            assert isinstance(outcomes.failures[0], errors.Timeout)
+            assert isinstance(outcomes.failures[stopped], errors.Timeout)
             process.send_signal(signal.SIGCONT)
-            lane.append(writer.frame(b"one"))
-            await outcomes.all_of(2)
-            assert outcomes.acked_order == [1]
+            number = await acked_in_time(writer, lane, outcomes)
+            assert outcomes.acked_order == [number]
             await link.close()
 
     asyncio.run(main())

@@ -43,16 +43,29 @@ class CountingPipe:
 
     def __init__(self, pipe: Pipe) -> None:
         self._pipe = pipe
-        self.came = self.left = 0
+        self._came = self._left = 0
+        self._more = asyncio.Event()
+
+    @property
+    def waiting(self) -> int:
+        """How many have come and not left."""
+        return self._came - self._left
+
+    async def until_waiting(self, count: int) -> None:
+        """Wait until at least so many have come and not left."""
+        while self.waiting < count:
+            self._more.clear()
+            await self._more.wait()
 
     async def send(self, message: bytes) -> None:
         await self._pipe.send(message)
-        self.left += len(carriers.parse(message))
+        self._left += len(carriers.parse(message))
 
     async def receive(self) -> bytes | None:
         message = await self._pipe.receive()
         if message is not None and message.startswith(carriers.MAGIC):
-            self.came += int.from_bytes(message[16:20], "big")
+            self._came += int.from_bytes(message[16:20], "big")
+            self._more.set()
         return message
 
 
@@ -269,6 +282,18 @@ async def opened(
     """Open a fragment, and give all that writing there needs."""
     writer, outcomes = Writer(ledger, first), Outcomes()
     return writer, await link.open_fragment(writer.opening(), outcomes), outcomes
+
+
+async def acked_in_time(writer: Writer, lane: AppendLane, outcomes: Outcomes) -> int:
+    """Append, when all before has its outcome, until an ack comes in time; give its number.
+
+    A busy machine may take longer than a short deadline, more than once.
+    """
+    while True:
+        number = lane.append(writer.frame(b"in time"))
+        await outcomes.all_of(number + 1)
+        if number in outcomes.acked_order:
+            return number
 
 
 async def patiently(
