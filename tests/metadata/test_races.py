@@ -65,7 +65,8 @@ _APPENDS_BETWEEN = 20
 async def test_leaders_die_during_appends_and_nothing_is_lost_or_made_twice() -> None:
     with zookeeper.quorum() as ensemble:
         place = ZooKeeperPlace(ensemble.addresses)
-        timeouts = Timeouts(session_ms=15_000, request_ms=5_000)
+        # A connection that hangs is given up long before a call; an election may take its time.
+        timeouts = Timeouts(session_ms=15_000, request_ms=30_000)
         stores = [await place.open(timeouts) for _ in range(_WRITERS)]
         path = f"{place.root}/list"
         await stores[0].create(path)

@@ -266,7 +266,8 @@ async def place(tmp_path: Path) -> AsyncIterator[SqlitePlace]:
 async def test_a_lock_that_others_keep_shows_as_out_of_reach_and_then_as_reached(
     place: SqlitePlace,
 ) -> None:
-    store = await place.open(Timeouts(session_ms=600, request_ms=300))
+    await place.open()  # the file and the root are made without haste
+    store = await place.open(Timeouts(session_ms=2_000, request_ms=1_000))
     async with store.watch_session() as sessions:
         assert (await anext(sessions)).connected
         holder = sqlite3.connect(place.path, isolation_level=None)
@@ -289,7 +290,7 @@ async def test_a_lock_that_others_keep_shows_as_out_of_reach_and_then_as_reached
 
 async def test_the_nodes_of_the_dead_go_while_somebody_only_watches(place: SqlitePlace) -> None:
     watcher = await place.open(_RARELY)
-    dying = await place.open(Timeouts(session_ms=300))
+    dying = await place.open(Timeouts(session_ms=2_000))
     await dying.create(f"{place.root}/a", ephemeral=True)
     async with watcher.watch(f"{place.root}/a") as states:
         assert await anext(states) is not None

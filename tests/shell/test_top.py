@@ -23,6 +23,7 @@ from zonekeeper.shell.live.top_rows import Seen
 from zonekeeper.wire import exposition
 
 ZONES = {BookieId(f"bk-{zone}-0"): ZoneName(zone) for zone in "abc"}
+LIMIT_S = 60
 
 
 def page(measures: Measures, boot_epoch: int = 1, *reasons: str) -> str:
@@ -149,16 +150,18 @@ def call(cluster: BookieProcesses, *words: str) -> Result:
 def test_bookies_at_work_are_seen_and_one_that_is_gone_is_said_to_be(
     cluster: BookieProcesses,
 ) -> None:
-    ended = threading.Event()
+    begun, ended = threading.Event(), threading.Event()
 
     def write() -> None:
         with blocking.connect(cluster.address) as client, client.create() as writer:
             while not ended.is_set():
                 writer.append_and_wait(b"x" * 100)
+                begun.set()
 
     load = threading.Thread(target=write)
     load.start()
     try:
+        assert begun.wait(LIMIT_S)
         result = call(cluster, "--once", "--every", "1", "-o", "json")
     finally:
         ended.set()

@@ -185,8 +185,12 @@ class Ensemble:
         return ",".join(server.address for server in self.servers)
 
     def leader(self) -> Server:
-        """Give the leader; of a service that was waited for there is one."""
-        return next(s for s in self.servers if s.mode() in ("leader", "standalone"))
+        """Give the leader; a busy machine may have lost it, and elects the next one."""
+        while True:
+            for server in self.servers:
+                if server.mode() in ("leader", "standalone"):
+                    return server
+            self.wait_until_ready()
 
     def wait_until_ready(self) -> None:
         """Wait until a client of each living server gets an answer."""
