@@ -122,7 +122,9 @@ async def play(seed: int) -> Recorder:
     if chance.random() < 0.3:
         recorder.fail_sync = chance.randrange(5, 80)
     sizes = Sizes(
-        segment_bytes=chance.choice([2048, 3072, 4096]), segments_max=chance.randrange(3, 6)
+        segment_bytes=chance.choice([2048, 3072, 4096]),
+        segments_max=chance.randrange(3, 6),
+        round_segments=chance.randrange(1, 5),
     )
     on = replace(
         keeping.devices(files, recorder.store),

@@ -6,28 +6,32 @@ long one does, and with one method of the real file system wrapped. ``FAULT`` is
 
 - ``die-before``, ``die-after``: the process is killed there, as by ``kill -9``;
 - ``die-half``: half of what is to be written is written, then the process is killed;
-- ``eio``: the call fails once; ``enospc``: it and all later ones fail.
+- ``eio``: the call fails once; ``enospc``: it and all later ones fail;
+- ``late``: it and all later ones take their time.
 """
 
 import errno
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
 from zonekeeper.bookie.files import RealFile, RealFileSystem
-from zonekeeper.bookie.segments import arrivals, rewrite
+from zonekeeper.bookie.segments import arrivals
 from zonekeeper.shell.main import main
 
 NONE = "none"
+#: Much longer than a whole segment takes to arrive.
+LATE_S = 2.0
 
 #: Arrival segments are small, and each is rewritten by itself.
 SMALL = (
     (arrivals, "SEGMENT_BYTES_MIN", 16 << 20),
     (arrivals, "SEGMENT_BYTES_DEFAULT", 16 << 20),
-    (rewrite, "ROUND_SEGMENTS", 1),
+    (arrivals, "ROUND_SEGMENTS_DEFAULT", 1),
 )
 
 
@@ -62,6 +66,10 @@ class Fault:
         if self.what == "enospc" and self._seen >= self.nth:
             self._tell()
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)
+        if self.what == "late" and self._seen >= self.nth:
+            self._tell()
+            time.sleep(LATE_S)
+            return call()
         if self._seen != self.nth:
             return call()
         self._tell()

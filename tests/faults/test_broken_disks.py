@@ -93,12 +93,16 @@ async def test_a_sync_that_fails_ends_the_process_which_says_why(
         assert "Traceback" not in said
 
 
-async def test_a_full_disk_is_read_refused_and_given_back(tmp_path: Path) -> None:
-    """Where nobody may mount, the rewrite finds no room instead, and is waited for."""
+@pytest.mark.parametrize("fault", [NONE, "sync:sorted-:1:late"])
+async def test_a_full_disk_is_read_refused_and_given_back(tmp_path: Path, fault: str) -> None:
+    """However far the rewrite was behind: its segments must not be what fills the disk.
+
+    Where nobody may mount, the rewrite finds no room instead, and is waited for.
+    """
     mounts = own_mounts()
     async with world(tmp_path, 1, SMALL_DISK) as made:
         made.bookies.data(BOOKIE).mkdir(parents=True)
-        on_disk = [*mounts, *ON_SMALL_DISK, str(made.bookies.data(BOOKIE)), *command(NONE)]
+        on_disk = [*mounts, *ON_SMALL_DISK, str(made.bookies.data(BOOKIE)), *command(fault)]
         await start(made, on_disk if mounts else command("write:sorted-:1:enospc"))
         written: list[Written] = []
         async with clients.connect(made.address) as client:

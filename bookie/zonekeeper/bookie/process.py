@@ -14,6 +14,7 @@ import resource
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from importlib import metadata
 from typing import Final
 
@@ -28,7 +29,6 @@ from zonekeeper.bookie.measuring import MeasuredBookie, Measures
 from zonekeeper.bookie.pages import View
 from zonekeeper.bookie.segments import arrivals
 from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
-from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.log import DiskFailedError
 from zonekeeper.bookie.segments.rocks import RocksOrdered
 from zonekeeper.bookie.segments.storage import Policy, Storage
@@ -208,10 +208,7 @@ class _Process:
             reads=await stack.enter_async_context(_disk("read", settings.read_threads)),
             tails=await stack.enter_async_context(_disk("tail", TAIL_THREADS)),
             open_index=lambda: RocksOrdered(settings.data / INDEX_NAME),
-            sizes=lambda total_bytes: Sizes(
-                segment_bytes=arrivals.segment_bytes_on(total_bytes),
-                reserve_bytes=settings.reserve_bytes,
-            ),
+            sizes=partial(arrivals.sizes_on, reserve_bytes=settings.reserve_bytes),
         )
 
     def _bookie(self, begun: Begun, tasks: asyncio.TaskGroup) -> Bookie:

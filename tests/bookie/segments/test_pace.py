@@ -16,7 +16,7 @@ from zonekeeper.bookie.segments import arrivals, pace, storage
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.index import MemoryOrdered
 from zonekeeper.bookie.segments.pace import Pace
-from zonekeeper.bookie.segments.rewrite import ROUND_SEGMENTS, ROUND_SEGMENTS_MAX
+from zonekeeper.bookie.segments.rewrite import ROUND_SEGMENTS_MAX
 
 SHARES = st.floats(0, 1)
 SEGMENTS = arrivals.SEGMENTS_MAX_DEFAULT
@@ -102,7 +102,7 @@ class Flow:
             paced.end_round(self.now_s)
             self.round_bytes = 0
         sealed = (self.written - self.freed) // SEGMENT
-        if not self.round_bytes and sealed >= ROUND_SEGMENTS:
+        if not self.round_bytes and sealed >= arrivals.ROUND_SEGMENTS_DEFAULT:
             self.round_bytes = min(sealed, ROUND_SEGMENTS_MAX) * SEGMENT
             self.round_ends_s = self.now_s + self.round_bytes / self.rewrite
             paced.begin_round(self.round_bytes, self.now_s)

@@ -24,7 +24,7 @@ from zonekeeper.bookie import admission
 from zonekeeper.bookie.disks import ThreadDisk
 from zonekeeper.bookie.files import RealFileSystem
 from zonekeeper.bookie.memory_files import MemoryFileSystem
-from zonekeeper.bookie.segments import storage
+from zonekeeper.bookie.segments import arrivals, pace, storage
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.index import Index, MemoryOrdered
@@ -45,6 +45,10 @@ async def fill(driver: Driver, ledgers: int, count: int) -> None:
 
 def noted_in(calls: list[str]) -> Callable[[str, str], None]:
     return lambda kind, name: calls.append(f"{kind} {name}")
+
+
+def arrival_names(files: MemoryFileSystem) -> list[str]:
+    return [name for name in files.names() if name.startswith("arrival-")]
 
 
 def sorted_names(files: MemoryFileSystem) -> list[str]:
@@ -68,8 +72,38 @@ async def test_the_log_never_has_more_segments_than_it_may() -> None:
     files, store = fresh(), MemoryOrdered()
     async with running(files, store) as kept:
         await fill(Driver(kept), 2, 100)
-    arrivals = [name for name in files.names() if name.startswith("arrival-")]
-    assert len(arrivals) <= keeping.SIZES.segments_max
+    assert len(arrival_names(files)) <= keeping.SIZES.segments_max
+
+
+async def test_segments_that_a_life_with_other_sizes_made_are_given_up_when_they_are_free() -> None:
+    files, store = fresh(), MemoryOrdered()
+    many = Sizes(segment_bytes=2048, segments_max=12)
+    kept = await storage.open_storage(keeping.devices(files, store), many)
+    log = asyncio.ensure_future(kept.log.run())
+    driver = Driver(kept)
+    await fill(driver, 2, 16)
+    kept.log.close()
+    await log
+    kept.close()
+    assert len(arrival_names(files)) > keeping.SIZES.segments_max
+    async with running(files, store) as kept:
+        await check(kept, driver.promised)
+        await let_work(until=lambda: len(arrival_names(files)) <= keeping.SIZES.segments_max)
+        await check(kept, driver.promised)
+    async with running(files, store) as kept:
+        await check(kept, driver.promised)
+
+
+@pytest.mark.parametrize("total_bytes", [1, 200 << 20, 1 << 30, 3 << 30, 16 << 30, 1 << 44])
+def test_recycled_segments_take_a_quarter_of_a_device_at_most(total_bytes: int) -> None:
+    """Else what is deleted may never bring a device under its low mark again."""
+    sizes = arrivals.sizes_on(total_bytes, reserve_bytes=7)
+    assert arrivals.SEGMENTS_MIN <= sizes.segments_max <= arrivals.SEGMENTS_MAX_DEFAULT
+    assert arrivals.SEGMENT_BYTES_MIN <= sizes.segment_bytes <= arrivals.SEGMENT_BYTES_DEFAULT
+    if sizes.segments_max > arrivals.SEGMENTS_MIN:
+        assert sizes.segments_max * sizes.segment_bytes <= total_bytes / 4
+        assert (1 + sizes.round_segments) / sizes.segments_max <= pace.START_SHARE
+    assert sizes.reserve_bytes == 7
 
 
 async def test_an_index_that_is_gone_is_built_again_and_is_the_same() -> None:

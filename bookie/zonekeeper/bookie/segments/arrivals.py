@@ -5,7 +5,9 @@ A segment's file is used in one generation after the other. It is *active* while
 never goes into a file that has to grow, but for the first segments of a new disk: files are filled
 with zeros in advance (``keep_ready``), one ahead of need, in small steps, off the writer's thread,
 as long as the device has more than its reserve. There are at most ``segments_max`` files; who needs
-one more waits.
+one more waits. That is a quarter of the device at most (``sizes_on``), because recycled files keep
+their room: else a rewrite that was behind once could leave a device full for good, however much of
+what is on it is deleted. Files beyond the most, of a life with other sizes, are removed when free.
 
 A start (``open_arrivals``) trusts the files as little as it can:
 
@@ -43,6 +45,12 @@ SEGMENT_BYTES_DEFAULT: Final = 64 << 20
 #: The largest batch fits.
 SEGMENT_BYTES_MIN: Final = 32 << 20
 SEGMENTS_MAX_DEFAULT: Final = 16
+#: One is written, one rewritten, and one ahead of need.
+SEGMENTS_MIN: Final = 3
+#: The share of a device that the files take at most, but for the least that there must be.
+DEVICE_SHARE_MAX: Final = 1 / 4
+#: A rewrite begins with so many sealed segments, sorted together for locality, or when it must.
+ROUND_SEGMENTS_DEFAULT: Final = 4
 #: Room on the device that is left for everything else.
 RESERVE_BYTES_DEFAULT: Final = 64 << 20
 _STEP_BYTES: Final = 1 << 20
@@ -56,6 +64,7 @@ class Sizes:
 
     segment_bytes: int
     segments_max: int = SEGMENTS_MAX_DEFAULT
+    round_segments: int = ROUND_SEGMENTS_DEFAULT
     reserve_bytes: int = RESERVE_BYTES_DEFAULT
 
 
@@ -95,9 +104,20 @@ class Opened:
     next_number: int = 1
 
 
-def segment_bytes_on(total_bytes: int) -> int:
-    """Choose the size of segments: smaller ones on a small disk."""
-    return max(SEGMENT_BYTES_MIN, min(SEGMENT_BYTES_DEFAULT, total_bytes >> 8))
+def sizes_on(total_bytes: int, *, reserve_bytes: int) -> Sizes:
+    """Choose sizes for a device: on a small one, smaller segments, and fewer.
+
+    Rounds begin before appends are slowed, which is with half of the segments in use.
+    """
+    segment_bytes = max(SEGMENT_BYTES_MIN, min(SEGMENT_BYTES_DEFAULT, total_bytes >> 8))
+    fitting = int(total_bytes * DEVICE_SHARE_MAX) // segment_bytes
+    segments_max = max(SEGMENTS_MIN, min(SEGMENTS_MAX_DEFAULT, fitting))
+    return Sizes(
+        segment_bytes=segment_bytes,
+        segments_max=segments_max,
+        round_segments=max(1, min(ROUND_SEGMENTS_DEFAULT, segments_max // 2 - 1)),
+        reserve_bytes=reserve_bytes,
+    )
 
 
 class Arrivals:
@@ -166,24 +186,28 @@ class Arrivals:
             self._free.append(self.sealed.pop(generation).file)
         self._tell()
 
-    def is_due(self, count: int) -> bool:
-        """Say whether so many segments are sealed, or the writer is about to need one of them."""
-        return bool(self.sealed) and (len(self.sealed) >= count or self.in_reach == 0)
+    @property
+    def is_due(self) -> bool:
+        """Are enough segments sealed for a rewrite, or is the writer about to need one of them?"""
+        enough = len(self.sealed) >= self.sizes.round_segments
+        return bool(self.sealed) and (enough or self.in_reach == 0)
 
-    async def wait_for_sealed(self, count: int) -> None:
-        """Return when so many segments are sealed, or when the writer is about to need one."""
-        while not self.is_due(count):
+    async def wait_for_sealed(self) -> None:
+        """Return when a rewrite is due."""
+        while not self.is_due:
             await self._change()
 
-    async def wait_for_reach(self, reach: int, count: int) -> None:
-        """Return when the writer can begin so many segments, or nothing is due to free more."""
-        while self.in_reach < reach and self.is_due(count):
+    async def wait_for_reach(self, reach: int) -> None:
+        """Return when the writer can begin so many segments, or no rewrite is due to free more."""
+        while self.in_reach < reach and self.is_due:
             await self._change()
 
     async def keep_ready(self) -> None:
-        """Keep one file filled with zeros, for ever."""
+        """Keep one file filled with zeros, and no more files than there may be, for ever."""
         while True:
-            if not self._free and self._count < self.sizes.segments_max:
+            if self._free and self._count > self.sizes.segments_max:
+                await self._remove(self._free.pop())
+            elif not self._free and self._count < self.sizes.segments_max:
                 await self._fill(await self._create(self._background))
             elif self._free and self._free[0].size() < self.segment_bytes:
                 # It was left short by an earlier life, or was a new disk's first one.
@@ -226,6 +250,13 @@ class Arrivals:
         finally:
             self._free.append(file)
             self._tell()
+
+    async def _remove(self, file: File) -> None:
+        """Give up a file that nobody has; that it may be there again after a crash is no harm."""
+        self._count -= 1
+        self._tell()
+        file.close()
+        await self._background.run(partial(self._files.remove, file.name))
 
     def _prepare(self, file: File, at: int, size: int) -> Space:
         if self._files.space().free_bytes - size < self.sizes.reserve_bytes:

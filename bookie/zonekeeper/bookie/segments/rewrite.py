@@ -56,8 +56,6 @@ T = TypeVar("T")
 #: Gives where those of some ledgers end that are proven to be closed; raises nothing.
 Ends: TypeAlias = Callable[[Sequence[LedgerId]], Awaitable[Mapping[LedgerId, EntryId]]]
 
-#: A round begins with so many sealed segments, sorted together for locality, or when it must.
-ROUND_SEGMENTS: Final = 4
 ROUND_SEGMENTS_MAX: Final = 16
 #: With fewer segments in reach of the writer, a round does not pause, and all else waits.
 HURRY_IN_REACH: Final = 4
@@ -121,7 +119,7 @@ class Rewriter:
     async def run(self) -> None:
         """Do rounds for ever; raises ``OSError``, after which nothing may be tried again."""
         while True:
-            await self._arrivals.wait_for_sealed(ROUND_SEGMENTS)
+            await self._arrivals.wait_for_sealed()
             await self.round()
 
     async def round(self) -> None:
@@ -233,7 +231,7 @@ class Rewriter:
 
     async def calm(self) -> None:
         """Return when no round is in a hurry."""
-        await self._arrivals.wait_for_reach(HURRY_IN_REACH, ROUND_SEGMENTS)
+        await self._arrivals.wait_for_reach(HURRY_IN_REACH)
 
     async def _gather(self, through: int) -> list[Row]:
         """Give what is in the segments, by ledger and entry; nothing is added to them any more."""
