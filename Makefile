@@ -39,7 +39,7 @@ test: check ## all that a change must pass: `check`, then every slower lane
 	$(BIN)/pytest -m "cluster and not long"
 
 test-long: check ## `test` with the full sweeps; hours, not minutes
-	$(BIN)/pytest -n $(WORKERS) -m "(contracts or fuzz or processes or crash or simulation or long) and not (cluster or spark or demo)"
+	$(BIN)/pytest -n $(WORKERS) -o faulthandler_timeout=0 -m "(contracts or fuzz or processes or crash or simulation or long) and not (cluster or spark or demo)"
 	$(BIN)/pytest -m "spark or demo"
 	$(BIN)/pytest -m cluster
 
