@@ -134,6 +134,7 @@ def test_who_does_not_take_answers_is_not_heard_further(run: Run) -> None:
         assert not flooding.done()
         assert counted.waiting <= 5_000, "a carrier above the limit, and no more"
         flooding.cancel()
+        await asyncio.wait([flooding])
         pipe.cancel()
 
     run(scenario)

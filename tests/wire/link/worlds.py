@@ -43,13 +43,13 @@ class CountingPipe:
 
     def __init__(self, pipe: Pipe) -> None:
         self._pipe = pipe
-        self._came = self._left = 0
+        self.came = self.left = 0
         self._more = asyncio.Event()
 
     @property
     def waiting(self) -> int:
         """How many have come and not left."""
-        return self._came - self._left
+        return self.came - self.left
 
     async def until_waiting(self, count: int) -> None:
         """Wait until at least so many have come and not left."""
@@ -59,12 +59,12 @@ class CountingPipe:
 
     async def send(self, message: bytes) -> None:
         await self._pipe.send(message)
-        self._left += len(carriers.parse(message))
+        self.left += len(carriers.parse(message))
 
     async def receive(self) -> bytes | None:
         message = await self._pipe.receive()
         if message is not None and message.startswith(carriers.MAGIC):
-            self._came += int.from_bytes(message[16:20], "big")
+            self.came += int.from_bytes(message[16:20], "big")
             self._more.set()
         return message
 
