@@ -34,10 +34,14 @@ def test_what_placement_refuses_is_told_in_its_words_and_nothing_is_made(
 
     legal = clusters.wait("bad", "Legal", "False", "Refused")
     assert clusters.condition("bad", "Ready")["status"] == "False"
-    told = " ".join(event["message"] for event in clusters.events("bad"))
     for finding in verdict.refusals:
         assert finding.reason in legal["message"]
-        assert finding.reason in told
+
+    def all_are_told() -> bool:
+        told = " ".join(event["message"] for event in clusters.events("bad"))
+        return all(finding.reason in told for finding in verdict.refusals)
+
+    clusters.until("bad", all_are_told, what="every refusal in an event")  # it follows the status
     assert clusters.left(*EVERYTHING) == []
     assert store.exists(f"/{clusters.space}") is None
 
