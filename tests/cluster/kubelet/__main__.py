@@ -4,24 +4,28 @@
 
 Registers the node, keeps its lease and Ready condition, runs the pods bound to it, provisions the
 volumes that the scheduler puts on it, and writes what EndpointSlices say into its pods' /etc/hosts
-in place of DNS. Its death (kill -9) is the machine's: its pods die with it. It uses the
+in place of DNS. Its death (kill -9) is the machine's: its pods die with it. So it does not die of
+what a busy machine does to it: what failed is told in its log, and done again. It uses the
 administrator's rights: the kubelet is not what is tested here.
 """
 
 import argparse
 import asyncio
 import datetime
-from collections.abc import Iterator
+import itertools
+import traceback
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.cluster.kubelet import volumes
 from tests.cluster.kubelet.api import Api, ApiError, Json
 from tests.cluster.kubelet.pods import Node, Pod, now
+from tests.cluster.processes import DeadlineExceededError
 
 LEASE_SECONDS = 2.0
 PODS_MAX = 200
-RESCAN_SECONDS = 0.5
+AGAIN_SECONDS = 0.5
 
 
 class Kubelet:
@@ -33,16 +37,18 @@ class Kubelet:
         self._zone = zone
         self._number = number
         self._pods: dict[str, Pod] = {}
+        #: One after the other: what still knows a pod that is gone does not meet another one.
+        self._addresses = itertools.cycle(self._range())
 
     async def run(self) -> None:
         """Serve until the process ends."""
-        await self._register()
+        await again(self._register)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._heartbeat())
-            tasks.create_task(self._follow_pods(tasks))
-            tasks.create_task(self._follow_claims())
-            tasks.create_task(self._follow_volumes())
-            tasks.create_task(self._follow_endpoints())
+            tasks.create_task(again(lambda: self._follow_pods(tasks)))
+            tasks.create_task(again(self._follow_claims))
+            tasks.create_task(again(self._follow_volumes))
+            tasks.create_task(again(self._follow_endpoints))
 
     async def _register(self) -> None:
         name = self._node.name
@@ -118,7 +124,7 @@ class Kubelet:
                 del self._pods[uid]
 
     async def _run(self, runner: Pod) -> None:
-        await runner.run()
+        await again(runner.run)
         self._pods.pop(runner.uid, None)
 
     def _address(self, pod: Json) -> str:
@@ -126,7 +132,7 @@ class Kubelet:
         if known := pod.get("status", {}).get("podIP"):
             return str(known)
         used = {runner.state.address for runner in self._pods.values()}
-        return next(a for a in self._range() if a not in used)
+        return next(a for a in self._addresses if a not in used)
 
     def _range(self) -> Iterator[str]:
         return (f"10.244.{self._number}.{last}" for last in range(2, 2 + PODS_MAX))
@@ -144,6 +150,18 @@ class Kubelet:
     async def _follow_endpoints(self) -> None:
         async for slices in self._api.states("/apis/discovery.k8s.io/v1/endpointslices"):
             self._node.hosts_file.write_text(hosts_of(slices))
+
+
+async def again(work: Callable[[], Awaitable[None]]) -> None:
+    """Do work to its end; what the machine or the API server did to it is told, and tried again."""
+    while True:
+        try:
+            await work()
+        except* (ApiError, OSError, DeadlineExceededError):
+            traceback.print_exc()
+        else:
+            return
+        await asyncio.sleep(AGAIN_SECONDS)
 
 
 def hosts_of(slices: dict[str, Json]) -> str:

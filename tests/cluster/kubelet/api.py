@@ -16,10 +16,12 @@ MERGE_PATCH = "application/merge-patch+json"
 RECONNECT_SECONDS = 0.2
 NOT_FOUND = 404
 CONFLICT = 409
+#: In place of a status, where no answer came.
+NO_ANSWER = 0
 
 
 class ApiError(Exception):
-    """The API server refused; ``status`` is HTTP's."""
+    """The API server refused, or did not answer; ``status`` is HTTP's."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"{status}: {message}")
@@ -53,16 +55,19 @@ class Api:
     async def call(
         self, method: str, path: str, body: Json | None = None, *, content: str = "application/json"
     ) -> Json:
-        """Send one request; an answer that is not a success is an ``ApiError``."""
+        """Send one request; whatever is not a success is an ``ApiError``."""
         data = None if body is None else json.dumps(body)
-        async with self._open().request(
-            method, path, data=data, headers={"Content-Type": content}, ssl=self._tls
-        ) as answer:
-            text = await answer.text()
-            if answer.status >= 400:
-                raise ApiError(answer.status, f"{method} {path}: {text[:500]}")
-            found: Json = json.loads(text) if text.startswith("{") else {}
-            return found
+        try:
+            async with self._open().request(
+                method, path, data=data, headers={"Content-Type": content}, ssl=self._tls
+            ) as answer:
+                status, text = answer.status, await answer.text()
+        except (aiohttp.ClientError, OSError) as error:
+            raise ApiError(NO_ANSWER, f"{method} {path}: {error!r}") from error
+        if status >= 400:
+            raise ApiError(status, f"{method} {path}: {text[:500]}")
+        found: Json = json.loads(text) if text.startswith("{") else {}
+        return found
 
     async def get(self, path: str) -> Json | None:
         """Read one object; None if it is not there."""
@@ -122,7 +127,7 @@ class Api:
                     else:
                         break
                     yield dict(known)
-            except (aiohttp.ClientError, TimeoutError, ApiError):
+            except (aiohttp.ClientError, OSError, ApiError):
                 pass
             await asyncio.sleep(RECONNECT_SECONDS)
 

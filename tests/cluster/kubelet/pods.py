@@ -258,10 +258,10 @@ def _fresh(container: Json, before: dict[str, Json]) -> ContainerState:
 
 def _alive(pid: int) -> bool:
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+        state = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False  # it is gone, maybe between the opening and the reading
+    return state.rsplit(")", 1)[1].split()[0] != "Z"
 
 
 def _signal(pid: int, number: signal.Signals) -> None:
