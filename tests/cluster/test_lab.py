@@ -81,7 +81,7 @@ def ready(lab: Lab) -> int:
 
 def starts(lab: Lab, pod: str) -> str:
     address = lab.get("pod", pod)["status"]["podIP"]
-    with urllib.request.urlopen(f"http://{address}:8000/starts", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://{address}:8000/starts", timeout=60) as answer:
         return str(answer.read().decode())
 
 

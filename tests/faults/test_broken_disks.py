@@ -58,7 +58,7 @@ async def write_one(client: Client, size_bytes: int = LEDGER_BYTES) -> Written |
     """Write a ledger and close it; None: the bookie takes nothing."""
     writer = None
     try:
-        async with asyncio.timeout(LIMIT_S / 4):
+        async with asyncio.timeout(LIMIT_S / 6):
             writer = await client.create(quorums=ONE)
             await fill(writer, size_bytes, lambda: True)
             await writer.close()

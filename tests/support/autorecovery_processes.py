@@ -15,7 +15,7 @@ from typing import Final
 from tests.support.ready_processes import SHELL, ReadyProcesses
 from zonekeeper.placement.ids import BookieId, ZoneName
 
-_ANSWER_SECONDS: Final = 10
+_ANSWER_SECONDS: Final = 60
 _SAMPLE: Final = re.compile(r"(\w+)(?:\{(.*)\})? (\S+)")
 _LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 

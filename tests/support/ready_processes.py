@@ -20,7 +20,7 @@ from zonekeeper.placement.ids import BookieId
 
 _ROOT: Final = Path(__file__).parents[2]
 _READY_SECONDS: Final = 60
-_STOP_SECONDS: Final = 20
+_STOP_SECONDS: Final = 60
 SHELL: Final = (sys.executable, "-m", "zonekeeper.shell")
 
 
