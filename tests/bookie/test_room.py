@@ -21,8 +21,10 @@ from tests.support import virtual_time
 from zonekeeper.bookie.memory_files import MemoryFileSystem, no_troubles
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.service import Bookie
-from zonekeeper.placement.ids import EntryId
-from zonekeeper.wire import errors, service
+from zonekeeper.placement.digests import Digest
+from zonekeeper.placement.ids import EntryId, LedgerId
+from zonekeeper.wire import entries, errors, frames, service
+from zonekeeper.wire.frames import Flags
 
 MIB = 1 << 20
 #: One segment in use, one written in advance, and a little more.
@@ -184,3 +186,91 @@ async def test_a_start_without_room_for_one_batch_changes_nothing() -> None:
     ballast.truncate(MIB // 2)
     async with running(files, sizes=sizes) as bookie:
         assert await read_ids(bookie) == [0]
+
+
+class Two:
+    """A client with two ledgers, which writes to them in turn."""
+
+    def __init__(self, bookie: Bookie) -> None:
+        self._bookie = bookie
+        self._sealers = {
+            ledger_id: entries.Sealer(ledger_id, Digest.CRC32C, b"secret") for ledger_id in TWO
+        }
+        #: How many entries of each were acknowledged.
+        self.counts = dict.fromkeys(TWO, 0)
+
+    async def append(self, ledger_id: LedgerId, flags: Flags) -> errors.ProtocolError | None:
+        entry_id = EntryId(self.counts[ledger_id])
+        packet = self._sealers[ledger_id].seal(entry_id, EntryId(-1), 1 << 40, bytes(10_000))
+        (outcome,) = await append(
+            self._bookie, frames.build(ledger_id, [entry_id], [packet], flags)
+        )
+        if outcome is None:
+            self.counts[ledger_id] += 1
+        return outcome
+
+    async def fill(self, flags: Flags) -> None:
+        """Append until both are refused for want of room."""
+        while True:
+            outcomes = [await self.append(ledger_id, flags) for ledger_id in TWO]
+            if all(isinstance(outcome, errors.InsufficientSpace) for outcome in outcomes):
+                return
+
+    async def check(self, ledger_id: LedgerId) -> None:
+        wanted = service.ListEntriesRequest(
+            ledger_id=ledger_id, first_entry_id=EntryId(0), ranges_max=9
+        )
+        listed = await self._bookie.list_entries(wanted)
+        assert listed.ranges == ((0, self.counts[ledger_id] - 1),)
+
+
+TWO = (LedgerId(1), LedgerId(2))
+
+
+def no_room_to_sort(kind: str, name: str) -> None:
+    if kind == "allocate" and name.startswith("sorted-"):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)
+
+
+async def a_life_to_the_brink_and_back(total_bytes: int) -> None:
+    files = MemoryFileSystem(total_bytes=total_bytes)
+    sizes = Sizes(
+        segment_bytes=MIB // 4,
+        segments_max=6,
+        round_segments=1,
+        reserve_bytes=MIB // 2,
+        sorted_bytes_max=MIB // 4,
+    )
+    async with running(files, sizes=sizes) as bookie, asyncio.timeout(10_000):
+        for ledger_id in TWO:
+            await open_fragment(bookie, opening(ledger_id=ledger_id))
+        client, kept = Two(bookie), bookie._storage
+        # The rewrite was behind once, so that there are as many arrival segments as there may be.
+        files.troubles = no_room_to_sort
+        await client.fill(Flags.RECOVERY)
+        files.troubles = no_troubles
+        await asyncio.sleep(100)
+        assert kept.backlog.in_reach > 1
+        await client.fill(Flags.PLAIN)
+        await client.fill(Flags.RECOVERY)
+        await asyncio.sleep(100)
+        await client.fill(Flags.RECOVERY)
+        for ledger_id in TWO:
+            await client.check(ledger_id)
+        before = client.counts[TWO[1]]
+        await kept.forget(TWO[:1])
+        await kept.reclaim()
+        await asyncio.sleep(100)
+        assert kept.backlog.trouble is None
+        while await client.append(TWO[1], Flags.PLAIN) is None:
+            pass
+        assert client.counts[TWO[1]] > 1.5 * before
+        await client.check(TWO[1])
+
+
+@pytest.mark.parametrize("total_bytes", range(6 * MIB, 7 * MIB, MIB // 4))
+def test_a_bookie_that_took_all_it_could_takes_more_when_half_of_it_is_deleted(
+    total_bytes: int,
+) -> None:
+    """That a ledger is forgotten can be written when nothing else can, and all follows from it."""
+    virtual_time.run(a_life_to_the_brink_and_back(total_bytes))

@@ -136,20 +136,26 @@ async def test_a_disk_that_fails_under_a_commanded_compaction_ends_the_storage()
     assert caught.group_contains(DiskFailedError)
 
 
-@given(st.lists(st.tuples(st.integers(0, 100), st.integers(1, 100)), max_size=8))
-def test_the_emptiest_are_chosen_first_and_never_too_many(drawn: list[tuple[int, int]]) -> None:
-    segments = [
+@given(
+    st.lists(st.tuples(st.integers(0, 100), st.integers(1, 100)), max_size=8), st.integers(0, 200)
+)
+def test_the_emptiest_that_fit_are_chosen_first_and_never_too_many(
+    drawn: list[tuple[int, int]], room_bytes: int
+) -> None:
+    due = [
         SortedSegment(number=at + 1, directory=0, size_bytes=size, live_bytes=min(live, size))
         for at, (live, size) in enumerate(drawn)
     ]
-    chosen = compaction.choose(segments, share_max=0.8, live_bytes_max=100)
-    due = [each for each in segments if each.live_bytes <= 0.8 * each.size_bytes]
+    chosen = compaction.choose(due, live_bytes_max=100, room_bytes=room_bytes)
+    live = sum(each.live_bytes for each in chosen)
     assert set(chosen) <= set(due)
-    assert bool(chosen) == bool(due)
-    assert len(chosen) <= 1 or sum(each.live_bytes for each in chosen) <= 100
-    shares = [each.live_bytes / each.size_bytes for each in chosen]
-    rest = [each.live_bytes / each.size_bytes for each in due if each not in chosen]
-    assert all(share <= other for share in shares for other in rest)
+    assert bool(chosen) == any(each.live_bytes <= room_bytes for each in due)
+    assert live <= room_bytes
+    assert len(chosen) <= 1 or live <= 100
+    worst = max((each.live_bytes / each.size_bytes for each in chosen), default=0)
+    for other in set(due) - set(chosen):
+        emptier = other.live_bytes / other.size_bytes < worst
+        assert not emptier or live + other.live_bytes > min(room_bytes, 100)
 
 
 # ── several directories ──
@@ -159,7 +165,8 @@ async def opened(
     files: MemoryFileSystem, store: MemoryOrdered, homes: Sequence[FileSystem]
 ) -> Storage:
     on = replace(keeping.devices(files, store), sorted_files=tuple(homes))
-    return await storage.open_storage(on, keeping.SIZES, keeping.POLICY)
+    sizes = replace(keeping.SIZES, reserve_bytes=1 << 16)
+    return await storage.open_storage(on, sizes, keeping.POLICY)
 
 
 async def live(kept: Storage, count: int) -> Driver:

@@ -51,6 +51,10 @@ SEGMENTS_MIN: Final = 3
 DEVICE_SHARE_MAX: Final = 1 / 4
 #: A rewrite begins with so many sealed segments, sorted together for locality, or when it must.
 ROUND_SEGMENTS_DEFAULT: Final = 4
+#: What goes into one new sorted segment at most, by default, and as a share of a device: when half
+#: of it is garbage, the rest must fit into what a full device has left.
+SORTED_BYTES_MAX_DEFAULT: Final = 1 << 30
+SORTED_SHARE_MAX: Final = 1 / 32
 #: Room on the device that is left for everything else.
 RESERVE_BYTES_DEFAULT: Final = 64 << 20
 _STEP_BYTES: Final = 1 << 20
@@ -60,12 +64,17 @@ SHORT_DELAY_MS: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """How large arrival segments are, how many there are at most, and what they leave free."""
+    """How large arrival segments are, how many there are at most, and what is kept free.
+
+    All of the reserve is left by plain appends and by writing in advance, half of it by recoveries
+    and by rounds, a quarter by compaction. What is left then is for checkpoints and the index.
+    """
 
     segment_bytes: int
     segments_max: int = SEGMENTS_MAX_DEFAULT
     round_segments: int = ROUND_SEGMENTS_DEFAULT
     reserve_bytes: int = RESERVE_BYTES_DEFAULT
+    sorted_bytes_max: int = SORTED_BYTES_MAX_DEFAULT
 
 
 @dataclass(slots=True, kw_only=True)
@@ -117,6 +126,7 @@ def sizes_on(total_bytes: int, *, reserve_bytes: int) -> Sizes:
         segments_max=segments_max,
         round_segments=max(1, min(ROUND_SEGMENTS_DEFAULT, segments_max // 2 - 1)),
         reserve_bytes=reserve_bytes,
+        sorted_bytes_max=min(SORTED_BYTES_MAX_DEFAULT, int(total_bytes * SORTED_SHARE_MAX)),
     )
 
 
@@ -150,6 +160,8 @@ class Arrivals:
         self._changed = asyncio.Event()
         #: Free files, from the next one on, that need not grow.
         self.prepared = 0
+        #: Why there can be no round, however many segments wait for one.
+        self.stands_still: str | None = None
         self._tell()
 
     @property
@@ -198,9 +210,23 @@ class Arrivals:
             await self._change()
 
     async def wait_for_reach(self, reach: int) -> None:
-        """Return when the writer can begin so many segments, or no rewrite is due to free more."""
-        while self.in_reach < reach and self.is_due:
+        """Return when the writer can begin so many segments, or no round is about to free more."""
+        while self.in_reach < reach and self.is_due and self.stands_still is None:
             await self._change()
+
+    def stand_still(self, why: str | None) -> None:
+        """Note that there is no room for a round, or (None) that there is."""
+        if why != self.stands_still:
+            self.stands_still = why
+            self._tell()
+
+    async def give_up_free(self) -> bool:
+        """Remove all free files but the next one; False: there are none."""
+        given_up = False
+        while len(self._free) > 1:
+            await self._remove(self._free.pop())
+            given_up = True
+        return given_up
 
     async def keep_ready(self) -> None:
         """Keep one file filled with zeros, and no more files than there may be, for ever."""

@@ -6,17 +6,23 @@ reader has ended, the old files. A crash before the checkpoint leaves the old se
 the new one; a start tidies up.
 
 *Minor* compaction takes segments that are nearly empty, and often; *major* compaction all that are
-worth it, and seldom. Both go at a pace, stop for the rewrite when that is short of segments, and
-for a disk without room.
+worth it, and seldom, or when the rewrite stands still. Both go at a pace, and let the rewrite go
+first when that is short of segments.
+
+On a full device it is the way out, so it waits for no room: it takes what fits, the emptiest first,
+each of which makes room for the next. Where nothing fits, arrival segments that nobody uses are
+given up, and the rest is left for the next time.
 """
 
 import asyncio
 import logging
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from zonekeeper.bookie.segments import locations, sorted_writing
+from zonekeeper.bookie.files import SHORTAGES
+from zonekeeper.bookie.segments import locations, sorted_format, sorted_writing
 from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
 from zonekeeper.bookie.segments.checkpoint import SortedSegment
 from zonekeeper.bookie.segments.index import Row
@@ -26,10 +32,8 @@ from zonekeeper.placement.ids import EntryId, LedgerId
 
 _logger = logging.getLogger(__name__)
 
-#: A compaction leaves so much room on the directory that it writes to.
-RESERVE_BYTES: Final = 64 << 20
-#: Live bytes that go into one new segment at most, unless one old segment has more.
-LIVE_BYTES_MAX: Final = 1 << 30
+#: Of the reserve a compaction leaves this part: for checkpoints, and for the index.
+_LEAVES: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,17 +49,21 @@ class Compacting:
 
 
 def choose(
-    segments: Iterable[SortedSegment], *, share_max: float, live_bytes_max: int
+    due: Iterable[SortedSegment], *, live_bytes_max: int, room_bytes: int
 ) -> tuple[SortedSegment, ...]:
-    """Choose what to write into one new segment, the emptiest first; at least one if any is due."""
-    due = [each for each in segments if each.live_bytes <= share_max * each.size_bytes]
-    due.sort(key=lambda each: (each.live_bytes / max(1, each.size_bytes), each.number))
+    """Choose what to write into one new segment, the emptiest first; at least one if one fits.
+
+    Only one that has more by itself goes beyond ``live_bytes_max``.
+    """
+    ordered = sorted(due, key=lambda each: (each.live_bytes / max(1, each.size_bytes), each.number))
     chosen: list[SortedSegment] = []
     live = 0
-    for each in due:
-        live += each.live_bytes
-        if chosen and live > live_bytes_max:
+    for each in ordered:
+        if live + each.live_bytes > room_bytes:
+            continue
+        if chosen and live + each.live_bytes > live_bytes_max:
             break
+        live += each.live_bytes
         chosen.append(each)
     return tuple(chosen)
 
@@ -98,45 +106,54 @@ class Compactor:
             until_major = max(0.0, major_at - loop.time())
             await asyncio.sleep(min(settings.minor_every_ms / 1_000, until_major))
             major = loop.time() >= major_at
-            await self.compact(major=major)
+            await self.compact(major=major or self._rewriter.stands_still)
             if major:
                 major_at = loop.time() + settings.major_every_ms / 1_000
 
     async def compact(self, *, major: bool) -> int:
-        """Compact all that is due, and give how many segments that were."""
+        """Compact all that is due and fits, and give how many segments that were."""
         share = self._settings.major_share if major else self._settings.minor_share
-        count = 0
+        count, most, fitting = 0, self._rewriter.sizes.sorted_bytes_max, sys.maxsize
         async with self._one_at_a_time:
             # What was forgotten since the last checkpoint counts no more.
             await self._rewriter.sweep()
-            while chosen := self._chosen(share):
-                if not await self._has_room(sum(each.live_bytes for each in chosen)):
-                    # What has nothing that counts gives room, and needs none.
-                    chosen = tuple(each for each in chosen if not each.live_bytes)
-                if not chosen:
+            while due := self._due(share):
+                room = min(fitting, await self._room())
+                chosen = choose(due, live_bytes_max=most, room_bytes=room)
+                if chosen and (done := await self._write_anew(chosen)) is not None:
+                    count += done
+                elif (live := sum(each.live_bytes for each in chosen)) > 1:
+                    fitting = live // 2
+                elif not await self._rewriter.give_up_free():
+                    self._rewriter.counters.compactions_without_room += 1
+                    _logger.warning(
+                        "compaction leaves %d segments for the next time: %d bytes are free for it",
+                        len(due),
+                        room,
+                    )
                     break
-                count += await self._write_anew(chosen)
         return count
 
-    def _chosen(self, share: float) -> tuple[SortedSegment, ...]:
-        usable = [
+    def _due(self, share_max: float) -> list[SortedSegment]:
+        return [
             each
             for each in self._rewriter.segments
-            if each.number not in self._skipped and not self._on.directories.is_lost(each.number)
+            if each.live_bytes <= share_max * each.size_bytes
+            and each.number not in self._skipped
+            and not self._on.directories.is_lost(each.number)
         ]
-        return choose(usable, share_max=share, live_bytes_max=LIVE_BYTES_MAX)
 
-    async def _has_room(self, size: int) -> bool:
+    async def _room(self) -> int:
+        """Give the live bytes for which there is room."""
         _, space = await self._rewriter.do(self._on.directories.roomiest)
-        if space.free_bytes >= size + RESERVE_BYTES:
-            return True
-        self._rewriter.counters.compactions_without_room += 1
-        _logger.warning(
-            "compaction waits: it needs %d bytes, and %d are free", size, space.free_bytes
-        )
-        return False
+        return max(0, space.free_bytes - self._leaves_bytes - sorted_format.HEADER_BYTES)
 
-    async def _write_anew(self, chosen: Sequence[SortedSegment]) -> int:
+    @property
+    def _leaves_bytes(self) -> int:
+        return self._rewriter.sizes.reserve_bytes // _LEAVES
+
+    async def _write_anew(self, chosen: Sequence[SortedSegment]) -> int | None:
+        """Write what counts anew, and give how many segments are gone; None: there is no room."""
         numbers = [each.number for each in chosen]
         number = self._on.memory.begin_sorted()
         firsts = [locations.location(locations.sorted_key(each), 0) for each in numbers]
@@ -147,7 +164,9 @@ class Compactor:
                 plan = await self._rewriter.do(lambda: self._plan(found))
                 written = None
                 if plan.copies:
-                    written = await self._rewriter.write(number, plan.copies, self._pause)
+                    written = await self._rewriter.write(
+                        number, plan.copies, self._pause, leaves_bytes=self._leaves_bytes
+                    )
         except _UnreadableTableError as error:
             self._skip(error.number, error)
             return 0
@@ -155,6 +174,10 @@ class Compactor:
             for each in numbers:
                 self._skip(each, error)
             return 0
+        except OSError as error:
+            if error.errno not in SHORTAGES:
+                raise
+            return None
         copied = {(row.ledger_id, row.extent.first) for row in (written.rows if written else ())}
         await self._rewriter.commit(
             Step(
@@ -197,6 +220,8 @@ class Compactor:
         try:
             return sorted_writing.rows_of(self._on.directories, self._rewriter.log_id, number)
         except (OSError, DamagedLogError) as error:
+            if isinstance(error, OSError) and error.errno in SHORTAGES:
+                raise
             raise _UnreadableTableError(number, error) from error
 
     def _remove(self, numbers: Iterable[int]) -> None:

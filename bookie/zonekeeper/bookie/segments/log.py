@@ -113,17 +113,28 @@ class Log:
         """Say whether one more record fits behind all that waits, and leaves the reserve.
 
         What is written in advance is room, even on a device that has none. What is *urgent* may use
-        that up, and half of the reserve.
+        that up, and half of the reserve. What waits must never be more than can be written: what
+        would make room, such as the record that a ledger is forgotten, waits behind it.
         """
         # Each may come in a batch of its own, and an empty one may come before and behind it.
         batches = len(self._queue) + len(self._in_work) + 3
         needed = self.waiting_bytes + self._in_work_bytes + record_format.size_of(record)
         needed += batches * batch_format.HEADER_BYTES
         prepared, reserve = self._prepared_bytes(needed), self._arrivals.sizes.reserve_bytes
-        left = prepared + self.space.free_bytes - needed
+        left = prepared + self._free_bytes() - needed
         if urgent:
             return needed + STATE_BYTES <= prepared or left >= reserve // 2
         return left >= reserve
+
+    def _free_bytes(self) -> int:
+        """Give the room that is not written in advance, and that can be."""
+        arrivals, free, segment = self._arrivals, self.space.free_bytes, self._segment
+        size = arrivals.segment_bytes
+        if arrivals.stands_still is None and free >= arrivals.sizes.reserve_bytes // 2 + size:
+            return free
+        # There may be no round any more that frees a segment.
+        growing = max(0, size - max(segment.offset, segment.prepared_bytes))
+        return min(free, growing + (arrivals.in_reach - arrivals.prepared) * size)
 
     def _prepared_bytes(self, needed: int) -> int:
         """Give how much of this surely fits into what is written in advance."""

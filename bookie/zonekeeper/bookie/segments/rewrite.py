@@ -22,6 +22,10 @@ checkpoint comes first: it names the ledgers that are swept, so that a start can
 
 It works in slices and, unless free segments run short, at a pace that leaves the device to the
 writer.
+
+A round that finds no room takes fewer segments. If there is no room for one, the rewrite *stands
+still* until there is, or until something was given up; no lock is held meanwhile, and nobody waits
+for it who could make room.
 """
 
 import asyncio
@@ -34,7 +38,7 @@ from typing import Final, TypeAlias, TypeVar
 from zonekeeper.bookie.files import SHORTAGES
 from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments import sorted_writing
-from zonekeeper.bookie.segments.arrivals import SHORT_DELAY_MS, Arrivals
+from zonekeeper.bookie.segments.arrivals import SHORT_DELAY_MS, Arrivals, Sizes
 from zonekeeper.bookie.segments.batch_format import Position
 from zonekeeper.bookie.segments.checkpoint import Checkpoint, SortedSegment
 from zonekeeper.bookie.segments.devices import Devices
@@ -57,6 +61,8 @@ T = TypeVar("T")
 Ends: TypeAlias = Callable[[Sequence[LedgerId]], Awaitable[Mapping[LedgerId, EntryId]]]
 
 ROUND_SEGMENTS_MAX: Final = 16
+#: A round leaves as much of the reserve as a recovery does: the rest is the compaction's first.
+_ROUND_LEAVES: Final = 2
 #: With fewer segments in reach of the writer, a round does not pause, and all else waits.
 HURRY_IN_REACH: Final = 4
 #: Ledgers whose ends are asked for at a time, and how long that may take.
@@ -104,6 +110,8 @@ class Rewriter:
         self._arrivals = arrivals
         self._last = replace(last, ledgers={})
         self._sweep = last.sweep
+        #: How many segments the next round takes at most.
+        self._round_segments = self._round_segments_max
         self._committing = asyncio.Lock()
 
     @property
@@ -116,6 +124,16 @@ class Rewriter:
         """The sorted segments that count, as of the last commit."""
         return self._last.segments
 
+    @property
+    def sizes(self) -> Sizes:
+        """What there may be at most, and what is kept free."""
+        return self._arrivals.sizes
+
+    @property
+    def stands_still(self) -> bool:
+        """Is there no room for a round?"""
+        return self._arrivals.stands_still is not None
+
     async def run(self) -> None:
         """Do rounds for ever; raises ``OSError``, after which nothing may be tried again."""
         while True:
@@ -123,9 +141,9 @@ class Rewriter:
             await self.round()
 
     async def round(self) -> None:
-        """Rewrite the oldest sealed segments."""
+        """Rewrite the oldest sealed segments; without room for that, the next round takes fewer."""
         loop, pace = asyncio.get_running_loop(), self._arrivals.pace
-        generations = list(self._arrivals.sealed)[:ROUND_SEGMENTS_MAX]
+        generations = list(self._arrivals.sealed)[: self._round_segments]
         pace.begin_round(len(generations) * self._arrivals.segment_bytes, loop.time())
         through = generations[-1]
         number = self._memory.begin_sorted()
@@ -133,7 +151,19 @@ class Rewriter:
         touched = self._memory.touched_through(through)
         await self.learn_ends(entries.ledger_id for entries in touched)
         copies = await self.do(lambda: sorted_writing.plan(rows, self._memory.end_of))
-        written = await self.write(number, copies, self._pause) if copies else None
+        written = None
+        if copies:
+            leaves = self.sizes.reserve_bytes // _ROUND_LEAVES
+            try:
+                written = await self.write(number, copies, self._pause, leaves_bytes=leaves)
+            except OSError as error:
+                if error.errno not in SHORTAGES:
+                    raise
+                needed = sum(copy.size for copy in copies) + leaves
+                await self._take_fewer(len(generations), needed, error)
+                return
+        self._arrivals.stand_still(None)
+        self._round_segments = min(self._round_segments_max, 2 * self._round_segments)
         await self.commit(Step(mark=self._arrivals.sealed[through].last, added=written))
         await self._leave_to_index(through)
         self.counters.rewritten_segments += len(generations)
@@ -157,15 +187,21 @@ class Rewriter:
             ledger.closed_at = ends.get(ledger.ledger_id)
 
     async def write(
-        self, number: int, copies: Sequence[Copy], pause: Callable[[int], Awaitable[None]]
+        self,
+        number: int,
+        copies: Sequence[Copy],
+        pause: Callable[[int], Awaitable[None]],
+        *,
+        leaves_bytes: int,
     ) -> Written:
-        """Write a sorted segment, in whichever directory takes it; waits while there is no room.
+        """Write a sorted segment, in whichever directory takes it, and leave so much room there.
 
         ``pause`` is awaited after each slice, with its size. Raises ``UnreadableSegmentError``, or
-        ``OSError`` if no directory is left.
+        ``OSError``: one of ``SHORTAGES``, or that no directory is left. Nothing of it stays then.
         """
+        where = (self._on.directories, self._on.places)
         while True:
-            job = Job(self._on.directories, self._on.places, self.log_id, number, copies)
+            job = Job(*where, self.log_id, number, copies, leaves_bytes)
             try:
                 while size := await self.do(job.step):
                     await pause(size)
@@ -175,15 +211,10 @@ class Rewriter:
                 raise
             except OSError as error:
                 await self.do(job.discard)
-                if job.directory is None:
+                if job.directory is None or error.errno in SHORTAGES:
                     raise
-                if error.errno in SHORTAGES:
-                    # Nothing counts on the file. The writer stops when it has no segment left, and
-                    # goes on when there is room again.
-                    await self._wait_for_room()
-                else:
-                    # What it holds is read as long as that works; the segment goes elsewhere.
-                    self._on.directories.fail(job.directory, error)
+                # What it holds is read as long as that works; the segment goes elsewhere.
+                self._on.directories.fail(job.directory, error)
 
     async def commit(self, step: Step) -> None:
         """Make a step count, and sweep what was forgotten until now."""
@@ -229,8 +260,17 @@ class Rewriter:
         """Do a piece of work off the event loop, after those that were given before."""
         return await self._on.devices.background.run(work)
 
+    async def give_up_free(self) -> bool:
+        """Make room of the arrival segments that nobody uses; False: there was nothing to do."""
+        return await self._arrivals.give_up_free()
+
+    @property
+    def _round_segments_max(self) -> int:
+        fitting = self.sizes.sorted_bytes_max // self.sizes.segment_bytes
+        return max(1, min(ROUND_SEGMENTS_MAX, fitting))
+
     async def calm(self) -> None:
-        """Return when no round is in a hurry."""
+        """Return when no round is in a hurry, or that stands still."""
         await self._arrivals.wait_for_reach(HURRY_IN_REACH)
 
     async def _gather(self, through: int) -> list[Row]:
@@ -291,6 +331,7 @@ class Rewriter:
         """Replace the checkpoint; the memory's ledger state is that of the mark, or newer."""
         known = list(self._memory.ledgers.values())
         ledgers = await self.do(lambda: self._memory.rendered(known))
+        waited = False
         while True:
             try:
                 await self.do(lambda: checkpoints.save(self._on.devices.files, last, ledgers))
@@ -298,8 +339,12 @@ class Rewriter:
                 if error.errno not in SHORTAGES:
                     raise
                 # The one before stands; the next attempt begins with a new file.
-                await self._wait_for_room()
+                waited = True
+                self._arrivals.stand_still(str(error))
+                await self._let_time_pass()
             else:
+                if waited:
+                    self._arrivals.stand_still(None)
                 return
 
     def _to_index(self, step: Step, last: Checkpoint, *, swept: bool) -> None:
@@ -314,7 +359,20 @@ class Rewriter:
         """Give the rows of ledgers that were not forgotten since they were gathered."""
         return [row for row in written.rows if self._memory.counts(row.ledger_id, written.number)]
 
-    async def _wait_for_room(self) -> None:
+    async def _take_fewer(self, count: int, needed_bytes: int, error: OSError) -> None:
+        """Let the next round be smaller; after one of one segment, wait until it is worth it."""
+        self._round_segments = max(1, count // 2)
+        if count > 1:
+            return
+        self._arrivals.stand_still(str(error))
+        last, directories = self._last, self._on.directories
+        room = 0
+        # What was given up since may be what the round would have copied.
+        while self._last is last and room < needed_bytes:
+            await self._let_time_pass()
+            room = (await self.do(directories.roomiest))[1].free_bytes
+
+    async def _let_time_pass(self) -> None:
         self.counters.waits_for_room += 1
         await asyncio.sleep(SHORT_DELAY_MS / 1_000)
 

@@ -11,6 +11,7 @@ ledger) is cut to them. One that is damaged is copied as it is: its entries stay
 never denied.
 """
 
+import errno
 import mmap
 import struct
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from zonekeeper.bookie.extents import Extent, runs
-from zonekeeper.bookie.files import BLOCK_BYTES, File
+from zonekeeper.bookie.files import BLOCK_BYTES, SHORTAGES, File
 from zonekeeper.bookie.segments import locations, sorted_format
 from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
 from zonekeeper.bookie.segments.directories import Directories, name_of
@@ -140,13 +141,18 @@ class Job:
         log_id: int,
         number: int,
         copies: Sequence[Copy],
+        leaves_bytes: int,
     ) -> None:
-        """The segments that are copied from stay as they are as long as this is worked on."""
+        """The segments that are copied from stay as they are as long as this is worked on.
+
+        It does not begin where less than ``leaves_bytes`` would be left free.
+        """
         self._directories = directories
         self._source = source
         self._log_id = log_id
         self._number = number
         self._copies = copies
+        self._leaves_bytes = leaves_bytes
         self._next = 0
         self._rows: list[Row] = []
         self._file: File | None = None
@@ -185,10 +191,18 @@ class Job:
             self._directories.remove(self._number)
 
     def _begin(self) -> _Gather:
-        self.directory, _ = self._directories.roomiest()
-        self._file = self._directories.create(self.directory, self._number)
+        self.directory, space = self._directories.roomiest()
         head = sorted_format.header(self._log_id, self._number)
-        self._file.allocate(len(head) + sum(copy.size for copy in self._copies))
+        size = len(head) + sum(copy.size for copy in self._copies)
+        if space.free_bytes < size + self._leaves_bytes:
+            raise OSError(
+                errno.ENOSPC,
+                f"of {space.free_bytes} bytes that are free {self._leaves_bytes} are to be left, "
+                f"and {size} are needed",
+                name_of(self._number),
+            )
+        self._file = self._directories.create(self.directory, self._number)
+        self._file.allocate(size)
         gather = self._gather = _Gather(self._file)
         gather.put(head)
         return gather
@@ -218,6 +232,8 @@ class Job:
         try:
             got = self._source.read_into(copy.location, into)
         except OSError as error:
+            if error.errno in SHORTAGES:
+                raise
             raise UnreadableSegmentError(
                 f"ledger {copy.ledger_id}, entry {copy.runs[0][0]} cannot be copied: {error}"
             ) from error

@@ -40,6 +40,8 @@ from zonekeeper.wire import errors
 
 T = TypeVar("T")
 
+#: With a smaller share of the device free, room is short.
+SHORT_SHARE: Final = 0.1
 _ID_BYTES: Final = 8
 
 
@@ -63,10 +65,14 @@ class Backlog:
     used_share: float
     #: What the rewrite frees, by its last rounds.
     bytes_per_second: float
+    #: Why it frees nothing now; None: it goes on.
+    stands_still: str | None
 
     @property
     def trouble(self) -> str | None:
-        """Say why nothing can be acknowledged once the present segment is full; None: it can."""
+        """Say why nothing can be acknowledged once no segment is left; None: it can."""
+        if self.stands_still is not None:
+            return f"the rewrite waits for room: {self.stands_still}"
         if self.in_reach > 0:
             return None
         return f"{self.sealed} arrival segments wait to be rewritten, and none is free"
@@ -138,6 +144,7 @@ class Storage:
             in_reach=arrivals.in_reach,
             used_share=arrivals.used_share,
             bytes_per_second=arrivals.pace.bytes_per_second(asyncio.get_running_loop().time()),
+            stands_still=arrivals.stands_still,
         )
 
     async def room(self) -> Space:
@@ -235,8 +242,14 @@ class Storage:
         await asyncio.gather(*puts)
 
     async def reclaim(self) -> None:
-        """Take what was forgotten out of the index; its space is then the compaction's."""
+        """Take what was forgotten out of the index; its space is then the compaction's.
+
+        Where room is short, it is given back at once.
+        """
         await self._until_failure(self._rewriter.sweep)
+        space = self.log.space
+        if self._rewriter.stands_still or space.free_bytes < SHORT_SHARE * space.total_bytes:
+            await self.compact(major=True)
 
     async def compact(self, *, major: bool) -> int:
         """Compact all sorted segments that are due, and give how many those were."""

@@ -1,0 +1,235 @@
+"""A device that is full finds back by itself when something on it is deleted."""
+
+import asyncio
+import errno
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from tests.bookie.segments import keeping
+from tests.bookie.segments.keeping import Driver, check, fill, frame, fresh, running
+from tests.support import virtual_time
+from zonekeeper.bookie.memory_files import MemoryFileSystem, no_troubles
+from zonekeeper.bookie.segments.arrivals import Sizes
+from zonekeeper.bookie.segments.index import MemoryOrdered
+from zonekeeper.bookie.segments.storage import Storage
+
+KIB = 1 << 10
+SEGMENT = 16 * KIB
+RESERVE = 32 * KIB
+#: What rounds leave free, and what compaction does.
+ROUND_LEAVES, COMPACTION_LEAVES = RESERVE // 2, RESERVE // 4
+SIZES = Sizes(segment_bytes=SEGMENT, segments_max=4, round_segments=1, reserve_bytes=RESERVE)
+#: Longer than anything waits that ends.
+LIMIT_S = 1_000
+
+
+def leave(files: MemoryFileSystem, free_bytes: int) -> None:
+    """Let the device be full but for so much."""
+    files._total_bytes = files._used() + free_bytes
+
+
+def sorted_names(files: MemoryFileSystem) -> list[str]:
+    return [name for name in files.names() if name.startswith("sorted-")]
+
+
+@asynccontextmanager
+async def standing_still(files: MemoryFileSystem) -> AsyncIterator[tuple[Storage, Driver]]:
+    """Half of each segment is ledger 1, and there is no room for one more round."""
+    async with running(files, MemoryOrdered(), SIZES) as kept:
+        driver = Driver(kept)
+        await fill(driver, (1, 2), 200)
+        leave(files, ROUND_LEAVES + SEGMENT // 2)
+        async with asyncio.timeout(LIMIT_S):
+            first = 400
+            while not kept.backlog.stands_still:
+                for ledger_id in (1, 2):
+                    await driver.append(frame(ledger_id, [first, first + 1]))
+                first += 2
+        assert kept.backlog.in_reach > 0, "whoever writes need not wait yet"
+        yield kept, driver
+
+
+async def half_of_all_is_deleted() -> None:
+    files = fresh()
+    async with standing_still(files) as (kept, driver), asyncio.timeout(LIMIT_S):
+        trouble = kept.backlog.trouble
+        assert trouble is not None
+        assert "waits for room" in trouble
+        assert "are needed" in trouble
+        rewritten = kept.counters.rewritten_segments
+        await driver.forget(1)
+        await kept.reclaim()
+        await asyncio.sleep(2)
+        await fill(driver, (3,), 60)
+        assert kept.backlog.trouble is None
+        assert kept.counters.compacted_segments > 1
+        assert kept.counters.rewritten_segments > rewritten
+        await check(kept, driver.promised)
+
+
+def test_when_half_of_each_segment_is_deleted_the_rewrite_goes_on() -> None:
+    """Each compaction fits, makes room for the next, and waits for no round that waits for it."""
+    virtual_time.run(half_of_all_is_deleted())
+
+
+async def what_waits_is_deleted() -> None:
+    files = fresh()
+    leave(files, 2 * SEGMENT + RESERVE - KIB)
+    async with running(files, MemoryOrdered(), SIZES) as kept, asyncio.timeout(LIMIT_S):
+        driver = Driver(kept)
+        first = 0
+        while not kept.backlog.stands_still:
+            await driver.append(frame(1, [first, first + 1]))
+            first += 2
+        await driver.forget(1)
+        await kept.reclaim()
+        await asyncio.sleep(2)
+        assert kept.backlog.trouble is None
+        assert kept.segments == ()
+        await fill(driver, (2,), 20)
+        await check(kept, driver.promised)
+
+
+def test_when_only_what_waits_for_a_round_is_deleted_the_rewrite_goes_on() -> None:
+    virtual_time.run(what_waits_is_deleted())
+
+
+async def nothing_is_deleted() -> None:
+    files = fresh()
+    async with standing_still(files) as (kept, driver), asyncio.timeout(LIMIT_S):
+        waits = kept.counters.waits_for_room
+        assert await kept.compact(major=True) == 0
+        await asyncio.sleep(10)
+        assert waits < kept.counters.waits_for_room < waits + 20
+        await check(kept, driver.promised)
+        files._total_bytes = 1 << 40
+        await asyncio.sleep(2)
+        await fill(driver, (3,), 60)
+        await check(kept, driver.promised)
+
+
+def test_when_nothing_is_deleted_all_is_read_and_it_goes_on_when_there_is_room() -> None:
+    virtual_time.run(nothing_is_deleted())
+
+
+async def a_round_of_fewer() -> None:
+    files = fresh()
+    kept = await keeping.opened(files, MemoryOrdered(), replace(SIZES, segments_max=8))
+    log = asyncio.ensure_future(kept.log.run())
+    driver = Driver(kept)
+    await fill(driver, (1,), 350)
+    sealed = kept.backlog.sealed
+    assert sealed >= 5
+    leave(files, ROUND_LEAVES + SEGMENT)
+    async with asyncio.timeout(LIMIT_S):
+        while kept.backlog.sealed == sealed:
+            await kept._rewriter.round()
+    assert kept.backlog.sealed == sealed - 1
+    assert kept.counters.waits_for_room == 0
+    # What is recycled keeps its room, and what was sorted has taken its own.
+    leave(files, 1 << 30)
+    rounds = 0
+    while kept.backlog.sealed:
+        await kept._rewriter.round()
+        rounds += 1
+    assert rounds < sealed - 1
+    kept.log.close()
+    await log
+    await check(kept, driver.promised)
+
+
+def test_a_round_that_does_not_fit_takes_fewer_segments_and_later_more() -> None:
+    virtual_time.run(a_round_of_fewer())
+
+
+async def allocation_fails(number: int) -> None:
+    """The device says that there is room, and then there is none, or no file to be had."""
+    files = fresh()
+    async with running(files, MemoryOrdered(), SIZES) as kept, asyncio.timeout(LIMIT_S):
+        driver = Driver(kept)
+        await fill(driver, (1, 2), 200)
+        await driver.forget(1)
+        names = sorted_names(files)
+
+        def short(kind: str, name: str) -> None:
+            if kind == "allocate" and name not in names:
+                raise OSError(number, os.strerror(number), name)
+
+        files.troubles = short
+        assert await kept.compact(major=True) == 0
+        assert kept.counters.compactions_without_room == 1
+        assert sorted_names(files) == names
+        files.troubles = no_troubles
+        assert await kept.compact(major=True) > 0
+        await check(kept, driver.promised)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE])
+def test_a_compaction_without_room_gives_up_what_it_wrote_and_is_tried_again(number: int) -> None:
+    virtual_time.run(allocation_fails(number))
+
+
+async def files_are_short() -> None:
+    files = fresh()
+    async with running(files, MemoryOrdered(), SIZES) as kept:
+        driver = Driver(kept)
+        await fill(driver, (1, 2), 200)
+        await driver.forget(1)
+        kept._places.close()
+
+        def short(kind: str, name: str) -> None:
+            if kind == "open" and name.startswith("sorted-"):
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), name)
+
+        files.troubles = short
+        assert await kept.compact(major=True) == 0
+        files.troubles = no_troubles
+        assert kept.counters.compactions_failed == 0
+        assert await kept.compact(major=True) > 0
+        await check(kept, driver.promised)
+
+
+def test_a_segment_that_could_not_be_opened_for_a_while_is_compacted_later() -> None:
+    virtual_time.run(files_are_short())
+
+
+async def test_segments_that_nobody_uses_are_given_up_for_a_compaction_that_does_not_fit() -> None:
+    files = fresh()
+    async with running(files, MemoryOrdered(), SIZES) as kept:
+        driver = Driver(kept)
+        await fill(driver, (1, 2), 200)
+        await driver.forget(1)
+        await kept.reclaim()
+        free = kept._arrivals._free
+        assert len(free) > 1
+        leave(files, COMPACTION_LEAVES)
+        assert await kept.compact(major=True) > 0
+        assert len(free) == 1
+        await fill(driver, (3,), 100)
+        await check(kept, driver.promised)
+
+
+async def what_is_left() -> None:
+    files = fresh()
+    least = [1 << 40]
+
+    def look(kind: str, name: str) -> None:
+        if kind == "sync" and name.startswith("sorted-"):
+            least[-1] = min(least[-1], files._total_bytes - files._used())
+
+    files.troubles = look
+    async with standing_still(files) as (kept, driver), asyncio.timeout(LIMIT_S):
+        least.append(1 << 40)
+        await driver.forget(1)
+        await kept.compact(major=True)
+        by_rounds, by_compaction = least
+    assert by_rounds >= ROUND_LEAVES
+    assert ROUND_LEAVES > by_compaction >= COMPACTION_LEAVES
+
+
+def test_a_round_leaves_half_of_the_reserve_and_a_compaction_a_quarter() -> None:
+    virtual_time.run(what_is_left())
