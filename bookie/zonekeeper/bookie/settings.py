@@ -144,7 +144,8 @@ FIELDS: Final = (
         name="reserve-bytes",
         shown_as="SIZE",
         default="64MiB",
-        help="Room on the device that appends leave for the bookie's own work.",
+        help="Room on the device that appends leave for the bookie's own work; recoveries and the "
+        "rewrite leave half of it, compaction a quarter.",
     ),
     Field(
         name="read-threads",
