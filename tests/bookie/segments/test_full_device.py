@@ -78,24 +78,46 @@ def test_when_half_of_each_segment_is_deleted_the_rewrite_goes_on() -> None:
 
 async def what_waits_is_deleted() -> None:
     files = fresh()
-    leave(files, 2 * SEGMENT + RESERVE - KIB)
+    leave(files, SEGMENT + ROUND_LEAVES + SEGMENT // 2)
     async with running(files, MemoryOrdered(), SIZES) as kept, asyncio.timeout(LIMIT_S):
         driver = Driver(kept)
         first = 0
         while not kept.backlog.stands_still:
             await driver.append(frame(1, [first, first + 1]))
             first += 2
+        assert kept.segments == ()
         await driver.forget(1)
         await kept.reclaim()
         await asyncio.sleep(2)
         assert kept.backlog.trouble is None
-        assert kept.segments == ()
         await fill(driver, (2,), 20)
         await check(kept, driver.promised)
 
 
 def test_when_only_what_waits_for_a_round_is_deleted_the_rewrite_goes_on() -> None:
     virtual_time.run(what_waits_is_deleted())
+
+
+async def test_what_waits_for_a_round_for_which_there_may_be_no_room_is_not_taken() -> None:
+    """Whoever waits for a segment waits for the rewrite: it must be able to free one."""
+    files = fresh()
+    kept = await keeping.opened(files, MemoryOrdered(), SIZES)
+    log = asyncio.ensure_future(kept.log.run())
+    driver = Driver(kept)
+    first = 0
+    while kept.backlog.in_reach or kept.log.active.size() < SEGMENT * 3 / 4:
+        await driver.append(frame(1, [first, first + 1]))
+        first += 2
+    large = frame(2, range(60))
+    assert large.size_bytes > SEGMENT - kept.log.active.size()
+    taken = []
+    for free in (2 * SEGMENT, SEGMENT - 1):
+        leave(files, ROUND_LEAVES + free)
+        await kept.log.measure()
+        taken.append(kept.log.has_room(large, urgent=True))
+    assert taken == [True, False]
+    kept.log.close()
+    await log
 
 
 async def nothing_is_deleted() -> None:
