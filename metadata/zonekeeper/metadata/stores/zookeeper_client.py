@@ -53,6 +53,8 @@ from zonekeeper.metadata.stores.watching import Key, Watched
 Answer = TypeVar("Answer")
 
 #: Between attempts to reach a server; without it kazoo doubles the wait up to an hour.
+#: Servers can be greeted so often within the session's time.
+_GREETINGS_MIN: Final = 3
 _RECONNECT_DELAY_SECONDS: Final = 0.05
 _RECONNECT_DELAY_SECONDS_MAX: Final = 1.0
 
@@ -93,7 +95,7 @@ class ZooKeeperClient:
         self._open: set[Callable[[], None]] = set()
         self._kazoo = _client(address, secret, session_ms)
         self._kazoo.add_listener(self._listen)
-        self._hear_grants()
+        self._hear_greetings(session_ms)
 
     async def start(self) -> None:
         """Begin to connect; ``Reports.session`` tells when it has worked."""
@@ -254,14 +256,21 @@ class ZooKeeperClient:
         """Report a change. Called in a thread of kazoo's."""
         self._post(partial(self._reports.changed, key))
 
-    def _hear_grants(self) -> None:
-        """Report how long a session may be: kazoo drops what the server answered to its wish."""
+    def _hear_greetings(self, session_ms: int) -> None:
+        """Report how long a session may be, and let no greeting cost the session.
+
+        Kazoo drops what the server answered to its wish. And it waits for that answer for the
+        session's time by the number of servers: of a single one until the session is over. A server
+        that is starting may take a greeting and never answer it.
+        """
+        patience_s = session_ms / 1_000 / _GREETINGS_MIN
         connection = self._kazoo._connection  # noqa: SLF001 there is no public way to it
         invoke = connection._invoke  # noqa: SLF001 as above
 
         def heard(timeout: float, request: object, xid: int | None = None) -> object:
-            answer = invoke(timeout, request, xid)
-            if isinstance(request, Connect):
+            greets = isinstance(request, Connect)
+            answer = invoke(min(timeout, patience_s) if greets else timeout, request, xid)
+            if greets:
                 # In kazoo's connection thread, before it says that it is connected.
                 self._post(partial(self._reports.granted, answer[0].time_out))
             return answer
