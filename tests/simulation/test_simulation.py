@@ -34,7 +34,7 @@ CHANGES_A_PART = 50
 #: Zone outages, in parts: as many seeds as there are shapes, and what must have happened in a part.
 OUTAGE_PARTS = 15
 OUTAGE_PARTS_LONG = 72
-OUTAGES_A_PART = 14
+OUTAGES_A_PART = 13
 ACKED_AMID_OUTAGES = 300
 #: Bugs that many seeds show; the whole table is printed by `python -m tests.simulation --mutants`.
 SHORT_LIST = (5, 6, 9, 10, 15, 16, 17, 18, 19, 21, 22, 23, 27, 28)
