@@ -404,8 +404,6 @@ MUTANTS: Final[Mapping[int, Mutant]] = {
         Mutant(
             number=8,
             what="limbo answers negatives",
-            profile="disk-loss",
-            within_seeds=2_000,
             patches=_limbo_is_forgotten,
         ),
         Mutant(
