@@ -346,6 +346,10 @@ def mark_of(files: FileSystem) -> tuple[int, int]:
     return checkpoints.load(files).mark
 
 
+def sorted_names(files: FileSystem) -> list[str]:
+    return [name for name in files.names() if name.startswith("sorted-")]
+
+
 async def fill(driver: Driver, ledger_ids: Sequence[int], count: int) -> None:
     """Write to ledgers in turn, two entries at a time."""
     for ledger_id in ledger_ids:

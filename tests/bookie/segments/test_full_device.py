@@ -3,14 +3,14 @@
 import asyncio
 import errno
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
 
 from tests.bookie.segments import keeping
-from tests.bookie.segments.keeping import Driver, check, fill, frame, fresh, running
+from tests.bookie.segments.keeping import Driver, check, fill, frame, fresh, running, sorted_names
 from tests.support import virtual_time
 from zonekeeper.bookie.memory_files import MemoryFileSystem, no_troubles
 from zonekeeper.bookie.segments.arrivals import Sizes
@@ -32,8 +32,14 @@ def leave(files: MemoryFileSystem, free_bytes: int) -> None:
     files._total_bytes = files._used() + free_bytes
 
 
-def sorted_names(files: MemoryFileSystem) -> list[str]:
-    return [name for name in files.names() if name.startswith("sorted-")]
+async def append_until(
+    driver: Driver, ledger_ids: Sequence[int], first: int, enough: Callable[[], bool]
+) -> None:
+    """Append to ledgers in turn, two entries at a time, from this one on, until it is enough."""
+    while not enough():
+        for ledger_id in ledger_ids:
+            await driver.append(frame(ledger_id, [first, first + 1]))
+        first += 2
 
 
 @asynccontextmanager
@@ -44,11 +50,7 @@ async def standing_still(files: MemoryFileSystem) -> AsyncIterator[tuple[Storage
         await fill(driver, (1, 2), 200)
         leave(files, ROUND_LEAVES + SEGMENT // 2)
         async with asyncio.timeout(LIMIT_S):
-            first = 400
-            while not kept.backlog.stands_still:
-                for ledger_id in (1, 2):
-                    await driver.append(frame(ledger_id, [first, first + 1]))
-                first += 2
+            await append_until(driver, (1, 2), 400, lambda: bool(kept.backlog.stands_still))
         assert kept.backlog.in_reach > 0, "whoever writes need not wait yet"
         yield kept, driver
 
@@ -81,10 +83,7 @@ async def what_waits_is_deleted() -> None:
     leave(files, SEGMENT + ROUND_LEAVES + SEGMENT // 2)
     async with running(files, MemoryOrdered(), SIZES) as kept, asyncio.timeout(LIMIT_S):
         driver = Driver(kept)
-        first = 0
-        while not kept.backlog.stands_still:
-            await driver.append(frame(1, [first, first + 1]))
-            first += 2
+        await append_until(driver, (1,), 0, lambda: bool(kept.backlog.stands_still))
         assert kept.segments == ()
         await driver.forget(1)
         await kept.reclaim()
@@ -104,10 +103,11 @@ async def test_what_waits_for_a_round_for_which_there_may_be_no_room_is_not_take
     kept = await keeping.opened(files, MemoryOrdered(), SIZES)
     log = asyncio.ensure_future(kept.log.run())
     driver = Driver(kept)
-    first = 0
-    while kept.backlog.in_reach or kept.log.active.size() < SEGMENT * 3 / 4:
-        await driver.append(frame(1, [first, first + 1]))
-        first += 2
+
+    def nearly_all_is_used() -> bool:
+        return not kept.backlog.in_reach and kept.log.active.size() >= SEGMENT * 3 / 4
+
+    await append_until(driver, (1,), 0, nearly_all_is_used)
     large = frame(2, range(60))
     assert large.size_bytes > SEGMENT - kept.log.active.size()
     taken = []

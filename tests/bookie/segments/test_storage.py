@@ -19,6 +19,7 @@ from tests.bookie.segments.keeping import (
     opening,
     read_ids,
     running,
+    sorted_names,
 )
 from zonekeeper.bookie import admission
 from zonekeeper.bookie.disks import ThreadDisk
@@ -49,10 +50,6 @@ def noted_in(calls: list[str]) -> Callable[[str, str], None]:
 
 def arrival_names(files: MemoryFileSystem) -> list[str]:
     return [name for name in files.names() if name.startswith("arrival-")]
-
-
-def sorted_names(files: MemoryFileSystem) -> list[str]:
-    return [name for name in files.names() if name.startswith("sorted-")]
 
 
 async def test_what_was_acknowledged_is_read_back_through_rewrites_and_restarts() -> None:

@@ -76,6 +76,16 @@ class Sizes:
     reserve_bytes: int = RESERVE_BYTES_DEFAULT
     sorted_bytes_max: int = SORTED_BYTES_MAX_DEFAULT
 
+    @property
+    def rounds_leave_bytes(self) -> int:
+        """What rounds leave free, and recoveries."""
+        return self.reserve_bytes // 2
+
+    @property
+    def compaction_leaves_bytes(self) -> int:
+        """What compaction leaves free."""
+        return self.reserve_bytes // 4
+
 
 @dataclass(slots=True, kw_only=True)
 class Segment:

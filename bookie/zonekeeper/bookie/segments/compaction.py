@@ -19,7 +19,6 @@ import logging
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from zonekeeper.bookie.files import SHORTAGES
 from zonekeeper.bookie.segments import locations, sorted_format, sorted_writing
@@ -31,9 +30,6 @@ from zonekeeper.bookie.segments.sorted_writing import Copy
 from zonekeeper.placement.ids import EntryId, LedgerId
 
 _logger = logging.getLogger(__name__)
-
-#: Of the reserve a compaction leaves this part: for checkpoints, and for the index.
-_LEAVES: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,16 +142,14 @@ class Compactor:
     async def _room(self) -> int:
         """Give the live bytes for which there is room."""
         _, space = await self._rewriter.do(self._on.directories.roomiest)
-        return max(0, space.free_bytes - self._leaves_bytes - sorted_format.HEADER_BYTES)
-
-    @property
-    def _leaves_bytes(self) -> int:
-        return self._rewriter.sizes.reserve_bytes // _LEAVES
+        leaves_bytes = self._rewriter.sizes.compaction_leaves_bytes
+        return max(0, space.free_bytes - leaves_bytes - sorted_format.HEADER_BYTES)
 
     async def _write_anew(self, chosen: Sequence[SortedSegment]) -> int | None:
         """Write what counts anew, and give how many segments are gone; None: there is no room."""
         numbers = [each.number for each in chosen]
         number = self._on.memory.begin_sorted()
+        leaves_bytes = self._rewriter.sizes.compaction_leaves_bytes
         firsts = [locations.location(locations.sorted_key(each), 0) for each in numbers]
         try:
             with self._on.places.pinned(firsts):
@@ -165,7 +159,7 @@ class Compactor:
                 written = None
                 if plan.copies:
                     written = await self._rewriter.write(
-                        number, plan.copies, self._pause, leaves_bytes=self._leaves_bytes
+                        number, plan.copies, self._pause, leaves_bytes=leaves_bytes
                     )
         except _UnreadableTableError as error:
             self._skip(error.number, error)

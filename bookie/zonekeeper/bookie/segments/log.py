@@ -120,17 +120,17 @@ class Log:
         batches = len(self._queue) + len(self._in_work) + 3
         needed = self.waiting_bytes + self._in_work_bytes + record_format.size_of(record)
         needed += batches * batch_format.HEADER_BYTES
-        prepared, reserve = self._prepared_bytes(needed), self._arrivals.sizes.reserve_bytes
+        prepared, sizes = self._prepared_bytes(needed), self._arrivals.sizes
         left = prepared + self._free_bytes() - needed
         if urgent:
-            return needed + STATE_BYTES <= prepared or left >= reserve // 2
-        return left >= reserve
+            return needed + STATE_BYTES <= prepared or left >= sizes.rounds_leave_bytes
+        return left >= sizes.reserve_bytes
 
     def _free_bytes(self) -> int:
         """Give the room that is not written in advance, and that can be."""
         arrivals, free, segment = self._arrivals, self.space.free_bytes, self._segment
         size = arrivals.segment_bytes
-        if arrivals.stands_still is None and free >= arrivals.sizes.reserve_bytes // 2 + size:
+        if arrivals.stands_still is None and free >= arrivals.sizes.rounds_leave_bytes + size:
             return free
         # There may be no round any more that frees a segment.
         growing = max(0, size - max(segment.offset, segment.prepared_bytes))

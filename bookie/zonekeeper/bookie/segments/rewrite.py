@@ -61,8 +61,6 @@ T = TypeVar("T")
 Ends: TypeAlias = Callable[[Sequence[LedgerId]], Awaitable[Mapping[LedgerId, EntryId]]]
 
 ROUND_SEGMENTS_MAX: Final = 16
-#: A round leaves as much of the reserve as a recovery does: the rest is the compaction's first.
-_ROUND_LEAVES: Final = 2
 #: With fewer segments in reach of the writer, a round does not pause, and all else waits.
 HURRY_IN_REACH: Final = 4
 #: Ledgers whose ends are asked for at a time, and how long that may take.
@@ -153,7 +151,7 @@ class Rewriter:
         copies = await self.do(lambda: sorted_writing.plan(rows, self._memory.end_of))
         written = None
         if copies:
-            leaves = self.sizes.reserve_bytes // _ROUND_LEAVES
+            leaves = self.sizes.rounds_leave_bytes
             try:
                 written = await self.write(number, copies, self._pause, leaves_bytes=leaves)
             except OSError as error:
