@@ -95,10 +95,16 @@ class Observer:
         return tuple(self._copies(metadata, ledger_id, entry) for entry in range(first, last + 1))
 
     def _copies(self, metadata: LedgerMetadata, ledger_id: LedgerId, entry: int) -> int:
-        ensemble = metadata.fragment_of(EntryId(entry)).ensemble
-        size = metadata.ensemble_size
-        members = [ensemble[(entry + step) % size] for step in range(metadata.write_quorum)]
-        return sum(self._holds(bookie, ledger_id, EntryId(entry)) for bookie in members)
+        return sum(
+            self._holds(bookie, ledger_id, EntryId(entry)) for bookie in members(metadata, entry)
+        )
+
+
+def members(metadata: LedgerMetadata, entry: int) -> list[BookieId]:
+    """Give whose an entry is, by what metadata shows."""
+    ensemble = metadata.fragment_of(EntryId(entry)).ensemble
+    size = metadata.ensemble_size
+    return [ensemble[(entry + step) % size] for step in range(metadata.write_quorum)]
 
 
 class _Links:

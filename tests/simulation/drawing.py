@@ -13,6 +13,7 @@ from tests.simulation.scenarios import (
     ZONES,
     Fault,
     Kind,
+    Occasion,
     Scenario,
     at_moments_of_their_own,
     bookie_names,
@@ -80,7 +81,7 @@ def draw(profile: Profile, seed: int) -> Scenario:
             profile.habits,
             entries_max=max(2, int(profile.habits.entries_max * chance.choice((0.3, 1, 3)))),
         ),
-        window_entries=chance.choice((1, 1, 3, 1_000)),
+        window_entries=chance.choice(profile.windows),
         faults=faults,
         final_power_loss=bool(profile.kinds) and chance.random() < _FINAL_POWER_LOSS,
         one_stays_dead=bool(profile.kinds)
@@ -101,7 +102,9 @@ def _faults(
         number = 0 if chance.random() < 0.25 else round(most * strength * (0.5 + chance.random()))
         for _ in range(number):
             fault = _fault(kind, bookies, clients, profile.chaos_ms, chance)
-            if kind is not Kind.STRAND and chance.random() < profile.lurking:
+            if kind is Kind.HALF_WAY:
+                fault = dataclasses.replace(fault, occasion=Occasion.TAIL)
+            elif kind is not Kind.STRAND and chance.random() < profile.lurking:
                 fault = _lurking(fault, profile, chance)
             faults.append(fault)
     return at_moments_of_their_own(faults)
@@ -154,7 +157,7 @@ def _fault(
         target = chance.choice([*bookies, *clients * (len(bookies) // 2)])
     elif kind in (Kind.ZONE_POWER, Kind.ZONE_CUT):
         target = chance.choice(ZONES)
-    elif kind is Kind.STRAND:
+    elif kind in (Kind.STRAND, Kind.HALF_WAY):
         target = WHO
     elif kind is Kind.CLIENT_KILL:
         # Who dies is most often a recoverer: what it leaves behind is the hardest to take over.
@@ -165,7 +168,8 @@ def _fault(
         if kind is Kind.CUT:
             chance.shuffle(pair)
         target, other = pair
-    lasts_ms = 200 + 600 * chance.random() if kind is Kind.STRAND else 20 * 50 ** chance.random()
+    strands = kind in (Kind.STRAND, Kind.HALF_WAY)
+    lasts_ms = 200 + 600 * chance.random() if strands else 20 * 50 ** chance.random()
     return Fault(
         at_ms=CALM_AT_FIRST_MS + int(chance.random() * (chaos_ms - 2 * CALM_AT_FIRST_MS)),
         kind=kind,

@@ -60,9 +60,14 @@ _INDEX_LOST = 0.1
 class _Watched(Bookie):
     """A bookie that remembers which fences it has answered for."""
 
-    def watch(self, on_frame: Callable[[Frame], None]) -> None:
+    def watch(
+        self,
+        on_frame: Callable[[Frame], None],
+        on_recovery_read: Callable[[LedgerId, EntryId], None],
+    ) -> None:
         self.fenced: set[LedgerId] = set()
         self._on_frame = on_frame
+        self._on_recovery_read = on_recovery_read
 
     def append(self, items: Sequence[carriers.Request], replies: service.Replies) -> None:
         for item in items:
@@ -76,6 +81,8 @@ class _Watched(Bookie):
         return answer
 
     async def read(self, request: service.ReadRequest) -> service.ReadReply:
+        if request.fence_key is not None:
+            self._on_recovery_read(request.ledger_id, request.first_entry_id)
         answer = await super().read(request)
         if request.fence_key is not None:
             self.fenced.add(request.ledger_id)
@@ -112,6 +119,8 @@ class Machine:
         self.ledgers: dict[LedgerId, Ledger] = {}
         #: Hears of each frame that comes.
         self.on_frame: Callable[[BookieId, Frame], None] = _nobody_listens
+        #: Hears of each read of a recovery: of which ledger, and from which entry on.
+        self.on_recovery_read: Callable[[LedgerId, EntryId], None] = _nobody_listens
         self._around = around
         self._chance: Random = around.scenario.chance(f"disk of {bookie_id}")
         self._life: _Life | None = None
@@ -297,7 +306,7 @@ class Machine:
             bookie = _Watched(
                 self.id, storage, boot_epoch=begun.boot_epoch, version="sim", tasks=tasks
             )
-            bookie.watch(partial(self.on_frame, self.id))
+            bookie.watch(partial(self.on_frame, self.id), self.on_recovery_read)
             tasks.create_task(storage.run())
             life.bookie = bookie
             around.network.put_up(self.id, Host(bookie), tasks=tasks)
@@ -330,8 +339,8 @@ def _has(ledgers: Mapping[LedgerId, Ledger], ledger_id: LedgerId, entry_id: Entr
     return ledger is not None and any(True for _ in ledger.extents.between(entry_id, entry_id))
 
 
-def _nobody_listens(bookie: BookieId, frame: Frame) -> None:
-    del bookie, frame
+def _nobody_listens(*what: object) -> None:
+    del what
 
 
 def _first(group: BaseException) -> BaseException:

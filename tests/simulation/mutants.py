@@ -445,6 +445,8 @@ MUTANTS: Final[Mapping[int, Mutant]] = {
         Mutant(
             number=14,
             what="recovery adds carry an advanced LAC",
+            profile="relay",
+            within_seeds=2_000,
             patches=_carries_its_own_lac,
         ),
         Mutant(

@@ -7,14 +7,14 @@ from functools import partial
 from itertools import product
 from typing import Final
 
-from tests.simulation import people
+from tests.simulation import actors, people
 from tests.simulation.actors import Actor, Observer
 from tests.simulation.loop import Process, loop
 from tests.simulation.machine import Machine
 from tests.simulation.scenarios import WHO, Fault, Kind, MetaWeather, Occasion, position_of
 from tests.simulation.surroundings import CALM, Surroundings
 from zonekeeper.metadata.stores.memory import MemoryStore
-from zonekeeper.placement.ids import BookieId
+from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
 
 _SLOW_BOOKIE_MS: Final = 400
 #: Whoever repairs is known to be at work again so long after a trouble.
@@ -42,6 +42,12 @@ class Nemesis:
         #: What waits for an occasion.
         self._waiting: dict[Occasion, list[Fault]] = {occasion: [] for occasion in Occasion}
         observer.on_recovery = partial(self._occur, Occasion.RECOVERY)
+        #: What the recovery looked for that was stranded last.
+        self._looked_for = LedgerId(-1), EntryId(-1)
+        #: Whom a stranded writer reached of its ledger's last ensemble.
+        self._reached: dict[LedgerId, frozenset[BookieId]] = {}
+        for machine in machines.values():
+            machine.on_recovery_read = self._looks
         #: Does a fault, and says whether it was there to be done.
         self._ways: dict[Kind, Callable[[Fault], bool]] = {
             Kind.KILL: lambda fault: self._crash([fault.target], fault),
@@ -54,6 +60,7 @@ class Nemesis:
             Kind.ZONE_CUT: lambda fault: self._isolate(self._zone(fault.target), fault),
             Kind.RESET: self._reset,
             Kind.STRAND: self._strand,
+            Kind.HALF_WAY: self._strand_recovery,
             Kind.SLOW_BOOKIE: self._slow_down,
             Kind.DISK_ERROR: self._trouble,
             Kind.SLOW_DISK: self._trouble,
@@ -150,11 +157,23 @@ class Nemesis:
         return bool(there)
 
     def _lose_zone(self, fault: Fault) -> bool:
-        for name in [*self._zone(fault.target), *filter(None, [fault.other])]:
-            machine = self._machines[BookieId(name)]
-            machine.stays_dead = True
-            machine.crash(power=True)
+        lost = {BookieId(name) for name in [*self._zone(fault.target), fault.other] if name}
+        if not self._is_survived(lost):
+            return False
+        for machine in self._machines.values():
+            if machine.id in lost:
+                machine.stays_dead = True
+                machine.crash(power=True)
         return True
+
+    def _is_survived(self, lost: set[BookieId]) -> bool:
+        """Is less than an ack quorum lost of every ensemble? More of it may stand in one zone, if
+        it was chosen when another zone was not there, or not trusted: that would be two losses."""
+        return all(
+            len(lost.intersection(fragment.ensemble)) < ledger.ack_quorum
+            for ledger in self._observer.ledgers.values()
+            for fragment in ledger.fragments
+        )
 
     def _lose_disk(self, fault: Fault) -> bool:
         machine = self._machines[BookieId(fault.target)]
@@ -190,10 +209,13 @@ class Nemesis:
         writer = self._observer.board.writer
         if not writer or not self._observer.ledgers:
             return False
-        newest = self._observer.ledgers[max(self._observer.ledgers)]
+        ledger_id = max(self._observer.ledgers)
+        newest = self._observer.ledgers[ledger_id]
         ensemble = list(newest.last_fragment.ensemble)
         self._chance.shuffle(ensemble)
-        for bookie in ensemble[newest.ack_quorum - 1 :]:
+        reached = newest.ack_quorum - 1
+        self._reached[ledger_id] = frozenset(ensemble[:reached])
+        for bookie in ensemble[reached:]:
             for_ms = int(fault.for_ms * (0.3 + 0.7 * self._chance.random()))
             self._cut([(writer, bookie)], dataclasses.replace(fault, for_ms=for_ms))
         self._observer.tip.set()
@@ -201,10 +223,44 @@ class Nemesis:
         self._occur(Occasion.STRAND, writer)
         return True
 
+    def _strand_recovery(self, fault: Fault) -> bool:
+        """Let an entry that is recovered reach one bookie less than an ack quorum of those that
+        metadata shows, and the recoverers die before the others get what was sent."""
+        beyond = self._beyond_reach(*self._looked_for)
+        if not beyond:
+            return False
+        recoverers = [name for name in self._actors if name.startswith("recoverer")]
+        self._cut(list(product(recoverers, beyond)), fault)
+        for name in recoverers:
+            dies = dataclasses.replace(fault, kind=Kind.CLIENT_KILL, target=name)
+            after_ms = int(fault.for_ms * (0.6 + 0.4 * self._chance.random()))
+            self._around.later(after_ms, partial(self.do, dies))
+        return True
+
+    def _beyond_reach(self, ledger_id: LedgerId, entry_id: EntryId) -> list[BookieId]:
+        """Give whom an entry's recoverers do not reach. They reach whom its stranded writer did:
+        what that wrote last is there, and nowhere else."""
+        ledger = self._observer.ledgers.get(ledger_id)
+        if ledger is None or ledger.is_closed:
+            return []
+        members = actors.members(ledger, entry_id)
+        reached = self._reached.get(ledger_id, frozenset()).intersection(members)
+        if not reached:
+            reached = frozenset(self._chance.sample(members, ledger.ack_quorum - 1))
+        return [bookie for bookie in members if bookie not in reached]
+
+    def _looks(self, ledger_id: LedgerId, entry_id: EntryId) -> None:
+        """Hear of a recovery that reads."""
+        if self._waiting[Occasion.TAIL] and ledger_id in self._reached:
+            self._looked_for = ledger_id, entry_id
+            self._occur(Occasion.TAIL, WHO)
+
     def _occur(self, occasion: Occasion, who: str) -> None:
-        """Let happen what has waited for this."""
-        waiting, self._waiting[occasion] = self._waiting[occasion], []
-        for fault in waiting:
+        """Let happen what has waited for this; of what strands recoveries, one at a time."""
+        waiting = self._waiting[occasion]
+        most = 1 if occasion is Occasion.TAIL else len(waiting)
+        happening, self._waiting[occasion] = waiting[:most], waiting[most:]
+        for fault in happening:
             for_them = dataclasses.replace(
                 fault,
                 occasion=None,

@@ -29,6 +29,8 @@ class Profile:
     #: How often the network is uneven.
     uneven: float = 0.25
     habits: Habits = field(default_factory=Habits)
+    #: How many entries recoveries read and write back at a time.
+    windows: tuple[int, ...] = (1, 1, 3, 1_000)
     #: The shapes of ledgers, each with how many of them there are.
     quorums: tuple[tuple[int, Quorums], ...] = ()
     #: Processes that repair what is lost; timers are such that they get to it.
@@ -243,6 +245,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
                 Kind.KILL: 10,
                 Kind.CUT: 8,
                 Kind.RESET: 3,
+                Kind.HALF_WAY: 8,
             },
             delay_max_ms=40,
             disk_max_ms=10,
@@ -253,8 +256,9 @@ PROFILES: Final[Mapping[str, Profile]] = {
             lurking=0.75,
             occasions=(Occasion.RECOVERY,),
             uneven=0.5,
-            habits=dataclasses.replace(_HASTY, timeout_ms=300),
-            quorums=_COVERED_BY_TWO,
+            habits=dataclasses.replace(_HASTY, entries_max=8, timeout_ms=200),
+            windows=(1, 1, 1, 3),
+            quorums=(*_COVERED_BY_TWO, (4, Quorums(ensemble=4, write=3, ack=2))),
         ),
     )
 }

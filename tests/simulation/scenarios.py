@@ -60,6 +60,9 @@ class Kind(enum.Enum):
     #: What the newest ledger's writer sends reaches one bookie less than an ack quorum, for a
     #: while; and recoverers hear that there is something to recover.
     STRAND = "writer is stranded"
+    #: What recoverers send of an entry reaches one bookie less than its ack quorum, of those that
+    #: metadata shows: they go on with others, and die before it is over.
+    HALF_WAY = "recovery is stranded"
     #: Everything that a bookie hears and says takes longer.
     SLOW_BOOKIE = "slow bookie"
     #: A process's session ends.
@@ -93,6 +96,7 @@ class Occasion(enum.Enum):
 
     RECOVERY = "next recovery"
     STRAND = "next stranded writer"
+    TAIL = "next reading of a tail"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
