@@ -404,6 +404,8 @@ MUTANTS: Final[Mapping[int, Mutant]] = {
         Mutant(
             number=8,
             what="limbo answers negatives",
+            profile="disk-loss",
+            within_seeds=300,
             patches=_limbo_is_forgotten,
         ),
         Mutant(

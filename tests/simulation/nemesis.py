@@ -17,6 +17,8 @@ from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
 
 _SLOW_BOOKIE_MS: Final = 400
+#: So long a member does not hear from a writer that dies meanwhile, and a disk with it.
+_BEHIND_MS: Final = 300
 #: Whoever repairs is known to be at work again so long after a trouble.
 _ON_ITS_FEET_MS: Final = 6_000
 
@@ -176,15 +178,30 @@ class Nemesis:
         )
 
     def _lose_disk(self, fault: Fault) -> bool:
-        machine = self._machines[BookieId(fault.target)]
-        if machine.diskless:
+        """Lose a disk, and the newest ledger's writer with it; another member is behind by what
+        that wrote last. So a copy of it is lost, one is left, and one has never been."""
+        machine, ledgers = self._machines[BookieId(fault.target)], self._observer.ledgers
+        if machine.diskless or not ledgers:
             return False
+        ensemble = ledgers[max(ledgers)].last_fragment.ensemble
+        behind = self._chance.choice([bookie for bookie in ensemble if bookie != machine.id])
+        writer = dataclasses.replace(
+            fault, kind=Kind.CLIENT_KILL, target=self._observer.board.writer
+        )
+        self._cut([(writer.target, behind)], dataclasses.replace(fault, for_ms=_BEHIND_MS))
+        after_ms = self._chance.randrange(_BEHIND_MS // 2)
+        self._around.later(after_ms, partial(self.do, writer))
+        self._around.later(after_ms, partial(self._without_disk, machine, fault))
+        return True
+
+    def _without_disk(self, machine: Machine, fault: Fault) -> None:
+        if machine.diskless or self._healed:
+            return
         machine.lose_disk()
         process = self._around.process("a person, with a disk")
         self._around.tasks.create_task(
             people.replace_disk(self._around, machine, fault.for_ms), context=process.context
         )
-        return True
 
     def _kill_client(self, fault: Fault) -> bool:
         actor = self._actors[fault.target]

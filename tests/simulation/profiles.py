@@ -156,7 +156,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
         # disks keep what was synced. The bookie's session has to end before it has another.
         Profile(
             name="disk-loss",
-            chaos_ms=4_000,
+            chaos_ms=3_600,
             kinds={
                 Kind.STRAND: 4,
                 Kind.POWER: 3,
@@ -171,7 +171,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
             lurking=0.3,
             occasions=(Occasion.RECOVERY, Occasion.STRAND),
             uneven=0.5,
-            habits=dataclasses.replace(_HASTY, ledgers_max=12, pause_max_ms=200),
+            habits=dataclasses.replace(_HASTY, ledgers_max=8, pause_max_ms=200),
             quorums=tuple((weight, shape) for weight, shape in QUORUMS if shape.ack > 1),
             loses_disk=True,
         ),

@@ -39,7 +39,8 @@ class Kind(enum.Enum):
     ZONE_POWER = "zone loses power"
     #: All bookies of a zone die for good, and ``other`` with them.
     ZONE_LOSS = "zone is lost"
-    #: A bookie loses its disk for good; a person gives it an empty one.
+    #: A bookie loses its disk for good, when a writer dies and another member is behind; a person
+    #: gives it an empty one.
     DISK_LOSS = "disk is lost"
     #: A client's process dies, and another takes its place.
     CLIENT_KILL = "client dies"
