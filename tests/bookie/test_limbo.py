@@ -1,5 +1,9 @@
 """A bookie that lost data of a ledger: what it does not have is unknown until it is made whole."""
 
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
 import pytest
 
 from tests.bookie.running import (
@@ -12,12 +16,18 @@ from tests.bookie.running import (
     read_ids,
     running,
 )
+from tests.bookie.segments import keeping
 from tests.bookie.test_service import ABSENT, reading
 from zonekeeper.bookie import admission
+from zonekeeper.bookie.disks import InlineDisk
 from zonekeeper.bookie.memory_files import MemoryFileSystem
+from zonekeeper.bookie.segments.arrivals import Sizes
+from zonekeeper.bookie.segments.ledger_entries import LedgerEntries
 from zonekeeper.bookie.service import Bookie
 from zonekeeper.placement.ids import EntryId
 from zonekeeper.wire import errors, service
+
+T = TypeVar("T")
 
 
 async def into_limbo(bookie: Bookie) -> None:
@@ -79,3 +89,38 @@ async def test_in_limbo_what_is_here_is_served_and_what_is_not_is_unknown() -> N
                 await unknown
         await bookie._settle(LEDGER, admission.Limbo(in_limbo=False))
         assert await read_ids(bookie) == [0, 1, 3]
+
+
+async def test_a_read_that_was_looked_up_in_limbo_is_answered_as_in_limbo(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The limbo ends, durably, while the disk is asked where the entries are."""
+    async with running(MemoryFileSystem(), sizes=Sizes(segment_bytes=2048)) as bookie:
+        await open_fragment(bookie, opening())
+        await append(bookie, frame(0, 1), *(frame(number) for number in range(3, 60)))
+        in_memory = bookie._memory.ledgers[LEDGER].extents
+        assert isinstance(in_memory, LedgerEntries)
+        await keeping.let_work(lambda: in_memory.is_sorted(3))
+        reads = bookie._storage._devices.reads
+        assert isinstance(reads, InlineDisk)
+        run = reads.run
+
+        async def slow(work: Callable[[], T]) -> T:
+            await bookie.end_limbo(LEDGER, bookie.boot_epoch)
+            return await run(work)
+
+        for key in (None, KEY):
+            await into_limbo(bookie)
+            with monkeypatch.context() as patched:
+                patched.setattr(reads, "run", slow)
+                with pytest.raises(errors.LimboLedger):
+                    await bookie.read(replace(reading(2, 9), fence_key=key))
+            reply = await bookie.read(replace(reading(2, 9), fence_key=key))
+            assert [n for each in reply.frames for n in each.entry_ids] == list(range(3, 10))
+
+            await into_limbo(bookie)
+            with monkeypatch.context() as patched:
+                patched.setattr(reads, "run", slow)
+                reply = await bookie.read(replace(reading(0, 9), fence_key=key))
+            assert ([list(each.entry_ids) for each in reply.frames]) == [[0, 1]]
+            assert (reply.next_entry_id, reply.last_add_confirmed) == (2, None)

@@ -378,16 +378,17 @@ class Bookie:
         await self._log.settle()
         ledger = self._known(request.ledger_id)
         wanted = range(request.first_entry_id, request.last_entry_id + 1, request.step)
-        in_limbo = ledger.durable.in_limbo
-        if in_limbo:
+        # What was looked up in limbo is told as in limbo: it may have ended meanwhile.
+        state = ledger.durable
+        if state.in_limbo:
             known = await self._storage.look_up(ledger, wanted[0], wanted[-1], request.bytes_max)
             wanted = reading.up_to(wanted, known.last)
             missing = extents.first_missing(known.extents, wanted)
             if missing is not None:
                 wanted = range(wanted.start, missing, wanted.step)
             if not wanted:
-                admission.refuse_limbo(ledger.ledger_id, ledger.durable)
-        quiet = in_limbo or request.fence_key is not None
+                admission.refuse_limbo(ledger.ledger_id, state)
+        quiet = state.in_limbo or request.fence_key is not None
         confirmed = None if quiet else ledger.confirmed
         found = await self._storage.read(ledger, wanted, request.bytes_max)
         return service.ReadReply(
