@@ -126,9 +126,8 @@ class Reader:
 
         While one batch is looked at, the next is under way.
         """
+        self._check_bounds(first, last)
         end = self._confirmed if last is None else EntryId(last)
-        if first < 0 or (last is not None and last < first):
-            raise ValueError(f"ledger {self.ledger_id}: no entries from {first} to {end}")
         if end > self._confirmed:
             raise errors.BeyondEnd(
                 f"ledger {self.ledger_id}: entry {end} is beyond the confirmed end, entry "
@@ -169,20 +168,26 @@ class Reader:
         its place, when the ledger is recovered. It ends at ``last``, or before the first entry that
         no replica has. Of a closed ledger it is ``read``, up to its end.
         """
-        if first < 0 or (last is not None and last < first):
-            raise ValueError(f"ledger {self.ledger_id}: no entries from {first} to {last}")
-        confirmed = self._confirmed if last is None else min(self._confirmed, last)
+        self._check_bounds(first, last)
         following = EntryId(first)
-        if following <= confirmed:
-            async with aclosing(self.read(following, confirmed)) as batches:
-                async for batch in batches:
-                    following = EntryId(batch.last + 1)
-                    yield batch
-        while not self._metadata.is_closed and (last is None or following <= last):
+        while True:
+            confirmed = self._confirmed if last is None else min(self._confirmed, last)
+            if following <= confirmed:
+                async with aclosing(self.read(following, confirmed)) as batches:
+                    async for batch in batches:
+                        following = EntryId(batch.last + 1)
+                        yield batch
+            if self._metadata.is_closed or (last is not None and following > last):
+                return
+            tried = self._metadata
             try:
                 batch = await self._fetch(following, self._unconfirmed_to(following, last))
-            except errors.EntryLost:
-                return
+            except (errors.ReadFailed, errors.EntryLost) as error:
+                if await self._is_elsewhere(tried):
+                    continue
+                if isinstance(error, errors.EntryLost):
+                    return
+                raise
             following = EntryId(batch.last + 1)
             yield batch
 
@@ -198,6 +203,7 @@ class Reader:
 
         It is patient: what may succeed later is tried again until it does.
         """
+        self._check_bounds(first, None)
         following, pause_s = EntryId(first), _PAUSE_FIRST_S
         while True:
             failed = False
@@ -234,7 +240,8 @@ class Reader:
         """Follow one replica, as long as it and the metadata last.
 
         It may be the one that nobody told how far the ledger is confirmed: while it has no news,
-        the others are asked, at growing distances.
+        the others are asked, at growing distances; but each time that it is silent where others do
+        have news, for then it may have been left behind.
         """
         silent = 0
         async with Spell(self._reading, self._metadata, following, self._tasks) as spell:
@@ -244,6 +251,8 @@ class Reader:
                 if silent.bit_count() == 1 and following > self._confirmed:
                     with suppress(errors.ReadFailed):
                         await self.read_last_confirmed()
+                    if following <= self._confirmed:
+                        silent = 0
                 fresh = [
                     entry
                     for entry in checking.check(self._reading.sealer, update.frames).good
@@ -262,15 +271,35 @@ class Reader:
 
     async def _fetch_or_fail(self, first: EntryId, last: EntryId) -> Batch | errors.ClientError:
         """Give a failure as a value: nobody may be there any more to be told."""
+        tried = self._metadata
         try:
             try:
                 return await self._fetch(first, last)
             except (errors.ReadFailed, errors.EntryLost):
-                if not await self.refresh():
+                if not await self._is_elsewhere(tried):
                     raise
                 return await self._fetch(first, last)
         except errors.ClientError as error:
             return error
+
+    async def _is_elsewhere(self, tried: LedgerMetadata) -> bool:
+        """Read the metadata again; say whether it promises what ``tried``, which is what failed,
+        did not. Somebody else who reads here may have read it again already."""
+        await self.refresh()
+        now = self._metadata
+        return (now.fragments, now.is_closed) != (tried.fragments, tried.is_closed)
+
+    def _check_bounds(self, first: int, last: int | None) -> None:
+        """Refuse here what would only fail in the middle of a task."""
+        for name, bound in (("first", first), ("last", last)):
+            if bound is not None and not isinstance(bound, int):
+                raise TypeError(
+                    f"ledger {self.ledger_id}: {name} is {bound!r}; entries are numbered by "
+                    "whole numbers"
+                )
+        if first < 0 or (last is not None and last < first):
+            end = self._confirmed if last is None else last
+            raise ValueError(f"ledger {self.ledger_id}: no entries from {first} to {end}")
 
     async def _fetch(self, first: EntryId, last: EntryId) -> Batch:
         """Read some entries from ``first`` on, at least that one."""
@@ -290,9 +319,13 @@ class Reader:
         return fragment, end
 
     async def _fetch_window(self, fragment: Fragment, window: range) -> Batch:
-        """Read entries that are striped over the ensemble: each stripe from its own replicas."""
-        stripes = [window[at :: self._reading.quorums.ensemble] for at in range(len(window))]
-        stripes = stripes[: self._reading.quorums.ensemble]
+        """Read entries that are striped over the ensemble: each stripe from its own replicas.
+
+        A replica gives as much as fits into one read; what comes behind the first gap that this
+        leaves is read again. So a batch is bounded, however much larger entries have become.
+        """
+        size = self._reading.quorums.ensemble
+        stripes = [window[at::size] for at in range(min(size, len(window)))]
         found: list[Entry] = []
         async with Asks[list[Entry] | errors.ClientError](self._tasks) as asks:
             for stripe in stripes:
@@ -306,19 +339,16 @@ class Reader:
         read_bytes = sum(len(entry.payload) for entry in found)
         fitting = WINDOW_BYTES_AIM * len(found) // max(read_bytes, 1)
         self._window = max(1, min(2 * self._window, fitting, WINDOW_ENTRIES_MAX))
-        return Batch(found)
+        return Batch(
+            [entry for entry, id_ in zip(found, window, strict=False) if entry.entry_id == id_]
+        )
 
     async def _stripe(self, fragment: Fragment, stripe: range) -> list[Entry] | errors.ClientError:
-        """Read all of a stripe."""
-        found: list[Entry] = []
-        while stripe:
-            try:
-                given = self._entries(await self._reading.share(fragment, stripe), fragment)
-            except errors.ClientError as error:
-                return error
-            found += given
-            stripe = stripe[len(given) :]
-        return found
+        """Read what one answer gives of a stripe, at least its first entry."""
+        try:
+            return self._entries(await self._reading.share(fragment, stripe), fragment)
+        except errors.ClientError as error:
+            return error
 
     def _entries(self, read: ShareRead, fragment: Fragment) -> list[Entry]:
         """Give what was read, or say why nothing was."""
