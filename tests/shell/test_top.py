@@ -130,6 +130,37 @@ def test_nobody_is_slow_among_two_or_when_all_are_quick() -> None:
     assert not any(row.remarks for row in top_rows.rows(quick))
 
 
+@pytest.mark.parametrize(
+    ("counts", "remark"),
+    [
+        ({0.002: 40, 0.25: 10}, "slow appends at times"),
+        ({0.002: 4_000, 0.125: 60}, "slow appends at times"),
+        ({0.002: 40, math.inf: 3}, "slow appends at times"),
+        ({0.064: 40, 0.25: 10}, "slow appends"),
+        ({0.004: 40, 0.032: 10}, None),
+        ({0.004: 40, 0.064: 10}, None),
+        ({0.002: 40, 1.0: 2}, None),  # a hiccup
+        ({0.002: 4_000, 1.0: 20}, None),  # fewer than one in a hundred
+    ],
+)
+def test_one_that_stands_still_again_and_again_is_told_from_a_hiccup(
+    counts: dict[float, float], remark: str | None
+) -> None:
+    usual: list[dict[float, float]] = [{0.004: 80, 0.008: 20}, {0.004: 80, 0.032: 20}]
+    works = [Work(seconds=2, took={"append": Counter(each)}) for each in (*usual, *usual, counts)]
+    found = top_rows.rows([seen(f"bk-a-{n}", each) for n, each in enumerate(works)])
+
+    remarks = {row.bookie: row.remarks for row in found if row.remarks}
+    assert remarks == ({} if remark is None else {"bk-a-4": (remark,)})
+
+
+def test_when_all_stand_still_at_times_none_is_the_one() -> None:
+    stalled = Work(seconds=2, took={"append": Counter({0.004: 80.0, 0.25: 20.0})})
+    assert not any(
+        row.remarks for row in top_rows.rows([seen(f"bk-a-{n}", stalled) for n in range(4)])
+    )
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BookieProcesses]:
     """A cluster of three bookies."""

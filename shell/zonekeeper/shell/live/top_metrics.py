@@ -122,6 +122,11 @@ class Work:
                 return bound * 1_000
         raise AssertionError("all of them are all of them")
 
+    def count(self, operation: str, least_ms: float) -> float:
+        """Count those that took so long, as far as buckets tell: the upper bound is what counts."""
+        counts = self.took.get(operation, Counter())
+        return sum(n for bound, n in counts.items() if bound * 1_000 >= least_ms)
+
     def __add__(self, other: "Work") -> "Work":
         """Give what two bookies did in the same time."""
         took = {

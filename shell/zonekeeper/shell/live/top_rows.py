@@ -1,7 +1,9 @@
 """What ``zonekeeper top`` shows: a row for each bookie and each zone, and who is slow. Pure.
 
 Slow is a bookie half of whose appends, or half of whose reads, take three times as long as what is
-usual among the others, and long enough to matter. A bookie that cannot be looked at has a row that
+usual among the others, and long enough to matter. Slow at times is one whose slowest hundredth
+does: a bookie that stands still again and again measures only the few that it had taken by then,
+as the others wait in its socket and look quick. A bookie that cannot be looked at has a row that
 says so: that is what is looked for most.
 """
 
@@ -23,6 +25,10 @@ NEARLY_ALL: Final = 0.99
 
 _SLOW_TIMES: Final = 3
 _SLOW_MS: Final = 10
+#: A disk may take some tens of milliseconds now and then.
+_SLOW_AT_TIMES_MS: Final = 100
+#: Fewer that take so long are a hiccup, however few there are in all.
+_SLOW_COUNT_MIN: Final = 3
 #: Among fewer nothing is usual.
 _COMPARED_MIN: Final = 3
 
@@ -92,20 +98,34 @@ def _row(each: Seen, slow: Mapping[BookieId, tuple[str, ...]]) -> Row:
 
 def _slow(seen: Sequence[Seen]) -> dict[BookieId, tuple[str, ...]]:
     """Say who is slow at what."""
+    works = {each.bookie: each.work for each in seen if isinstance(each.work, Work)}
     found: dict[BookieId, tuple[str, ...]] = {}
     for operation in (APPEND, READ):
-        typical = {
-            each.bookie: typical_ms
-            for each in seen
-            if isinstance(each.work, Work)
-            and (typical_ms := each.work.quantile_ms(operation, MEDIAN)) is not None
-        }
-        for bookie, typical_ms in typical.items():
-            others = [ms for who, ms in typical.items() if who != bookie]
-            if len(typical) >= _COMPARED_MIN and typical_ms >= max(
-                _SLOW_MS, _SLOW_TIMES * statistics.median_low(others)
-            ):
-                found[bookie] = (*found.get(bookie, ()), f"slow {operation}s")
+        always = _outliers(works, operation, MEDIAN, _SLOW_MS)
+        at_times = _outliers(works, operation, NEARLY_ALL, _SLOW_AT_TIMES_MS)
+        for bookie in sorted(always | at_times):
+            remark = f"slow {operation}s" + ("" if bookie in always else " at times")
+            found[bookie] = (*found.get(bookie, ()), remark)
+    return found
+
+
+def _outliers(
+    works: Mapping[BookieId, Work], operation: str, share: float, least_ms: float
+) -> set[BookieId]:
+    """Name those whose time is far above that of the others, and ``least_ms`` at least."""
+    times = {
+        bookie: ms
+        for bookie, work in works.items()
+        if (ms := work.quantile_ms(operation, share)) is not None
+    }
+    found: set[BookieId] = set()
+    if len(times) < _COMPARED_MIN:
+        return found
+    for bookie, ms in times.items():
+        usual_ms = statistics.median_low([other for who, other in times.items() if who != bookie])
+        limit_ms = max(least_ms, _SLOW_TIMES * usual_ms)
+        if ms >= limit_ms and works[bookie].count(operation, limit_ms) >= _SLOW_COUNT_MIN:
+            found.add(bookie)
     return found
 
 
