@@ -14,7 +14,7 @@ from zonekeeper.client import errors as client_errors
 from zonekeeper.client import writer_events as ev
 from zonekeeper.client.writer_core import Limits, Start, WriterCore
 from zonekeeper.placement.digests import Digest
-from zonekeeper.placement.ids import BookieId, EntryId, LedgerId, ZoneName
+from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId, ZoneName
 from zonekeeper.placement.quorums import Enough, Quorums
 from zonekeeper.wire import entries, errors
 
@@ -39,9 +39,20 @@ class Put:
 
     term: ev.Term
     bookie: BookieId
-    #: The batch; None: a LAC.
+    #: The batch, by its first entry; None: a LAC.
     first: EntryId | None
     ids: tuple[EntryId, ...]
+    lac: EntryId = NO_ENTRY
+
+    def acked(self) -> ev.LaneEvent:
+        if self.first is None:
+            return ev.LacAcked(term=self.term, lac=self.lac)
+        return ev.Acked(term=self.term, first=self.first)
+
+    def failed(self, error: errors.ProtocolError) -> ev.LaneEvent:
+        if self.first is None:
+            return ev.LacFailed(term=self.term, lac=self.lac, error=error)
+        return ev.Failed(term=self.term, first=self.first, error=error)
 
 
 class CoreWorld:
@@ -169,7 +180,7 @@ class CoreWorld:
         put = self.puts.pop(index)
         kept = self.volatile.setdefault(put.term, set()) if self.deferred else None
         (self.stored[put.bookie] if kept is None else kept).update(put.ids)
-        self.feed(ev.Acked(term=put.term, first=put.first))
+        self.feed(put.acked())
 
     def failed(self, index: int, kind: type[errors.ProtocolError]) -> None:
         """A lane fails: it may or may not have stored; a lost one fails for all that is in it."""
@@ -185,7 +196,7 @@ class CoreWorld:
             self.puts.remove(put)
             if self.choose(2):
                 self.stored[put.bookie].update(put.ids)
-            self.feed(ev.Failed(term=term, first=put.first, error=kind("trouble")))
+            self.feed(put.failed(kind("trouble")))
 
     def want(self) -> None:
         """The application wants all that is written on disk."""
@@ -246,7 +257,7 @@ class CoreWorld:
                     self.puts.append(Put(effect.term, who, first, ids))
             case ev.SendLac():
                 who = self.lanes[effect.term]
-                self.puts.append(Put(effect.term, who, None, ()))
+                self.puts.append(Put(effect.term, who, None, (), effect.confirmed))
             case ev.ChangeEnsemble():
                 assert self.change is None, "one change at a time"
                 assert effect.first_entry == self.confirmed + 1

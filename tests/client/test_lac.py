@@ -21,13 +21,21 @@ from zonekeeper.wire import errors as wire_errors
 #: No LAC is told by itself.
 NEVER_QUIET = ClientConfig(quiet_ms=3_600_000)
 
+FULL = wire_errors.TooManyRequests("full")
+
 
 def told(talk: Transcript) -> list[str]:
     return [talk.terms[e.term] for e in talk.effects if isinstance(e, ev.SendLac)]
 
 
-def lac_acked(talk: Transcript, name: str) -> list[ev.Effect]:
-    return talk.feed(ev.Acked(term=talk.term(name), first=None))
+def lac_acked(talk: Transcript, name: str, lac: int = 0) -> list[ev.Effect]:
+    return talk.feed(ev.LacAcked(term=talk.term(name), lac=EntryId(lac)))
+
+
+def lac_failed(
+    talk: Transcript, name: str, error: wire_errors.ProtocolError, lac: int = 0
+) -> list[ev.Effect]:
+    return talk.feed(ev.LacFailed(term=talk.term(name), lac=EntryId(lac), error=error))
 
 
 def test_the_lac_is_known_when_an_ack_quorum_has_it() -> None:
@@ -52,8 +60,27 @@ def test_an_older_lac_on_its_way_does_not_count_for_a_newer_one() -> None:
     talk.feed(ev.LacWanted())
     for name in "ABC":
         assert lac_acked(talk, name) == []
-    lac_acked(talk, "A")
-    assert lac_acked(talk, "B") == [ev.LacKnown(last=EntryId(1))]
+    lac_acked(talk, "A", 1)
+    assert lac_acked(talk, "B", 1) == [ev.LacKnown(last=EntryId(1))]
+
+
+def test_a_lac_that_is_refused_leaves_an_older_one_on_its_way_as_old_as_it_is() -> None:
+    talk = started()
+    for name in "ABC":
+        talk.ack(name, 0)
+    talk.feed(ev.FellQuiet())
+    talk.take()
+    for name in "ABC":
+        talk.ack(name, 1)
+    talk.feed(ev.LacWanted())
+    for name in "AB":
+        lac_failed(talk, name, FULL, 1)
+    assert any(isinstance(effect, ev.LacUntold) for effect in talk.effects)
+    talk.feed(ev.LacWanted())
+    for name in "ABC":
+        assert lac_acked(talk, name) == [], "that was LAC 0"
+    lac_acked(talk, "A", 1)
+    assert lac_acked(talk, "C", 1) == [ev.LacKnown(last=EntryId(1))]
 
 
 def test_a_lane_that_is_lost_is_opened_again_to_tell_the_lac() -> None:
@@ -63,7 +90,7 @@ def test_a_lane_that_is_lost_is_opened_again_to_tell_the_lac() -> None:
     talk.feed(ev.LacWanted())
     lost = wire_errors.ConnectionLost("reset")
     for name in "AB":
-        talk.feed(ev.Failed(term=talk.term(name), first=None, error=lost))
+        lac_failed(talk, name, lost)
     talk.opened("AB")
     assert told(talk) == ["A", "B", "C", "A", "B"]
     lac_acked(talk, "A")
@@ -75,9 +102,8 @@ def test_too_few_that_can_be_told_are_said_so_and_the_writer_goes_on() -> None:
     for name in "ABC":
         talk.ack(name, 0)
     talk.feed(ev.LacWanted())
-    full = wire_errors.TooManyRequests("full")
-    talk.feed(ev.Failed(term=talk.term("A"), first=None, error=full))
-    effects = talk.feed(ev.Failed(term=talk.term("B"), first=None, error=full))
+    lac_failed(talk, "A", FULL)
+    effects = lac_failed(talk, "B", FULL)
     untold = next(effect for effect in effects if isinstance(effect, ev.LacUntold))
     assert isinstance(untold.error, errors.LacNotTold)
     assert untold.error.retryable

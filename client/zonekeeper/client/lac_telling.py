@@ -83,5 +83,5 @@ class LacTelling:
     def _tell(self, seat: Seat, confirmed: EntryId) -> list[ev.Effect]:
         if seat.state is not SeatState.OPEN:
             return []
-        seat.lacs_sent.append(confirmed)
+        seat.lacs_sent.add(confirmed)
         return [ev.SendLac(term=seat.term, confirmed=confirmed)]

@@ -13,7 +13,6 @@ the bookie has failed. So a bookie that lets itself be opened and never acknowle
 """
 
 import enum
-from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -54,8 +53,8 @@ class Seat:
     #: Deferred sync: it is being forced; and up to here it is known to have all on its disk.
     forcing: bool = False
     forced_to: EntryId = NO_ENTRY
-    #: The LACs in its lane, in order; and the one that it is known to have.
-    lacs_sent: deque[EntryId] = field(default_factory=deque)
+    #: The LACs in its lane; and the one that it is known to have.
+    lacs_sent: set[EntryId] = field(default_factory=set)
     lac_known: EntryId = NO_ENTRY
     error: errors.ProtocolError | None = None
 
@@ -74,10 +73,10 @@ class Seat:
         self.forcing = False
         self.lacs_sent.clear()
 
-    def heard_lac(self) -> None:
-        """Note that the bookie has the next LAC of those in its lane."""
-        if self.lacs_sent:
-            self.lac_known = max(self.lac_known, self.lacs_sent.popleft())
+    def heard_lac(self, lac: EntryId) -> None:
+        """Note that the bookie has a LAC that was in its lane."""
+        self.lacs_sent.discard(lac)
+        self.lac_known = max(self.lac_known, lac)
 
     def may_know(self, lac: EntryId) -> bool:
         """Does it know a LAC, or is that under way?"""

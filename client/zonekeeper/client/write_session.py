@@ -57,28 +57,41 @@ class Steward(Protocol):
 class _Sink:
     """A lane's ear: what it says, as events of its term."""
 
-    __slots__ = ("_firsts", "_session", "_term")
+    __slots__ = ("_firsts", "_lacs", "_session", "_term")
 
     def __init__(self, session: "WriteSession", term: ev.Term) -> None:
         self._session = session
         self._term = term
-        #: What each number in the lane stands for: a batch's first entry; None: a LAC.
-        self._firsts: dict[int, EntryId | None] = {}
+        #: What each number in the lane stands for: a batch, by its first entry, or a LAC.
+        self._firsts: dict[int, EntryId] = {}
+        self._lacs: dict[int, EntryId] = {}
 
     @property
     def waits(self) -> bool:
         """Is there anything that was sent and not answered?"""
-        return bool(self._firsts)
+        return bool(self._firsts or self._lacs)
 
-    def sent(self, number: int, first: EntryId | None) -> None:
+    def sent(self, number: int, first: EntryId) -> None:
         self._firsts[number] = first
 
+    def sent_lac(self, number: int, lac: EntryId) -> None:
+        self._lacs[number] = lac
+
     def acked(self, number: int) -> None:
-        self._session.feed(ev.Acked(term=self._term, first=self._firsts.pop(number)))
+        event: ev.LaneEvent
+        if (first := self._firsts.pop(number, None)) is not None:
+            event = ev.Acked(term=self._term, first=first)
+        else:
+            event = ev.LacAcked(term=self._term, lac=self._lacs.pop(number))
+        self._session.feed(event)
 
     def failed(self, number: int, error: errors.ProtocolError) -> None:
-        first = self._firsts.pop(number)
-        self._session.feed(ev.Failed(term=self._term, first=first, error=error))
+        event: ev.LaneEvent
+        if (first := self._firsts.pop(number, None)) is not None:
+            event = ev.Failed(term=self._term, first=first, error=error)
+        else:
+            event = ev.LacFailed(term=self._term, lac=self._lacs.pop(number), error=error)
+        self._session.feed(event)
 
     def room(self) -> None:
         self._session.feed(ev.RoomAgain(term=self._term))
@@ -355,9 +368,9 @@ class WriteSession:
         try:
             number = to.lane.write_lac(self._sealer.seal_lac(effect.confirmed))
         except errors.ProtocolError as error:
-            self.feed(ev.Failed(term=effect.term, first=None, error=error))
+            self.feed(ev.LacFailed(term=effect.term, lac=effect.confirmed, error=error))
         else:
-            to.sink.sent(number, None)
+            to.sink.sent_lac(number, effect.confirmed)
 
     def _confirmed(self, last: EntryId) -> None:
         """Wake those who wait for entries up to this one."""

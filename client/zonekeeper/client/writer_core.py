@@ -211,7 +211,7 @@ class WriterCore:
                 self._effects += self._seating.opened(seat)
             case ev.Blocked(error=wire_errors.TooManyRequests()):
                 self._seating.blocked(seat, event.first)
-            case ev.LaneRefused() | ev.Blocked() | ev.ForceFailed():
+            case ev.LaneRefused() | ev.Blocked() | ev.Failed() | ev.ForceFailed():
                 self._failure(seat, event.error)
             case ev.RoomAgain():
                 if seat.state is SeatState.BLOCKED:
@@ -221,8 +221,8 @@ class WriterCore:
             case ev.Forced():
                 self._forcing.heard(seat, event.upto)
                 self._advance()
-            case ev.Failed():
-                self._part_failed(seat, event)
+            case ev.LacAcked() | ev.LacFailed():
+                self._hear_of_lac(seat, event)
             case _:
                 assert_never(event)
         self._trim()
@@ -275,13 +275,26 @@ class WriterCore:
             self._trim()
         self._effects += self._forcing.asks()
 
-    def _acked(self, seat: Seat, first: EntryId | None) -> None:
+    def _acked(self, seat: Seat, first: EntryId) -> None:
         seat.proven = True
-        if first is None:
-            seat.heard_lac()
-            self._effects += self._lac.outcome()
-        elif self._flight.ack(first, seat.position, deferred=self._deferred):
+        if self._flight.ack(first, seat.position, deferred=self._deferred):
             self._advance()
+
+    def _hear_of_lac(self, seat: Seat, event: ev.LacAcked | ev.LacFailed) -> None:
+        """Note what came of one LAC, whichever of those in the lane it is."""
+        match event:
+            case ev.LacAcked():
+                seat.proven = True
+                seat.heard_lac(event.lac)
+                self._effects += self._lac.outcome()
+            case ev.LacFailed():
+                seat.lacs_sent.discard(event.lac)
+                if not isinstance(event.error, wire_errors.TooManyRequests):
+                    self._failure(seat, event.error)
+                else:  # the LAC goes with the next frame, or at the next silence
+                    self._effects += self._lac.outcome()
+            case _:
+                assert_never(event)
 
     def _trim(self) -> None:
         """Let go of what nobody still has to be sent; laggards must not make it too much."""
@@ -299,14 +312,6 @@ class WriterCore:
             self._consider_change()
 
     # ── failures ──
-
-    def _part_failed(self, seat: Seat, event: ev.Failed) -> None:
-        if event.first is None and seat.lacs_sent:
-            seat.lacs_sent.popleft()
-        if event.first is None and isinstance(event.error, wire_errors.TooManyRequests):
-            self._effects += self._lac.outcome()
-            return  # the LAC goes with the next frame, or at the next silence
-        self._failure(seat, event.error)
 
     def _failure(self, seat: Seat, error: wire_errors.ProtocolError) -> None:
         """Act on what a bookie, or the way to it, has done."""

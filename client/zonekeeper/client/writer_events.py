@@ -60,18 +60,35 @@ class RoomAgain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acked:
-    """The bookie has its part of a batch on disk, or (deferred sync) written; None: the LAC."""
+    """The bookie has its part of a batch on disk, or (deferred sync) written."""
 
     term: Term
-    first: EntryId | None
+    first: EntryId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """The bookie has not acknowledged its part of a batch, or (None) the LAC."""
+    """The bookie has not acknowledged its part of a batch."""
 
     term: Term
-    first: EntryId | None
+    first: EntryId
+    error: ProtocolError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LacAcked:
+    """The bookie has this LAC on disk."""
+
+    term: Term
+    lac: EntryId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LacFailed:
+    """The bookie has not acknowledged this LAC, or it was not put into the lane."""
+
+    term: Term
+    lac: EntryId
     error: ProtocolError
 
 
@@ -153,7 +170,16 @@ class LacWanted:
 
 #: What comes of lanes.
 LaneEvent: TypeAlias = (
-    LaneOpened | LaneRefused | Blocked | RoomAgain | Acked | Failed | Forced | ForceFailed
+    LaneOpened
+    | LaneRefused
+    | Blocked
+    | RoomAgain
+    | Acked
+    | Failed
+    | LacAcked
+    | LacFailed
+    | Forced
+    | ForceFailed
 )
 
 #: What comes of ``ChangeEnsemble``: one of these, once.
