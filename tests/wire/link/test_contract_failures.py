@@ -38,21 +38,6 @@ def test_a_slow_bookie_is_held_back_by_its_budget(run: Run) -> None:
     run(scenario)
 
 
-def test_reads_are_held_back_by_what_they_may_bring(run: Run) -> None:
-    async def scenario(world: World) -> None:
-        link = world.link(LinkSettings(read_budget_bytes=1_000_000))
-        writer, lane, outcomes = await opened(link, 7)
-        lane.append(writer.frame(b"x"))
-        await outcomes.all_of(1)
-        asked = read(7, 0, 0, bytes_max=600_000)
-        both = await asyncio.gather(link.read(asked), link.read(asked), return_exceptions=True)
-        assert isinstance(both[0], service.ReadReply)
-        assert isinstance(both[1], errors.TooManyRequests)
-        assert isinstance(await link.read(asked), service.ReadReply), "there is room again"
-
-    run(scenario)
-
-
 def test_a_reply_that_fits_no_message_is_cut_and_goes_on_in_the_next(run: Run) -> None:
     class GivesAll(ReferenceBookie):
         async def read(self, request: service.ReadRequest) -> service.ReadReply:

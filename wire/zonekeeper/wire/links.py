@@ -11,11 +11,14 @@ connection, an ack can never come from an earlier period of the same bookie's me
 **Memory** is bounded by bytes. What is in the lanes of a link and has no outcome yet is at most
 ``budget_bytes``; ``append`` refuses more with ``TooManyRequests``, and the sink hears ``room`` when
 it is worth trying again. The last eighth is kept for lanes that have little in it, so that a ledger
-that floods a slow bookie does not shut out the others.
+that floods a slow bookie does not shut out the others. What the replies to reads may bring is at
+most ``read_budget_bytes``: a read for which there is no room waits, first come, first served. That
+many read at once is no failure of the bookie, and is not told as one.
 
 **Connections** are made on demand and shared. While a failed attempt is backed off from, an
 operation fails at once with ``NotConnected`` and is not queued: its caller knows other bookies.
-Each operation has a deadline. Cancelling an operation is always safe; it may have been carried out.
+Each operation has a deadline, a read from when it has room. Cancelling an operation is always safe;
+it may have been carried out.
 
 All of this belongs to one event loop. Errors are those of ``wire.errors``, and no others.
 """
@@ -92,7 +95,7 @@ class BookieLink(Protocol):
         ...
 
     async def read(self, request: service.ReadRequest) -> service.ReadReply:
-        """Read a range; with a key, fence first."""
+        """Read a range; with a key, fence first. Waits for room in the budget."""
         ...
 
     async def fence(self, ledger_id: LedgerId, master_key: MasterKey) -> service.LacEvidence:
@@ -138,7 +141,10 @@ class BookieLink(Protocol):
         ...
 
     async def close(self) -> None:
-        """End the connection; everything outstanding fails with ConnectionLost."""
+        """End the connection; everything outstanding fails with ConnectionLost.
+
+        A read that waits for room fails with NotConnected, as every later one does.
+        """
         ...
 
 
@@ -148,11 +154,12 @@ class LinkSettings:
 
     #: Bytes in the lanes without an outcome.
     budget_bytes: int = BUDGET_BYTES
-    #: Bytes that outstanding reads may bring: 64 of those that a client asks for.
+    #: Bytes that outstanding reads may bring, 64 of those that a client asks for; others wait.
     read_budget_bytes: int = 2 * BUDGET_BYTES
     connect_timeout_ms: int = 2_000
     #: From ``append`` to its outcome; found out at most a quarter late.
     append_timeout_ms: int = 5_000
+    #: From when there is room.
     read_timeout_ms: int = 5_000
     #: Of everything else.
     call_timeout_ms: int = 5_000

@@ -2,7 +2,8 @@
 
 Appends and reads each have a stream, started by the first operation that needs it and ended by its
 first failure (``connecting``). What is decided about appends stands in ``lanes``; the matching of
-reads and replies in ``asking``; here are tasks and deadlines.
+reads and replies in ``asking``; how many reads are under way in ``byte_budget``; here are tasks and
+deadlines.
 
 Every task runs in the task group that is passed in; a bug in one surfaces there. Before the group
 ends, the link must be closed.
@@ -19,6 +20,7 @@ from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
 from zonekeeper.wire import carriers, errors, messages, methods, service
 from zonekeeper.wire.asking import Asking
 from zonekeeper.wire.back_off import BackOff
+from zonekeeper.wire.byte_budget import ByteBudget
 from zonekeeper.wire.connecting import Connecting
 from zonekeeper.wire.digests import MasterKey
 from zonekeeper.wire.lanes import Lane, Lanes
@@ -54,7 +56,8 @@ class StreamLink:
         self._transport = transport
         self._settings = settings or LinkSettings()
         self._loop = asyncio.get_running_loop()
-        self._read_bytes = 0
+        #: What the replies to the reads under way may bring.
+        self._read_budget = ByteBudget(self._settings.read_budget_bytes)
 
         back_off = [
             BackOff(
@@ -93,14 +96,9 @@ class StreamLink:
 
     async def read(self, request: service.ReadRequest) -> service.ReadReply:
         """Read a range; with a key, fence first."""
-        budget_bytes = self._settings.read_budget_bytes
         may_bring = min(request.bytes_max, carriers.CARRIER_BYTES_MAX)
-        if self._read_bytes and self._read_bytes + may_bring > budget_bytes:
-            raise errors.TooManyRequests(
-                f"{self._bookie_id}: reads under way may bring {self._read_bytes} of "
-                f"{budget_bytes} bytes; wait for one, or ask another bookie"
-            )
-        self._read_bytes += may_bring
+        # After close() this ends, too: those under way fail, and so make room for the next to fail.
+        await self._read_budget.take(may_bring)
         try:
             async with asyncio.timeout(self._settings.read_timeout_ms / 1_000):
                 asking = await self._asking.current()
@@ -111,7 +109,7 @@ class StreamLink:
                 f"in {self._settings.read_timeout_ms} ms"
             ) from late
         finally:
-            self._read_bytes -= may_bring
+            self._read_budget.give_back(may_bring)
 
     async def fence(self, ledger_id: LedgerId, master_key: MasterKey) -> service.LacEvidence:
         """Fence a ledger, and hear what the bookie knows of its end."""
