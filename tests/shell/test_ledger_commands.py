@@ -6,9 +6,11 @@ import io
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,7 @@ from zonekeeper.client import client as clients
 from zonekeeper.client import errors
 from zonekeeper.placement.ids import BookieId, LedgerId, ZoneName
 from zonekeeper.placement.policy import PlacementRules, Policy
-from zonekeeper.shell.live import ledger_io
+from zonekeeper.shell.live import ledger_io, ledger_text
 from zonekeeper.shell.live.ledger import ledger
 from zonekeeper.shell.live.ledger_options import PASSWORD_VARIABLE
 from zonekeeper.wire.entries import PAYLOAD_BYTES_MAX
@@ -193,6 +195,40 @@ def test_ledgers_are_deleted_all_or_none(address: str) -> None:
     )
     lines = done(address, "list", "--long", "-o", "json").splitlines()
     assert int(two) in [json.loads(line)["ledger"] for line in lines]
+
+
+@pytest.mark.processes
+def test_a_deletion_that_fails_on_its_way_says_how_to_go_on(address: str) -> None:
+    one, two, three = (appended(address, TEXT) for _ in range(3))
+    with refused_deletions(address, two):
+        failed = call(address, "delete", one, two, three, "--yes")
+    assert failed.exit_code == 1
+    assert f"1 of 3 are deleted; go on: `zonekeeper ledger delete {two} {three}`" in failed.stderr
+
+    again = call(address, "delete", one, two, three, "--yes")
+    assert again.exit_code == 2
+    assert f"no ledger {one}; nothing was deleted" in again.stderr
+    assert f"`zonekeeper ledger delete {two} {three}`" in again.stderr
+    assert done(address, "delete", two, three, "--yes").count(b"deleted ledger ") == 2
+
+
+def test_of_the_one_that_was_under_way_it_is_not_known() -> None:
+    numbers = [LedgerId(number) for number in (3, 5, 8)]
+    assert ledger_text.deleted_so_far(numbers, 1, unknown=True) == (
+        "1 of 3 are deleted; ledger 5 may be, too; go on: `zonekeeper ledger delete 5 8`"
+    )
+
+
+@contextmanager
+def refused_deletions(address: str, number: str) -> Iterator[None]:
+    """Have the store refuse to delete a ledger."""
+    with closing(sqlite3.connect(address.removeprefix("sqlite://"))) as store:
+        store.execute(
+            "CREATE TRIGGER refused BEFORE DELETE ON node "
+            f"WHEN OLD.path LIKE '%L{int(number):04}' BEGIN SELECT RAISE(ABORT, 'refused'); END"
+        )
+        yield
+        store.execute("DROP TRIGGER refused")
 
 
 @pytest.mark.processes

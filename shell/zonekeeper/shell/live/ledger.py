@@ -153,7 +153,10 @@ def recover(
 @reaching.DRY_RUN
 @reaching.on_cluster
 def delete(numbers: tuple[int, ...], yes: bool, dry_run: bool, place: Place) -> None:
-    """Delete each LEDGER with all of its entries. A writer of one is not asked."""
+    """Delete each LEDGER with all of its entries. A writer of one is not asked.
+
+    Where one of them does not exist, none is deleted. If it ends half-way it says which are left.
+    """
     wanted = [LedgerId(number) for number in dict.fromkeys(numbers)]
     known = _run(_look(place, wanted))
     deleted = {number: found for number, found in known.items() if found is not None}
@@ -161,6 +164,7 @@ def delete(numbers: tuple[int, ...], yes: bool, dry_run: bool, place: Place) -> 
     if missing:
         raise reaching.BadRequest(
             f"there is no ledger {', '.join(map(str, missing))}; nothing was deleted"
+            + (f"; without: {ledger_text.delete_command(deleted)}" if deleted else "")
         )
     if not dry_run:
         for number, found in deleted.items():
@@ -318,8 +322,13 @@ async def _look(place: Place, numbers: list[LedgerId]) -> dict[LedgerId, LedgerM
 
 async def _delete(place: Place, numbers: list[LedgerId]) -> None:
     async with connecting.connected(place, None) as client:
-        for number in numbers:
-            await client.delete(number)
+        for done, number in enumerate(numbers):
+            try:
+                await client.delete(number)
+            except (asyncio.CancelledError, errors.ClientError) as error:
+                unknown = isinstance(error, asyncio.CancelledError) or error.maybe_applied
+                click.echo(ledger_text.deleted_so_far(numbers, done, unknown=unknown), err=True)
+                raise
 
 
 async def _list(place: Place, *, is_long: bool) -> None:

@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from zonekeeper.metadata.ledger_metadata import LedgerMetadata
@@ -56,6 +56,20 @@ def listed(number: LedgerId, ledger: LedgerMetadata | None, *, as_json: bool) ->
 def entries(count: int) -> str:
     """Count entries in words."""
     return "1 entry" if count == 1 else f"{count} entries"
+
+
+def deleted_so_far(numbers: Sequence[LedgerId], done: int, *, unknown: bool) -> str:
+    """Say how far a deletion came, and how to go on.
+
+    Of the ledger that was under way it may be unknown whether it is deleted.
+    """
+    doubt = f"; ledger {numbers[done]} may be, too" if unknown else ""
+    return f"{done} of {len(numbers)} are deleted{doubt}; go on: {delete_command(numbers[done:])}"
+
+
+def delete_command(numbers: Iterable[LedgerId]) -> str:
+    """Give the command that deletes these."""
+    return f"`zonekeeper ledger delete {' '.join(map(str, numbers))}`"
 
 
 def _state(ledger: LedgerMetadata) -> str:
