@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.bookie_processes import bookie_processes, make_cluster
+from tests.support.ready_processes import SHELL
 from zonekeeper.client import client as clients
 from zonekeeper.client import errors
 from zonekeeper.placement.ids import BookieId, LedgerId, ZoneName
@@ -357,3 +358,27 @@ def test_an_append_that_fails_on_its_way_says_how_far_it_came(address: str) -> N
     assert "use --entry-bytes" in result.stderr
     assert f"ledger {number}: acknowledged: 1 entry; " in result.stderr
     assert done(address, "read", number) == b"short\n"
+
+
+@pytest.mark.processes
+def test_an_append_that_is_fenced_ends_without_more_input(address: str) -> None:
+    with subprocess.Popen(
+        [*SHELL, "ledger", "append", "--metadata", address],
+        stdin=subprocess.PIPE,  # stays open: more may come
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stderr is not None
+        assert process.stdin is not None
+        try:
+            number = process.stderr.readline().split()[1].decode()
+            done(address, "recover", number, "--yes")
+            process.stdin.write(b"too late\n")
+            process.stdin.flush()
+            code = process.wait(60)
+            said = process.stderr.read().decode()
+        finally:
+            process.kill()
+    assert code == 1
+    assert f"ledger {number}: acknowledged: 0 entries; " in said
+    assert done(address, "read", number) == b""

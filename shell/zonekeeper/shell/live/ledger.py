@@ -11,7 +11,7 @@ ends an ``append`` early is a 1, with how far it came.
 import asyncio
 import os
 import sys
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Coroutine
 from contextlib import aclosing
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -235,12 +235,29 @@ async def _fill(writer: Writer, entries: AsyncGenerator[list[bytes], None]) -> N
     progress = ledger_io.Progress(sys.stderr, asyncio.get_running_loop().time)
     try:
         async with aclosing(entries) as portions:
-            async for portion in portions:
+            while (portion := await _unless_stopped(writer, anext(portions, None))) is not None:
                 await writer.append_many(portion)
                 progress.show(f"{writer.last_confirmed + 1} entries are acknowledged")
         await writer.flush()
     finally:
         progress.end()
+
+
+async def _unless_stopped(writer: Writer, more: Awaitable[T]) -> T:
+    """Wait for more to append, which may never come; raises at once what has stopped the writer.
+
+    The writer hears of that by what it has sent, so that is what is watched.
+    """
+    coming, sure = asyncio.ensure_future(more), asyncio.ensure_future(writer.flush())
+    try:
+        await asyncio.wait({coming, sure}, return_when=asyncio.FIRST_COMPLETED)
+        if sure.done():
+            sure.result()
+        return await coming
+    finally:
+        coming.cancel()
+        sure.cancel()
+        await asyncio.wait({coming, sure})
 
 
 def _how_far(writer: Writer) -> str:
