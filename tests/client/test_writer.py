@@ -4,6 +4,7 @@ Numbers are those of the scenarios (reliability, A).
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -244,8 +245,17 @@ def test_s09_a_writer_that_slept_through_a_recovery_acknowledges_nothing_more() 
                 await writer.flush()
             assert (fenced.value.retryable, fenced.value.maybe_applied) == (False, True)
             assert writer.last_confirmed == 9
-            with pytest.raises(errors.WriterClosed):
-                await writer.append(b"never")
+            asked: list[Callable[[], Awaitable[object]]] = [
+                lambda: writer.append(b"never"),
+                lambda: writer.append_and_wait(b"never"),
+                writer.tell_confirmed,
+            ]
+            for ask in asked:
+                with pytest.raises(errors.Fenced, match="nothing more is begun") as refused:
+                    await ask()
+                assert (refused.value.retryable, refused.value.maybe_applied) == (False, False)
+            with pytest.raises(errors.Fenced, match="nothing more is begun"):
+                writer.append_nowait(b"never")
             with pytest.raises(errors.Fenced):
                 await writer.close()
             await holds(second, writer.ledger_id, 10)
@@ -420,7 +430,9 @@ def test_a_client_that_ends_tells_those_who_wait_and_leaves_the_ledger_to_a_reco
                 await fill(writer, 1)
                 waiting = tasks.create_task(told(writer))
                 await asyncio.sleep(0.1)
-            assert isinstance(await waiting, errors.WriterClosed)
+            ended = await waiting
+            assert isinstance(ended, errors.WriterClosed)
+            assert ended.maybe_applied
         for machine in lab.machines.values():
             machine.doorway.release()
         async with lab.client("other") as other:
@@ -431,13 +443,49 @@ def test_a_client_that_ends_tells_those_who_wait_and_leaves_the_ledger_to_a_reco
     play(scenario)
 
 
-async def told(writer: Writer) -> Exception | None:
+async def told(writer: Writer) -> errors.ClientError | None:
     """What somebody hears who waits for an acknowledgement."""
+    return await outcome(writer.flush())
+
+
+async def outcome(asked: Awaitable[object]) -> errors.ClientError | None:
     try:
-        await writer.flush()
+        await asked
     except errors.ClientError as error:
         return error
     return None
+
+
+def test_who_waits_for_an_entry_of_a_writer_that_is_halted_hears_that_it_may_be_there() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client() as client, asyncio.TaskGroup() as tasks:
+            writer = await client.create()
+            await fill(writer, 1)
+            await writer.flush()
+            for who in writer.ensemble:
+                lab.door(who).holding = True
+            waiting = [tasks.create_task(outcome(writer.append_and_wait(data(1))))]
+            await asyncio.sleep(0.1)
+            waiting += [
+                tasks.create_task(outcome(asked))
+                for asked in (writer.flush(), writer.flushed(EntryId(1)), writer.force())
+            ]
+            waiting.append(tasks.create_task(outcome(writer.close())))
+            await asyncio.sleep(0.1)
+            writer.halt()
+            for task in waiting:
+                ended = await task
+                assert isinstance(ended, errors.WriterClosed)
+                assert ended.maybe_applied
+            for asked in (writer.append(b"never"), writer.tell_confirmed()):
+                late = await outcome(asked)
+                assert isinstance(late, errors.WriterClosed)
+                assert not late.maybe_applied, "that was not begun"
+            for who in writer.ensemble:
+                lab.door(who).release()
+            await holds(client, writer.ledger_id, 2)
+
+    play(scenario)
 
 
 def test_flushed_of_an_entry_that_was_never_appended_is_a_mistake_of_the_caller() -> None:

@@ -18,6 +18,12 @@ class ClientError(Exception):
     retryable: bool = False
     maybe_applied: bool = False
 
+    def __init__(self, message: str, *, maybe_applied: bool | None = None) -> None:
+        """``maybe_applied``: where it hangs on the call, and not on the kind of error alone."""
+        super().__init__(message)
+        if maybe_applied is not None:
+            self.maybe_applied = maybe_applied
+
 
 class ClusterNotReady(ClientError):
     """There is no cluster at the address, or it has no policy yet."""
@@ -67,11 +73,17 @@ class BudgetSpent(ClientError):
 
 
 class WriterClosed(ClientError):
-    """The writer was closed; what this call asked for was not begun."""
+    """Its owner has closed or halted the writer: what is asked for after that is not begun.
+
+    Who waited then for what was appended hears that it may be there: ``maybe_applied``.
+    """
 
 
 class WriterStopped(ClientError):
-    """The writer cannot go on. What was not acknowledged may or may not be in the ledger."""
+    """The writer cannot go on. What was not acknowledged may or may not be in the ledger.
+
+    What is asked for after that is not begun, and hears the same, without ``maybe_applied``.
+    """
 
     maybe_applied = True
 

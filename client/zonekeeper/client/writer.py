@@ -18,7 +18,7 @@ wait, so what they waited for goes on.
 import asyncio
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NoReturn, Self
 
 from zonekeeper.client import errors
 from zonekeeper.client.batches import ENTRY_OVERHEAD_BYTES
@@ -151,8 +151,8 @@ class Writer:
         quiet for a moment; this is for who cannot wait for that. Raises ``LacNotTold`` if too few
         bookies can be told; the writer goes on.
         """
-        if self._closing:
-            raise errors.WriterClosed(f"ledger {self.ledger_id}: the writer was closed")
+        if self._over:
+            self._refuse()
         await self._session.lac_known()
 
     async def close(self) -> None:
@@ -188,8 +188,10 @@ class Writer:
         if not self._closed:
             # Who closes it now must not hear that it is closed.
             self._failure = errors.WriterClosed(
-                f"ledger {self.ledger_id}: the writer was halted, and the ledger is not closed; "
-                "whoever opens it recovers it"
+                f"ledger {self.ledger_id}: the writer was halted, by its owner or with its client, "
+                "and the ledger is not closed; whoever opens it recovers it, and may find there "
+                f"what was appended behind entry {self.last_confirmed}",
+                maybe_applied=True,
             )
         self._end()
 
@@ -214,12 +216,8 @@ class Writer:
 
     def _payload(self, data: Data) -> bytes:
         """Give what is appended, as what cannot change any more."""
-        if self._closing:
-            raise errors.WriterClosed(f"ledger {self.ledger_id}: the writer was closed")
-        if self._session.stopped is not None:
-            raise errors.WriterClosed(
-                f"ledger {self.ledger_id}: the writer has stopped: {self._session.stopped}"
-            ) from self._session.stopped
+        if self._over:
+            self._refuse()
         payload = data if isinstance(data, bytes) else bytes(data)
         if len(payload) > entries.PAYLOAD_BYTES_MAX:
             raise errors.TooLarge(
@@ -228,14 +226,32 @@ class Writer:
             )
         return payload
 
+    @property
+    def _over(self) -> bool:
+        """Can nothing be begun any more?"""
+        return self._closing or self._session.stopped is not None
+
+    def _refuse(self) -> NoReturn:
+        """Say why nothing is begun any more; what stopped the writer comes first."""
+        stopped = self._session.stopped
+        if isinstance(stopped, errors.WriterStopped):
+            raise type(stopped)(
+                f"ledger {self.ledger_id}: the writer has stopped, and nothing more is begun: "
+                f"{stopped}",
+                maybe_applied=False,
+            ) from stopped
+        raise errors.WriterClosed(
+            f"ledger {self.ledger_id}: the writer was closed or halted, and nothing more is begun"
+        )
+
     def _has_room(self, payload_bytes: int) -> bool:
         """Is there budget? One entry may always be held; a stopped writer refuses otherwise."""
         used = self._session.used_bytes
         return used == 0 or used + payload_bytes + ENTRY_OVERHEAD_BYTES <= self._budget_bytes
 
     def _put(self, payload: bytes) -> EntryId:
-        if self._closing or self._session.stopped is not None:
-            self._payload(payload)  # raises: it happened while this append waited
+        if self._over:  # it has ended while this append waited
+            self._refuse()
         self._without_turn_bytes += len(payload) + ENTRY_OVERHEAD_BYTES
         self._appended_s = self._loop.time()
         if self._quiet_timer is None:
@@ -258,4 +274,5 @@ class Writer:
         if self._quiet_timer is not None:
             self._quiet_timer.cancel()
         self._on_end()
-        self._session.end(errors.WriterClosed(f"ledger {self.ledger_id}: the writer was closed"))
+        closed = errors.WriterClosed(f"ledger {self.ledger_id}: the writer was closed")
+        self._session.end(self._failure or closed)
