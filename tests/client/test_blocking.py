@@ -6,6 +6,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
+from typing import cast
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.client.lab import THREE_BY_THREE, Lab, policy
 from zonekeeper.client import blocking, client, errors, loop_thread, reader, writer
 from zonekeeper.client.config import ClientConfig
 from zonekeeper.client.loop_thread import ClientEnded
+from zonekeeper.client.writer import Data
 from zonekeeper.placement.ids import LedgerId
 
 
@@ -155,6 +157,21 @@ def test_append_many_keeps_what_a_buffer_held_when_it_was_given() -> None:
         writer.close()
         found = client.open(writer.ledger_id).read_entries()
         assert [int.from_bytes(entry.payload) for entry in found] == list(range(1_000))
+
+
+def test_what_is_no_bytes_is_refused_and_not_appended() -> None:
+    with connected() as client:
+        opened = client.create()
+        no_bytes = cast(list[Data], [5, "text", None])
+        for value in no_bytes:
+            for append in (opened.append, opened.append_nowait, opened.append_and_wait):
+                with pytest.raises(TypeError, match=f"not {type(value).__name__}"):
+                    append(value)
+            with pytest.raises(TypeError, match=f"not {type(value).__name__}"):
+                opened.append_many([value])
+        with pytest.raises(TypeError, match="use append"):
+            opened.append_many(cast(list[Data], b"abc"))
+        assert opened.last_appended == -1
 
 
 def test_append_many_waits_for_room_and_may_be_asked_from_its_own_entries() -> None:

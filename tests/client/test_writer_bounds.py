@@ -5,8 +5,8 @@ import contextlib
 import gc
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Final, cast
 
 import pytest
 
@@ -15,7 +15,7 @@ from tests.client.test_writer import contents, data, holds
 from tests.support import figures
 from zonekeeper.client import errors
 from zonekeeper.client.config import ClientConfig
-from zonekeeper.client.writer import Writer
+from zonekeeper.client.writer import Data, Writer
 from zonekeeper.metadata.ledger_metadata import LedgerState
 from zonekeeper.wire import entries
 
@@ -119,6 +119,43 @@ def test_s10_largest_and_empty_entries_are_taken_and_larger_ones_refused() -> No
             await writer.append(bytearray(b"after"))
             await writer.close()
             assert await contents(client, writer.ledger_id) == [largest, b"", b"after"]
+
+    play(scenario)
+
+
+NO_BYTES: Final[list[object]] = [5, True, "text", None, [1, 2], {}]
+
+
+def test_what_is_no_bytes_is_refused_and_not_appended() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client() as client:
+            writer = await client.create()
+            appends: list[Callable[[Data], Awaitable[object]]] = [
+                writer.append,
+                writer.append_and_wait,
+                lambda data: writer.append_many([data]),
+            ]
+            for value in NO_BYTES:
+                for append in appends:
+                    with pytest.raises(TypeError, match=f"bytes.*not {type(value).__name__}"):
+                        await append(cast(Data, value))
+                with pytest.raises(TypeError, match=f"bytes.*not {type(value).__name__}"):
+                    writer.append_nowait(cast(Data, value))
+            assert writer.last_appended == -1
+            await writer.append_many([b"bytes", bytearray(b"array"), memoryview(b"view")[1:]])
+            await writer.close()
+            assert await contents(client, writer.ledger_id) == [b"bytes", b"array", b"iew"]
+
+    play(scenario)
+
+
+def test_the_bytes_of_one_entry_are_not_taken_for_many() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client() as client, await client.create() as writer:
+            for one in (b"abc", bytearray(b"abc"), memoryview(b"abc")):
+                with pytest.raises(TypeError, match="use append"):
+                    await writer.append_many(cast(Iterable[Data], one))
+            assert writer.last_appended == -1
 
     play(scenario)
 

@@ -285,8 +285,8 @@ def _stream(
 def _portions(many: Iterable[Data]) -> Iterator[list[bytes]]:
     """Cut into lists to be appended at once, of what cannot change any more."""
     portion, size_bytes = list[bytes](), 0
-    for data in many:
-        portion.append(bytes(data))
+    for data in writer.as_many(many):
+        portion.append(writer.as_bytes(data))
         size_bytes += len(portion[-1]) + ENTRY_OVERHEAD_BYTES
         if size_bytes >= TURN_BYTES:
             yield portion

@@ -36,6 +36,28 @@ LAGGARDS_MS: Final = 1_000
 Data = bytes | bytearray | memoryview
 
 
+def as_bytes(data: Data) -> bytes:
+    """Give what cannot change any more; raises TypeError, for ``bytes`` itself takes a number."""
+    if isinstance(data, bytes):
+        return data
+    if not isinstance(data, bytearray | memoryview):
+        raise TypeError(
+            f"an entry is bytes, a bytearray or a memoryview, not {type(data).__name__}; "
+            "it was not appended"
+        )
+    return bytes(data)
+
+
+def as_many(many: Iterable[Data]) -> Iterable[Data]:
+    """Give several entries; raises TypeError for the bytes of one, which are numbers."""
+    if isinstance(many, bytes | bytearray | memoryview):
+        raise TypeError(
+            f"append_many takes several entries, such as a list of bytes, not one of "
+            f"{type(many).__name__}: use append; nothing was appended"
+        )
+    return many
+
+
 class Writer:
     """The one writer of a ledger. Closing it closes the ledger; ``async with`` does."""
 
@@ -108,10 +130,11 @@ class Writer:
     async def append_many(self, many: Iterable[Data]) -> EntryId:
         """Append entries in order, and give the id of the last one (or of the last before).
 
-        Cancelled, it has appended some of them: ``last_appended`` says which was the last.
+        Where that is cancelled or fails, some were appended: ``last_appended`` says which was the
+        last.
         """
         last = self.last_appended
-        for data in many:
+        for data in as_many(many):
             last = await self.append(data)
         return last
 
@@ -218,7 +241,7 @@ class Writer:
         """Give what is appended, as what cannot change any more."""
         if self._over:
             self._refuse()
-        payload = data if isinstance(data, bytes) else bytes(data)
+        payload = as_bytes(data)
         if len(payload) > entries.PAYLOAD_BYTES_MAX:
             raise errors.TooLarge(
                 f"ledger {self.ledger_id}: an entry of {len(payload)} bytes; "
