@@ -360,25 +360,57 @@ def test_an_append_that_fails_on_its_way_says_how_far_it_came(address: str) -> N
     assert done(address, "read", number) == b"short\n"
 
 
-@pytest.mark.processes
-def test_an_append_that_is_fenced_ends_without_more_input(address: str) -> None:
+@contextmanager
+def appending(address: str) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
+    """Start an append whose input does not end by itself; give it, and its ledger."""
     with subprocess.Popen(
         [*SHELL, "ledger", "append", "--metadata", address],
-        stdin=subprocess.PIPE,  # stays open: more may come
+        stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     ) as process:
         assert process.stderr is not None
-        assert process.stdin is not None
         try:
-            number = process.stderr.readline().split()[1].decode()
-            done(address, "recover", number, "--yes")
-            process.stdin.write(b"too late\n")
-            process.stdin.flush()
-            code = process.wait(60)
-            said = process.stderr.read().decode()
+            yield process, process.stderr.readline().split()[1].decode()
         finally:
             process.kill()
-    assert code == 1
+
+
+@pytest.mark.processes
+def test_an_append_that_is_fenced_ends_without_more_input(address: str) -> None:
+    with appending(address) as (process, number):
+        assert process.stdin is not None
+        assert process.stderr is not None
+        done(address, "recover", number, "--yes")
+        process.stdin.write(b"too late\n")
+        process.stdin.flush()
+        assert process.wait(60) == 1
+        said = process.stderr.read().decode()
     assert f"ledger {number}: acknowledged: 0 entries; " in said
     assert done(address, "read", number) == b""
+
+
+@pytest.mark.processes
+def test_who_writes_or_follows_a_ledger_that_is_deleted_is_told_so(address: str) -> None:
+    with appending(address) as (append, number):
+        assert append.stdin is not None
+        assert append.stderr is not None
+        append.stdin.write(b"first\n")
+        append.stdin.flush()
+        with subprocess.Popen(
+            [*SHELL, "ledger", "tail", number, "--metadata", address],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as tail:
+            assert tail.stdout is not None
+            try:
+                assert tail.stdout.readline() == b"first\n"
+                done(address, "delete", number, "--yes")
+                _, said = tail.communicate(timeout=60)
+            finally:
+                tail.kill()
+        assert (tail.returncode, said) == (1, f"Error: ledger {number} was deleted\n".encode())
+        append.stdin.close()
+        assert append.wait(60) == 1
+        told = append.stderr.read().decode()
+    assert told == f"Error: ledger {number} was deleted: what was written to it is lost\n"

@@ -14,7 +14,7 @@ import sys
 from collections.abc import AsyncGenerator, Awaitable, Coroutine
 from contextlib import aclosing
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO, Final, TypeVar
 
 import click
 from rich import box
@@ -41,6 +41,8 @@ _WRONG = (
 )
 _FIRST = click.option("--first", type=ENTRY, default=0, show_default=True, help="The first entry.")
 _RAW = click.option("--raw", is_flag=True, help="Put nothing between entries.  [default: newlines]")
+#: An append that has ended early looks so long for its ledger.
+_LOOK_S: Final = 2.0
 Options = dict[str, object]
 T = TypeVar("T")
 
@@ -221,12 +223,13 @@ async def _append(
                 if entries is not None:
                     await _fill(writer, entries)
         except asyncio.CancelledError:
-            click.echo(f"ledger {writer.ledger_id} stays open; {_how_far(writer)}", err=True)
+            lost = await _lost(client, writer)
+            sure = f"ledger {writer.ledger_id} stays open; {_how_far(writer)}"
+            click.echo(lost or sure, err=True)
             raise
         except (errors.ClientError, OSError) as error:
-            raise click.ClickException(
-                f"{error}\nledger {writer.ledger_id}: {_how_far(writer)} if it is open"
-            ) from error
+            sure = f"{error}\nledger {writer.ledger_id}: {_how_far(writer)} if it is open"
+            raise click.ClickException(await _lost(client, writer) or sure) from error
         return writer
 
 
@@ -258,6 +261,18 @@ async def _unless_stopped(writer: Writer, more: Awaitable[T]) -> T:
         coming.cancel()
         sure.cancel()
         await asyncio.wait({coming, sure})
+
+
+async def _lost(client: Client, writer: Writer) -> str | None:
+    """Say that the ledger was deleted meanwhile; None: it is there, or that is not known."""
+    try:
+        async with asyncio.timeout(_LOOK_S):
+            await client.metadata(writer.ledger_id)
+    except errors.NoSuchLedger:
+        return f"ledger {writer.ledger_id} was deleted: what was written to it is lost"
+    except (errors.ClientError, TimeoutError):
+        pass
+    return None
 
 
 def _how_far(writer: Writer) -> str:
@@ -299,6 +314,8 @@ async def _give(
             raise reaching.BadRequest(
                 f"ledger {number} has {count} that are confirmed, and --last is {options['last']}"
             ) from None
+        except errors.NoSuchLedger as error:  # it was there: that it is gone is no slip of who asks
+            raise click.ClickException(str(error)) from None
 
 
 def _batches(reader: Reader, options: Options, *, follow: bool) -> AsyncGenerator[Batch, None]:
