@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.bookie_processes import bookie_processes, make_cluster
+from tests.support.bookie_processes import BookieProcesses, bookie_processes, make_cluster
 from tests.support.ready_processes import SHELL
 from zonekeeper.client import client as clients
 from zonekeeper.client import errors
@@ -31,12 +31,19 @@ from zonekeeper.wire.entries import PAYLOAD_BYTES_MAX
 
 ZONES = {BookieId(f"bk-{zone}-0"): ZoneName(zone) for zone in "abc"}
 TEXT = b"first\n\nthird, after an empty one\nlast"
+#: What is started in the background may have interruptions switched off, and hand that on.
+INTERRUPTIBLE = (
+    sys.executable,
+    "-c",
+    "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "runpy.run_module('zonekeeper.shell', run_name='__main__')",
+)
 #: Stands for a ledger with this text, which a test makes.
 OF_FOUR = "<four>"
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BookieProcesses]:
     """A cluster of three bookies."""
     folder = tmp_path_factory.mktemp("ledgers")
     uri = f"sqlite://{folder / 'meta.db'}"
@@ -44,7 +51,12 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     asyncio.run(make_cluster(uri, Policy(placement=PlacementRules(zones=zones))))
     with bookie_processes(uri, folder, ZONES) as bookies:
         bookies.start()
-        yield uri
+        yield bookies
+
+
+@pytest.fixture
+def address(cluster: BookieProcesses) -> str:
+    return cluster.address
 
 
 def call(
@@ -318,12 +330,8 @@ def test_a_line_that_no_entry_takes_is_refused_before_it_is_held() -> None:
 def test_an_append_that_waits_for_its_input_can_be_interrupted(
     address: str, interruptions: int
 ) -> None:
-    code = (
-        "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        "runpy.run_module('zonekeeper.shell', run_name='__main__')"
-    )
     with subprocess.Popen(
-        [sys.executable, "-c", code, "ledger", "append", "--metadata", address],
+        [*INTERRUPTIBLE, "ledger", "append", "--metadata", address],
         stdin=subprocess.PIPE,  # stays open: more may come
         stderr=subprocess.PIPE,
         text=True,
@@ -414,3 +422,32 @@ def test_who_writes_or_follows_a_ledger_that_is_deleted_is_told_so(address: str)
         assert append.wait(60) == 1
         told = append.stderr.read().decode()
     assert told == f"Error: ledger {number} was deleted: what was written to it is lost\n"
+
+
+@pytest.mark.processes
+def test_a_recovery_that_is_interrupted_says_that_it_may_be_given_again(
+    cluster: BookieProcesses, address: str
+) -> None:
+    number = abandoned(address, 3)
+    silent = list(ZONES)[:2]
+    for bookie in silent:
+        cluster.freeze(bookie)
+    try:
+        with subprocess.Popen(
+            [*INTERRUPTIBLE, "ledger", "recover", number, "--yes", "--metadata", address],
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as recover:
+            try:
+                while shown(address, number)["state"] == "OPEN":
+                    assert recover.poll() is None
+                recover.send_signal(signal.SIGINT)
+                _, said = recover.communicate(timeout=60)
+            finally:
+                recover.kill()
+    finally:
+        for bookie in silent:
+            cluster.thaw(bookie)
+    assert recover.returncode == 130
+    assert f"ledger {number} may be in recovery now, and its writer fenced; the same" in said
+    assert b"CLOSED at entry 2" in done(address, "recover", number, "--yes")

@@ -134,7 +134,8 @@ def recover(
 ) -> None:
     """Close LEDGER behind everything that was acknowledged.
 
-    Its writer, if there is one, is fenced: it gets no more acknowledgements, and stops.
+    Its writer, if there is one, is fenced: it gets no more acknowledgements, and stops. After an
+    interruption the command is given again.
     """
     found, number = _run(_metadata(place, LedgerId(ledger_id))), LedgerId(ledger_id)
     if not found.is_closed and not dry_run:
@@ -340,7 +341,15 @@ async def _recover(
     place: Place, tls: TlsFiles | None, number: LedgerId, secret: bytes
 ) -> LedgerMetadata:
     async with connecting.connected(place, tls) as client:
-        return (await client.open(number, password=secret)).metadata
+        try:
+            return (await client.open(number, password=secret)).metadata
+        except asyncio.CancelledError:
+            click.echo(
+                f"ledger {number} may be in recovery now, and its writer fenced; "
+                "the same command goes on, and is safe to give again",
+                err=True,
+            )
+            raise
 
 
 async def _look(place: Place, numbers: list[LedgerId]) -> dict[LedgerId, LedgerMetadata | None]:
