@@ -111,6 +111,32 @@ def test_too_few_that_can_be_told_are_said_so_and_the_writer_goes_on() -> None:
     assert talk.stop is None
 
 
+def test_bookies_that_had_failed_are_tried_again_where_the_others_are_too_few() -> None:
+    talk = started()
+    for name in "ABC":
+        talk.ack(name, 0)
+    for name in "AB":
+        talk.feed(ev.ForceFailed(term=talk.term(name), error=wire_errors.Timeout("gone")))
+    opened = [e.bookie for e in talk.feed(ev.LacWanted()) if isinstance(e, ev.OpenLane)]
+    assert opened == ["A", "B"]
+    away = wire_errors.NotConnected("nobody there")
+    for name in "AB":
+        talk.feed(ev.LaneRefused(term=talk.term(name), error=away))
+    assert isinstance(talk.effects[-1], ev.LacUntold)
+    talk.feed(ev.LacWanted())
+    talk.opened("AB")
+    lac_acked(talk, "A")
+    assert lac_acked(talk, "B") == [ev.LacKnown(last=EntryId(0))]
+
+
+def test_a_bookie_that_had_failed_is_left_alone_where_the_others_are_enough() -> None:
+    talk = started()
+    for name in "ABC":
+        talk.ack(name, 0)
+    talk.feed(ev.ForceFailed(term=talk.term("A"), error=wire_errors.Timeout("gone")))
+    assert not any(isinstance(effect, ev.OpenLane) for effect in talk.feed(ev.LacWanted()))
+
+
 @pytest.mark.parametrize(
     "quorums", [None, Quorums(ensemble=6, write=3, ack=2, ack_zones=2)], ids=["3/3/2", "6/3/2"]
 )
@@ -144,6 +170,27 @@ def test_telling_a_lac_over_connections_that_broke_meanwhile() -> None:
                 await machine.crash()
                 await machine.start()
             await asyncio.sleep(1)
+            await writer.tell_confirmed()
+            reader = await client.open(writer.ledger_id, recover=False)
+            assert reader.last_confirmed == 4
+
+    play(scenario)
+
+
+def test_telling_a_lac_succeeds_again_when_the_bookies_are_back() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client(config=NEVER_QUIET) as client:
+            writer = await client.create()
+            await fill(writer, 5)
+            await writer.flush()
+            away = [lab.machines[member] for member in writer.ensemble[:2]]
+            for machine in away:
+                await machine.crash()
+            with pytest.raises(errors.LacNotTold):
+                await writer.tell_confirmed()
+            for machine in away:
+                await machine.start()
+            await asyncio.sleep(30)
             await writer.tell_confirmed()
             reader = await client.open(writer.ledger_id, recover=False)
             assert reader.last_confirmed == 4

@@ -3,9 +3,9 @@
 Packets carry the LAC of when they were sealed, so without more a reader would never see the last
 entries of a writer that has paused. A writer that falls quiet tells its LAC over the lanes that it
 has, and waits for nobody; a lane that takes nothing then is told when it does. An application that
-*wants* it known has it told at once, also over lanes that have to be opened for it; it is known
-when an ack quorum of the entry's write set has it on disk, because whoever asks for the LAC hears
-at least one of those (``survey``).
+*wants* it known has it told at once, also over lanes that have to be opened for it, and, where the
+others are too few, on bookies that had failed. It is known when an ack quorum of the entry's write
+set has it on disk, because whoever asks for the LAC hears at least one of those (``survey``).
 """
 
 from collections.abc import Sequence
@@ -54,16 +54,24 @@ class LacTelling:
             return []
         return self._tell(seat, self._told)
 
+    @property
+    def hopeless(self) -> bool:
+        """Can too few come to know what is to be known?"""
+        lac = self._wanted
+        if lac == NO_ENTRY:
+            return False
+        return sum(seat.may_know(lac) for seat in self._members(lac)) < self._quorums.ack
+
     def outcome(self) -> list[ev.Effect]:
         """Say it, once, when enough know what is to be known, or cannot come to know it."""
         lac = self._wanted
         if lac == NO_ENTRY:
             return []
-        members = [self._seats[at] for at in self._quorums.write_set(lac)]
+        members = self._members(lac)
         if sum(seat.lac_known >= lac for seat in members) >= self._quorums.ack:
             self._wanted = NO_ENTRY
             return [ev.LacKnown(last=lac)]
-        if sum(seat.may_know(lac) for seat in members) >= self._quorums.ack:
+        if not self.hopeless:
             return []
         self._wanted = NO_ENTRY
         failed = ", ".join(
@@ -79,6 +87,9 @@ class LacTelling:
                 )
             )
         ]
+
+    def _members(self, lac: EntryId) -> list[Seat]:
+        return [self._seats[at] for at in self._quorums.write_set(lac)]
 
     def _tell(self, seat: Seat, confirmed: EntryId) -> list[ev.Effect]:
         if seat.state is not SeatState.OPEN:

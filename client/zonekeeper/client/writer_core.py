@@ -192,9 +192,7 @@ class WriterCore:
                 self._forcing.want(event.upto)
                 self._effects += self._forcing.asks()
             case ev.LacWanted():
-                self._lac.want(self.confirmed)
-                self._effects += self._seating.send_all()
-                self._effects += self._lac.outcome()
+                self._want_lac()
             case ev.Changed() | ev.ChangeImpossible() | ev.ChangeUnknown() | ev.Dispossessed():
                 self._hear_of_change(event)
             case _:
@@ -279,6 +277,14 @@ class WriterCore:
         seat.proven = True
         if self._flight.ack(first, seat.position, deferred=self._deferred):
             self._advance()
+
+    def _want_lac(self) -> None:
+        """Have the LAC known, by bookies that had failed if too few are left: they may be back."""
+        self._lac.want(self.confirmed)
+        self._effects += self._seating.send_all()
+        if self._lac.hopeless and not self._changing:
+            self._retry_failed()
+        self._effects += self._lac.outcome()
 
     def _hear_of_lac(self, seat: Seat, event: ev.LacAcked | ev.LacFailed) -> None:
         """Note what came of one LAC, whichever of those in the lane it is."""
@@ -414,9 +420,12 @@ class WriterCore:
         if self._retry_ms is None:
             self._retry_ms = now_ms + DEGRADED_RETRY_MS
         elif now_ms >= self._retry_ms:
-            self._degraded = False
-            for seat in self._seating.failed:
-                self._effects += self._seating.retry(seat)
+            self._retry_failed()
+
+    def _retry_failed(self) -> None:
+        self._degraded = False
+        for seat in self._seating.failed:
+            self._effects += self._seating.retry(seat)
 
     # ── the rest ──
 
