@@ -192,6 +192,20 @@ def test_an_interruption_is_no_traceback_either(address: str) -> None:
     assert (process.returncode, err) == (130, "interrupted\n")
 
 
+def test_an_interruption_while_it_is_loaded_is_no_traceback() -> None:
+    code = (
+        "import runpy, sys\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, *rest):\n"
+        "        if name == 'zonekeeper.shell.hosting':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "runpy.run_module('zonekeeper.shell', run_name='__main__')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (130, b"")
+
+
 @pytest.mark.processes
 def test_a_store_that_is_away_is_said_with_what_to_do() -> None:
     away = shell("zones", "status", "--metadata", "zk://127.0.0.1:1/ledgers?timeout=1s")

@@ -5,6 +5,7 @@ import base64
 import io
 import json
 import os
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -168,6 +169,56 @@ def test_what_is_made_is_shown(address: str) -> None:
 
 
 @pytest.mark.processes
+def test_a_custom_value_may_be_any_bytes(address: str) -> None:
+    words = ("--custom", os.fsdecode(b"raw=\xff\x01"), "-o", "json")
+    number = str(json.loads(done(address, "create", *words))["ledger"])
+
+    custom = shown(address, number)["custom"]
+    assert isinstance(custom, dict)
+    assert base64.b64decode(custom["raw"]) == b"\xff\x01"
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("streams", "code", "said"),
+    [
+        ("<&-", 2, "standard input is closed: name a file"),
+        ("2>&-", 0, ""),
+        ("2>/dev/full", 0, ""),
+    ],
+)
+def test_an_append_without_a_stream_is_refused_or_whole(
+    address: str, streams: str, code: int, said: str
+) -> None:
+    before = done(address, "list").split()
+    ended = by_sh(address, f"append {streams}", given=b"one\n")
+
+    assert ended.returncode == code
+    assert said.encode() in ended.stderr
+    made = [number for number in done(address, "list").split() if number not in before]
+    if code:
+        assert made == []
+    else:
+        assert ended.stdout == b"ledger %s: 1 entry, closed\n" % made[0]
+
+
+@pytest.mark.processes
+def test_entries_that_have_nowhere_to_go_are_not_read(address: str) -> None:
+    ended = by_sh(address, f"read {appended(address, TEXT)} >&-")
+    assert ended.returncode == 1
+    assert ended.stderr == b"Error: standard output is closed: entries have nowhere to go\n"
+
+
+def by_sh(address: str, words: str, given: bytes = b"") -> "subprocess.CompletedProcess[bytes]":
+    """Call it as a shell does, which has its own ways with streams."""
+    command = f"{shlex.join(SHELL)} ledger {words}"
+    env = {**os.environ, "ZONEKEEPER_METADATA": address}
+    return subprocess.run(
+        ["/bin/sh", "-c", command], input=given, env=env, capture_output=True, check=False
+    )
+
+
+@pytest.mark.processes
 def test_a_ledger_that_was_left_open_is_read_and_then_recovered(address: str) -> None:
     number = abandoned(address, 50)
 
@@ -260,6 +311,10 @@ def refused_deletions(address: str, number: str) -> Iterator[None]:
         (("create", "--custom", "zonekeeper.placement=x"), "is taken"),
         (("create", "--quorums", "2/3/2"), "ensemble >= write >= ack"),
         (("create", "--quorums", "many"), "as 3/3/2"),
+        (("create", "--quorums", "99999999999999/3/2"), "has 32 bookies at most"),
+        (("create", "--quorums", f"{'9' * 9_999}/3/2"), "has 32 bookies at most"),
+        (("create", "--quorums", "33/3/2"), "has 32 bookies at most"),
+        (("create", "--custom", os.fsdecode(b"\xff=v")), "a key must be UTF-8"),
         (("create", "--quorums", "5/3/2"), "quorums.ensemble: 5"),
         (("show", "first"), "not a valid integer"),
     ],

@@ -10,6 +10,7 @@ calling it says which extra to install.
 import ast
 import importlib.util
 import inspect
+import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
@@ -67,6 +68,8 @@ class Host(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command that is named; whatever ends it, what is said of that is a line."""
+        if sys.stderr is None:  # it was closed: what is said there is said to nobody
+            sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 to the end of the process
         try:
             return super().invoke(ctx)
         except click.Abort:

@@ -12,5 +12,7 @@ except ModuleNotFoundError as missing:
     raise SystemExit(
         f"zonekeeper: the command line needs {missing.name}: pip install 'zonekeeper[shell]'"
     ) from missing
+except KeyboardInterrupt:
+    raise SystemExit(130) from None  # as it ends when all is loaded
 
 main = hosting.Host(own=[placement_commands.placement])

@@ -66,7 +66,7 @@ def create(place: Place, tls: TlsFiles | None, **options: object) -> None:
 
 
 @ledger.command(epilog="Example: zonekeeper ledger append app.log")
-@click.argument("file", type=click.File("rb"), default="-")
+@click.argument("file", type=ledger_options.InputParameter(), default="-")
 @click.option(
     "--entry-bytes",
     type=click.IntRange(1, PAYLOAD_BYTES_MAX),
@@ -171,7 +171,7 @@ def delete(numbers: tuple[int, ...], yes: bool, dry_run: bool, place: Place) -> 
         )
     if not dry_run:
         for number, found in deleted.items():
-            click.echo(ledger_text.line(number, found), err=True)
+            reaching.tell(ledger_text.line(number, found))
         reaching.confirm("These ledgers cannot be had back. Delete them?", yes=yes)
         _run(_delete(place, list(deleted)))
     if place.as_json:
@@ -226,7 +226,7 @@ async def _append(
         except asyncio.CancelledError:
             lost = await _lost(client, writer)
             sure = f"ledger {writer.ledger_id} stays open; {_how_far(writer)}"
-            click.echo(lost or sure, err=True)
+            reaching.tell(lost or sure)
             raise
         except (errors.ClientError, OSError) as error:
             sure = f"{error}\nledger {writer.ledger_id}: {_how_far(writer)} if it is open"
@@ -235,7 +235,7 @@ async def _append(
 
 
 async def _fill(writer: Writer, entries: AsyncGenerator[list[bytes], None]) -> None:
-    click.echo(f"ledger {writer.ledger_id}", err=True)
+    reaching.tell(f"ledger {writer.ledger_id}")
     progress = ledger_io.Progress(sys.stderr, asyncio.get_running_loop().time)
     try:
         async with aclosing(entries) as portions:
@@ -302,6 +302,8 @@ async def _give(
     number, file = options["ledger_id"], options["password_file"]
     assert isinstance(number, int)
     assert file is None or isinstance(file, Path)
+    if sys.stdout is None:
+        raise click.ClickException("standard output is closed: entries have nowhere to go")
     giver = ledger_io.Giver(sys.stdout.buffer, as_json=place.as_json, raw=raw)
     async with connecting.connected(place, tls) as client:
         secret = ledger_options.password(file)
@@ -344,10 +346,9 @@ async def _recover(
         try:
             return (await client.open(number, password=secret)).metadata
         except asyncio.CancelledError:
-            click.echo(
+            reaching.tell(
                 f"ledger {number} may be in recovery now, and its writer fenced; "
-                "the same command goes on, and is safe to give again",
-                err=True,
+                "the same command goes on, and is safe to give again"
             )
             raise
 
@@ -370,7 +371,7 @@ async def _delete(place: Place, numbers: list[LedgerId]) -> None:
                 await client.delete(number)
             except (asyncio.CancelledError, errors.ClientError) as error:
                 unknown = isinstance(error, asyncio.CancelledError) or error.maybe_applied
-                click.echo(ledger_text.deleted_so_far(numbers, done, unknown=unknown), err=True)
+                reaching.tell(ledger_text.deleted_so_far(numbers, done, unknown=unknown))
                 raise
 
 

@@ -1,15 +1,17 @@
 """What ``zonekeeper ledger`` is told, and how: quorums, passwords, custom metadata."""
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import click
 
 from zonekeeper.client import stamps
 from zonekeeper.metadata.ledger_paths import LEDGER_ID_MAX
 from zonekeeper.placement.digests import Digest
+from zonekeeper.placement.policy_data import ENSEMBLE_MAX
 from zonekeeper.placement.quorums import Quorums
 from zonekeeper.shell.live.reaching import BadRequest
 
@@ -26,6 +28,8 @@ PASSWORD: Final = click.option(
     help=f"The ledger's password, in a file; else {PASSWORD_VARIABLE} is looked at, else none.",
 )
 _QUORUMS_PARTS: Final = 3
+#: More digits are no number that is meant, and take long to read.
+_DIGITS_MAX: Final = 9
 
 
 def password(file: Path | None) -> bytes:
@@ -47,10 +51,30 @@ class QuorumsParameter(click.ParamType[tuple[int, ...]]):
         parts = str(value).split("/")
         if len(parts) != _QUORUMS_PARTS or not all(p.isascii() and p.isdecimal() for p in parts):
             self.fail(f"{value!r}: write ensemble, write and ack quorum, as 3/3/2", param, ctx)
+        if any(len(part) > _DIGITS_MAX for part in parts) or int(parts[0]) > ENSEMBLE_MAX:
+            self.fail(f"{value!r}: an ensemble has {ENSEMBLE_MAX} bookies at most", param, ctx)
         sizes = tuple(map(int, parts))
         if not sizes[0] >= sizes[1] >= sizes[2] >= 1:
             self.fail(f"{value!r}: it must be ensemble >= write >= ack >= 1", param, ctx)
         return sizes
+
+
+class InputParameter(click.File):
+    """A file of bytes, or standard input, if there is one."""
+
+    def __init__(self) -> None:
+        super().__init__("rb")
+
+    def convert(
+        self,
+        value: "str | os.PathLike[str] | IO[bytes]",
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> IO[bytes]:
+        """Open it."""
+        if value == "-" and sys.stdin is None:
+            self.fail("standard input is closed: name a file", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def creation(command: Callable[..., None]) -> Callable[..., None]:
@@ -94,9 +118,20 @@ def custom(pairs: tuple[str, ...]) -> Mapping[str, bytes]:
         key, sign, value = pair.partition("=")
         if not key or not sign:
             raise BadRequest(f"--custom {pair}: write KEY=VALUE")
+        if not _is_text(key):
+            raise BadRequest(f"--custom {pair!r}: a key must be UTF-8; a value may be any bytes")
         if key == stamps.KEY:
             raise BadRequest(f"--custom {key}: this key says how entries are placed, and is taken")
         if key in found:
             raise BadRequest(f"--custom {key} is given twice")
-        found[key] = value.encode()
+        found[key] = os.fsencode(value)
     return found
+
+
+def _is_text(word: str) -> bool:
+    """Is it all characters? Bytes of a command line that are none come as surrogates."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

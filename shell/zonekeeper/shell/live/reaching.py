@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
 from typing import Final, TypeVar
@@ -234,6 +234,12 @@ def chronicle(cluster: Cluster, by: str) -> Chronicle:
 def wall_ms() -> int:
     """Give the time on the wall."""
     return time.time_ns() // 1_000_000
+
+
+def tell(text: str) -> None:
+    """Say something on standard error; that nobody can hear it ends no work."""
+    with suppress(OSError):
+        click.echo(text, err=True)
 
 
 def print_json(data: object) -> None:
