@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -111,6 +112,28 @@ def test_too_few_that_can_be_told_are_said_so_and_the_writer_goes_on() -> None:
     assert talk.stop is None
 
 
+def test_a_lac_that_found_no_room_after_a_silence_is_told_again() -> None:
+    again: list[Callable[[Transcript], ev.Event]] = [
+        lambda talk: ev.RoomAgain(term=talk.term("C")),
+        lambda _: ev.Ticked(now_ms=0),
+        lambda _: ev.FellQuiet(),
+    ]
+    for happens in again:
+        talk = started()
+        for name in "ABC":
+            talk.ack(name, 0)
+        talk.feed(ev.FellQuiet())
+        for name in "AB":
+            lac_acked(talk, name)
+        assert not talk.core.waits
+        lac_failed(talk, "C", FULL)
+        assert talk.core.waits
+        talk.feed(happens(talk))
+        assert told(talk) == ["A", "B", "C", "C"]
+        lac_acked(talk, "C")
+        assert not talk.core.waits
+
+
 def test_bookies_that_had_failed_are_tried_again_where_the_others_are_too_few() -> None:
     talk = started()
     for name in "ABC":
@@ -173,6 +196,25 @@ def test_telling_a_lac_over_connections_that_broke_meanwhile() -> None:
             await writer.tell_confirmed()
             reader = await client.open(writer.ledger_id, recover=False)
             assert reader.last_confirmed == 4
+
+    play(scenario)
+
+
+def test_bookies_that_were_full_when_the_writer_fell_quiet_hear_its_lac_later() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client() as client:
+            writer = await client.create()
+            await writer.append_and_wait(data(0))
+            doors = [lab.door(member) for member in writer.ensemble]
+            for door in doors:
+                door.append_error = FULL
+            await asyncio.sleep(1)
+            reader = await client.open(writer.ledger_id, recover=False)
+            assert reader.last_confirmed == -1
+            for door in doors:
+                door.append_error = None
+            await asyncio.sleep(1)
+            assert await reader.read_last_confirmed() == 0
 
     play(scenario)
 

@@ -2,10 +2,11 @@
 
 Packets carry the LAC of when they were sealed, so without more a reader would never see the last
 entries of a writer that has paused. A writer that falls quiet tells its LAC over the lanes that it
-has, and waits for nobody; a lane that takes nothing then is told when it does. An application that
-*wants* it known has it told at once, also over lanes that have to be opened for it, and, where the
-others are too few, on bookies that had failed. It is known when an ack quorum of the entry's write
-set has it on disk, because whoever asks for the LAC hears at least one of those (``survey``).
+has, and waits for nobody; a lane that takes nothing then is told when it does, and one that had no
+room for it when there is some, or from time to time. An application that *wants* it known has it
+told at once, also over lanes that have to be opened for it, and, where the others are too few, on
+bookies that had failed. It is known when an ack quorum of the entry's write set has it on disk,
+because whoever asks for the LAC hears at least one of those (``survey``).
 """
 
 from collections.abc import Sequence
@@ -30,11 +31,18 @@ class LacTelling:
         self._wanted = NO_ENTRY
 
     def fell_quiet(self, confirmed: EntryId) -> list[ev.Effect]:
-        """Tell it to whoever can be told now, if that is news."""
-        if confirmed <= self._told:
-            return []
+        """Tell it to whoever can be told now, if that is news there."""
         self._told = confirmed
-        return [told for seat in self._seats for told in self._tell(seat, confirmed)]
+        return self.remind_all()
+
+    @property
+    def owes(self) -> bool:
+        """Is there a lane that had no room for what was told, and has not been told since?"""
+        return any(seat.state is SeatState.OPEN and self._is_news(seat) for seat in self._seats)
+
+    def remind_all(self) -> list[ev.Effect]:
+        """Tell what was told to whoever can be told now and has not heard it."""
+        return [told for seat in self._seats for told in self.remind(seat)]
 
     def want(self, confirmed: EntryId) -> None:
         """Have it known; ``missing`` and ``outcome`` go on from here."""
@@ -50,9 +58,7 @@ class LacTelling:
 
     def remind(self, seat: Seat) -> list[ev.Effect]:
         """Tell a seat that takes items now what was told while it took none: it may be followed."""
-        if self._told == NO_ENTRY or seat.may_know(self._told):
-            return []
-        return self._tell(seat, self._told)
+        return self._tell(seat, self._told) if self._is_news(seat) else []
 
     @property
     def hopeless(self) -> bool:
@@ -87,6 +93,9 @@ class LacTelling:
                 )
             )
         ]
+
+    def _is_news(self, seat: Seat) -> bool:
+        return self._told != NO_ENTRY and not seat.may_know(self._told)
 
     def _members(self, lac: EntryId) -> list[Seat]:
         return [self._seats[at] for at in self._quorums.write_set(lac)]

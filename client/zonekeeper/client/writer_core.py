@@ -36,7 +36,7 @@ from zonekeeper.client.batches import Batch
 from zonekeeper.client.flight import Flight
 from zonekeeper.client.forcing import Forcing
 from zonekeeper.client.seating import Seating
-from zonekeeper.client.seats import LANE_LOST, Seat, SeatState
+from zonekeeper.client.seats import LANE_LOST, Seat
 from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, ZoneName
 from zonekeeper.placement.quorums import Enough, Quorums
 from zonekeeper.wire import coalescing, entries, frames
@@ -136,7 +136,9 @@ class WriterCore:
     @property
     def waits(self) -> bool:
         """Is there anything that time decides?"""
-        return self._stopped is None and (not self.quiet or bool(self._forcing) or self._degraded)
+        if self._stopped is not None:
+            return False
+        return not self.quiet or bool(self._forcing) or self._degraded or self._lac.owes
 
     @property
     def changing(self) -> bool:
@@ -212,7 +214,7 @@ class WriterCore:
             case ev.LaneRefused() | ev.Blocked() | ev.Failed() | ev.ForceFailed():
                 self._failure(seat, event.error)
             case ev.RoomAgain():
-                if seat.state is SeatState.BLOCKED:
+                if seat.takes:
                     self._effects += self._seating.opened(seat)
             case ev.Acked():
                 self._acked(seat, event.first)
@@ -297,7 +299,7 @@ class WriterCore:
                 seat.lacs_sent.discard(event.lac)
                 if not isinstance(event.error, wire_errors.TooManyRequests):
                     self._failure(seat, event.error)
-                else:  # the LAC goes with the next frame, or at the next silence
+                else:  # it is told again: when there is room, or from time to time
                     self._effects += self._lac.outcome()
             case _:
                 assert_never(event)
@@ -412,8 +414,10 @@ class WriterCore:
         elif self._forcing.waits_ms(now_ms) >= self._limits.add_timeout_ms:
             message = f"{self._where()}: not forced by enough of {', '.join(self.ensemble)} in time"
             self._stop(errors.AddTimedOut(message), close=True)
-        elif self._degraded:
-            self._retry(now_ms)
+        else:
+            self._effects += self._lac.remind_all()
+            if self._degraded:
+                self._retry(now_ms)
 
     def _retry(self, now_ms: int) -> None:
         """Try the failed bookies again; where that fails again, newcomers are asked for."""
