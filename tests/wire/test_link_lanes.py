@@ -110,6 +110,27 @@ def test_a_second_answer_changes_nothing() -> None:
     assert lanes.used_bytes == 0
 
 
+def test_nobody_is_accused_of_the_time_that_this_process_stood_still() -> None:
+    lanes, clock = make()
+    sink = Sink()
+    lane = Lane(lanes, LedgerId(1), sink)
+    lane.append(Writer(1).frame(b"answered in time"))
+    lanes.next_carrier()
+    clock.now_s = 10 * TIMEOUT_S
+    lanes.wait_anew()
+    lanes.expire()
+    lane.append(Writer(1).frame(b"never answered"))
+    lanes.next_carrier()
+    clock.now_s += TIMEOUT_S / 2
+    lanes.expire()
+    assert sink.outcomes == {}
+    lanes.received([carriers.Acked(number=0, last=0)])
+    clock.now_s += TIMEOUT_S / 2
+    lanes.expire()
+    assert sink.outcomes[0] is None
+    assert isinstance(sink.outcomes[1], errors.Timeout)
+
+
 def test_what_could_not_be_sent_in_time_is_known_not_to_be_there() -> None:
     lanes, clock = make()
     sink = Sink()

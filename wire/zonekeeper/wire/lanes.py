@@ -24,6 +24,7 @@ State is changed before a sink is called, so that a sink may put more in at once
 stream are given when a frame leaves, as flows take turns; a lane's own numbers when it comes in.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -146,6 +147,8 @@ class Lanes:
         self._clock = clock
         #: Called whenever there may be a carrier to send.
         self._on_pending = on_pending
+        #: Nothing is too late before this.
+        self._patient_until_s = -math.inf
         #: False from ``lost`` on.
         self.alive = True
         self._used_bytes = 0
@@ -241,9 +244,17 @@ class Lanes:
                     raise errors.BadRequest(f"the bookie sent {item} on an Append stream")
         self._tell_room()
 
+    def wait_anew(self) -> None:
+        """Give everything its whole time again: this process stood still, and answers that came in
+        time may wait to be read."""
+        self._patient_until_s = self._clock() + self._timeout_s
+
     def expire(self) -> None:
         """Fail what has waited longer than the timeout."""
-        oldest_s = self._clock() - self._timeout_s
+        now_s = self._clock()
+        if now_s < self._patient_until_s:
+            return
+        oldest_s = now_s - self._timeout_s
         late = [number for number, put in self._sent.items() if put.since_s <= oldest_s]
         sent = [self._sent.pop(number) for number in late]
         unsent = self._pending.drop_while(lambda put: put.since_s <= oldest_s)

@@ -224,9 +224,14 @@ class StreamLink:
             raise errors.NotConnected(f"no answer in {limit_ms} ms") from late
 
     async def _expire(self, lanes: Lanes) -> None:
+        period_s = self._settings.append_timeout_ms / 4_000
         while True:
-            await asyncio.sleep(self._settings.append_timeout_ms / 4_000)
-            lanes.expire()
+            looked_s = self._loop.time()
+            await asyncio.sleep(period_s)
+            if self._loop.time() - looked_s > 2 * period_s:
+                lanes.wait_anew()
+            else:
+                lanes.expire()
 
 
 async def _serve(
