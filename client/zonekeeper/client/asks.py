@@ -9,7 +9,6 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
-from zonekeeper.client import tasks
 from zonekeeper.client.tasks import Tasks
 
 Answer = TypeVar("Answer")
@@ -41,7 +40,7 @@ class Asks(Generic[Answer]):
         """Wait for the next answer; raises ClientClosed."""
         answer = await self._answers.get()
         if answer is None:
-            raise tasks.closed()
+            raise self._tasks.closed()
         return answer[0]
 
     async def __aenter__(self) -> Self:

@@ -106,9 +106,10 @@ async def on(
     """
     config, failure = config or ClientConfig(), None
     try:
-        async with asyncio.TaskGroup() as tasks:
-            client = Client(cluster, links(tasks), config, surroundings or _real(), tasks)
-            tasks.create_task(client.bookies.follow())
+        async with asyncio.TaskGroup() as group:
+            tasks = Tasks(group)
+            client = Client(cluster, links(group), config, surroundings or _real(), tasks)
+            tasks.start(client.bookies.follow())
             try:
                 await client.bookies.known(config.start_timeout_ms)
                 yield client
@@ -140,7 +141,7 @@ class Client:
         links: LinkFactory,
         config: ClientConfig,
         surroundings: Surroundings,
-        tasks: asyncio.TaskGroup,
+        tasks: Tasks,
     ) -> None:
         self.cluster = cluster
         self.config = config
@@ -153,8 +154,9 @@ class Client:
             counters=self.counters,
         )
         self._surroundings = surroundings
-        self._tasks = Tasks(tasks)
+        self._tasks = tasks
         self._writers: dict[LedgerId, Writer] = {}
+        self._closed = False
 
     async def create(
         self,
@@ -171,6 +173,7 @@ class Client:
         ``custom`` is kept with the ledger for who reads its metadata. With ``deferred_sync``
         entries are durable only when the writer forces them.
         """
+        self._check_open()
         if stamps.KEY in (custom or {}):
             raise ValueError(
                 f"the custom key {stamps.KEY} is taken: it says how entries are placed"
@@ -192,6 +195,12 @@ class Client:
                 create_token=self._token(),
             )
             stored = await ledgers.create(self.cluster, ledger, ledger_id=ledger_id)
+        if self._closed:
+            raise errors.ClientClosed(
+                f"ledger {stored.id} was created, and the client closed meanwhile: connect again, "
+                "and delete or recover it",
+                maybe_applied=True,
+            )
         return self._writer(stored.id, ledger, quorums, deferred_sync=deferred_sync)
 
     async def open(
@@ -203,6 +212,7 @@ class Client:
         fenced and gets no further acknowledgement. Without, nobody is disturbed, and the reader
         sees as far as the writer has said that it is acknowledged.
         """
+        self._check_open()
         self.bookies.check()
         ledger = await self.metadata(ledger_id)
         if not hmac.compare_digest(password, ledger.password):
@@ -230,11 +240,13 @@ class Client:
 
     async def delete(self, ledger_id: LedgerId) -> None:
         """Delete a ledger; that it is gone already counts as done."""
+        self._check_open()
         with boundary.translated(f"deleting ledger {ledger_id}"):
             await ledgers.delete(self.cluster, ledger_id)
 
     async def metadata(self, ledger_id: LedgerId) -> LedgerMetadata:
         """Give what is remembered of a ledger, no older than this call."""
+        self._check_open()
         with boundary.translated(f"reading the metadata of ledger {ledger_id}"):
             stored = await ledgers.read(self.cluster, ledger_id, sync=True)
         if stored is None:
@@ -243,15 +255,21 @@ class Client:
 
     async def ledgers(self) -> AsyncGenerator[LedgerId, None]:
         """List all ledgers in the order of their ids."""
+        self._check_open()
         with boundary.translated("listing ledgers"):
             async for ledger_id in ledger_listing.ids(self.cluster):
                 yield ledger_id
 
     async def close(self) -> None:
         """Stop all writers without closing their ledgers, and give up all connections."""
+        self._closed = True
         for writer in list(self._writers.values()):
             writer.halt()
         await self.bookies.pool.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise self._tasks.closed()
 
     def _writer(
         self, ledger_id: LedgerId, ledger: LedgerMetadata, quorums: Quorums, *, deferred_sync: bool

@@ -32,7 +32,7 @@ class ClusterNotReady(ClientError):
 
 
 class ClientClosed(ClientError):
-    """The client that this belongs to was closed; nothing was asked of anybody."""
+    """The client that this belongs to is over; what is asked for after that is not begun."""
 
 
 class MetadataFailed(ClientError):

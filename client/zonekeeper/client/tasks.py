@@ -24,7 +24,7 @@ class Tasks:
             return self._group.create_task(work)
         except RuntimeError as over:
             work.close()
-            raise closed() from over
+            raise self.closed() from over
 
     async def result(self, task: "asyncio.Task[Result]") -> Result:
         """Wait for a task; that the client ended it is an error, and no cancellation of ours."""
@@ -34,9 +34,8 @@ class Tasks:
             waiting = asyncio.current_task()
             if waiting is not None and waiting.cancelling():
                 raise
-            raise closed() from over
+            raise self.closed() from over
 
-
-def closed() -> ClientClosed:
-    """Say that the client is over."""
-    return ClientClosed("the client was closed: connect again")
+    def closed(self) -> ClientClosed:
+        """Say that the client is over."""
+        return ClientClosed("the client was closed: connect again")
