@@ -167,6 +167,24 @@ def test_who_reads_no_further_gets_no_traceback(address: str, words: list[str]) 
         assert process.stderr.read() == ""
 
 
+@pytest.mark.processes
+def test_top_is_read_as_long_as_one_likes(address: str) -> None:
+    with subprocess.Popen(
+        [*SHELL, "top", "--every", "0.1", "--metadata", address],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr is not None
+        try:
+            assert (process.stderr.read(), process.wait(LIMIT_S)) == ("", 0)
+        finally:
+            process.kill()
+
+
 #: What is started in the background may have interruptions switched off, and hand that on.
 INTERRUPTIBLE = (
     "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "

@@ -203,6 +203,37 @@ def test_an_append_without_a_stream_is_refused_or_whole(
 
 
 @pytest.mark.processes
+def test_what_is_done_is_said_where_the_answer_cannot_be_written(address: str) -> None:
+    append = by_sh(address, "append >/dev/full", given=b"one\n")
+    assert append.returncode == 1
+    number = append.stderr.split()[1].decode()
+    done_but = b"1 entry, closed; the answer cannot be written: [Errno 28]"
+    assert done_but in append.stderr
+
+    delete = by_sh(address, f"delete {number} --yes >/dev/full")
+    assert delete.returncode == 1
+    assert b"all of them are deleted; the answer cannot be written: [Errno 28]" in delete.stderr
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("words", [["append"], ["read"], ["show"], ["list"], ["delete", "--yes"]])
+def test_an_answer_that_is_not_read_is_no_error(address: str, words: list[str]) -> None:
+    number = [] if words[0] in ("append", "list") else [appended(address, TEXT)]
+    there, here = os.pipe()
+    os.close(there)
+    with os.fdopen(here, "wb") as unread:
+        ended = subprocess.run(
+            [*SHELL, "ledger", *words, *number, "--metadata", address],
+            input=TEXT,
+            stdout=unread,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert ended.returncode == 0
+    assert b"Error" not in ended.stderr
+
+
+@pytest.mark.processes
 def test_entries_that_have_nowhere_to_go_are_not_read(address: str) -> None:
     ended = by_sh(address, f"read {appended(address, TEXT)} >&-")
     assert ended.returncode == 1

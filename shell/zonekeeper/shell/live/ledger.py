@@ -9,9 +9,8 @@ ends an ``append`` early is a 1, with how far it came.
 """
 
 import asyncio
-import os
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Coroutine, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
@@ -47,7 +46,7 @@ Options = dict[str, object]
 T = TypeVar("T")
 
 
-@click.group()
+@click.group(cls=reaching.AtWill)
 def ledger() -> None:
     """Write, read, follow, recover and delete ledgers."""
 
@@ -142,12 +141,12 @@ def recover(
         reaching.confirm(f"Ledger {number} is open. Take it from its writer?", yes=yes)
         secret = ledger_options.password(password_file)
         found = _run(_recover(place, tls, number, secret))
-    if place.as_json:
-        reaching.print_json(ledger_text.plain(number, found))
-    elif found.is_closed:
-        click.echo(ledger_text.line(number, found))
-    else:
-        click.echo(f"{ledger_text.line(number, found)}; it would be recovered")
+    text = ledger_text.line(number, found) + ("" if found.is_closed else "; it would be recovered")
+    with reaching.answering(text):
+        if place.as_json:
+            reaching.print_json(ledger_text.plain(number, found))
+        else:
+            click.echo(text)
 
 
 @ledger.command(epilog="Example: zonekeeper ledger delete 17 18 --dry-run")
@@ -174,12 +173,8 @@ def delete(numbers: tuple[int, ...], yes: bool, dry_run: bool, place: Place) -> 
             reaching.tell(ledger_text.line(number, found))
         reaching.confirm("These ledgers cannot be had back. Delete them?", yes=yes)
         _run(_delete(place, list(deleted)))
-    if place.as_json:
-        reaching.print_json({"deleted": [] if dry_run else list(deleted), "found": list(deleted)})
-    else:
-        for number, found in deleted.items():
-            said = f"would delete {ledger_text.line(number, found)}" if dry_run else None
-            click.echo(said or f"deleted ledger {number}")
+    with reaching.answering("nothing was deleted" if dry_run else "all of them are deleted"):
+        _answer_deleted(place, deleted, dry_run=dry_run)
 
 
 @ledger.command("list", epilog="Example: zonekeeper ledger list --long")
@@ -395,7 +390,7 @@ async def _list(place: Place, *, is_long: bool) -> None:
 
 
 def _run(work: Coroutine[None, None, T]) -> T:
-    """Run a command's work; whoever does not read on is left in peace."""
+    """Run a command's work."""
 
     async def done() -> T:
         try:
@@ -403,18 +398,27 @@ def _run(work: Coroutine[None, None, T]) -> T:
         except _WRONG as error:
             raise reaching.BadRequest(str(error)) from None
 
-    try:
-        return reaching.run(done())
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+    return reaching.run(done())
+
+
+def _answer_deleted(
+    place: Place, deleted: Mapping[LedgerId, LedgerMetadata], *, dry_run: bool
+) -> None:
+    if place.as_json:
+        reaching.print_json({"deleted": [] if dry_run else list(deleted), "found": list(deleted)})
+        return
+    for number, found in deleted.items():
+        said = f"would delete {ledger_text.line(number, found)}" if dry_run else None
+        click.echo(said or f"deleted ledger {number}")
 
 
 def _answer_written(place: Place, writer: Writer) -> None:
     count = writer.last_confirmed + 1
-    if place.as_json:
-        reaching.print_json(
-            {"ledger": writer.ledger_id, "entries": count, "ensemble": list(writer.ensemble)}
-        )
-    else:
-        click.echo(f"ledger {writer.ledger_id}: {ledger_text.entries(count)}, closed")
+    text = f"ledger {writer.ledger_id}: {ledger_text.entries(count)}, closed"
+    with reaching.answering(text):
+        if place.as_json:
+            reaching.print_json(
+                {"ledger": writer.ledger_id, "entries": count, "ensemble": list(writer.ensemble)}
+            )
+        else:
+            click.echo(text)

@@ -6,6 +6,7 @@ was interrupted. An answer goes to standard output; errors and progress to stand
 """
 
 import asyncio
+import errno
 import functools
 import getpass
 import json
@@ -121,6 +122,36 @@ def by_person(command: Callable[..., None]) -> Callable[..., None]:
 
     why = "Why, for the timeline and for who comes next."
     return click.option("--reason", required=True, metavar="TEXT", help=why)(_BY(called))
+
+
+@contextmanager
+def read_at_will() -> Iterator[None]:
+    """End in peace when whoever reads the answer has read enough."""
+    try:
+        yield
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+@contextmanager
+def answering(done: str) -> Iterator[None]:
+    """Answer when something is done: that the answer cannot be written does not undo it."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise click.ClickException(f"{done}; the answer cannot be written: {error}") from None
+
+
+class AtWill(click.Group):
+    """Commands whose output may be read as far as one likes."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command that is named."""
+        with read_at_will():
+            return super().invoke(ctx)
 
 
 class BadRequest(click.ClickException):
@@ -247,11 +278,17 @@ def print_json(data: object) -> None:
     click.echo(json.dumps(data, indent=2, sort_keys=True))
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Let it be told from a failure."""
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
 def console(*, stderr: bool = False) -> Console:
     """Give where tables are drawn; where nobody looks, a row is a line, however long."""
     out = sys.stderr if stderr else sys.stdout
     known = out.isatty() or "COLUMNS" in os.environ
-    return Console(highlight=False, stderr=stderr, width=None if known else _LINE_CHARS)
+    return _Console(highlight=False, stderr=stderr, width=None if known else _LINE_CHARS)
 
 
 def confirm(question: str, *, yes: bool) -> None:
