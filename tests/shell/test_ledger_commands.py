@@ -145,11 +145,29 @@ def test_a_ledger_with_a_password_is_read_by_who_has_it(address: str, tmp_path: 
     refused = call(address, "read", number)
     assert refused.exit_code == 2
     assert "another password" in refused.stderr
+    assert f"none was given: use --password-file, or {PASSWORD_VARIABLE}" in refused.stderr
+    wrong = call(address, "tail", number, env={PASSWORD_VARIABLE: "else"})
+    assert f"the one in {PASSWORD_VARIABLE} was tried" in wrong.stderr
     assert done(address, "read", number, "--password-file", str(file)) == TEXT + b"\n"
     env = {PASSWORD_VARIABLE: "secret"}
     assert call(address, "read", number, env=env).stdout_bytes == TEXT + b"\n"
     assert shown(address, number)["hasPassword"] is True
     assert "secret" not in done(address, "show", number).decode()
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("nothing", [b"", b"\n", b"\r\n"])
+def test_a_password_file_that_holds_none_is_refused(
+    address: str, tmp_path: Path, nothing: bytes
+) -> None:
+    file = tmp_path / "password"
+    file.write_bytes(nothing)
+    before = done(address, "list")
+
+    refused = call(address, "append", "--password-file", str(file), given=TEXT)
+    assert refused.exit_code == 2
+    assert f"{file} is empty" in refused.stderr
+    assert done(address, "list") == before
 
 
 @pytest.mark.processes

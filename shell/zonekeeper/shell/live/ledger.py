@@ -139,8 +139,7 @@ def recover(
     found, number = _run(_metadata(place, LedgerId(ledger_id))), LedgerId(ledger_id)
     if not found.is_closed and not dry_run:
         reaching.confirm(f"Ledger {number} is open. Take it from its writer?", yes=yes)
-        secret = ledger_options.password(password_file)
-        found = _run(_recover(place, tls, number, secret))
+        found = _run(_recover(place, tls, number, password_file))
     text = ledger_text.line(number, found) + ("" if found.is_closed else "; it would be recovered")
     with reaching.answering(text):
         if place.as_json:
@@ -301,8 +300,7 @@ async def _give(
         raise click.ClickException("standard output is closed: entries have nowhere to go")
     giver = ledger_io.Giver(sys.stdout.buffer, as_json=place.as_json, raw=raw)
     async with connecting.connected(place, tls) as client:
-        secret = ledger_options.password(file)
-        reader = await client.open(LedgerId(number), password=secret, recover=False)
+        reader = await _opened(client, LedgerId(number), file, recover=False)
         try:
             async with aclosing(_batches(reader, options, follow=follow)) as batches:
                 async for batch in batches:
@@ -314,6 +312,17 @@ async def _give(
             ) from None
         except errors.NoSuchLedger as error:  # it was there: that it is gone is no slip of who asks
             raise click.ClickException(str(error)) from None
+
+
+async def _opened(
+    client: Client, number: LedgerId, password_file: Path | None, *, recover: bool
+) -> Reader:
+    secret = ledger_options.password(password_file)
+    try:
+        return await client.open(number, password=secret, recover=recover)
+    except errors.Unauthorized as error:
+        tried = ledger_options.password_tried(password_file)
+        raise reaching.BadRequest(f"{error}; {tried}") from None
 
 
 def _batches(reader: Reader, options: Options, *, follow: bool) -> AsyncGenerator[Batch, None]:
@@ -335,11 +344,11 @@ async def _metadata(place: Place, number: LedgerId) -> LedgerMetadata:
 
 
 async def _recover(
-    place: Place, tls: TlsFiles | None, number: LedgerId, secret: bytes
+    place: Place, tls: TlsFiles | None, number: LedgerId, password_file: Path | None
 ) -> LedgerMetadata:
     async with connecting.connected(place, tls) as client:
         try:
-            return (await client.open(number, password=secret)).metadata
+            return (await _opened(client, number, password_file, recover=True)).metadata
         except asyncio.CancelledError:
             reaching.tell(
                 f"ledger {number} may be in recovery now, and its writer fenced; "

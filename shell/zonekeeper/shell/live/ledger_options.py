@@ -36,7 +36,21 @@ def password(file: Path | None) -> bytes:
     """Give a ledger's password: of a file (a newline at its end is not part of it), or set."""
     if file is None:
         return os.environb.get(PASSWORD_VARIABLE.encode(), b"")
-    return file.read_bytes().removesuffix(b"\n").removesuffix(b"\r")
+    found = file.read_bytes().removesuffix(b"\n").removesuffix(b"\r")
+    if not found:
+        raise BadRequest(
+            f"{file} is empty: for a ledger without a password give no --password-file"
+        )
+    return found
+
+
+def password_tried(file: Path | None) -> str:
+    """Say which password was not the ledger's, and how another is given."""
+    if file is not None:
+        return f"the one in {file} was tried"
+    if os.environb.get(PASSWORD_VARIABLE.encode()):
+        return f"the one in {PASSWORD_VARIABLE} was tried; --password-file goes before it"
+    return f"none was given: use --password-file, or {PASSWORD_VARIABLE}"
 
 
 class QuorumsParameter(click.ParamType[tuple[int, ...]]):
