@@ -1,14 +1,18 @@
 """What a client says that is over, whoever ended it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
 from tests.client.lab import Lab, play
+from tests.client.test_writer import outcome
 from zonekeeper.client import client as clients
 from zonekeeper.client import errors
-from zonekeeper.placement.ids import LedgerId
+from zonekeeper.placement.ids import BookieId, LedgerId
+from zonekeeper.wire.links import LinkSettings
+from zonekeeper.wire.stream_link import StreamLink
 
 
 async def listed(client: clients.Client) -> list[LedgerId]:
@@ -46,5 +50,79 @@ def test_a_ledger_that_is_created_when_its_client_has_ended_gets_no_writer() -> 
         assert ended.value.maybe_applied
         async with lab.client() as other:
             assert await listed(other) == [LedgerId(0)]
+
+    play(scenario)
+
+
+class _FaultyLinks:
+    """A ``link_pool.LinkFactory`` that may have a bug."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self.faulty = False
+
+    async def find(self, bookie_id: BookieId) -> str | None:
+        if self.faulty:
+            raise KeyError("a bug")
+        return bookie_id
+
+    def make(self, bookie_id: BookieId, address: str) -> StreamLink:
+        return self._lab.network.link("faulty", bookie_id, LinkSettings())
+
+
+@contextlib.asynccontextmanager
+async def failing(lab: Lab) -> AsyncIterator[tuple[clients.Client, Callable[[], Awaitable[None]]]]:
+    """Give a client, and how to have its background work fail of a bug, which comes out here.
+
+    What else is raised in the block does not: look at what came of it behind the block.
+    """
+    links, came_out = _FaultyLinks(lab), False
+    try:
+        async with clients.on(await lab.cluster(), lambda _: links) as client:
+
+            async def fail() -> None:
+                links.faulty = True
+                for _ in range(20):  # one of them needs a link that is not there yet
+                    (await client.create()).append_nowait(b"")
+                await asyncio.Event().wait()
+
+            yield client, fail
+    except* KeyError:
+        came_out = True
+    assert came_out
+
+
+def heard_of_the_fault(error: errors.ClientError | None) -> bool:
+    assert isinstance(error, errors.ClientClosed)
+    assert "ended by a fault, KeyError: 'a bug'" in str(error)
+    return error.maybe_applied
+
+
+def test_who_waits_for_a_writer_hears_of_the_fault_that_ended_its_client() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            async with failing(lab) as (client, fail):
+                writer = await client.create()
+                await writer.append_and_wait(b"one")
+                for who in writer.ensemble:
+                    lab.door(who).holding = True
+                waiting = tasks.create_task(outcome(writer.append_and_wait(b"two")))
+                await asyncio.sleep(0.1)
+                await fail()
+            assert heard_of_the_fault(await waiting)
+        assert not heard_of_the_fault(await outcome(writer.append(b"three")))
+
+    play(scenario)
+
+
+def test_a_writer_that_needs_a_lane_of_a_client_that_has_failed_says_so_and_does_not_hang() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with failing(lab) as (client, fail):
+            with contextlib.suppress(asyncio.CancelledError):
+                await fail()
+            writer = await client.create()
+            heard = [await outcome(writer.append_and_wait(b"late"))]
+            heard.append(await outcome(writer.append(b"later")))
+        assert [heard_of_the_fault(error) for error in heard] == [True, False]
 
     play(scenario)

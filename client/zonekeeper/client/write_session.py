@@ -18,6 +18,7 @@ from typing import Final, NoReturn, Protocol, assert_never
 from zonekeeper.client import writer_events as ev
 from zonekeeper.client.batches import ENTRY_OVERHEAD_BYTES
 from zonekeeper.client.bookies import Bookies
+from zonekeeper.client.errors import ClientClosed
 from zonekeeper.client.pending_entries import PendingEntries
 from zonekeeper.client.tasks import Tasks
 from zonekeeper.client.waiters import Waiters
@@ -245,6 +246,8 @@ class WriteSession:
         if self._ended:
             return
         self._ended = True
+        if self._tasks.failed:
+            reason = self._tasks.closed(maybe_applied=True)  # that is why, whoever says so
         self.stopped = self.stopped or reason
         self.used_bytes = 0
         self._pending.clear()
@@ -397,9 +400,22 @@ class WriteSession:
         raise self.stopped.with_traceback(None)
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
-        task = self._tasks.start(work)
+        try:
+            task = self._tasks.start(work)
+        except ClientClosed:
+            self._loop.call_soon(self._client_ended)  # effects may follow this one
+            return
         self._children.add(task)
-        task.add_done_callback(self._children.discard)
+        task.add_done_callback(self._child_ended)
+
+    def _child_ended(self, task: asyncio.Task[None]) -> None:
+        self._children.discard(task)
+        if task.cancelled():  # by the client's end, or by ours
+            self._client_ended()
+
+    def _client_ended(self) -> None:
+        """End, because nothing more can be done: who waits is told why."""
+        self.end(self._tasks.closed(maybe_applied=True))
 
     async def _open(self, wanted: ev.OpenLane) -> None:
         sink = _Sink(self, wanted.term)

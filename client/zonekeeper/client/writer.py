@@ -257,7 +257,7 @@ class Writer:
     def _refuse(self) -> NoReturn:
         """Say why nothing is begun any more; what stopped the writer comes first."""
         stopped = self._session.stopped
-        if isinstance(stopped, errors.WriterStopped):
+        if isinstance(stopped, errors.WriterStopped | errors.ClientClosed):
             raise type(stopped)(
                 f"ledger {self.ledger_id}: the writer has stopped, and nothing more is begun: "
                 f"{stopped}",
