@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
-from zonekeeper.client import boundary, errors, stamps
+from zonekeeper.client import arguments, boundary, errors, stamps
 from zonekeeper.client.bookies import Bookies
 from zonekeeper.client.config import ClientConfig, own_zone
 from zonekeeper.client.counters import Counters
@@ -174,6 +174,12 @@ class Client:
         entries are durable only when the writer forces them.
         """
         self._check_open()
+        arguments.check_password(password)
+        arguments.check_quorums(quorums)
+        arguments.check_digest(digest)
+        arguments.check_custom(custom)
+        if ledger_id is not None:
+            arguments.check_ledger_id(ledger_id)
         if stamps.KEY in (custom or {}):
             raise ValueError(
                 f"the custom key {stamps.KEY} is taken: it says how entries are placed"
@@ -213,6 +219,8 @@ class Client:
         sees as far as the writer has said that it is acknowledged.
         """
         self._check_open()
+        arguments.check_ledger_id(ledger_id)
+        arguments.check_password(password)
         self.bookies.check()
         ledger = await self.metadata(ledger_id)
         if not hmac.compare_digest(password, ledger.password):
@@ -241,12 +249,14 @@ class Client:
     async def delete(self, ledger_id: LedgerId) -> None:
         """Delete a ledger; that it is gone already counts as done."""
         self._check_open()
+        arguments.check_ledger_id(ledger_id)
         with boundary.translated(f"deleting ledger {ledger_id}"):
             await ledgers.delete(self.cluster, ledger_id)
 
     async def metadata(self, ledger_id: LedgerId) -> LedgerMetadata:
         """Give what is remembered of a ledger, no older than this call."""
         self._check_open()
+        arguments.check_ledger_id(ledger_id)
         with boundary.translated(f"reading the metadata of ledger {ledger_id}"):
             stored = await ledgers.read(self.cluster, ledger_id, sync=True)
         if stored is None:

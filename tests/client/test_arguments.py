@@ -1,0 +1,70 @@
+"""Arguments that are no such thing are refused in words, before anything is begun."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import cast
+
+import pytest
+
+from tests.client.lab import Lab, play
+from tests.client.test_closed import listed
+from zonekeeper.client import arguments
+from zonekeeper.client import client as clients
+from zonekeeper.placement.digests import Digest
+from zonekeeper.placement.ids import LedgerId
+from zonekeeper.placement.quorums import Quorums
+
+Custom = Mapping[str, bytes]
+
+
+@pytest.mark.parametrize("value", [1.0, "1", None, True, b"1"], ids=repr)
+def test_a_ledger_id_is_an_int(value: object) -> None:
+    with pytest.raises(TypeError, match=f"ledger_id is an int, not {type(value).__name__}"):
+        arguments.check_ledger_id(value)
+
+
+@pytest.mark.parametrize("value", [-1, 1 << 63])
+def test_a_ledger_id_is_within_bounds(value: int) -> None:
+    with pytest.raises(ValueError, match=f"ledger_id is between 0 and .*, not {value}"):
+        arguments.check_ledger_id(value)
+
+
+def test_what_is_meant_passes() -> None:
+    for ledger_id in (0, (1 << 63) - 1):
+        arguments.check_ledger_id(ledger_id)
+    arguments.check_password(b"")
+    for quorums in (None, Quorums(ensemble=3, write=3, ack=2)):
+        arguments.check_quorums(quorums)
+    for digest in (None, *Digest):
+        arguments.check_digest(digest)
+    for custom in (None, {}, {"gr\u00fc\u00dfe": b"\xff"}):
+        arguments.check_custom(custom)
+
+
+REFUSED: list[tuple[str, type[Exception], Callable[[clients.Client], Awaitable[object]]]] = [
+    ("password is bytes", TypeError, lambda c: c.create(password=cast(bytes, "secret"))),
+    ("quorums is", TypeError, lambda c: c.create(quorums=cast(Quorums, "3/3/2"))),
+    ("digest is", TypeError, lambda c: c.create(digest=cast(Digest, "CRC32C"))),
+    ("digest is", TypeError, lambda c: c.create(digest=cast(Digest, ""))),
+    ("custom is a mapping", TypeError, lambda c: c.create(custom=cast(Custom, [("a", b"")]))),
+    ("a key of custom is a str", TypeError, lambda c: c.create(custom=cast(Custom, {b"a": b""}))),
+    ("custom\\['a'\\] is bytes", TypeError, lambda c: c.create(custom=cast(Custom, {"a": "b"}))),
+    ("cannot be written as UTF-8", ValueError, lambda c: c.create(custom={"\ud800": b""})),
+    ("ledger_id is an int", TypeError, lambda c: c.create(ledger_id=cast(LedgerId, 1.5))),
+    ("ledger_id is between", ValueError, lambda c: c.create(ledger_id=LedgerId(-1))),
+    ("ledger_id is an int", TypeError, lambda c: c.open(cast(LedgerId, "1"))),
+    ("password is bytes", TypeError, lambda c: c.open(LedgerId(1), password=cast(bytes, "a"))),
+    ("ledger_id is between", ValueError, lambda c: c.metadata(LedgerId(-1))),
+    ("ledger_id is an int", TypeError, lambda c: c.delete(cast(LedgerId, None))),
+]
+
+
+def test_each_call_looks_at_its_arguments_first() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client() as client:
+            for said, kind, call in REFUSED:
+                with pytest.raises(kind, match=said):
+                    await call(client)
+            assert await listed(client) == []
+            await (await client.create()).close()
+
+    play(scenario)
