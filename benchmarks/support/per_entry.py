@@ -92,7 +92,7 @@ class _Pipe:
         start: aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(
             grpc_edge.method_path(StreamKind.APPEND.value)
         )
-        pipe = cls(channel, start())
+        pipe = cls(channel, start(metadata=grpc_edge.meant_for(bookie)))
         (hello,) = await pipe._items()
         assert isinstance(hello, carriers.Hello)
         await pipe.call.write(carriers.build([carriers.Open(number=_OPENING, opening=opening)]))

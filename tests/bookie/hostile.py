@@ -81,7 +81,7 @@ async def serving(
         for number in range(ENTRIES):
             assert await append(bookie, frame(number, data=ENTRY, lac=number - 1)) == [None]
         host = WatchedHost(bookie, limits or HostLimits())
-        server = GrpcServer(host, "127.0.0.1:0", credentials=credentials)
+        server = GrpcServer(host, "127.0.0.1:0", bookie_id=BOOKIE, credentials=credentials)
         await server.start()
         try:
             yield Place(bookie, host, server.port)
@@ -151,4 +151,4 @@ async def stream_of(channel: aio.Channel, method: str) -> Stream:
     start: aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(
         grpc_edge.method_path(method)
     )
-    return start()
+    return start(metadata=grpc_edge.meant_for(BOOKIE))

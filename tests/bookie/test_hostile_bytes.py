@@ -47,7 +47,7 @@ def has(trailers: bytes, error: type[errors.ProtocolError]) -> bool:
 
 @pytest.mark.usefixtures("soon")
 async def test_half_a_request_is_waited_for_and_then_let_go() -> None:
-    async with serving() as place, honest(place) as writer, raw_peer(place.port) as peer:
+    async with serving() as place, honest(place) as writer, raw_peer(place.port, BOOKIE) as peer:
         halves = [peer.open("Fence") for _ in range(30)]
         for stream in halves:
             await peer.send_data(stream, b"\x00\x00\x10\x00\x00" + bytes(1 << 16))
@@ -64,7 +64,7 @@ async def test_half_a_request_is_waited_for_and_then_let_go() -> None:
 
 async def test_half_a_message_on_a_stream_is_held_for_few_streams_of_a_connection() -> None:
     announced = grpc_edge.MESSAGE_BYTES_MAX.to_bytes(4, "big")
-    async with serving() as place, honest(place) as writer, raw_peer(place.port) as peer:
+    async with serving() as place, honest(place) as writer, raw_peer(place.port, BOOKIE) as peer:
         streams = [peer.open("Append") for _ in range(grpc_server.RAW_STREAMS_MAX + 20)]
         refused = []
         async with asyncio.TaskGroup() as sending:
@@ -80,7 +80,7 @@ async def test_half_a_message_on_a_stream_is_held_for_few_streams_of_a_connectio
 
 async def test_a_message_that_would_unpack_to_much_more_than_the_limit_is_not_unpacked() -> None:
     bomb = gzip.compress(bytes(8 * grpc_edge.MESSAGE_BYTES_MAX), compresslevel=1)
-    async with serving() as place, honest(place) as writer, raw_peer(place.port) as peer:
+    async with serving() as place, honest(place) as writer, raw_peer(place.port, BOOKIE) as peer:
         stream = peer.open("Append", [("grpc-encoding", "gzip")])
         await peer.send_message(stream, bomb, compressed=True)
         assert b"Decompressed message larger than max" in await told(peer, stream)
@@ -92,7 +92,7 @@ async def test_who_never_takes_its_acks_is_not_heard_further() -> None:
     async with (
         serving(limits) as place,
         honest(place) as writer,
-        raw_peer(place.port, takes_bytes=HELLO_BYTES) as peer,
+        raw_peer(place.port, BOOKIE, takes_bytes=HELLO_BYTES) as peer,
     ):
         stream = peer.open("Append")
         assert await peer.until_data(stream)
@@ -109,7 +109,7 @@ async def test_who_takes_no_acks_for_long_is_cut_off_and_hears_it_when_it_does()
     async with (
         serving() as place,
         honest(place) as writer,
-        raw_peer(place.port, takes_bytes=HELLO_BYTES) as peer,
+        raw_peer(place.port, BOOKIE, takes_bytes=HELLO_BYTES) as peer,
     ):
         stream = peer.open("Append")
         assert await peer.until_data(stream)
@@ -129,7 +129,7 @@ async def test_a_connection_that_leaves_many_answers_untaken_gets_no_others() ->
     async with (
         serving() as place,
         honest(place) as writer,
-        raw_peer(place.port, takes_bytes=0) as peer,
+        raw_peer(place.port, BOOKIE, takes_bytes=0) as peer,
     ):
         asked = [peer.open("ReadLac") for _ in range(grpc_server.STUCK_MAX)]
         for stream in asked:
@@ -205,7 +205,7 @@ async def test_connections_above_the_limit_are_closed_at_once(
     monkeypatch.setattr(grpc_edge, "CONNECTIONS_MAX", 8)
     async with serving() as place, honest(place) as writer, contextlib.AsyncExitStack() as crowd:
         before = descriptors()
-        peers = [await crowd.enter_async_context(raw_peer(place.port)) for _ in range(30)]
+        peers = [await crowd.enter_async_context(raw_peer(place.port, BOOKIE)) for _ in range(30)]
         await until(lambda: sum(not peer.closed for peer in peers) <= 7)
         # A connection of a test has both its ends here.
         assert descriptors() <= before + 30 + 8
@@ -256,7 +256,7 @@ async def _nothing_known(peer: RawPeer) -> None:
 
 @pytest.mark.parametrize("flood", [_resets, _pings, _settings, _headers, _nothing_known])
 async def test_a_flood_of_frames_harms_its_sender_alone(flood: Flood) -> None:
-    async with serving() as place, honest(place) as writer, raw_peer(place.port) as peer:
+    async with serving() as place, honest(place) as writer, raw_peer(place.port, BOOKIE) as peer:
         async with asyncio.timeout(LIMIT_S):
             await flood(peer)
         assert await writer.goes_on()
@@ -280,7 +280,7 @@ async def test_on_a_port_with_tls_who_speaks_something_else_is_let_go(tmp_path: 
     async with serving(credentials=credentials) as place, honest(place, friends) as writer:
         for other in (None, tls.client_credentials(shown(stranger))):
             await _is_kept_out(place, other)
-        async with raw_peer(place.port) as peer, asyncio.timeout(LIMIT_S):
+        async with raw_peer(place.port, BOOKIE) as peer, asyncio.timeout(LIMIT_S):
             await peer.until_closed()
             assert not peer.data
         assert await writer.goes_on()

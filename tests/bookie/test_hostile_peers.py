@@ -16,7 +16,7 @@ from tests.bookie.hostile import (
     stream_of,
     until,
 )
-from tests.bookie.running import KEY, LEDGER, frame, opening
+from tests.bookie.running import BOOKIE, KEY, LEDGER, frame, opening
 from tests.bookie.test_links import Sink, reading
 from tests.wire import carrying, tampering
 from zonekeeper.bookie.service import Limits
@@ -25,6 +25,7 @@ from zonekeeper.wire import carriers, errors, grpc_edge, grpc_server, messages, 
 from zonekeeper.wire.serving import HostLimits
 
 _AT_LEAST_SO_OFTEN_MS = 60_000
+MEANT = grpc_edge.meant_for(BOOKIE)
 
 
 def greedy(number: int) -> bytes:
@@ -132,9 +133,9 @@ async def test_streams_above_the_limit_of_a_connection_wait_and_other_peers_are_
             grpc_edge.method_path("Tail")
         )
         # A peer hears the limit with the server's first message, and may break it before.
-        first = start(request)
+        first = start(request, metadata=MEANT)
         assert isinstance(await first.read(), bytes)
-        rest = [start(request) for _ in range(limit - 1 + extra)]
+        rest = [start(request, metadata=MEANT) for _ in range(limit - 1 + extra)]
         waiting = {asyncio.ensure_future(tail.read()) for tail in rest}
         async with asyncio.timeout(LIMIT_S):
             while len(waiting) > extra:
@@ -196,7 +197,7 @@ async def test_a_flood_of_tails_is_answered_up_to_a_limit() -> None:
         start: aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(
             grpc_edge.method_path("Tail")
         )
-        tails = [start(request) for _ in range(asked)]
+        tails = [start(request, metadata=MEANT) for _ in range(asked)]
         answers = await asyncio.gather(*[one.read() for one in tails], return_exceptions=True)
         refusals = [one for one in answers if isinstance(one, aio.AioRpcError)]
         assert len(refusals) == asked - limit

@@ -27,6 +27,7 @@ from zonekeeper.metadata import (
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement.ids import BookieId, LedgerId, UpgradeDomain, ZoneName
 from zonekeeper.placement.locations import Location
+from zonekeeper.placement.policy import Policy
 from zonekeeper.wire.grpc_server import GrpcServer
 from zonekeeper.wire.serving import Host
 
@@ -57,7 +58,7 @@ async def serve(
     async with asyncio.TaskGroup() as tasks:
         bookie = Bookie(bookie_id, storage, boot_epoch=1, version="test", tasks=tasks)
         tasks.create_task(storage.run())
-        server = GrpcServer(Host(bookie), "127.0.0.1:0", credentials=None)
+        server = GrpcServer(Host(bookie), "127.0.0.1:0", bookie_id=bookie_id, credentials=None)
         await server.start()
         cookie = cookies.Cookie(
             bookie=bookie_id,
@@ -83,13 +84,13 @@ async def serve(
 
 @asynccontextmanager
 async def cluster_of(
-    folder: Path, zones: str, front: Front = no_front
+    folder: Path, zones: str, front: Front = no_front, rules: Policy | None = None
 ) -> AsyncIterator[tuple[str, dict[str, asyncio.Event]]]:
     """Give the cluster's address, and what kills the bookie of each zone."""
     uri = f"sqlite://{folder / 'meta.db'}"
     store = await open_store(uri)
     made = await cluster.initialise(store, INSTANCE)
-    await policy_store.write(made, policy(), replaces=0)
+    await policy_store.write(made, rules or policy(), replaces=0)
     kills = {zone: asyncio.Event() for zone in zones}
     async with asyncio.TaskGroup() as tasks:
         for zone, killed in kills.items():

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from zonekeeper.metadata.background import alongside
+from zonekeeper.placement.ids import BookieId
 from zonekeeper.wire import grpc_edge
 
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -31,9 +32,12 @@ _SHORT: Final = 127
 class RawPeer:
     """One connection; streams are numbered as they are opened."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, bookie_id: BookieId
+    ) -> None:
         self._reader = reader
         self._writer = writer
+        self._bookie_id = bookie_id
         self._next = 1
         self._first_window = _FIRST_WINDOW
         #: Stream 0 is the connection. What was given in addition, less what was sent.
@@ -62,7 +66,7 @@ class RawPeer:
             "te": "trailers",
             "content-type": "application/grpc",
         }
-        lines = [*usual.items(), *more]
+        lines = [*usual.items(), *grpc_edge.meant_for(self._bookie_id), *more]
         block = b"".join(_LITERAL + _text(name) + _text(value) for name, value in lines)
         self.send(HEADERS, _END_HEADERS, stream, block)
         return stream
@@ -148,10 +152,12 @@ class RawPeer:
 
 
 @asynccontextmanager
-async def raw_peer(port: int, *, takes_bytes: int = 1 << 20) -> AsyncIterator[RawPeer]:
+async def raw_peer(
+    port: int, bookie_id: BookieId, *, takes_bytes: int = 1 << 20
+) -> AsyncIterator[RawPeer]:
     """Connect and greet; ``takes_bytes``: how much of each stream this peer takes at all."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    peer = RawPeer(reader, writer)
+    peer = RawPeer(reader, writer, bookie_id)
     writer.write(_PREFACE)
     peer.send(SETTINGS, 0, 0, struct.pack(">HI", _INITIAL_WINDOW, takes_bytes))
     try:

@@ -14,6 +14,8 @@ from zonekeeper.wire import carriers, errors, grpc_edge, grpc_server
 from zonekeeper.wire.links import LinkSettings
 from zonekeeper.wire.serving import Host
 
+MEANT = grpc_edge.meant_for(BOOKIE)
+
 
 def run(scenario: Callable[[GrpcWorld], Awaitable[None]]) -> None:
     async def narrowed(world: World) -> None:
@@ -36,7 +38,7 @@ async def ask(channel: aio.Channel, method: str, request: bytes) -> aio.AioRpcEr
         grpc_edge.method_path(method)
     )
     with pytest.raises(aio.AioRpcError) as caught:
-        await call(request, timeout=10)
+        await call(request, timeout=10, metadata=MEANT)
     return caught.value
 
 
@@ -47,7 +49,7 @@ def test_an_oversized_message_ends_its_stream_and_no_other() -> None:
             start: aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(
                 grpc_edge.method_path("Append")
             )
-            stream = start()
+            stream = start(metadata=MEANT)
             await stream.read()
             await stream.write(b"x" * (grpc_edge.MESSAGE_BYTES_MAX + 1))
             assert await stream.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -64,7 +66,7 @@ def test_a_carrier_above_its_limit_is_refused_with_the_reason() -> None:
             start: aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(
                 grpc_edge.method_path("Append")
             )
-            stream = start()
+            stream = start(metadata=MEANT)
             await stream.read()
             hello = carriers.build([carriers.Hello(boot_epoch=1)])
             await stream.write(hello + b"x" * carriers.CARRIER_BYTES_MAX)
@@ -139,7 +141,7 @@ def test_a_port_that_is_taken_is_named() -> None:
     async def scenario(world: GrpcWorld) -> None:
         address = f"127.0.0.1:{world._port}"
         with pytest.raises(OSError, match=address):
-            grpc_server.GrpcServer(Host(world.bookie), address, credentials=None)
+            grpc_server.GrpcServer(Host(world.bookie), address, bookie_id=BOOKIE, credentials=None)
 
     run(scenario)
 

@@ -51,7 +51,10 @@ async def ask(bookie_files: TlsFiles, client_files: TlsFiles | None) -> BookieId
     """Let a client ask a bookie who it is."""
     host = Host(ReferenceBookie(BOOKIE, Disk()))
     server = grpc_server.GrpcServer(
-        host, "127.0.0.1:0", credentials=tls.server_credentials(bookie_files)
+        host,
+        "127.0.0.1:0",
+        bookie_id=BOOKIE,
+        credentials=tls.server_credentials(bookie_files),
     )
     await server.start()
     try:

@@ -173,7 +173,7 @@ class _Process:
             writer = tasks.create_task(begun.storage.run())
             housekeeping = self._keep_house(cluster, begun, bookie, ground, tasks)
             host = Host(MeasuredBookie(bookie, self._view.measures))
-            async with _served(host, settings.listen, credentials) as port:
+            async with _served(host, settings, credentials) as port:
                 self._conditions.met(life.SERVING)
                 registrar = self._registrar(cluster, begun, port, http_port)
                 presence = Presence(registrar, bookie, cluster.store, self._conditions)
@@ -292,9 +292,11 @@ def _credentials(files: TlsFiles | None) -> grpc.ServerCredentials | None:
 
 @asynccontextmanager
 async def _served(
-    host: Host, address: Address, credentials: grpc.ServerCredentials | None
+    host: Host, settings: Settings, credentials: grpc.ServerCredentials | None
 ) -> AsyncIterator[int]:
-    server = GrpcServer(host, str(address), credentials=credentials)
+    server = GrpcServer(
+        host, str(settings.listen), bookie_id=settings.bookie_id, credentials=credentials
+    )
     await server.start()
     try:
         yield server.port

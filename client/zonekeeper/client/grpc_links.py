@@ -5,7 +5,7 @@ import logging
 
 import grpc
 
-from zonekeeper.metadata import registration
+from zonekeeper.metadata import cookies, registration
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.errors import StoreError
 from zonekeeper.metadata.malformed import UnreadableError
@@ -37,6 +37,8 @@ class GrpcLinks:
 
     async def find(self, bookie_id: BookieId) -> str | None:
         """Say at which address a bookie is registered now."""
+        if not cookies.is_bookie_id(bookie_id):
+            return None  # no bookie is called that, and no header could name it
         try:
             info = await registration.read_service_info(self._cluster, bookie_id)
         except (StoreError, UnreadableError) as error:

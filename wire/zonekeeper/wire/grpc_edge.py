@@ -1,4 +1,9 @@
-"""What both ends of a gRPC connection agree on: names, limits, and how errors cross.
+"""What both ends of a gRPC connection agree on: names, limits, who is meant, and how errors cross.
+
+An address is not a bookie: once a bookie is gone, another one may listen where it did. So each call
+and stream names the bookie that is meant in a header, and a bookie refuses what names another one,
+or none, before it does anything. To the client that is a bookie that was not reached. With TLS the
+certificate says who answers; a bookie asks for the header all the same.
 
 An error of ours travels as its number in a trailer and its words as the status message; gRPC's own
 failures become the error that assumes no more than is known. ``_BY_STATUS`` is the one place where
@@ -11,9 +16,14 @@ from typing import Final
 
 import grpc
 
+from zonekeeper.placement.ids import BookieId
 from zonekeeper.wire import carriers, errors
 
 SERVICE: Final = "zonekeeper.wire.v1.Bookie"
+
+#: The header that names the bookie that is meant, and the trailer of a refusal that names the one
+#: that answers. All that an id may consist of fits into one.
+BOOKIE_HEADER: Final = "zonekeeper-bookie"
 
 #: The trailer that carries an error's number.
 ERROR_TRAILER: Final = "zonekeeper-error"
@@ -54,6 +64,29 @@ def method_path(name: str) -> str:
     return f"/{SERVICE}/{name}"
 
 
+def meant_for(bookie_id: BookieId) -> tuple[tuple[str, str]]:
+    """Give the header for who means this bookie."""
+    return ((BOOKIE_HEADER, bookie_id),)
+
+
+def check_meant(bookie_id: BookieId, found: Iterable[tuple[str, str | bytes]]) -> None:
+    """Raise, at a bookie, for whoever does not mean it."""
+    meant = {value for key, value in found if key == BOOKIE_HEADER}
+    if not meant:
+        raise errors.BadRequest(
+            f"the header {BOOKIE_HEADER} is missing: it names the bookie that is meant, "
+            f"and this is {bookie_id}; is the client older than the bookie?"
+        )
+    if meant != {bookie_id}:
+        named = ", ".join(sorted(map(str, meant)))
+        raise errors.NotConnected(f"{named} was meant, and {bookie_id} answers; nothing was done")
+
+
+def is_of_another(bookie_id: BookieId, found: Iterable[tuple[str, str | bytes]]) -> bool:
+    """Say whether an error with these trailers is certainly not of this bookie."""
+    return any(key == BOOKIE_HEADER and value != bookie_id for key, value in found)
+
+
 def client_options(expected_name: str) -> list[Option]:
     """Set up a channel to one bookie, whose certificate (if there is TLS) has this name."""
     return [
@@ -91,9 +124,11 @@ def server_options() -> list[Option]:
     ]
 
 
-def trailers(error: errors.ProtocolError) -> tuple[tuple[str, str]]:
-    """Give the trailer of an error."""
-    return ((ERROR_TRAILER, str(error.code)),)
+def trailers(
+    bookie_id: BookieId, error: errors.ProtocolError
+) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Give the trailers of a bookie's error."""
+    return (ERROR_TRAILER, str(error.code)), (BOOKIE_HEADER, bookie_id)
 
 
 def message(error: errors.ProtocolError) -> str:

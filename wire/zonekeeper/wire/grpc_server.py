@@ -8,6 +8,9 @@ side, whether the rest ever comes or not. So a connection has few streams on whi
 as long as the peer likes, and a call's request has to be there in time. gRPC knows only messages
 that are whole. So every method is declared as one of streams, which is the same on the wire: a
 request is then read under a time limit of ours.
+
+Whoever reaches the port may also have meant another bookie, which listened here before. That is
+found out first (``grpc_edge.check_meant``), for every method.
 """
 
 import asyncio
@@ -19,6 +22,7 @@ from typing import Final
 import grpc
 from grpc import aio
 
+from zonekeeper.placement.ids import BookieId
 from zonekeeper.wire import errors, grpc_edge, methods
 from zonekeeper.wire.methods import SpelledCall, SpelledSubscription
 from zonekeeper.wire.pipes import Pipe, StreamKind
@@ -43,12 +47,17 @@ class GrpcServer:
     """Serves one host; bound when made, so that the port is known, served after ``start``."""
 
     def __init__(
-        self, host: Host, address: str, *, credentials: grpc.ServerCredentials | None
+        self,
+        host: Host,
+        address: str,
+        *,
+        bookie_id: BookieId,
+        credentials: grpc.ServerCredentials | None,
     ) -> None:
         self._server = aio.server(
             options=grpc_edge.server_options(), maximum_concurrent_rpcs=RPCS_MAX
         )
-        self._server.add_generic_rpc_handlers((_handlers(host),))
+        self._server.add_generic_rpc_handlers((_handlers(host, bookie_id),))
         try:
             #: Differs from the address asked for if that said port 0.
             self.port = (
@@ -68,23 +77,24 @@ class GrpcServer:
         await self._server.stop(grace_ms / 1_000)
 
 
-def _handlers(host: Host) -> grpc.GenericRpcHandler:
-    streams = {
-        StreamKind.APPEND: host.serve_appends,
-        StreamKind.READ: host.serve_reads,
-    }
+def _handlers(host: Host, bookie_id: BookieId) -> grpc.GenericRpcHandler:
     crowd = _Crowd()
-    handlers = {kind.value: _stream(serve, crowd) for kind, serve in streams.items()}
+    serves = {
+        StreamKind.APPEND.value: _stream(host.serve_appends, crowd),
+        StreamKind.READ.value: _stream(host.serve_reads, crowd),
+    }
     for call in methods.CALLS:
-        handlers[call.name] = _call(host, call, crowd)
+        serves[call.name] = _call(host, call)
     for subscription in methods.SUBSCRIPTIONS:
-        handlers[subscription.name] = _subscription(host, subscription, crowd)
+        serves[subscription.name] = _subscription(host, subscription)
+    handlers = {name: _handler(serve, bookie_id, crowd) for name, serve in serves.items()}
     return grpc.method_handlers_generic_handler(grpc_edge.SERVICE, handlers)
 
 
-async def _refuse(context: _Context, error: errors.WireError) -> None:
+async def _refuse(context: _Context, bookie_id: BookieId, error: errors.WireError) -> None:
     assert isinstance(error, errors.ProtocolError), "format errors are translated where they occur"
-    await context.abort(grpc_edge.STATUS, grpc_edge.message(error), grpc_edge.trailers(error))
+    trailers = grpc_edge.trailers(bookie_id, error)
+    await context.abort(grpc_edge.STATUS, grpc_edge.message(error), trailers)
 
 
 class _Crowd:
@@ -194,50 +204,51 @@ class _ServerPipe:
         return message if isinstance(message, bytes) else None  # aio.EOF
 
 
+#: Serves one method to a peer.
+_Serve = Callable[[_ServerPipe, str], Awaitable[None]]
+
+
 def _heard(sending: "asyncio.Future[None]") -> None:
     if not sending.cancelled():
         sending.exception()
 
 
 def _handler(
-    serve: Callable[[_ServerPipe, _Context], Awaitable[None]], crowd: _Crowd
+    serve: _Serve, bookie_id: BookieId, crowd: _Crowd
 ) -> "grpc.RpcMethodHandler[bytes, bytes]":
     async def handle(_: AsyncIterator[bytes], context: _Context) -> None:
         pipe, failure = _ServerPipe(context, crowd), None
         try:
-            await serve(pipe, context)
+            grpc_edge.check_meant(bookie_id, context.invocation_metadata() or ())
+            await serve(pipe, context.peer())
         except errors.WireError as error:
             failure = error
         await pipe.emptied()
         if failure is not None:
-            await _refuse(context, failure)
+            await _refuse(context, bookie_id, failure)
 
     return grpc.stream_stream_rpc_method_handler(handle)
 
 
-def _stream(
-    serve: Callable[[Pipe], Awaitable[None]], crowd: _Crowd
-) -> "grpc.RpcMethodHandler[bytes, bytes]":
-    async def admit(pipe: _ServerPipe, context: _Context) -> None:
-        with crowd.admitted(context.peer()):
+def _stream(serve: Callable[[Pipe], Awaitable[None]], crowd: _Crowd) -> _Serve:
+    async def admit(pipe: _ServerPipe, peer: str) -> None:
+        with crowd.admitted(peer):
             await serve(pipe)
 
-    return _handler(admit, crowd)
+    return admit
 
 
-def _call(host: Host, method: SpelledCall, crowd: _Crowd) -> "grpc.RpcMethodHandler[bytes, bytes]":
-    async def answer(pipe: _ServerPipe, _: _Context) -> None:
+def _call(host: Host, method: SpelledCall) -> _Serve:
+    async def answer(pipe: _ServerPipe, _: str) -> None:
         await pipe.send(await method.serve_bytes(host, await pipe.request()))
 
-    return _handler(answer, crowd)
+    return answer
 
 
-def _subscription(
-    host: Host, method: SpelledSubscription, crowd: _Crowd
-) -> "grpc.RpcMethodHandler[bytes, bytes]":
-    async def answer(pipe: _ServerPipe, _: _Context) -> None:
+def _subscription(host: Host, method: SpelledSubscription) -> _Serve:
+    async def answer(pipe: _ServerPipe, _: str) -> None:
         async with aclosing(method.serve_bytes(host, await pipe.request())) as answers:
             async for one in answers:
                 await pipe.send(one)
 
-    return _handler(answer, crowd)
+    return answer
