@@ -30,7 +30,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, assert_never
 
-from zonekeeper.client import errors
+from zonekeeper.client import errors, shortfalls
 from zonekeeper.client import writer_events as ev
 from zonekeeper.client.batches import Batch
 from zonekeeper.client.flight import Flight
@@ -103,6 +103,8 @@ class WriterCore:
         self._lac = self._seating.lac
         self._forcing = Forcing(quorums, self._seating.seats, self._flight)
         self._changing = False
+        #: Why nobody knows what became of the last attempt to change the ensemble.
+        self._unknown: Exception | None = None
         #: Changes since something was last confirmed.
         self._changes = 0
         #: Some members failed, and no newcomers were to be had.
@@ -236,6 +238,7 @@ class WriterCore:
                 self._change_impossible(event.error)
             case ev.ChangeUnknown():
                 self._begin_change()
+                self._unknown = event.error
             case ev.Dispossessed():
                 self._changing = False
                 self._stop(event.error, close=False)
@@ -357,6 +360,7 @@ class WriterCore:
 
     def _begin_change(self) -> None:
         self._changing = True
+        self._unknown = None
         self._do(
             ev.ChangeEnsemble(
                 first_entry=EntryId(self.confirmed + 1),
@@ -404,13 +408,8 @@ class WriterCore:
     def _tick(self, now_ms: int) -> None:
         waiting = self._flight.waiting
         if waiting and now_ms - waiting[0].since_ms >= self._limits.add_timeout_ms:
-            acked = waiting[0].acked
-            silent = (who for at, who in enumerate(self.ensemble) if at not in acked)
-            message = (
-                f"{self._where()}: no ack quorum in {self._limits.add_timeout_ms} ms; "
-                f"no answer from {', '.join(silent)}"
-            )
-            self._stop(errors.AddTimedOut(message), close=True)
+            message = f"{self._where()}: no ack quorum in {self._limits.add_timeout_ms} ms"
+            self._stop(errors.AddTimedOut(f"{message}; {self._lacking(waiting[0])}"), close=True)
         elif self._forcing.waits_ms(now_ms) >= self._limits.add_timeout_ms:
             message = f"{self._where()}: not forced by enough of {', '.join(self.ensemble)} in time"
             self._stop(errors.AddTimedOut(message), close=True)
@@ -418,6 +417,14 @@ class WriterCore:
             self._effects += self._lac.remind_all()
             if self._degraded:
                 self._retry(now_ms)
+
+    def _lacking(self, batch: Batch) -> str:
+        """Say what a batch waits for: while the ensemble changes, that is the metadata store."""
+        if not self._changing:
+            return shortfalls.of_batch(batch, self._seating.seats, self._quorums)
+        failed = ", ".join(seat.bookie for seat in self._seating.failed)
+        why = "no answer" if self._unknown is None else f"{self._unknown}"
+        return f"the metadata store does not say whether others stand for {failed}: {why}"
 
     def _retry(self, now_ms: int) -> None:
         """Try the failed bookies again; where that fails again, newcomers are asked for."""
