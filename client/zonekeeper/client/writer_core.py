@@ -26,7 +26,7 @@ The machine changes in place: a copy of all that is under way for each ack would
 ack. Recovery writes through it, too: its frames say so and carry the LAC that it started from.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, assert_never
 
@@ -187,6 +187,7 @@ class WriterCore:
                 for seat in self._seating.seats:
                     seat.zone = event.zones.get(seat.bookie, seat.zone)
                 self._advance()
+                self._look_hopeless(self._flight.unconfirmed)
             case ev.Ticked():
                 self._tick(event.now_ms)
             case ev.FellQuiet():
@@ -253,6 +254,7 @@ class WriterCore:
         self._flight.take(self._sealer, payloads, lac, self._flags, now_ms)
         self._effects += self._seating.send_all()
         self._consider_change()
+        self._look_hopeless([self._flight.waiting[-1]])
 
     def _advance(self) -> None:
         """Confirm what can be, in order."""
@@ -385,6 +387,24 @@ class WriterCore:
         self._trim()
         self._consider_change()
         self._advance()
+        self._look_hopeless(self._flight.unconfirmed)
+
+    def _look_hopeless(self, batches: Iterable[Batch]) -> None:
+        """Stop where all members together are no ack quorum, and none of them is to be replaced.
+
+        Placement that is not strict gives such ensembles when whole zones are away.
+        """
+        seats, zones = self._seating.seats, self._seating.zones
+        if self._changing or self._stopped is not None or any(seat.failed for seat in seats):
+            return
+        everybody = frozenset(range(len(seats)))
+        if any(b.enough(self._quorums, zones, everybody) is Enough.NO for b in batches):
+            message = (
+                f"{self._where()}: no answers can be enough: they would be from "
+                f"{shortfalls.of_zones(seats, self._quorums)}; write to a new ledger when there "
+                "are bookies in more zones"
+            )
+            self._stop(errors.LostQuorum(message), close=True)
 
     def _change_impossible(self, error: Exception) -> None:
         """Go on without newcomers, if every batch can still be acknowledged."""
