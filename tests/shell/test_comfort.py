@@ -192,6 +192,12 @@ INTERRUPTIBLE = (
 )
 
 
+#: A terminal interrupts those who have taken it as theirs.
+INTERRUPTIBLE_ON_A_TERMINAL = (
+    f"import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); {INTERRUPTIBLE}"
+)
+
+
 @pytest.mark.processes
 def test_an_interruption_is_no_traceback_either(address: str) -> None:
     with subprocess.Popen(
@@ -222,6 +228,42 @@ def test_an_interruption_while_it_is_loaded_is_no_traceback() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (130, b"")
+
+
+QUESTION = "zonekeeper autorecovery disable --metadata {address} --reason because"
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("typed", "code", "last"), [(b"\x03", 130, "interrupted"), (b"n\n", 1, "Aborted!")]
+)
+def test_an_interruption_is_no_answer_to_a_question(
+    address: str, typed: bytes, code: int, last: str
+) -> None:
+    ours, theirs = os.openpty()
+    asked = shlex.split(QUESTION.format(address=address))[1:]
+    with subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTIBLE_ON_A_TERMINAL, *asked],
+        stdin=theirs,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        assert process.stderr is not None
+        said = b""
+        try:
+            while not said.endswith(b"[y/N]:"):
+                more = process.stderr.read(1)
+                assert more, said
+                said += more
+            os.write(ours, typed)
+            said += process.stderr.read()
+            assert process.wait(LIMIT_S) == code
+        finally:
+            process.kill()
+            os.close(theirs)
+            os.close(ours)
+    assert said.decode().split()[-1] == last
 
 
 @pytest.mark.processes

@@ -28,6 +28,7 @@ from zonekeeper.placement.policy import PlacementRules, Policy
 from zonekeeper.shell.live import ledger_io, ledger_text
 from zonekeeper.shell.live.ledger import ledger
 from zonekeeper.shell.live.ledger_options import PASSWORD_VARIABLE
+from zonekeeper.shell.live.zones import zones
 from zonekeeper.wire.entries import PAYLOAD_BYTES_MAX
 
 ZONES = {BookieId(f"bk-{zone}-0"): ZoneName(zone) for zone in "abc"}
@@ -378,17 +379,20 @@ def test_what_cannot_be_meant_is_refused(address: str, words: tuple[str, ...], s
 
 
 @pytest.mark.parametrize(
-    ("cluster", "code", "said"),
+    ("where", "code", "said"),
     [
+        ("sqlite:///proc", 2, "cannot be opened"),
+        (f"sqlite://{Path(__file__).absolute()}", 2, "is no SQLite file"),
         ("sqlite:///nowhere/at/all.db", 2, "there is no such file"),
         ("http://example.org", 2, "one of zk://"),
     ],
 )
-def test_a_cluster_that_is_not_there_is_said_so(cluster: str, code: int, said: str) -> None:
-    result = call(cluster, "list")
-
-    assert result.exit_code == code
-    assert said in result.stderr
+def test_a_cluster_that_is_not_there_is_said_so(where: str, code: int, said: str) -> None:
+    listing = call(where, "list")
+    status = CliRunner().invoke(zones, ["status", "--metadata", where], catch_exceptions=False)
+    for result in (listing, status):
+        assert result.exit_code == code
+        assert said in result.stderr
 
 
 def cut(data: bytes, sizes: list[int], cutter: ledger_io.Lines | ledger_io.Pieces) -> list[bytes]:

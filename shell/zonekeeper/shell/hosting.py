@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
@@ -72,13 +73,14 @@ class Host(click.Group):
             sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 to the end of the process
         try:
             return super().invoke(ctx)
-        except click.Abort:
+        except click.Abort as abort:
+            if isinstance(abort.__context__, KeyboardInterrupt):  # in answer to a question
+                _end_interrupted(ctx)
             if sys.stdin.isatty():
                 raise  # somebody was asked, and said no
             raise _Unasked("nobody can be asked here: repeat with --yes") from None
         except KeyboardInterrupt:
-            click.echo("interrupted", err=True)
-            ctx.exit(INTERRUPTED)
+            _end_interrupted(ctx)
         except BrokenPipeError:
             raise  # whoever read our answer has read enough: click ends in peace
         except OSError as error:  # above all: the answer cannot be written
@@ -106,6 +108,11 @@ class _Unasked(click.ClickException):
     """A question was met where there is nobody to answer it; nothing was done."""
 
     exit_code = 2
+
+
+def _end_interrupted(ctx: click.Context) -> NoReturn:
+    click.echo("interrupted", err=True)
+    ctx.exit(INTERRUPTED)
 
 
 @click.pass_context

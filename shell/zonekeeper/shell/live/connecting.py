@@ -4,15 +4,17 @@ It stands apart from ``reaching``, so that a command that only reads records loa
 """
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import wraps
 from pathlib import Path
 
 import click
 
 from zonekeeper.client import client as clients
+from zonekeeper.client import errors
 from zonekeeper.client.client import Client
 from zonekeeper.client.config import ClientConfig
+from zonekeeper.metadata.errors import BadStoreError
 from zonekeeper.shell.live import reaching
 from zonekeeper.shell.live.reaching import Place
 from zonekeeper.wire.tls import TlsFiles
@@ -49,7 +51,14 @@ def over_tls(command: Callable[..., None]) -> Callable[..., None]:
 @asynccontextmanager
 async def connected(place: Place, tls: TlsFiles | None) -> AsyncIterator[Client]:
     """Reach a cluster and its bookies."""
-    async with clients.connect(place.address, ClientConfig(tls=tls)) as client:
+    async with AsyncExitStack() as opened:
+        try:
+            reaching_it = clients.connect(place.address, ClientConfig(tls=tls))
+            client = await opened.enter_async_context(reaching_it)
+        except errors.ClientError as error:
+            if isinstance(error.__cause__, BadStoreError):  # the address is not a store's
+                raise reaching.BadRequest(str(error.__cause__)) from None
+            raise
         reaching.check(client.cluster, place)
         yield client
 

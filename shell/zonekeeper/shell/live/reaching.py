@@ -228,7 +228,10 @@ async def _interruptible(work: Coroutine[None, None, _T]) -> _T:
 @asynccontextmanager
 async def opened(place: Place) -> AsyncIterator[Cluster]:
     """Reach the cluster at an address, and no other than the one that is meant."""
-    store = await open_store(place.address, must_exist=True)
+    try:
+        store = await open_store(place.address, must_exist=True)
+    except errors.BadStoreError as error:  # later it would be damage, and not the address
+        raise BadRequest(str(error)) from None
     try:
         cluster = await clusters.open_cluster(store)
         check(cluster, place)
@@ -297,7 +300,22 @@ def confirm(question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise BadRequest("nobody can be asked here: repeat with --yes, or look with --dry-run")
-    click.confirm(question, abort=True, err=True)
+    with _interruptions_heard_at_once():
+        click.confirm(question, abort=True, err=True)
+
+
+@contextmanager
+def _interruptions_heard_at_once() -> Iterator[None]:
+    """Let an interruption end what waits for a person; a loop would hear it behind the answer."""
+    former = signal.getsignal(signal.SIGINT)
+    if not callable(former) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, former)
 
 
 def check(cluster: Cluster, place: Place) -> None:
