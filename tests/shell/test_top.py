@@ -224,5 +224,7 @@ def test_one_zone_is_looked_at_alone_and_text_is_for_people(cluster: BookieProce
     unknown = call(cluster, "--once", "--zone", "nowhere")
     assert unknown.exit_code == 2
     assert "there is no zone nowhere; there are a, b, c" in unknown.stderr
+    never = call(cluster, "--once", "--every", "nan")
+    assert (never.exit_code, "no number of seconds" in never.stderr) == (2, True)
     endless = call(cluster, "-o", "json")
     assert (endless.exit_code, "--once" in endless.stderr) == (2, True)

@@ -48,12 +48,20 @@ class _Sight:
     look: Look | str
 
 
+def _a_number(_ctx: click.Context, _param: click.Parameter, value: float) -> float:
+    """Refuse what is no number, and so lies beyond no bound."""
+    if math.isnan(value):
+        raise click.BadParameter(f"{value} is no number of seconds")
+    return value
+
+
 @click.command(epilog="Example: zonekeeper top --zone b --every 10")
 @click.option("--once", is_flag=True, help="Show one interval, and end: for scripts.")
 @click.option(
     "--every",
     "every_s",
     type=click.FloatRange(min=0.1, max=3_600),
+    callback=_a_number,
     default=2.0,
     show_default=True,
     metavar="SECONDS",
