@@ -43,6 +43,17 @@ def test_a_process_runs_until_it_is_ended(ours: Mark) -> None:
     local_processes.send(ours, signal.SIGKILL)  # nobody is hit
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user for a moment")
+def test_a_process_of_another_user_is_named(ours: Mark) -> None:
+    os.setresuid(65_534, 65_534, 0)
+    try:
+        with pytest.raises(PermissionError, match=f"process {ours.pid} is another user's"):
+            local_processes.send(ours, signal.SIGTERM)
+    finally:
+        os.setresuid(0, 0, 0)
+    assert local_processes.is_running(ours)
+
+
 def test_one_that_has_ended_does_not_run_even_while_nobody_has_waited_for_it(
     tmp_path: Path,
 ) -> None:

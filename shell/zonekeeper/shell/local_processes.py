@@ -79,11 +79,21 @@ def is_frozen(mark: Mark) -> bool:
 
 
 def send(mark: Mark, number: signal.Signals) -> None:
-    """Send a signal; to a process that has ended: to nobody."""
+    """Send a signal; to a process that has ended: to nobody.
+
+    Raises ``PermissionError`` where the process is another user's.
+    """
     with _opened(mark) as process:
         if process is not None:
-            with contextlib.suppress(ProcessLookupError):
+            try:
                 signal.pidfd_send_signal(process, number)
+            except ProcessLookupError:
+                pass
+            except PermissionError:
+                raise PermissionError(
+                    f"process {mark.pid} is another user's, and was not sent {number.name}: "
+                    "call this as that user"
+                ) from None
 
 
 async def ended(mark: Mark) -> None:
