@@ -14,8 +14,9 @@ from tests.client.lab import THREE_BY_THREE, Lab, policy
 from zonekeeper.client import blocking, client, errors, loop_thread, reader, writer
 from zonekeeper.client.config import ClientConfig
 from zonekeeper.client.loop_thread import ClientEnded
-from zonekeeper.client.writer import Data
+from zonekeeper.client.writer import TURN_BYTES, Data
 from zonekeeper.placement.ids import LedgerId
+from zonekeeper.wire import entries
 
 
 @asynccontextmanager
@@ -172,6 +173,16 @@ def test_what_is_no_bytes_is_refused_and_not_appended() -> None:
         with pytest.raises(TypeError, match="use append"):
             opened.append_many(cast(list[Data], b"abc"))
         assert opened.last_appended == -1
+
+
+def test_append_many_says_whether_some_of_the_entries_were_appended() -> None:
+    with connected() as client:
+        writer = client.create()
+        portion, too_large = bytes(TURN_BYTES), bytes(entries.PAYLOAD_BYTES_MAX + 1)
+        for many, some in (([too_large], False), ([portion, too_large], True)):
+            with pytest.raises(errors.TooLarge) as refused:
+                writer.append_many(many)
+            assert refused.value.maybe_applied is some
 
 
 def test_append_many_waits_for_room_and_may_be_asked_from_its_own_entries() -> None:

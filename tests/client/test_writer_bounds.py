@@ -149,6 +149,19 @@ def test_what_is_no_bytes_is_refused_and_not_appended() -> None:
     play(scenario)
 
 
+def test_append_many_says_whether_some_of_the_entries_were_appended() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client() as client, await client.create() as writer:
+            too_large = bytes(entries.PAYLOAD_BYTES_MAX + 1)
+            for many, some in (([too_large], False), ([b"", too_large], True)):
+                with pytest.raises(errors.TooLarge) as refused:
+                    await writer.append_many(many)
+                assert refused.value.maybe_applied is some
+                assert writer.last_appended == (0 if some else -1)
+
+    play(scenario)
+
+
 def test_the_bytes_of_one_entry_are_not_taken_for_many() -> None:
     async def scenario(lab: Lab) -> None:
         async with lab.client() as client, await client.create() as writer:

@@ -165,9 +165,13 @@ class Writer(_Local):
         They are taken in this thread, and go over in portions. Where that ends with an error, some
         were appended: ``last_appended`` says which was the last.
         """
-        last = self.last_appended
-        for portion in _portions(many):
-            last = self._calls.do(partial(self._writer.append_many, portion))
+        last = before = self.last_appended
+        try:
+            for portion in _portions(many):
+                last = self._calls.do(partial(self._writer.append_many, portion))
+        except errors.ClientError as error:
+            error.maybe_applied = error.maybe_applied or last != before
+            raise
         return last
 
     def append_and_wait(self, data: Data) -> EntryId:

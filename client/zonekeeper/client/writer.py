@@ -133,9 +133,13 @@ class Writer:
         Where that is cancelled or fails, some were appended: ``last_appended`` says which was the
         last.
         """
-        last = self.last_appended
-        for data in as_many(many):
-            last = await self.append(data)
+        last = before = self.last_appended
+        try:
+            for data in as_many(many):
+                last = await self.append(data)
+        except errors.ClientError as error:
+            error.maybe_applied = error.maybe_applied or last != before
+            raise
         return last
 
     async def append_and_wait(self, data: Data) -> EntryId:
