@@ -4,6 +4,7 @@ import asyncio
 import base64
 import io
 import json
+import logging
 import os
 import shlex
 import signal
@@ -22,10 +23,10 @@ from hypothesis import strategies as st
 from tests.support.bookie_processes import BookieProcesses, bookie_processes, make_cluster
 from tests.support.ready_processes import SHELL
 from zonekeeper.client import client as clients
-from zonekeeper.client import errors
+from zonekeeper.client import errors, reader
 from zonekeeper.placement.ids import BookieId, LedgerId, ZoneName
 from zonekeeper.placement.policy import PlacementRules, Policy
-from zonekeeper.shell.live import ledger_io, ledger_text
+from zonekeeper.shell.live import ledger_io, ledger_text, ledger_waiting
 from zonekeeper.shell.live.ledger import ledger
 from zonekeeper.shell.live.ledger_options import PASSWORD_VARIABLE
 from zonekeeper.shell.live.zones import zones
@@ -395,6 +396,27 @@ def test_a_cluster_that_is_not_there_is_said_so(where: str, code: int, said: str
         assert said in result.stderr
 
 
+def test_why_a_follower_waits_is_said_after_a_while_and_once_for_each_cause() -> None:
+    told: list[str] = []
+    now_s = 0.0
+
+    def fails(at_s: float, cause: str) -> None:
+        nonlocal now_s
+        now_s = at_s
+        logging.getLogger(reader.__name__).warning("%s is away", cause)
+
+    with ledger_waiting.heard(told.append, lambda: now_s) as trouble:
+        for at_s, cause in ((0, "a"), (2.9, "a"), (3, "a"), (4, "a"), (5, "b"), (6, "a")):
+            fails(at_s, cause)
+        assert [text[:9] for text in told] == ["a is away", "b is away"]
+        trouble.over()
+        for at_s in (7, 9, 10):
+            fails(at_s, "a")
+        assert [text[:9] for text in told[2:]] == ["a is away"]
+    fails(20, "c")
+    assert len(told) == 3
+
+
 def cut(data: bytes, sizes: list[int], cutter: ledger_io.Lines | ledger_io.Pieces) -> list[bytes]:
     """Cut what comes in portions of these sizes, then all the rest."""
 
@@ -559,3 +581,33 @@ def test_a_recovery_that_is_interrupted_says_that_it_may_be_given_again(
     assert recover.returncode == 130
     assert f"ledger {number} may be in recovery now, and its writer fenced; the same" in said
     assert b"CLOSED at entry 2" in done(address, "recover", number, "--yes")
+
+
+@pytest.mark.processes
+def test_a_tail_without_its_bookies_says_what_it_waits_for(
+    cluster: BookieProcesses, address: str
+) -> None:
+    with (
+        appending(address) as (append, number),
+        subprocess.Popen(
+            [*SHELL, "ledger", "tail", number, "--metadata", address],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as tail,
+    ):
+        assert append.stdin is not None
+        assert tail.stdout is not None
+        assert tail.stderr is not None
+        try:
+            append.stdin.write(b"first\n")
+            append.stdin.flush()
+            assert tail.stdout.readline() == "first\n"
+            for bookie in ZONES:
+                cluster.kill(bookie)
+            said = tail.stderr.readline()
+        finally:
+            tail.kill()
+            cluster.start()
+    assert said.startswith(f"following ledger {number} at 1: ")
+    assert all(bookie in said for bookie in ZONES)

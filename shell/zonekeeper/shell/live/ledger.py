@@ -26,7 +26,14 @@ from zonekeeper.client.writer import Writer
 from zonekeeper.metadata.ledger_metadata import LedgerMetadata
 from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import LedgerId
-from zonekeeper.shell.live import connecting, ledger_io, ledger_options, ledger_text, reaching
+from zonekeeper.shell.live import (
+    connecting,
+    ledger_io,
+    ledger_options,
+    ledger_text,
+    ledger_waiting,
+    reaching,
+)
 from zonekeeper.shell.live.ledger_options import ENTRY, LEDGER, NUMBER, PASSWORD
 from zonekeeper.shell.live.reaching import Place
 from zonekeeper.wire.entries import PAYLOAD_BYTES_MAX
@@ -112,7 +119,10 @@ def read(place: Place, tls: TlsFiles | None, raw: bool, **options: object) -> No
 @connecting.over_tls
 @reaching.on_cluster
 def tail(place: Place, tls: TlsFiles | None, raw: bool, **options: object) -> None:
-    """Follow LEDGER until it is closed: entries come as they are confirmed."""
+    """Follow LEDGER until it is closed: entries come as they are confirmed.
+
+    What fails is tried again; standard error says why nothing comes.
+    """
     _run(_give(place, tls, options, raw=raw, follow=True))
 
 
@@ -299,12 +309,15 @@ async def _give(
     if sys.stdout is None:
         raise click.ClickException("standard output is closed: entries have nowhere to go")
     giver = ledger_io.Giver(sys.stdout.buffer, as_json=place.as_json, raw=raw)
+    clock = asyncio.get_running_loop().time
     async with connecting.connected(place, tls) as client:
         reader = await _opened(client, LedgerId(number), file, recover=False)
         try:
-            async with aclosing(_batches(reader, options, follow=follow)) as batches:
-                async for batch in batches:
-                    await giver.give(batch)
+            with ledger_waiting.heard(reaching.tell, clock) as trouble:
+                async with aclosing(_batches(reader, options, follow=follow)) as batches:
+                    async for batch in batches:
+                        trouble.over()
+                        await giver.give(batch)
         except errors.BeyondEnd:
             count = ledger_text.entries(reader.last_confirmed + 1)
             raise reaching.BadRequest(
