@@ -118,7 +118,14 @@ class Bench:
         }
         payload, ledger_id = random.randbytes(size), LedgerId(next(_BASELINE_IDS))
         wall, cpu = time.perf_counter(), self._cpu()
-        await per_entry.write(addresses, ledger_id, payload, count=PER_ENTRY, quorums=THREE)
+        await per_entry.write(
+            addresses,
+            ledger_id,
+            payload,
+            instance=self.client.cluster.instance,
+            count=PER_ENTRY,
+            quorums=THREE,
+        )
         wall_s, cpu_s = time.perf_counter() - wall, self._cpu() - cpu
         return Sample(entries=PER_ENTRY, size_bytes=size, wall_s=wall_s, cpu_s=cpu_s)
 

@@ -35,6 +35,7 @@ async def write(
     ledger_id: LedgerId,
     payload: bytes,
     *,
+    instance: str,
     count: int,
     quorums: Quorums,
 ) -> None:
@@ -61,7 +62,8 @@ async def write(
 
     async with asyncio.TaskGroup() as group:
         pipes = [
-            await _Pipe.opened(bookie, address, opening) for bookie, address in addresses.items()
+            await _Pipe.opened(grpc_edge.name_of(bookie, instance), address, opening)
+            for bookie, address in addresses.items()
         ]
         hearing = [group.create_task(pipe.hear(acked)) for pipe in pipes]
         for number in range(count):
@@ -85,14 +87,14 @@ class _Pipe:
         self.call = call
 
     @classmethod
-    async def opened(
-        cls, bookie: BookieId, address: str, opening: openings.FragmentOpening
-    ) -> "_Pipe":
-        channel = aio.insecure_channel(address, options=grpc_edge.client_options(bookie))
+    async def opened(cls, name: str, address: str, opening: openings.FragmentOpening) -> "_Pipe":
+        channel = aio.insecure_channel(
+            address, options=grpc_edge.client_options(grpc_edge.bookie_of(name))
+        )
         start: aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(
             grpc_edge.method_path(StreamKind.APPEND.value)
         )
-        pipe = cls(channel, start(metadata=grpc_edge.meant_for(bookie)))
+        pipe = cls(channel, start(metadata=grpc_edge.meant_for(name)))
         (hello,) = await pipe._items()
         assert isinstance(hello, carriers.Hello)
         await pipe.call.write(carriers.build([carriers.Open(number=_OPENING, opening=opening)]))

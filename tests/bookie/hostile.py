@@ -56,7 +56,11 @@ class Place:
     ) -> AsyncIterator[BookieLink]:
         async with asyncio.TaskGroup() as tasks:
             link = grpc_link.connect(
-                BOOKIE, self.address, credentials=credentials, tasks=tasks, chance=random.Random(1)
+                BOOKIE,
+                self.address,
+                credentials=credentials,
+                tasks=tasks,
+                chance=random.Random(1),
             )
             yield link
             await link.close()
@@ -81,7 +85,7 @@ async def serving(
         for number in range(ENTRIES):
             assert await append(bookie, frame(number, data=ENTRY, lac=number - 1)) == [None]
         host = WatchedHost(bookie, limits or HostLimits())
-        server = GrpcServer(host, "127.0.0.1:0", bookie_id=BOOKIE, credentials=credentials)
+        server = GrpcServer(host, "127.0.0.1:0", name=BOOKIE, credentials=credentials)
         await server.start()
         try:
             yield Place(bookie, host, server.port)

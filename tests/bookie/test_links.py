@@ -46,7 +46,7 @@ async def linked(kind: str, files: MemoryFileSystem) -> AsyncIterator[BookieLink
             yield link
             await link.close()
             return
-        server = GrpcServer(host, "127.0.0.1:0", bookie_id=BOOKIE, credentials=None)
+        server = GrpcServer(host, "127.0.0.1:0", name=BOOKIE, credentials=None)
         await server.start()
         address = f"127.0.0.1:{server.port}"
         link = grpc_link.connect(

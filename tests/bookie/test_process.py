@@ -32,13 +32,14 @@ from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement import locations
 from zonekeeper.placement.ids import BookieId, EntryId, ZoneName
 from zonekeeper.placement.policy import PlacementRules, Policy, RepairRules, ZoneWatchRules
-from zonekeeper.wire import errors, grpc_link, service, tls
+from zonekeeper.wire import errors, grpc_edge, grpc_link, service, tls
 from zonekeeper.wire.links import BookieLink
 from zonekeeper.wire.tls import TlsFiles
 
 pytestmark = pytest.mark.processes
 
 BOOKIE = BookieId("bk-a-4")
+INSTANCE = str(uuid.UUID(int=7))
 COMMAND = (sys.executable, "-c", "from zonekeeper.bookie.commands import bookie; bookie()", "run")
 LIMIT_S = 60
 #: Whose sessions outlast any test.
@@ -83,7 +84,7 @@ class World:
 async def world(tmp_path: Path) -> World:
     made = World(tmp_path)
     store = await open_store(made.metadata)
-    await clusters.initialise(store, str(uuid.UUID(int=7)))
+    await clusters.initialise(store, INSTANCE)
     await store.close()
     return made
 
@@ -143,7 +144,11 @@ async def linked(
 ) -> AsyncIterator[BookieLink]:
     async with asyncio.TaskGroup() as tasks:
         link = grpc_link.connect(
-            BOOKIE, bookie.grpc, credentials=credentials, tasks=tasks, chance=random.Random(1)
+            grpc_edge.name_of(BOOKIE, INSTANCE),
+            bookie.grpc,
+            credentials=credentials,
+            tasks=tasks,
+            chance=random.Random(1),
         )
         yield link
         await link.close()
@@ -335,7 +340,7 @@ async def test_a_bookie_whose_sessions_would_outlast_the_policys_does_not_start(
     with zookeeper.single(session_min_ms=15_000) as server:
         world.metadata = f"zk://{server.addresses}/ledgers"
         store = await open_store(world.metadata)
-        await clusters.initialise(store, str(uuid.UUID(int=7)))
+        await clusters.initialise(store, INSTANCE)
         await store.close()
         code, words = await refused(world.arguments())
         async with world.cluster() as cluster:

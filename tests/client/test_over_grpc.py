@@ -28,6 +28,7 @@ from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement.ids import BookieId, LedgerId, UpgradeDomain, ZoneName
 from zonekeeper.placement.locations import Location
 from zonekeeper.placement.policy import Policy
+from zonekeeper.wire import grpc_edge
 from zonekeeper.wire.grpc_server import GrpcServer
 from zonekeeper.wire.serving import Host
 
@@ -58,7 +59,8 @@ async def serve(
     async with asyncio.TaskGroup() as tasks:
         bookie = Bookie(bookie_id, storage, boot_epoch=1, version="test", tasks=tasks)
         tasks.create_task(storage.run())
-        server = GrpcServer(Host(bookie), "127.0.0.1:0", bookie_id=bookie_id, credentials=None)
+        name = grpc_edge.name_of(bookie_id, found.instance)
+        server = GrpcServer(Host(bookie), "127.0.0.1:0", name=name, credentials=None)
         await server.start()
         cookie = cookies.Cookie(
             bookie=bookie_id,

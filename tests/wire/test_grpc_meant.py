@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import Final
@@ -19,7 +20,7 @@ from zonekeeper.wire import errors, grpc_edge, grpc_link, methods, service
 from zonekeeper.wire.grpc_server import GrpcServer
 from zonekeeper.wire.links import BookieLink, LinkSettings
 from zonekeeper.wire.pipes import StreamKind
-from zonekeeper.wire.serving import HostLimits
+from zonekeeper.wire.serving import Host, HostLimits
 
 A: Final = BookieId("bk-a-0")
 B: Final = BookieId("bk-a-1")
@@ -40,7 +41,7 @@ class Place:
     async def put_up(self, bookie_id: BookieId) -> None:
         self.bookies[bookie_id] = ReferenceBookie(bookie_id, Disk())
         host = self.hosts[bookie_id] = WatchedHost(self.bookies[bookie_id], HostLimits())
-        server = GrpcServer(host, "127.0.0.1:0", bookie_id=bookie_id, credentials=None)
+        server = GrpcServer(host, "127.0.0.1:0", name=bookie_id, credentials=None)
         await server.start()
         self._stack.push_async_callback(server.stop, 0)
         await self.ways.add(bookie_id, server.port)
@@ -213,3 +214,28 @@ async def test_all_that_a_bookies_id_may_consist_of_fits_into_the_header() -> No
         await made.put_up(name)
         async with made.link(name) as link:
             assert (await link.info()).bookie_id == name
+
+
+async def test_a_bookie_of_that_id_in_another_cluster_is_another_bookie() -> None:
+    ours, theirs = (grpc_edge.name_of(A, str(uuid.UUID(int=n))) for n in (1, 2))
+    bookie = ReferenceBookie(A, Disk())
+    server = GrpcServer(Host(bookie), "127.0.0.1:0", name=theirs, credentials=None)
+    await server.start()
+    try:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as tasks, AsyncExitStack() as stack:
+            links = {}
+            for name in (ours, theirs):
+                links[name] = grpc_link.connect(
+                    name,
+                    f"127.0.0.1:{server.port}",
+                    credentials=None,
+                    tasks=tasks,
+                    chance=random.Random(1),
+                )
+                stack.push_async_callback(links[name].close)
+            with pytest.raises(errors.NotConnected, match=f"{ours} was meant"):
+                await links[ours].fence(LEDGER, KEY)
+            assert not bookie.disk.ledgers
+            assert (await links[theirs].info()).bookie_id == A
+    finally:
+        await server.stop(0)

@@ -141,7 +141,7 @@ def test_a_port_that_is_taken_is_named() -> None:
     async def scenario(world: GrpcWorld) -> None:
         address = f"127.0.0.1:{world._port}"
         with pytest.raises(OSError, match=address):
-            grpc_server.GrpcServer(Host(world.bookie), address, bookie_id=BOOKIE, credentials=None)
+            grpc_server.GrpcServer(Host(world.bookie), address, name=BOOKIE, credentials=None)
 
     run(scenario)
 

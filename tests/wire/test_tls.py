@@ -53,7 +53,7 @@ async def ask(bookie_files: TlsFiles, client_files: TlsFiles | None) -> BookieId
     server = grpc_server.GrpcServer(
         host,
         "127.0.0.1:0",
-        bookie_id=BOOKIE,
+        name=BOOKIE,
         credentials=tls.server_credentials(bookie_files),
     )
     await server.start()

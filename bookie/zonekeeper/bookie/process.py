@@ -41,7 +41,7 @@ from zonekeeper.metadata.errors import StoreError
 from zonekeeper.metadata.malformed import UnreadableError
 from zonekeeper.metadata.registration import Registrar
 from zonekeeper.placement.chance import Chance
-from zonekeeper.wire import looking, processes, tls
+from zonekeeper.wire import grpc_edge, looking, processes, tls
 from zonekeeper.wire.addresses import Address
 from zonekeeper.wire.errors import IoFailed
 from zonekeeper.wire.grpc_server import GrpcServer
@@ -173,7 +173,8 @@ class _Process:
             writer = tasks.create_task(begun.storage.run())
             housekeeping = self._keep_house(cluster, begun, bookie, ground, tasks)
             host = Host(MeasuredBookie(bookie, self._view.measures))
-            async with _served(host, settings, credentials) as port:
+            name = grpc_edge.name_of(settings.bookie_id, cluster.instance)
+            async with _served(host, settings.listen, name, credentials) as port:
                 self._conditions.met(life.SERVING)
                 registrar = self._registrar(cluster, begun, port, http_port)
                 presence = Presence(registrar, bookie, cluster.store, self._conditions)
@@ -292,11 +293,9 @@ def _credentials(files: TlsFiles | None) -> grpc.ServerCredentials | None:
 
 @asynccontextmanager
 async def _served(
-    host: Host, settings: Settings, credentials: grpc.ServerCredentials | None
+    host: Host, address: Address, name: str, credentials: grpc.ServerCredentials | None
 ) -> AsyncIterator[int]:
-    server = GrpcServer(
-        host, str(settings.listen), bookie_id=settings.bookie_id, credentials=credentials
-    )
+    server = GrpcServer(host, str(address), name=name, credentials=credentials)
     await server.start()
     try:
         yield server.port

@@ -37,7 +37,7 @@ class ClientConfig:
     start_timeout_ms: int = 10_000
     links: LinkSettings = field(default_factory=LinkSettings)
     store: Timeouts = field(default_factory=Timeouts)
-    #: None: nothing is encrypted, and whoever answers at an address is believed.
+    #: None: nothing is encrypted, and whoever says to be a bookie is believed.
     tls: TlsFiles | None = None
 
 

@@ -11,7 +11,7 @@ from zonekeeper.metadata.errors import StoreError
 from zonekeeper.metadata.malformed import UnreadableError
 from zonekeeper.placement.chance import Chance
 from zonekeeper.placement.ids import BookieId
-from zonekeeper.wire import grpc_link
+from zonekeeper.wire import grpc_edge, grpc_link
 from zonekeeper.wire.links import BookieLink, LinkSettings
 
 _logger = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class GrpcLinks:
     def make(self, bookie_id: BookieId, address: str) -> BookieLink:
         """Give a new link."""
         return grpc_link.connect(
-            bookie_id,
+            grpc_edge.name_of(bookie_id, self._cluster.instance),
             address,
             credentials=self._credentials,
             tasks=self._tasks,

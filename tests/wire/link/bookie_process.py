@@ -10,7 +10,7 @@ from zonekeeper.wire.serving import Host
 
 async def main() -> None:
     host = Host(ReferenceBookie(BOOKIE, Disk()))
-    server = grpc_server.GrpcServer(host, "127.0.0.1:0", bookie_id=BOOKIE, credentials=None)
+    server = grpc_server.GrpcServer(host, "127.0.0.1:0", name=BOOKIE, credentials=None)
     await server.start()
     print(server.port, flush=True)  # noqa: T201 it is what the parent waits for
     await asyncio.Event().wait()

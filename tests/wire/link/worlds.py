@@ -134,7 +134,7 @@ class GrpcWorld(World):
     async def start(self) -> None:
         self.host = WatchedHost(self.bookie, self.limits)
         self._server = grpc_server.GrpcServer(
-            self.host, f"127.0.0.1:{self._port}", bookie_id=BOOKIE, credentials=None
+            self.host, f"127.0.0.1:{self._port}", name=BOOKIE, credentials=None
         )
         self._port = self._server.port
         await self._server.start()

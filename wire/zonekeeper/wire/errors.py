@@ -155,7 +155,7 @@ class ConnectionLost(ProtocolError):
 
 
 class NotConnected(ProtocolError):
-    """The request was never sent: there is no connection to the bookie."""
+    """Nothing was done: there is no connection to the bookie, or another one answers there."""
 
     code = 16
     retryable = True

@@ -1,9 +1,10 @@
 """What both ends of a gRPC connection agree on: names, limits, who is meant, and how errors cross.
 
-An address is not a bookie: once a bookie is gone, another one may listen where it did. So each call
-and stream names the bookie that is meant in a header, and a bookie refuses what names another one,
-or none, before it does anything. To the client that is a bookie that was not reached. With TLS the
-certificate says who answers; a bookie asks for the header all the same.
+An address is not a bookie: once a bookie is gone, another one may listen where it did, even one of
+that name in another cluster. So each call and stream names the bookie that is meant, and its
+cluster, in a header, and a bookie refuses what names another one, or none, before it does anything.
+To the client that is a bookie that was not reached. With TLS the certificate says who answers; a
+bookie asks for the header all the same.
 
 An error of ours travels as its number in a trailer and its words as the status message; gRPC's own
 failures become the error that assumes no more than is known. ``_BY_STATUS`` is the one place where
@@ -64,27 +65,37 @@ def method_path(name: str) -> str:
     return f"/{SERVICE}/{name}"
 
 
-def meant_for(bookie_id: BookieId) -> tuple[tuple[str, str]]:
-    """Give the header for who means this bookie."""
-    return ((BOOKIE_HEADER, bookie_id),)
+def name_of(bookie_id: BookieId, instance: str) -> str:
+    """Name a bookie as no other one is named, of whatever cluster."""
+    return f"{bookie_id}@{instance}"
 
 
-def check_meant(bookie_id: BookieId, found: Iterable[tuple[str, str | bytes]]) -> None:
+def bookie_of(name: str) -> BookieId:
+    """Give the bookie's id alone, which has no such sign in it."""
+    return BookieId(name.partition("@")[0])
+
+
+def meant_for(name: str) -> tuple[tuple[str, str]]:
+    """Give the header for who means the bookie of this name."""
+    return ((BOOKIE_HEADER, name),)
+
+
+def check_meant(name: str, found: Iterable[tuple[str, str | bytes]]) -> None:
     """Raise, at a bookie, for whoever does not mean it."""
     meant = {value for key, value in found if key == BOOKIE_HEADER}
     if not meant:
         raise errors.BadRequest(
             f"the header {BOOKIE_HEADER} is missing: it names the bookie that is meant, "
-            f"and this is {bookie_id}; is the client older than the bookie?"
+            f"and this is {name}; is the client older than the bookie?"
         )
-    if meant != {bookie_id}:
+    if meant != {name}:
         named = ", ".join(sorted(map(str, meant)))
-        raise errors.NotConnected(f"{named} was meant, and {bookie_id} answers; nothing was done")
+        raise errors.NotConnected(f"{named} was meant, and {name} answers; nothing was done")
 
 
-def is_of_another(bookie_id: BookieId, found: Iterable[tuple[str, str | bytes]]) -> bool:
+def is_of_another(name: str, found: Iterable[tuple[str, str | bytes]]) -> bool:
     """Say whether an error with these trailers is certainly not of this bookie."""
-    return any(key == BOOKIE_HEADER and value != bookie_id for key, value in found)
+    return any(key == BOOKIE_HEADER and value != name for key, value in found)
 
 
 def client_options(expected_name: str) -> list[Option]:
@@ -124,11 +135,9 @@ def server_options() -> list[Option]:
     ]
 
 
-def trailers(
-    bookie_id: BookieId, error: errors.ProtocolError
-) -> tuple[tuple[str, str], tuple[str, str]]:
+def trailers(name: str, error: errors.ProtocolError) -> tuple[tuple[str, str], tuple[str, str]]:
     """Give the trailers of a bookie's error."""
-    return (ERROR_TRAILER, str(error.code)), (BOOKIE_HEADER, bookie_id)
+    return (ERROR_TRAILER, str(error.code)), (BOOKIE_HEADER, name)
 
 
 def message(error: errors.ProtocolError) -> str:

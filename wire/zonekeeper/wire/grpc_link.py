@@ -14,7 +14,6 @@ import grpc
 from grpc import aio
 
 from zonekeeper.placement.chance import Chance
-from zonekeeper.placement.ids import BookieId
 from zonekeeper.wire import errors, grpc_edge
 from zonekeeper.wire.links import LinkSettings
 from zonekeeper.wire.methods import Call, Q, R, Subscription
@@ -30,7 +29,7 @@ _CLOSED: Final = "the link was closed, or another bookie answers at its address"
 
 
 def connect(
-    bookie_id: BookieId,
+    name: str,
     address: str,
     *,
     credentials: grpc.ChannelCredentials | None,
@@ -38,29 +37,32 @@ def connect(
     chance: Chance,
     settings: LinkSettings | None = None,
 ) -> StreamLink:
-    """Give a link to the bookie at an address; it connects when it is first used.
+    """Give a link to the bookie of this name (``grpc_edge.name_of``) at an address.
 
+    It connects when it is first used.
     Without credentials nothing is encrypted, and whoever says to be that bookie is believed.
     """
-    transport = _GrpcTransport(bookie_id, address, credentials)
-    return StreamLink(bookie_id, transport, tasks=tasks, chance=chance, settings=settings)
+    transport = _GrpcTransport(name, address, credentials)
+    return StreamLink(
+        grpc_edge.bookie_of(name), transport, tasks=tasks, chance=chance, settings=settings
+    )
 
 
 class _GrpcTransport:
     """A ``transports.Transport``."""
 
     def __init__(
-        self, bookie_id: BookieId, address: str, credentials: grpc.ChannelCredentials | None
+        self, name: str, address: str, credentials: grpc.ChannelCredentials | None
     ) -> None:
-        self._bookie_id = bookie_id
+        self._name = name
         self._address = address
         self._credentials = credentials
-        self._meant = grpc_edge.meant_for(bookie_id)
+        self._meant = grpc_edge.meant_for(name)
         self._channel = self._new_channel()
         self._closed = False
 
     def _new_channel(self) -> aio.Channel:
-        options = grpc_edge.client_options(self._bookie_id)
+        options = grpc_edge.client_options(grpc_edge.bookie_of(self._name))
         if self._credentials is None:
             return aio.insecure_channel(self._address, options=options)
         return aio.secure_channel(self._address, self._credentials, options=options)
@@ -108,7 +110,7 @@ class _GrpcTransport:
         """Say what a failure means, and give a channel up that leads to another bookie."""
         trailers = fault.trailing_metadata()
         error = grpc_edge.translated(fault.code(), fault.details(), trailers)
-        if not grpc_edge.is_of_another(self._bookie_id, trailers):
+        if not grpc_edge.is_of_another(self._name, trailers):
             return error
         if channel is self._channel and not self._closed:
             self._channel = self._new_channel()

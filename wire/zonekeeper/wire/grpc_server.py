@@ -22,7 +22,6 @@ from typing import Final
 import grpc
 from grpc import aio
 
-from zonekeeper.placement.ids import BookieId
 from zonekeeper.wire import errors, grpc_edge, methods
 from zonekeeper.wire.methods import SpelledCall, SpelledSubscription
 from zonekeeper.wire.pipes import Pipe, StreamKind
@@ -44,20 +43,23 @@ _Context = aio.ServicerContext[bytes, bytes]
 
 
 class GrpcServer:
-    """Serves one host; bound when made, so that the port is known, served after ``start``."""
+    """Serves one host; bound when made, so that the port is known, served after ``start``.
+
+    Only who means the bookie of this name is served (``grpc_edge.name_of``).
+    """
 
     def __init__(
         self,
         host: Host,
         address: str,
         *,
-        bookie_id: BookieId,
+        name: str,
         credentials: grpc.ServerCredentials | None,
     ) -> None:
         self._server = aio.server(
             options=grpc_edge.server_options(), maximum_concurrent_rpcs=RPCS_MAX
         )
-        self._server.add_generic_rpc_handlers((_handlers(host, bookie_id),))
+        self._server.add_generic_rpc_handlers((_handlers(host, name),))
         try:
             #: Differs from the address asked for if that said port 0.
             self.port = (
@@ -77,7 +79,7 @@ class GrpcServer:
         await self._server.stop(grace_ms / 1_000)
 
 
-def _handlers(host: Host, bookie_id: BookieId) -> grpc.GenericRpcHandler:
+def _handlers(host: Host, name: str) -> grpc.GenericRpcHandler:
     crowd = _Crowd()
     serves = {
         StreamKind.APPEND.value: _stream(host.serve_appends, crowd),
@@ -87,13 +89,13 @@ def _handlers(host: Host, bookie_id: BookieId) -> grpc.GenericRpcHandler:
         serves[call.name] = _call(host, call)
     for subscription in methods.SUBSCRIPTIONS:
         serves[subscription.name] = _subscription(host, subscription)
-    handlers = {name: _handler(serve, bookie_id, crowd) for name, serve in serves.items()}
+    handlers = {method: _handler(serve, name, crowd) for method, serve in serves.items()}
     return grpc.method_handlers_generic_handler(grpc_edge.SERVICE, handlers)
 
 
-async def _refuse(context: _Context, bookie_id: BookieId, error: errors.WireError) -> None:
+async def _refuse(context: _Context, name: str, error: errors.WireError) -> None:
     assert isinstance(error, errors.ProtocolError), "format errors are translated where they occur"
-    trailers = grpc_edge.trailers(bookie_id, error)
+    trailers = grpc_edge.trailers(name, error)
     await context.abort(grpc_edge.STATUS, grpc_edge.message(error), trailers)
 
 
@@ -213,19 +215,17 @@ def _heard(sending: "asyncio.Future[None]") -> None:
         sending.exception()
 
 
-def _handler(
-    serve: _Serve, bookie_id: BookieId, crowd: _Crowd
-) -> "grpc.RpcMethodHandler[bytes, bytes]":
+def _handler(serve: _Serve, name: str, crowd: _Crowd) -> "grpc.RpcMethodHandler[bytes, bytes]":
     async def handle(_: AsyncIterator[bytes], context: _Context) -> None:
         pipe, failure = _ServerPipe(context, crowd), None
         try:
-            grpc_edge.check_meant(bookie_id, context.invocation_metadata() or ())
+            grpc_edge.check_meant(name, context.invocation_metadata() or ())
             await serve(pipe, context.peer())
         except errors.WireError as error:
             failure = error
         await pipe.emptied()
         if failure is not None:
-            await _refuse(context, bookie_id, failure)
+            await _refuse(context, name, failure)
 
     return grpc.stream_stream_rpc_method_handler(handle)
 

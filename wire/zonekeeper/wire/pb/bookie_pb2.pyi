@@ -10,8 +10,8 @@ ends declare the two methods with identity serializers. Everything else is proto
 An error crosses as its number in the trailer "zonekeeper-error" (zonekeeper/wire/errors.py has
 the table), with its words as the status message. Field numbers are never used again.
 
-Every call and stream names the bookie that is meant in the header "zonekeeper-bookie". What names
-another one, or none, is refused before anything is done: addresses are used again by others. An
+Every call and stream names the bookie that is meant in the header "zonekeeper-bookie", as
+"<id>@<instance of the cluster>". What names another one, or none, is refused before anything is done: addresses are used again by others. An
 error says in a trailer of that name which bookie answers.
 """
 
