@@ -39,7 +39,7 @@ class Trouble(logging.Handler):
             return
         if len(self._told) < CAUSES_MAX:
             self._told.add(cause)
-            self._tell(f"{cause}; it is tried again until it succeeds")
+            self._tell(f"trying again: {cause}")
 
     def over(self) -> None:
         """Hear that entries have come."""
