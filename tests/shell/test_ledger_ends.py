@@ -1,5 +1,6 @@
 """How ``zonekeeper ledger`` ends where something is missing, interrupted, stopped or taken away."""
 
+import asyncio
 import logging
 import os
 import signal
@@ -25,10 +26,17 @@ from tests.shell.ledger_world import (
 )
 from tests.support.bookie_processes import BookieProcesses
 from tests.support.ready_processes import SHELL
+from zonekeeper.client import client as clients
 from zonekeeper.client import reader
 from zonekeeper.placement.ids import LedgerId
 from zonekeeper.shell.live import ledger_text, ledger_waiting
 from zonekeeper.wire.entries import PAYLOAD_BYTES_MAX
+
+#: Long enough that a deletion of many is not over before it can be interrupted.
+TAKE_LONG = (
+    "SELECT max(x) FROM (WITH RECURSIVE counted(x) AS "
+    "(SELECT 1 UNION ALL SELECT x + 1 FROM counted WHERE x < 300000) SELECT x FROM counted)"
+)
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +116,8 @@ def test_entries_that_have_nowhere_to_go_are_not_read(address: str) -> None:
 @pytest.mark.processes
 def test_a_deletion_that_fails_on_its_way_says_how_to_go_on(address: str) -> None:
     one, two, three = (appended(address, TEXT) for _ in range(3))
-    with refused_deletions(address, two):
+    refuse = "SELECT RAISE(ABORT, 'refused')"
+    with before_deletions(address, f"%L{int(two):04}", refuse):
         failed = call(address, "delete", one, two, three, "--yes")
     assert failed.exit_code == 1
     assert f"1 of 3 are deleted; go on: `zonekeeper ledger delete {two} {three}`" in failed.stderr
@@ -125,18 +134,53 @@ def test_of_the_one_that_was_under_way_it_is_not_known() -> None:
     assert ledger_text.deleted_so_far(numbers, 1, unknown=True) == (
         "1 of 3 are deleted; ledger 5 may be, too; go on: `zonekeeper ledger delete 5 8`"
     )
+    assert ledger_text.deleted_so_far(numbers, 3, unknown=False) == "all 3 are deleted"
+
+
+@pytest.mark.processes
+def test_a_deletion_that_is_interrupted_says_how_to_go_on(address: str) -> None:
+    numbers = [str(number) for number in asyncio.run(many(address, 30))]
+    command = [*INTERRUPTIBLE, "ledger", "delete", *numbers, "--yes", "--metadata", address]
+    with (
+        before_deletions(address, "%L%", TAKE_LONG) as store,
+        subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        ) as delete,
+    ):
+        assert delete.stderr is not None
+        try:
+            for _ in numbers:
+                delete.stderr.readline()  # what is about to be deleted
+            first = f"SELECT * FROM node WHERE path LIKE '%L{int(numbers[0]):04}'"
+            while store.execute(first).fetchall():
+                assert delete.poll() is None
+            delete.send_signal(signal.SIGINT)
+            told, last = delete.stderr.read().splitlines()
+            assert (delete.wait(), last) == (130, "interrupted")
+        finally:
+            delete.kill()
+    left = told.partition("; go on: `zonekeeper ledger delete ")[2].removesuffix("`").split()
+    assert told.startswith(f"{30 - len(left)} of 30 are deleted; go on: ")
+    assert {*left} == {*numbers} & {*done(address, "list").decode().split()}
+    assert done(address, "delete", *left, "--yes").count(b"deleted ledger ") == len(left) > 0
+
+
+async def many(address: str, count: int) -> list[LedgerId]:
+    """Make ledgers, and leave them."""
+    async with clients.connect(address) as client:
+        return [(await client.create()).ledger_id for _ in range(count)]
 
 
 @contextmanager
-def refused_deletions(address: str, number: str) -> Iterator[None]:
-    """Have the store refuse to delete a ledger."""
+def before_deletions(address: str, of: str, action: str) -> Iterator[sqlite3.Connection]:
+    """Have the store do something before it deletes what has such a path; give a way to look."""
     with closing(sqlite3.connect(address.removeprefix("sqlite://"))) as store:
         store.execute(
-            "CREATE TRIGGER refused BEFORE DELETE ON node "
-            f"WHEN OLD.path LIKE '%L{int(number):04}' BEGIN SELECT RAISE(ABORT, 'refused'); END"
+            "CREATE TRIGGER before_deletion BEFORE DELETE ON node "
+            f"WHEN OLD.path LIKE '{of}' BEGIN {action}; END"
         )
-        yield
-        store.execute("DROP TRIGGER refused")
+        yield store
+        store.execute("DROP TRIGGER before_deletion")
 
 
 @pytest.mark.processes

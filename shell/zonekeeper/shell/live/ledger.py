@@ -47,7 +47,7 @@ _WRONG = (
 )
 _FIRST = click.option("--first", type=ENTRY, default=0, show_default=True, help="The first entry.")
 _RAW = click.option("--raw", is_flag=True, help="Put nothing between entries.  [default: newlines]")
-#: An append that has ended early looks so long for its ledger.
+#: What was ended early waits so long to know how it stands.
 _LOOK_S: Final = 2.0
 Options = dict[str, object]
 T = TypeVar("T")
@@ -383,13 +383,27 @@ async def _look(place: Place, numbers: list[LedgerId]) -> dict[LedgerId, LedgerM
 
 async def _delete(place: Place, numbers: list[LedgerId]) -> None:
     async with connecting.connected(place, None) as client:
-        for done, number in enumerate(numbers):
+        for before, number in enumerate(numbers):
+            deleting = asyncio.ensure_future(client.delete(number))
             try:
-                await client.delete(number)
-            except (asyncio.CancelledError, errors.ClientError) as error:
-                unknown = isinstance(error, asyncio.CancelledError) or error.maybe_applied
-                reaching.tell(ledger_text.deleted_so_far(numbers, done, unknown=unknown))
+                await asyncio.shield(deleting)
+            except (asyncio.CancelledError, errors.ClientError):
+                reaching.tell(await _deleted_so_far(numbers, before, deleting))
                 raise
+
+
+async def _deleted_so_far(
+    numbers: list[LedgerId], before: int, deleting: "asyncio.Future[None]"
+) -> str:
+    """Say what is deleted, when so many were before the one under way; that is waited for a bit."""
+    await asyncio.wait({deleting}, timeout=_LOOK_S)
+    if not deleting.done():
+        return ledger_text.deleted_so_far(numbers, before, unknown=True)
+    error = deleting.exception()
+    if error is None:
+        return ledger_text.deleted_so_far(numbers, before + 1, unknown=False)
+    unknown = not isinstance(error, errors.ClientError) or error.maybe_applied
+    return ledger_text.deleted_so_far(numbers, before, unknown=unknown)
 
 
 async def _list(place: Place, *, is_long: bool) -> None:

@@ -63,6 +63,8 @@ def deleted_so_far(numbers: Sequence[LedgerId], done: int, *, unknown: bool) -> 
 
     Of the ledger that was under way it may be unknown whether it is deleted.
     """
+    if done == len(numbers):
+        return f"all {done} are deleted"
     doubt = f"; ledger {numbers[done]} may be, too" if unknown else ""
     return f"{done} of {len(numbers)} are deleted{doubt}; go on: {delete_command(numbers[done:])}"
 
