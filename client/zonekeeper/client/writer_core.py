@@ -331,7 +331,10 @@ class WriterCore:
         said = f"{self._where()}: {errors.describe(seat.bookie, error)}"
         match error:
             case wire_errors.Fenced():
-                message = f"{said}; another client recovers the ledger: stop writing"
+                message = (
+                    f"{said}; another client recovers the ledger, or that bookie has lost its "
+                    "disk: write to a new ledger"
+                )
                 self._stop(errors.Fenced(message), close=False, cause=error)
             case wire_errors.UnauthorizedAccess():
                 message = f"{said}; check the ledger's password and this client's rights"
