@@ -39,6 +39,25 @@ def lac_failed(
     return talk.feed(ev.LacFailed(term=talk.term(name), lac=EntryId(lac), error=error))
 
 
+def acked_by_all() -> Transcript:
+    """A writer whose first entry everybody has."""
+    talk = started()
+    for name in "ABC":
+        talk.ack(name, 0)
+    return talk
+
+
+def with_one_told_and_one_wanted() -> Transcript:
+    """A writer that has told of entry 0, and is to have entry 1 known."""
+    talk = acked_by_all()
+    talk.feed(ev.FellQuiet())
+    talk.take()
+    for name in "ABC":
+        talk.ack(name, 1)
+    talk.feed(ev.LacWanted())
+    return talk
+
+
 def test_the_lac_is_known_when_an_ack_quorum_has_it() -> None:
     talk = started()
     talk.ack("A", 0)
@@ -51,14 +70,7 @@ def test_the_lac_is_known_when_an_ack_quorum_has_it() -> None:
 
 
 def test_an_older_lac_on_its_way_does_not_count_for_a_newer_one() -> None:
-    talk = started()
-    for name in "ABC":
-        talk.ack(name, 0)
-    talk.feed(ev.FellQuiet())
-    talk.take()
-    for name in "ABC":
-        talk.ack(name, 1)
-    talk.feed(ev.LacWanted())
+    talk = with_one_told_and_one_wanted()
     for name in "ABC":
         assert lac_acked(talk, name) == []
     lac_acked(talk, "A", 1)
@@ -66,14 +78,7 @@ def test_an_older_lac_on_its_way_does_not_count_for_a_newer_one() -> None:
 
 
 def test_a_lac_that_is_refused_leaves_an_older_one_on_its_way_as_old_as_it_is() -> None:
-    talk = started()
-    for name in "ABC":
-        talk.ack(name, 0)
-    talk.feed(ev.FellQuiet())
-    talk.take()
-    for name in "ABC":
-        talk.ack(name, 1)
-    talk.feed(ev.LacWanted())
+    talk = with_one_told_and_one_wanted()
     for name in "AB":
         lac_failed(talk, name, FULL, 1)
     assert any(isinstance(effect, ev.LacUntold) for effect in talk.effects)
@@ -85,9 +90,7 @@ def test_a_lac_that_is_refused_leaves_an_older_one_on_its_way_as_old_as_it_is() 
 
 
 def test_a_lane_that_is_lost_is_opened_again_to_tell_the_lac() -> None:
-    talk = started()
-    for name in "ABC":
-        talk.ack(name, 0)
+    talk = acked_by_all()
     talk.feed(ev.LacWanted())
     lost = wire_errors.ConnectionLost("reset")
     for name in "AB":
@@ -99,9 +102,7 @@ def test_a_lane_that_is_lost_is_opened_again_to_tell_the_lac() -> None:
 
 
 def test_too_few_that_can_be_told_are_said_so_and_the_writer_goes_on() -> None:
-    talk = started(quorums=THREE)
-    for name in "ABC":
-        talk.ack(name, 0)
+    talk = acked_by_all()
     talk.feed(ev.LacWanted())
     lac_failed(talk, "A", FULL)
     effects = lac_failed(talk, "B", FULL)
@@ -119,9 +120,7 @@ def test_a_lac_that_found_no_room_after_a_silence_is_told_again() -> None:
         lambda _: ev.FellQuiet(),
     ]
     for happens in again:
-        talk = started()
-        for name in "ABC":
-            talk.ack(name, 0)
+        talk = acked_by_all()
         talk.feed(ev.FellQuiet())
         for name in "AB":
             lac_acked(talk, name)
@@ -135,9 +134,7 @@ def test_a_lac_that_found_no_room_after_a_silence_is_told_again() -> None:
 
 
 def test_bookies_that_had_failed_are_tried_again_where_the_others_are_too_few() -> None:
-    talk = started()
-    for name in "ABC":
-        talk.ack(name, 0)
+    talk = acked_by_all()
     for name in "AB":
         talk.feed(ev.ForceFailed(term=talk.term(name), error=wire_errors.Timeout("gone")))
     opened = [e.bookie for e in talk.feed(ev.LacWanted()) if isinstance(e, ev.OpenLane)]
@@ -153,9 +150,7 @@ def test_bookies_that_had_failed_are_tried_again_where_the_others_are_too_few() 
 
 
 def test_a_bookie_that_had_failed_is_left_alone_where_the_others_are_enough() -> None:
-    talk = started()
-    for name in "ABC":
-        talk.ack(name, 0)
+    talk = acked_by_all()
     talk.feed(ev.ForceFailed(term=talk.term("A"), error=wire_errors.Timeout("gone")))
     assert not any(isinstance(effect, ev.OpenLane) for effect in talk.feed(ev.LacWanted()))
 

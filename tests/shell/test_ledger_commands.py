@@ -5,7 +5,7 @@ import base64
 import io
 import json
 import os
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
@@ -13,8 +13,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.shell.ledger_world import TEXT, abandoned, appended, call, done, ledger_cluster, shown
-from tests.support.bookie_processes import BookieProcesses
+from tests.shell.ledger_world import TEXT, abandoned, appended, call, done, shown
 from zonekeeper.client import errors
 from zonekeeper.shell.live import ledger_io
 from zonekeeper.shell.live.ledger_options import PASSWORD_VARIABLE
@@ -23,18 +22,6 @@ from zonekeeper.wire.entries import PAYLOAD_BYTES_MAX
 
 #: Stands for a ledger with this text, which a test makes.
 OF_FOUR = "<four>"
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BookieProcesses]:
-    """A cluster of three bookies."""
-    with ledger_cluster(tmp_path_factory.mktemp("ledgers")) as bookies:
-        yield bookies
-
-
-@pytest.fixture
-def address(cluster: BookieProcesses) -> str:
-    return cluster.address
 
 
 @pytest.mark.processes

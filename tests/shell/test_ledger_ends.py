@@ -21,7 +21,6 @@ from tests.shell.ledger_world import (
     by_sh,
     call,
     done,
-    ledger_cluster,
     shown,
 )
 from tests.support.bookie_processes import BookieProcesses
@@ -37,18 +36,6 @@ TAKE_LONG = (
     "SELECT max(x) FROM (WITH RECURSIVE counted(x) AS "
     "(SELECT 1 UNION ALL SELECT x + 1 FROM counted WHERE x < 300000) SELECT x FROM counted)"
 )
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BookieProcesses]:
-    """A cluster of three bookies."""
-    with ledger_cluster(tmp_path_factory.mktemp("ledgers")) as bookies:
-        yield bookies
-
-
-@pytest.fixture
-def address(cluster: BookieProcesses) -> str:
-    return cluster.address
 
 
 @pytest.mark.processes

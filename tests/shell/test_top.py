@@ -1,28 +1,24 @@
 """``zonekeeper top``: what a page says, what happened in between, and who is slow."""
 
-import asyncio
 import json
 import math
 import threading
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.support.bookie_processes import BookieProcesses, bookie_processes, make_cluster
+from tests.shell.ledger_world import ZONES
+from tests.support.bookie_processes import BookieProcesses
 from zonekeeper.bookie.measuring import OK, Measures
 from zonekeeper.client import blocking
 from zonekeeper.placement.ids import BookieId, ZoneName
-from zonekeeper.placement.policy import PlacementRules, Policy
 from zonekeeper.shell.live import top_metrics, top_rows
 from zonekeeper.shell.live.top import top
 from zonekeeper.shell.live.top_metrics import NotMetricsError, Work
 from zonekeeper.shell.live.top_rows import Seen
 from zonekeeper.wire import exposition
 
-ZONES = {BookieId(f"bk-{zone}-0"): ZoneName(zone) for zone in "abc"}
 LIMIT_S = 60
 
 
@@ -159,18 +155,6 @@ def test_when_all_stand_still_at_times_none_is_the_one() -> None:
     assert not any(
         row.remarks for row in top_rows.rows([seen(f"bk-a-{n}", stalled) for n in range(4)])
     )
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BookieProcesses]:
-    """A cluster of three bookies."""
-    folder: Path = tmp_path_factory.mktemp("top")
-    uri = f"sqlite://{folder / 'meta.db'}"
-    zones = tuple(ZONES.values())
-    asyncio.run(make_cluster(uri, Policy(placement=PlacementRules(zones=zones))))
-    with bookie_processes(uri, folder, ZONES) as bookies:
-        bookies.start()
-        yield bookies
 
 
 def call(cluster: BookieProcesses, *words: str) -> Result:
