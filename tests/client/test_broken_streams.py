@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.client.test_over_grpc import cluster_of
+from tests.support.fronts import Front
 from zonekeeper.client import client as clients
 from zonekeeper.client.config import ClientConfig
 from zonekeeper.wire.links import LinkSettings
@@ -23,52 +24,24 @@ class Ending(enum.Enum):
     SILENT = "silent"
 
 
-class Proxy:
+class BrokenFront(Front):
     """Stands in front of a bookie; the first connection ends after so many bytes to it."""
 
     def __init__(self, ending: Ending, after_bytes: int) -> None:
+        super().__init__(leads_to=0)
         self.ending = ending
         self.left_bytes = after_bytes
         self.ended = asyncio.Event()
-        self._connections: list[asyncio.Task[None]] = []
-        self._port = 0
-        self._servers: list[asyncio.Server] = []
 
-    async def front(self, zone: str, port: int) -> int:
+    async def before(self, zone: str, port: int) -> int:
+        """Stand before the bookie of zone a; give the port to be registered."""
         if zone != "a":
             return port
-        self._port = port
-        server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
-        self._servers.append(server)
-        listening: int = server.sockets[0].getsockname()[1]
-        return listening
+        self.leads_to = port
+        await self.open()
+        return self.port
 
-    async def _connected(
-        self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter
-    ) -> None:
-        connection = asyncio.current_task()
-        assert connection is not None
-        self._connections.append(connection)
-        bookie, to_bookie = await asyncio.open_connection("127.0.0.1", self._port)
-        try:
-            async with asyncio.TaskGroup() as both:
-                both.create_task(self._pass(bookie, to_client))
-                both.create_task(self._limited(client, to_bookie, to_client))
-        except* (OSError, _OverError):
-            pass
-        finally:
-            to_client.transport.abort()
-            to_bookie.transport.abort()
-
-    async def _pass(self, source: asyncio.StreamReader, to: asyncio.StreamWriter) -> None:
-        while data := await source.read(1 << 16):
-            to.write(data)
-            await to.drain()
-        raise _OverError
-
-    async def _limited(
-        self, source: asyncio.StreamReader, to: asyncio.StreamWriter, back: asyncio.StreamWriter
-    ) -> None:
+    async def pass_there(self, source: asyncio.StreamReader, to: asyncio.StreamWriter) -> None:
         while data := await source.read(1 << 16):
             if not self.ended.is_set() and len(data) > self.left_bytes:
                 to.write(data[: self.left_bytes])
@@ -76,32 +49,19 @@ class Proxy:
                 self.ended.set()
                 if self.ending is Ending.SILENT:
                     await asyncio.Event().wait()
-                back.transport.abort()
-                raise _OverError
+                return
             self.left_bytes -= 0 if self.ended.is_set() else len(data)
             to.write(data)
             await to.drain()
-        raise _OverError
-
-    async def close(self) -> None:
-        for server in self._servers:
-            server.close()
-        for connection in self._connections:
-            connection.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
-
-
-class _OverError(Exception):
-    """Ends both ways of a connection."""
 
 
 @asynccontextmanager
-async def proxied(ending: Ending, after_bytes: int) -> AsyncIterator[Proxy]:
-    proxy = Proxy(ending, after_bytes)
+async def broken(ending: Ending, after_bytes: int) -> AsyncIterator[BrokenFront]:
+    front = BrokenFront(ending, after_bytes)
     try:
-        yield proxy
+        yield front
     finally:
-        await proxy.close()
+        await front.close()
 
 
 @pytest.mark.parametrize("ending", Ending)
@@ -113,15 +73,15 @@ async def test_s11_a_stream_that_breaks_inside_a_frame_costs_no_entry(
     sent = [chance.randbytes(ENTRY_BYTES) for _ in range(ENTRIES)]
     config = ClientConfig(links=LinkSettings(append_timeout_ms=1_500, back_off_first_ms=10))
     async with (
-        proxied(ending, after_bytes) as proxy,
-        cluster_of(tmp_path, "abc", proxy.front) as (uri, _),
+        broken(ending, after_bytes) as front,
+        cluster_of(tmp_path, "abc", front.before) as (uri, _),
         clients.connect(uri, config) as client,
     ):
         writer = await client.create()
         await writer.append_many(sent)
         await writer.flush()
         async with asyncio.timeout(30):
-            await proxy.ended.wait()
+            await front.ended.wait()
         await writer.close()
         reader = await client.open(writer.ledger_id)
         assert [bytes(entry.payload) async for entry in reader.read_entries()] == sent

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from kazoo.security import OPEN_ACL_UNSAFE
 
 from tests.support import zookeeper
 from tests.support.certificates import Authority, KeyPair
+from tests.support.fronts import Front
 from tests.support.stores import ZooKeeperPlace
 from zonekeeper.metadata import errors
 from zonekeeper.metadata.store import MetadataStore, Session
@@ -106,76 +106,43 @@ async def test_a_write_that_a_frozen_server_does_not_answer_is_unknown(
         assert await anext(states) is not None, "it was applied after all"
 
 
-class _Relay:
+class _MuteFront(Front):
     """Stands before a server; the connections that are to be mute get no answer."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, leads_to: int) -> None:
+        super().__init__(leads_to)
         self.mute = 0
         self.muted = 0
-        self._port = port
-        self._open: set[asyncio.Task[None]] = set()
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[str]:
-        server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
-        try:
-            yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        finally:
-            server.close()
-            await self.cut()
-
-    async def cut(self) -> None:
-        for one in (ending := [*self._open]):
-            one.cancel()
-        await asyncio.gather(*ending, return_exceptions=True)
-
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._open.add(task)
-        try:
-            if self.muted < self.mute:
-                self.muted += 1
-                await reader.read()
-                return
-            server, to_server = await asyncio.open_connection("127.0.0.1", self._port)
-            try:
-                async with asyncio.TaskGroup() as both:
-                    both.create_task(_pass(reader, to_server))
-                    both.create_task(_pass(server, writer))
-            except* OSError:
-                pass
-            finally:
-                to_server.transport.abort()
-        finally:
-            self._open.discard(task)
-            writer.transport.abort()
-
-
-async def _pass(source: asyncio.StreamReader, to: asyncio.StreamWriter) -> None:
-    while data := await source.read(1 << 16):
-        to.write(data)
-        await to.drain()
-    raise ConnectionError("one side has ended, and so does the other")
+    async def lead_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.muted < self.mute:
+            self.muted += 1
+            await reader.read()
+        else:
+            await super().lead_on(reader, writer)
 
 
 async def test_a_single_server_that_leaves_a_greeting_unanswered_does_not_cost_the_session(
     place: ZooKeeperPlace, server: zookeeper.Ensemble
 ) -> None:
     (only,) = server.servers
-    relay = _Relay(only.port)
-    async with relay.running() as address:
+    front = _MuteFront(only.port)
+    await front.open()
+    try:
         store = await open_store(
-            f"zk://{address}{place.root}", Timeouts(session_ms=12_000, request_ms=30_000)
+            f"zk://127.0.0.1:{front.port}{place.root}",
+            Timeouts(session_ms=12_000, request_ms=30_000),
         )
         first = store.session
         async with store.watch_session() as sessions:
-            relay.mute = 2
-            await relay.cut()
+            front.mute = 2
+            front.cut()
             await _until(sessions, connected=False)
             assert await _until(sessions, connected=True) == first
-        assert relay.muted == 2
+        assert front.muted == 2
         await store.close()
+    finally:
+        await front.close()
 
 
 async def test_nobody_there_is_said_within_the_time_limit() -> None:

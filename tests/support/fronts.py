@@ -16,7 +16,7 @@ class Front:
         #: The port on the loopback that new connections are led to.
         self.leads_to = leads_to
         self._server: asyncio.Server | None = None
-        self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._connections: set[asyncio.Task[None]] = set()
 
     @property
     def port(self) -> int:
@@ -31,8 +31,8 @@ class Front:
 
     def cut(self) -> None:
         """End the connections that are there."""
-        for writer in self._connections.values():
-            writer.transport.abort()
+        for connection in self._connections:
+            connection.cancel()
 
     async def close(self) -> None:
         """End everything."""
@@ -44,18 +44,28 @@ class Front:
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = asyncio.current_task()
         assert connection is not None
-        self._connections[connection] = writer
+        self._connections.add(connection)
         try:
-            there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self.leads_to)
-            try:
-                await _until_one_ends(_pass(reader, there_writer), _pass(there_reader, writer))
-            finally:
-                there_writer.transport.abort()
+            await self.lead_on(reader, writer)
         except OSError:
             pass  # nobody listens there
         finally:
-            del self._connections[connection]
+            self._connections.discard(connection)
             writer.transport.abort()
+
+    async def lead_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a connection: bytes both ways, until either side ends."""
+        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self.leads_to)
+        try:
+            await _until_one_ends(
+                self.pass_there(reader, there_writer), pass_on(there_reader, writer)
+            )
+        finally:
+            there_writer.transport.abort()
+
+    async def pass_there(self, source: asyncio.StreamReader, to: asyncio.StreamWriter) -> None:
+        """Pass on what is sent to where it leads; a front that spoils something does it here."""
+        await pass_on(source, to)
 
 
 @asynccontextmanager
@@ -103,7 +113,8 @@ async def _until_one_ends(*ways: Awaitable[None]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _pass(source: asyncio.StreamReader, to: asyncio.StreamWriter) -> None:
+async def pass_on(source: asyncio.StreamReader, to: asyncio.StreamWriter) -> None:
+    """Pass bytes on until their end."""
     while data := await source.read(1 << 16):
         to.write(data)
         await to.drain()
