@@ -3,10 +3,11 @@
     python -m benchmarks.quorum [--rounds 5] [--entries 100000]
 
 Every round runs every case once, in a new order: quorums, ledgers, entry sizes, and the baseline
-that sends each entry in a message of its own. The first figure is entries per CPU-second over the
-client and all bookies; the share is of the floor of the same round (see ``support/floor.py``). What
-each case wrote is read back, and counted, outside its time; so is the first entry of each ledger,
-which opens it. Latencies count from the moment at which an entry was meant to be sent.
+that sends each entry in a message of its own. 3/3/2 is on three bookies, 5/3/2 on five others; the
+ones stand still while the others work. The first figure is entries per CPU-second over the client
+and the bookies of the case; the share is of the floor of the same round (see ``support/floor.py``).
+What each case wrote is read back, and counted, outside its time; so is the opening of its ledgers.
+Latencies count from the moment at which an entry was meant to be sent.
 
 Before the first round each bookie is given as much as its arrival segments hold. A bookie makes
 their files when it first needs them, and uses the same ones for the rest of its life.
@@ -21,7 +22,8 @@ import itertools
 import random
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -35,66 +37,65 @@ from zonekeeper.client import client as clients
 from zonekeeper.client.client import Client
 from zonekeeper.client.writer import Writer
 from zonekeeper.metadata import registration
-from zonekeeper.placement.ids import BookieId, LedgerId, ZoneName
+from zonekeeper.placement.digests import Digest
+from zonekeeper.placement.ids import BookieId, EntryId, ZoneName
 from zonekeeper.placement.policy import PlacementRules, Policy
 from zonekeeper.placement.quorums import Quorums
+from zonekeeper.wire import digests, openings
 
 THREE: Final = Quorums(ensemble=3, write=3, ack=2)
 FIVE: Final = Quorums(ensemble=5, write=3, ack=2)
 SIZES: Final = (100, 1_024, 65_536)
 LEDGERS: Final = (1, 100)
 MIDDLE: Final = 1_024
-RATES: Final = (1_000, 10_000)
-#: A rate of large entries.
-RATE_LARGE: Final = 100
+#: Entries a second, by their size: well below saturation, and some way up.
+RATES: Final = {100: (1_000, 10_000), 1_024: (1_000, 10_000), 65_536: (100,)}
 #: At a rate, or one at a time: for so long.
 LATENCY_SECONDS: Final = 2
 ONE_AT_A_TIME: Final = 1_000
 PER_ENTRY: Final = 1_000
-#: Entries that fill the arrival segments of five bookies: 16 of 64 MiB each.
-WARM_UP_ENTRIES: Final = 28_000
+#: What the arrival segments of a bookie hold: 16 of 64 MiB.
+WARM_UP_BYTES: Final = 16 * 64 << 20
 #: Entries per CPU-second of tuned Apache BookKeeper 4.17.3 (client and bookies, saturation, 3/3/2).
 APACHE_TUNED: Final = {100: 31_300, 1_024: 25_900, 65_536: 1_690}
 #: Of one outstanding append of 1 KB there, p50 and p99 in ms: tuned, and tuned for latency.
 APACHE_ONE_AT_A_TIME: Final = {"tuned": (2.10, 4.39), "tuned for latency": (0.91, 2.16)}
 PERCENTILES: Final = (0.5, 0.99, 0.999)
-#: Ledger ids of the baseline, which writes without a client: far from those that are given out.
-_BASELINE_IDS: Final = itertools.count(1 << 40)
-
-BOOKIES: Final = {
-    BookieId(f"bk-{zone}-{ordinal}"): ZoneName(zone)
-    for zone, ordinal in (("a", 0), ("a", 1), ("b", 0), ("b", 1), ("c", 0))
+_PASSWORD: Final = b""
+PLACES: Final[Mapping[Quorums, Sequence[str]]] = {
+    THREE: ("a", "b", "c"),
+    FIVE: ("a", "a", "b", "b", "c"),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What the cases run on."""
+    """What the cases of one choice of quorums run on: a cluster of its own."""
 
+    quorums: Quorums
     bookies: BookieProcesses
     client: Client
     folder: Path
 
     async def warm_up(self) -> None:
         """Have every bookie make the files of its arrival segments, and use each once."""
-        await self.saturation(FIVE, 1, max(SIZES), WARM_UP_ENTRIES)
+        size, copies = max(SIZES), self.quorums.write
+        await self.saturation(1, size, WARM_UP_BYTES * self.quorums.ensemble // (copies * size))
 
-    async def saturation(self, quorums: Quorums, ledgers: int, size: int, entries: int) -> Sample:
+    async def saturation(self, ledgers: int, size: int, entries: int) -> Sample:
         """Write as fast as it goes, then read everything back."""
         payload = random.randbytes(size)
-        writers = await self._writers(quorums, ledgers, payload)
+        writers = await self._writers(ledgers, payload)
         wall, cpu = time.perf_counter(), self._cpu()
         await loads.saturate(writers, payload, entries)
         wall_s, cpu_s = time.perf_counter() - wall, self._cpu() - cpu
         await reading_back.checked(self.client, writers, payload, ledgers + entries)
         return Sample(entries=entries, size_bytes=size, wall_s=wall_s, cpu_s=cpu_s)
 
-    async def latency(
-        self, quorums: Quorums, ledgers: int, size: int, per_second: int | None
-    ) -> Sample:
+    async def latency(self, ledgers: int, size: int, per_second: int | None) -> Sample:
         """Write at a rate (None: one at a time)."""
         payload = random.randbytes(size)
-        writers = await self._writers(quorums, ledgers, payload)
+        writers = await self._writers(ledgers, payload)
         wall, cpu = time.perf_counter(), self._cpu()
         if per_second is None:
             found = await loads.one_at_a_time(writers[0], payload, ONE_AT_A_TIME)
@@ -109,41 +110,49 @@ class Bench:
 
     async def baseline(self, size: int) -> Sample:
         """Write each entry in a message of its own."""
-        names = list(BOOKIES)[: THREE.ensemble]
-        infos = [await registration.read_service_info(self.client.cluster, name) for name in names]
-        addresses = {
-            name: f"{info.bookie.host}:{info.bookie.port}"
-            for name, info in zip(names, infos, strict=True)
-            if info is not None and info.bookie is not None
-        }
-        payload, ledger_id = random.randbytes(size), LedgerId(next(_BASELINE_IDS))
-        wall, cpu = time.perf_counter(), self._cpu()
-        await per_entry.write(
-            addresses,
-            ledger_id,
-            payload,
-            instance=self.client.cluster.instance,
-            count=PER_ENTRY,
-            quorums=THREE,
+        payload = random.randbytes(size)
+        writer = await self.client.create(quorums=self.quorums, digest=Digest.CRC32C)
+        writer.halt()
+        opening = openings.FragmentOpening(
+            ledger_id=writer.ledger_id,
+            master_key=digests.master_key(_PASSWORD),
+            quorums=self.quorums,
+            digest=Digest.CRC32C,
+            first_entry_id=EntryId(0),
+            ensemble=writer.ensemble,
         )
-        wall_s, cpu_s = time.perf_counter() - wall, self._cpu() - cpu
+        addresses = await self._addresses(writer.ensemble)
+        instance = self.client.cluster.instance
+        async with per_entry.opened(addresses, instance, opening, _PASSWORD) as streams:
+            wall, cpu = time.perf_counter(), self._cpu()
+            await streams.write(payload, PER_ENTRY)
+            wall_s, cpu_s = time.perf_counter() - wall, self._cpu() - cpu
+        await reading_back.recovered(self.client, writer.ledger_id, payload, PER_ENTRY)
         return Sample(entries=PER_ENTRY, size_bytes=size, wall_s=wall_s, cpu_s=cpu_s)
 
     async def floor(self, size: int, entries: int) -> Sample:
         """Move and keep the same bytes, and nothing else."""
         return await asyncio.to_thread(
-            floor.measure, self.folder, size_bytes=size, entries=entries, copies=THREE.write
+            floor.measure, self.folder, size_bytes=size, entries=entries, copies=self.quorums.write
         )
 
     def _cpu(self) -> float:
         return accounting.cpu_seconds(self.bookies.pids())
 
-    async def _writers(self, quorums: Quorums, ledgers: int, payload: bytes) -> Sequence[Writer]:
+    async def _writers(self, ledgers: int, payload: bytes) -> Sequence[Writer]:
         """Make ledgers with one entry each: so each is open at its bookies."""
-        writers = [await self.client.create(quorums=quorums) for _ in range(ledgers)]
+        writers = [await self.client.create(quorums=self.quorums) for _ in range(ledgers)]
         for writer in writers:
             await writer.append_and_wait(payload)
         return writers
+
+    async def _addresses(self, names: Sequence[BookieId]) -> Mapping[BookieId, str]:
+        infos = [await registration.read_service_info(self.client.cluster, name) for name in names]
+        return {
+            name: f"{info.bookie.host}:{info.bookie.port}"
+            for name, info in zip(names, infos, strict=True)
+            if info is not None and info.bookie is not None
+        }
 
 
 def entries_of(size: int, entries: int) -> int:
@@ -151,25 +160,23 @@ def entries_of(size: int, entries: int) -> int:
     return max(LEDGERS) * max(10, entries // (1 if size <= 1_024 else 50) // max(LEDGERS))
 
 
-def cases(bench: Bench, entries: int) -> dict[str, rounds.Case]:
+def cases(benches: Sequence[Bench], entries: int) -> dict[str, rounds.Case]:
     """Name all cases."""
     found: dict[str, rounds.Case] = {}
     for size in SIZES:
         count = entries_of(size, entries)
-        for quorums, ledgers in itertools.product((THREE, FIVE), LEDGERS):
-            name = f"{size} B, {spelled(quorums)}, {ledgers} ledgers"
-            found[name] = partial(bench.saturation, quorums, ledgers, size, count)
-        found[f"{size} B, floor"] = partial(bench.floor, size, count)
-        found[f"{size} B, an entry a message"] = partial(bench.baseline, size)
-    for quorums in (THREE, FIVE):
-        for size in SIZES:
-            name = f"{size} B, {spelled(quorums)}, one at a time"
-            found[name] = partial(bench.latency, quorums, 1, size, None)
-        for ledgers, rate in itertools.product(LEDGERS if quorums is THREE else (1,), RATES):
-            name = f"{MIDDLE} B, {spelled(quorums)}, {ledgers} ledgers, {rate}/s"
-            found[name] = partial(bench.latency, quorums, ledgers, MIDDLE, rate)
-        name = f"{max(SIZES)} B, {spelled(quorums)}, 1 ledgers, {RATE_LARGE}/s"
-        found[name] = partial(bench.latency, quorums, 1, max(SIZES), RATE_LARGE)
+        for bench, ledgers in itertools.product(benches, LEDGERS):
+            name = f"{size} B, {spelled(bench.quorums)}, {ledgers} ledgers"
+            found[name] = partial(bench.saturation, ledgers, size, count)
+        first = benches[0]
+        found[f"{size} B, floor"] = partial(first.floor, size, count)
+        found[f"{size} B, an entry a message"] = partial(first.baseline, size)
+    for bench, size in itertools.product(benches, SIZES):
+        name = f"{size} B, {spelled(bench.quorums)}"
+        found[f"{name}, one at a time"] = partial(bench.latency, 1, size, None)
+        for ledgers, rate in itertools.product(LEDGERS, RATES[size]):
+            case = partial(bench.latency, ledgers, size, rate)
+            found[f"{name}, {ledgers} ledgers, {rate}/s"] = case
     return found
 
 
@@ -192,14 +199,16 @@ def report(found: dict[str, list[Sample]]) -> None:
             f"{median(s.cpus for s in samples):6.2f}{share:9.1%}"
         )
     report_ratios(found)
-    print(f"\n{'latency, ms':36}{'p50':>20}{'p99':>20}{'p99.9':>20}{'entries/CPU-s':>15}")
+    heads = "".join(f"{head:>20}" for head in ("p50", "p99", "p99.9"))
+    print(f"\n{'latency, ms':36}{heads}{'entries/CPU-s':>15}{'of floor':>9}")
     for name, samples in found.items():
         if samples[0].latencies_s:
+            share = median(rounds.ratio(samples, found[f"{samples[0].size_bytes} B, floor"]))
             parts = (rounds.spread([s.percentile_ms(p) for s in samples], 2) for p in PERCENTILES)
             print(
                 f"{name:36}"
                 + "".join(f"{part:>20}" for part in parts)
-                + f"{median(s.per_cpu_second for s in samples):15.0f}"
+                + f"{median(s.per_cpu_second for s in samples):15.0f}{share:9.1%}"
             )
     for kind, (p50_ms, p99_ms) in APACHE_ONE_AT_A_TIME.items():
         print(f"{f'*{MIDDLE} B, Apache, {kind}':36}{p50_ms:20.2f}{p99_ms:20.2f}")
@@ -223,16 +232,26 @@ def report_ratios(found: dict[str, list[Sample]]) -> None:
 
 
 async def measured(folder: Path, given: argparse.Namespace) -> dict[str, list[Sample]]:
-    """Start bookies, and run the rounds."""
-    address = f"sqlite://{folder}/meta.db"
-    rules = PlacementRules(zones=tuple(sorted(set(BOOKIES.values()))), strict=False)
-    await make_cluster(address, Policy(placement=rules, quorums=THREE))
-    with bookie_processes(address, folder, BOOKIES) as bookies:
-        await asyncio.to_thread(bookies.start)
+    """Start both clusters, and run the rounds."""
+    async with AsyncExitStack() as ends:
+        benches = [await ends.enter_async_context(_bench(folder, each)) for each in PLACES]
+        return await rounds.run(cases(benches, given.entries), given.rounds, random.Random(1))
+
+
+@asynccontextmanager
+async def _bench(folder: Path, quorums: Quorums) -> AsyncIterator[Bench]:
+    """Start the bookies of one choice of quorums, and use them once."""
+    zones, size = PLACES[quorums], quorums.ensemble
+    address = f"sqlite://{folder}/of-{size}.db"
+    bookies = {BookieId(f"bk-{at}-of-{size}"): ZoneName(zone) for at, zone in enumerate(zones)}
+    rules = PlacementRules(zones=tuple(sorted(set(bookies.values()))), strict=quorums is THREE)
+    await make_cluster(address, Policy(placement=rules, quorums=quorums))
+    with bookie_processes(address, folder, bookies) as running:
+        await asyncio.to_thread(running.start)
         async with clients.connect(address) as client:
-            bench = Bench(bookies, client, folder)
+            bench = Bench(quorums, running, client, folder)
             await bench.warm_up()
-            return await rounds.run(cases(bench, given.entries), given.rounds, random.Random(1))
+            yield bench
 
 
 def main() -> None:

@@ -1,82 +1,80 @@
 """The baseline of frames: a stream that carries each entry in a message of its own.
 
 The same bookies, the same gRPC stream and the same bytes; only nothing is put together. An entry
-counts once ``ack`` of its bookies have it, and so many are under way at once.
+counts once an ack quorum has it, and so many are under way at once. What is written is a ledger
+like any other: who recovers it finds all of it.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
 from grpc import aio
 
-from zonekeeper.placement.digests import Digest
-from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId
-from zonekeeper.placement.quorums import Quorums
-from zonekeeper.wire import (
-    carriers,
-    digests,
-    entries,
-    frames,
-    grpc_edge,
-    openings,
-)
+from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId
+from zonekeeper.wire import carriers, entries, frames, grpc_edge, openings
 from zonekeeper.wire.pipes import StreamKind
 
 _WINDOW: Final = 1_000
 #: The number of the first request of a stream; those of the entries follow.
 _OPENING: Final = 0
-_PASSWORD: Final = b""
 
 
-async def write(
+class Streams:
+    """A stream to each bookie of a ledger's one fragment, opened."""
+
+    def __init__(
+        self, pipes: Sequence["_Pipe"], opening: openings.FragmentOpening, password: bytes
+    ) -> None:
+        self._pipes = pipes
+        self._ack = opening.quorums.ack
+        self._sealer = entries.Sealer(opening.ledger_id, opening.digest, password)
+
+    async def write(self, payload: bytes, count: int) -> None:
+        """Write entries to all bookies, each entry alone, until each has its ack quorum."""
+        acks: Counter[int] = Counter()
+        room = asyncio.Semaphore(_WINDOW)
+        done = asyncio.Event()
+
+        def acked(number: int) -> None:
+            acks[number] += 1
+            if acks[number] == self._ack:
+                room.release()
+                if number == count - 1:
+                    done.set()
+
+        async with asyncio.TaskGroup() as group:
+            hearing = [group.create_task(pipe.hear(acked)) for pipe in self._pipes]
+            for number in range(count):
+                await room.acquire()
+                before = number * len(payload)
+                frame = frames.seal(self._sealer, EntryId(number), NO_ENTRY, before, [payload])
+                item = carriers.Append(number=_OPENING + 1 + number, frame=frame)
+                message = carriers.build([item])
+                await asyncio.gather(*(pipe.call.write(message) for pipe in self._pipes))
+            await done.wait()
+            for task in hearing:
+                task.cancel()
+
+
+@asynccontextmanager
+async def opened(
     addresses: Mapping[BookieId, str],
-    ledger_id: LedgerId,
-    payload: bytes,
-    *,
     instance: str,
-    count: int,
-    quorums: Quorums,
-) -> None:
-    """Write entries to all of these bookies, each entry alone, until each has its ack quorum."""
-    sealer = entries.Sealer(ledger_id, Digest.CRC32C, _PASSWORD)
-    opening = openings.FragmentOpening(
-        ledger_id=ledger_id,
-        master_key=digests.master_key(_PASSWORD),
-        quorums=quorums,
-        digest=Digest.CRC32C,
-        first_entry_id=EntryId(0),
-        ensemble=tuple(addresses),
-    )
-    acks: Counter[int] = Counter()
-    room = asyncio.Semaphore(_WINDOW)
-    done = asyncio.Event()
-
-    def acked(number: int) -> None:
-        acks[number] += 1
-        if acks[number] == quorums.ack:
-            room.release()
-            if number == count - 1:
-                done.set()
-
-    async with asyncio.TaskGroup() as group:
-        pipes = [
-            await _Pipe.opened(grpc_edge.name_of(bookie, instance), address, opening)
-            for bookie, address in addresses.items()
-        ]
-        hearing = [group.create_task(pipe.hear(acked)) for pipe in pipes]
-        for number in range(count):
-            await room.acquire()
-            frame = frames.seal(sealer, EntryId(number), NO_ENTRY, 0, [payload])
-            item = carriers.Append(number=_OPENING + 1 + number, frame=frame)
-            message = carriers.build([item])
-            await asyncio.gather(*(pipe.call.write(message) for pipe in pipes))
-        await done.wait()
-        for task in hearing:
-            task.cancel()
-    for pipe in pipes:
-        await pipe.close()
+    opening: openings.FragmentOpening,
+    password: bytes,
+) -> AsyncIterator[Streams]:
+    """Open a ledger at each bookie of a fragment, over a stream of its own."""
+    async with AsyncExitStack() as ends:
+        pipes = []
+        for bookie in opening.ensemble:
+            name = grpc_edge.name_of(bookie, instance)
+            pipe = await _Pipe.opened(name, addresses[bookie], opening)
+            ends.push_async_callback(pipe.close)
+            pipes.append(pipe)
+        yield Streams(pipes, opening, password)
 
 
 class _Pipe:
@@ -98,8 +96,8 @@ class _Pipe:
         (hello,) = await pipe._items()
         assert isinstance(hello, carriers.Hello)
         await pipe.call.write(carriers.build([carriers.Open(number=_OPENING, opening=opening)]))
-        (opened,) = await pipe._items()
-        assert isinstance(opened, carriers.Acked), opened
+        (answer,) = await pipe._items()
+        assert isinstance(answer, carriers.Acked), answer
         return pipe
 
     async def hear(self, acked: Callable[[int], None]) -> None:

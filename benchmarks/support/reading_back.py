@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from zonekeeper.client.client import Client
 from zonekeeper.client.writer import Writer
-from zonekeeper.placement.ids import EntryId
+from zonekeeper.placement.ids import EntryId, LedgerId
 
 
 async def checked(client: Client, writers: Sequence[Writer], payload: bytes, entries: int) -> None:
@@ -12,12 +12,25 @@ async def checked(client: Client, writers: Sequence[Writer], payload: bytes, ent
     found = 0
     for writer in writers:
         await writer.close()
-        reader = await client.open(writer.ledger_id, recover=False)
-        async for batch in reader.read(EntryId(0), reader.last_confirmed):
-            assert all(entry.payload == payload for entry in batch)
-            found += len(batch)
-        await client.delete(writer.ledger_id)
+        found += await _read(client, writer.ledger_id, payload)
     assert found == entries, f"{found} of {entries} entries were read back"
+
+
+async def recovered(client: Client, ledger_id: LedgerId, payload: bytes, entries: int) -> None:
+    """Recover a ledger that nobody closed, read all of it, and let it go."""
+    found = await _read(client, ledger_id, payload)
+    assert found == entries, f"{found} of {entries} entries were read back"
+
+
+async def _read(client: Client, ledger_id: LedgerId, payload: bytes) -> int:
+    """Read a ledger to its end, delete it, and say how many entries it had."""
+    found = 0
+    reader = await client.open(ledger_id)
+    async for batch in reader.read(EntryId(0), reader.last_confirmed):
+        assert all(entry.payload == payload for entry in batch)
+        found += len(batch)
+    await client.delete(ledger_id)
+    return found
 
 
 async def since(client: Client, writer: Writer, before: EntryId, payload: bytes) -> None:
