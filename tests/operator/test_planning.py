@@ -9,7 +9,7 @@ from tests.operator.worlds import NOW, URI, kinds_of, resource
 from zonekeeper.operator import desired, owned_objects, planning, roots
 from zonekeeper.operator.api import FINALIZER, STATEFUL_SETS, Json
 from zonekeeper.operator.desired import Desired
-from zonekeeper.operator.observed import Observed, Pod
+from zonekeeper.operator.observed import Claim, Observed, Pod
 from zonekeeper.operator.plans import Plan
 from zonekeeper.placement.ids import BookieId, ZoneName
 
@@ -36,7 +36,7 @@ def owned(item: Json) -> Mapping[tuple[str, str], Json]:
     return {
         (kind.plural, body["metadata"]["name"]): body
         | {"metadata": {**body["metadata"], "uid": f"uid-{kind.plural}-{index}"}}
-        for index, (kind, body) in enumerate(owned_objects.all_of(wanted(item), item))
+        for index, (kind, body) in enumerate(owned_objects.all_of(wanted(item), item, INSTANCE))
     }
 
 
@@ -128,7 +128,12 @@ POD = Pod(name=BookieId("log-a-0"), zone=ZoneName("a"), ready=False, node="node-
     [
         (leaving(), {"owned": owned(resource())}, root(held()), ["Remove"] * 3),
         (leaving(), {"pods": (POD,)}, root(held()), []),
-        (leaving(), {"claims": {"data-log-a-0": "uid"}}, root(held()), ["Remove"]),
+        (
+            leaving(),
+            {"claims": {"data-log-a-0": Claim(uid="uid", instance=INSTANCE)}},
+            root(held()),
+            ["Remove"],
+        ),
         (leaving(), {}, root(held()), ["RemoveRoot"]),
         (leaving(), {}, replace(root(held()), registered=frozenset({POD.name})), []),
         (leaving(), {}, root(held(), owner="shell"), ["Release"]),

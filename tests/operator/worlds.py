@@ -19,6 +19,7 @@ from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.operator.api import (
     BOOKIE_CLUSTERS,
     CLAIMS,
+    INSTANCE_LABEL,
     NODES,
     PODS,
     STATEFUL_SETS,
@@ -79,6 +80,8 @@ class World:
         self.server = MemoryServer()
         self.file = None if folder is None else folder / "meta.db"
         self.fate: Callable[[str, Kind], None] = lambda verb, kind: None
+        #: Of which instance the data on a volume is, by the uid of its claim.
+        self.volumes: dict[str, str] = {}
         self.reconciler = self.new_operator()
         for zone in "abc":
             labels = {"topology.kubernetes.io/zone": zone}
@@ -142,12 +145,31 @@ class World:
     async def _bookie(self, name: str, item: Json) -> None:
         labels = item["spec"]["selector"]["matchLabels"]
         zone = labels[ZONE_LABEL]
-        if await self.kubernetes.get(CLAIMS, SPACE, f"data-{name}") is None:
-            meta = {"name": f"data-{name}", "namespace": SPACE, "labels": labels}
-            self.kubernetes.put(CLAIMS, {"metadata": meta})
-        if await self.kubernetes.get(PODS, SPACE, name) is None:
-            self.put_pod(name, labels, node=f"node-{zone}")
-            await self.write_cookie(name, zone)
+        claim = await self.kubernetes.get(CLAIMS, SPACE, f"data-{name}")
+        pod = await self.kubernetes.get(PODS, SPACE, name)
+        if claim is not None and pod is not None:
+            return
+        instance = await self._instance()
+        if claim is None:
+            born = item["spec"]["volumeClaimTemplates"][0]["metadata"]["labels"]
+            meta = {"name": f"data-{name}", "namespace": SPACE, "labels": {**born, **labels}}
+            claim = self.kubernetes.put(CLAIMS, {"metadata": meta})
+            self.volumes[claim["metadata"]["uid"]] = instance
+        if pod is None:
+            serves = self.volumes[claim["metadata"]["uid"]] == instance
+            self.put_pod(name, labels, node=f"node-{zone}", ready=serves)
+            if serves:
+                await self.write_cookie(name, zone)
+
+    async def _instance(self) -> str:
+        store = await self.open(await self.address())
+        cluster = await clusters.open_cluster(store)
+        await store.close()
+        return cluster.instance
+
+    async def address(self) -> str:
+        """Give where the resource says that its metadata is."""
+        return str((await self.get())["spec"]["metadata"]["uri"])
 
     def put_pod(self, name: str, labels: Json, *, node: str, ready: bool = True) -> None:
         condition = {"type": "Ready", "status": "True" if ready else "False"}
@@ -161,7 +183,7 @@ class World:
         )
 
     async def write_cookie(self, name: str, zone: str) -> None:
-        store = await self.open(URI)
+        store = await self.open(await self.address())
         cluster = await clusters.open_cluster(store)
         domain = upgrade_domains.of_ordinal(
             upgrade_domains.ordinal_of(name), RoundRobin(upgrade_domains=3)
@@ -185,6 +207,23 @@ class World:
         found["spec"] |= spec
         found["metadata"]["generation"] += 1
         self.kubernetes.put(BOOKIE_CLUSTERS, found)
+
+    async def make_again(self, **spec: object) -> None:
+        """Make another resource of the same name, under an operator that knows of none."""
+        again = resource(**spec)
+        again["metadata"]["uid"] = "uid-again"
+        self.kubernetes.put(BOOKIE_CLUSTERS, again)
+        self.reconciler = self.new_operator()
+
+    async def unmark_claims(self) -> None:
+        """Let all be as an operator made it that knew of no label for claims."""
+        for item in await self.kubernetes.list(STATEFUL_SETS, SPACE):
+            for template in item["spec"]["volumeClaimTemplates"]:
+                del template["metadata"]["labels"][INSTANCE_LABEL]
+            self.kubernetes.put(STATEFUL_SETS, item)
+        for item in await self.kubernetes.list(CLAIMS, SPACE):
+            del item["metadata"]["labels"][INSTANCE_LABEL]
+            self.kubernetes.put(CLAIMS, item)
 
     def delete(self) -> None:
         """Delete the resource as a person does."""

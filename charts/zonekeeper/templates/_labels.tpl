@@ -29,8 +29,8 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
   resources: [pods]
   verbs: [list]
 - apiGroups: [""]
-  resources: [persistentvolumeclaims]     # delete: only under onDelete: Delete
-  verbs: [list, delete]
+  resources: [persistentvolumeclaims]     # patch: whose data it is; delete: only under onDelete: Delete
+  verbs: [list, patch, delete]
 - apiGroups: [""]
   resources: [events]
   verbs: [create]

@@ -13,7 +13,9 @@ from zonekeeper.metadata.malformed import UnreadableError
 from zonekeeper.operator import roots
 from zonekeeper.operator.api import (
     BOOKIE_CLUSTERS,
+    CLAIMS,
     FINALIZER,
+    INSTANCE_LABEL,
     Json,
     Kubernetes,
     KubernetesError,
@@ -23,6 +25,7 @@ from zonekeeper.operator.plans import (
     Apply,
     Hold,
     InitialiseRoot,
+    MarkClaim,
     PublishPolicy,
     Release,
     Remove,
@@ -73,6 +76,10 @@ class Actor:
                 )
             case Apply():
                 await self._kubernetes.apply(action.kind, action.body)
+            case MarkClaim():
+                named = {"name": action.name, "namespace": meta["namespace"], "uid": action.uid}
+                label = {INSTANCE_LABEL: action.instance}
+                await self._kubernetes.apply(CLAIMS, {"metadata": {**named, "labels": label}})
             case Remove():
                 await self._kubernetes.delete(
                     action.kind, meta["namespace"], action.name, uid=action.uid

@@ -23,6 +23,8 @@ VERSION: Final = "v1alpha1"
 #: On everything that belongs to a cluster: the name of its resource.
 CLUSTER_LABEL: Final = f"{GROUP}/cluster"
 ZONE_LABEL: Final = f"{GROUP}/zone"
+#: On a volume's claim: the INSTANCEID of the cluster whose data it holds.
+INSTANCE_LABEL: Final = f"{GROUP}/instance"
 #: What the operator removes itself when a resource is deleted that asks for it.
 FINALIZER: Final = f"{GROUP}/operator"
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from zonekeeper.operator import roots
-from zonekeeper.operator.api import FINALIZER, ZONE_LABEL, Json
+from zonekeeper.operator.api import FINALIZER, INSTANCE_LABEL, ZONE_LABEL, Json
 from zonekeeper.placement.ids import BookieId, ZoneName
 
 
@@ -24,6 +24,15 @@ class Pod:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """The claim of a bookie's volume."""
+
+    uid: str
+    #: Whose data it holds; None: it was made without the label.
+    instance: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
     """One look."""
 
@@ -31,8 +40,8 @@ class Observed:
     #: The objects that carry the cluster's label or one of its names, by plural and name.
     owned: Mapping[tuple[str, str], Json]
     pods: tuple[Pod, ...]
-    #: Names and uids of the bookies' volumes' claims.
-    claims: Mapping[str, str]
+    #: The claims of bookies' volumes by name, whosever they are.
+    claims: Mapping[str, Claim]
     #: The labels of nodes by name; None: we are not permitted to read them.
     nodes: Mapping[str, Mapping[str, str]] | None
     root: roots.Facts
@@ -69,6 +78,12 @@ class Observed:
     def instance(self) -> str | None:
         """The instance that this resource was built as, once it was."""
         return self.status.get("instance")
+
+
+def claim(item: Json) -> Claim:
+    """Read a claim."""
+    meta = item["metadata"]
+    return Claim(uid=meta["uid"], instance=meta.get("labels", {}).get(INSTANCE_LABEL))
 
 
 def pod(item: Json) -> Pod:

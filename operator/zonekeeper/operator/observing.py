@@ -14,7 +14,7 @@ from zonekeeper.operator.api import (
     NotPermittedError,
 )
 from zonekeeper.operator.desired import Desired, Refused
-from zonekeeper.operator.observed import Observed
+from zonekeeper.operator.observed import Claim, Observed
 from zonekeeper.operator.roots import Roots
 
 
@@ -54,7 +54,7 @@ async def _by_name(
 ) -> dict[tuple[str, str], Json]:
     """Find objects that have one of our names and not our label: somebody else's, mostly."""
     found = {}
-    for kind, body in owned_objects.all_of(wanted, resource):
+    for kind, body in owned_objects.all_of(wanted, resource, None):
         key = (kind.plural, body["metadata"]["name"])
         if key not in known:
             item = await kubernetes.get(kind, wanted.namespace, key[1])
@@ -63,11 +63,11 @@ async def _by_name(
     return found
 
 
-def _claims(cluster: str, items: list[Json]) -> dict[str, str]:
-    """Pick the claims that a StatefulSet of the cluster made: by label and by name."""
+def _claims(cluster: str, items: list[Json]) -> dict[str, Claim]:
+    """Pick the claims that StatefulSets of this name made, now or for an earlier cluster."""
     name = re.compile(rf"{owned_objects.VOLUME}-{re.escape(cluster)}-.+-[0-9]+")
     return {
-        item["metadata"]["name"]: item["metadata"]["uid"]
+        item["metadata"]["name"]: observed.claim(item)
         for item in items
         if name.fullmatch(item["metadata"]["name"])
     }

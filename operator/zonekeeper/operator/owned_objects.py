@@ -18,6 +18,7 @@ from zonekeeper.operator.api import (
     BUDGETS,
     CLUSTER_LABEL,
     GROUP,
+    INSTANCE_LABEL,
     SERVICE_ACCOUNTS,
     SERVICES,
     STATEFUL_SETS,
@@ -46,15 +47,35 @@ def set_name(cluster: str, zone: str) -> str:
     return f"{cluster}-{zone}"
 
 
-def all_of(desired: Desired, resource: Json) -> tuple[tuple[Kind, Json], ...]:
-    """Give every object of a cluster, in the order in which they are made."""
+def claim_name(bookie: str) -> str:
+    """Give the name of the claim that a StatefulSet makes for a pod."""
+    return f"{VOLUME}-{bookie}"
+
+
+def all_of(desired: Desired, resource: Json, instance: str | None) -> tuple[tuple[Kind, Json], ...]:
+    """Give every object of a cluster, in the order in which they are made.
+
+    While the instance is not known they are good for comparing names, and are not applied.
+    """
     bare = [
         (SERVICE_ACCOUNTS, {**_named(desired, f"{desired.name}-bookie"), **_NO_TOKEN}),
         (SERVICES, _service(desired)),
         (BUDGETS, _budget(desired)),
-        *((STATEFUL_SETS, _stateful_set(desired, zone)) for zone in desired.zones),
+        *((STATEFUL_SETS, _stateful_set(desired, zone, instance)) for zone in desired.zones),
     ]
     return tuple((kind, _owned(body, resource)) for kind, body in bare)
+
+
+def with_standing_claims(body: Json, found: Json) -> Json:
+    """Give an object with the labels of claims that it was made with: they cannot change."""
+    standing = found.get("spec", {}).get("volumeClaimTemplates")
+    if not standing:
+        return body
+    templates = [
+        {**ours, "metadata": {**ours["metadata"], "labels": theirs["metadata"].get("labels", {})}}
+        for ours, theirs in zip(body["spec"]["volumeClaimTemplates"], standing, strict=True)
+    ]
+    return {**body, "spec": {**body["spec"], "volumeClaimTemplates": templates}}
 
 
 _NO_TOKEN: Final = {"automountServiceAccountToken": False}
@@ -119,7 +140,7 @@ def _budget(desired: Desired) -> Json:
     }
 
 
-def _stateful_set(desired: Desired, zone: Zone) -> Json:
+def _stateful_set(desired: Desired, zone: Zone, instance: str | None) -> Json:
     own = {CLUSTER_LABEL: desired.name, ZONE_LABEL: str(zone.name)}
     body = _named(desired, set_name(desired.name, zone.name))
     body["metadata"]["labels"] |= own
@@ -134,12 +155,13 @@ def _stateful_set(desired: Desired, zone: Zone) -> Json:
             "metadata": {"labels": {**_labels(desired), **own}},
             "spec": _pod(desired, zone, own),
         },
-        "volumeClaimTemplates": [_claim(desired, own)],
+        "volumeClaimTemplates": [_claim(desired, own, instance)],
     }
     return body
 
 
-def _claim(desired: Desired, labels: Json) -> Json:
+def _claim(desired: Desired, zone: Json, instance: str | None) -> Json:
+    labels = zone if instance is None else {**zone, INSTANCE_LABEL: instance}
     spec: Json = {
         "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": desired.storage_size}},

@@ -15,8 +15,14 @@ that somebody else controls.
 A deleted resource is let go at once under ``Retain``: Kubernetes removes what it owns. Under
 ``Delete`` our finalizer keeps it until StatefulSets, pods, volumes and the root are gone, in this
 order: a bookie never runs without its volume or its root, and the root, by which the rest is
-recognised, goes last. Only a root with our policy in it is removed. Whatever does not go away is
-named in the condition ``Released``; setting ``onDelete: Retain`` lets the resource go.
+recognised, goes last. Whatever does not go away is named in the condition ``Released``; setting
+``onDelete: Retain`` lets the resource go.
+
+A name says nothing of whose data something holds: an earlier resource of the same name may have
+left it. So only volumes are removed whose claim carries the instance that this resource was built
+as, and only a root with our policy in it; one that holds cookies only if it is noted as ours. A
+claim has the label from its StatefulSet. One that was made before there was such a label gets it
+once its bookie is ready, because a bookie does not serve with the data of another instance.
 """
 
 from collections.abc import Iterator
@@ -26,18 +32,20 @@ from typing import Final
 from zonekeeper.operator import conditions, desired, drift, judging, owned_objects, roots
 from zonekeeper.operator.api import (
     CLAIMS,
+    INSTANCE_LABEL,
     STATEFUL_SETS,
     Json,
     Kind,
 )
 from zonekeeper.operator.conditions import Condition, Notice, Type
 from zonekeeper.operator.desired import Desired, OnDelete, Refused
-from zonekeeper.operator.observed import Observed
+from zonekeeper.operator.observed import Claim, Observed
 from zonekeeper.operator.plans import (
     Action,
     Apply,
     Hold,
     InitialiseRoot,
+    MarkClaim,
     Plan,
     PublishPolicy,
     Release,
@@ -145,6 +153,7 @@ def _next_step(wanted: Desired, observed: Observed, owner: str) -> Iterator[Acti
                 )
             elif found.policy.owner == owner:
                 yield from _differing(wanted, observed)
+                yield from _unmarked(observed, found.instance)
         case roots.Unreachable():
             if known is not None:
                 yield from _differing(wanted, observed)
@@ -153,15 +162,25 @@ def _next_step(wanted: Desired, observed: Observed, owner: str) -> Iterator[Acti
 
 
 def _differing(wanted: Desired, observed: Observed) -> Iterator[Apply]:
-    for kind, body in owned_objects.all_of(wanted, observed.resource):
-        found = observed.owned.get((kind.plural, body["metadata"]["name"]))
+    for kind, made in owned_objects.all_of(wanted, observed.resource, _instance(observed)):
+        found = observed.owned.get((kind.plural, made["metadata"]["name"]))
+        body = made if found is None else owned_objects.with_standing_claims(made, found)
         if found is None or not drift.holds(body, found):
             yield Apply(kind=kind, body=body)
 
 
+def _unmarked(observed: Observed, instance: str) -> Iterator[MarkClaim]:
+    """Find claims without the label whose bookies serve, and so have this instance's data."""
+    for pod in observed.pods:
+        name = owned_objects.claim_name(pod.name)
+        claim = observed.claims.get(name)
+        if pod.ready and claim is not None and claim.instance is None:
+            yield MarkClaim(name=name, uid=claim.uid, instance=instance)
+
+
 def _blocked(wanted: Desired, observed: Observed) -> Iterator[str]:
     """Find what must not be overwritten, and what cannot be done safely yet."""
-    for kind, body in owned_objects.all_of(wanted, observed.resource):
+    for kind, body in owned_objects.all_of(wanted, observed.resource, None):
         name = body["metadata"]["name"]
         found = observed.owned.get((kind.plural, name))
         if found is not None and judging.controller_of(found) != observed.uid:
@@ -206,8 +225,8 @@ def _leaving(observed: Observed, now: str) -> Plan:
     zones = judging.zone_counts(Refused(()), observed)
     recheck = SOON_MS if actions else WAITING_MS
     plan = _plan(actions, said, zones, observed, recheck_ms=recheck, now=now)
-    kept = _kept_root(observed) if actions == (Release(),) else None
-    return plan if kept is None else replace(plan, notices=(*plan.notices, kept))
+    kept = tuple(_kept(observed)) if actions == (Release(),) else ()
+    return replace(plan, notices=(*plan.notices, *kept))
 
 
 def _removal(observed: Observed) -> tuple[tuple[Action, ...], str]:
@@ -224,23 +243,33 @@ def _removal(observed: Observed) -> tuple[tuple[Action, ...], str]:
     if observed.pods:
         on = ", ".join(sorted(f"{pod.name} (node {pod.node})" for pod in observed.pods))
         return (), f"pods are not gone yet: {on}"
-    if observed.claims:
-        removals = [
-            Remove(kind=CLAIMS, name=name, uid=uid) for name, uid in sorted(observed.claims.items())
-        ]
-        return tuple(removals), f"volumes are being removed: {', '.join(sorted(observed.claims))}"
+    if claims := _own_claims(observed):
+        removals = [Remove(kind=CLAIMS, name=name, uid=claim.uid) for name, claim in claims.items()]
+        return tuple(removals), f"volumes are being removed: {', '.join(claims)}"
     return _root_removal(observed)
+
+
+def _own_claims(observed: Observed) -> dict[str, Claim]:
+    """Give the claims of volumes with this very cluster's data; none before it was built."""
+    return {
+        name: claim
+        for name, claim in sorted(observed.claims.items())
+        if claim.instance is not None and claim.instance == observed.instance
+    }
 
 
 def _root_removal(observed: Observed) -> tuple[tuple[Action, ...], str]:
     """Give the last step, once nothing runs any more that needs the root.
 
-    It is removed only if it is this resource's by its policy and, if one was noted, its instance.
+    It is removed only if it is this resource's by its policy and by the instance that was noted.
+    Before one is noted only a root without cookies goes: one with cookies was somebody's before.
     """
     if isinstance(observed.root, roots.Unreachable):
         return (), f"the root cannot be removed: {observed.root.reason}"
     ours = _ours(observed)
     if ours is None or observed.instance not in (None, ours.instance):
+        return (Release(),), ""
+    if observed.instance is None and ours.locations:
         return (Release(),), ""
     if ours.registered:
         still = ", ".join(sorted(ours.registered))
@@ -248,15 +277,22 @@ def _root_removal(observed: Observed) -> tuple[tuple[Action, ...], str]:
     return (RemoveRoot(instance=ours.instance),), "the root is being removed"
 
 
-def _kept_root(observed: Observed) -> Notice | None:
-    """Tell that something stays in the store though all was to be deleted."""
+def _kept(observed: Observed) -> Iterator[Notice]:
+    """Tell what stays though all was to be deleted."""
     if desired.on_delete(observed.resource) is OnDelete.RETAIN:
-        return None
+        return
+    if observed.claims:
+        what = (
+            f"volumes were not removed: {', '.join(sorted(observed.claims))}: their claims do not "
+            f"carry the label {INSTANCE_LABEL} with the instance of this resource "
+            f"({observed.instance or 'it was never built'}); remove what nobody needs"
+        )
+        yield Notice(warning=True, reason="VolumesKept", message=what)
     match observed.root:
         case roots.Found(instance=instance):
             why = f"instance {instance} there does not belong to this resource"
         case roots.Unusable(reason):
             why = reason
         case _:
-            return None
-    return Notice(warning=True, reason="RootKept", message=f"the root was not removed: {why}")
+            return
+    yield Notice(warning=True, reason="RootKept", message=f"the root was not removed: {why}")

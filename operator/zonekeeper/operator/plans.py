@@ -43,6 +43,15 @@ class Apply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MarkClaim:
+    """Write on this very claim whose data its volume holds."""
+
+    name: str
+    uid: str
+    instance: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Remove:
     """Delete this very object."""
 
@@ -58,7 +67,9 @@ class RemoveRoot:
     instance: str
 
 
-Action: TypeAlias = Hold | Release | InitialiseRoot | PublishPolicy | Apply | Remove | RemoveRoot
+Action: TypeAlias = (
+    Hold | Release | InitialiseRoot | PublishPolicy | Apply | MarkClaim | Remove | RemoveRoot
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,171 @@
+"""A name does not say whose something is: only what is shown to be its own is touched."""
+
+import pytest
+
+from tests.operator.worlds import SPACE, World
+from zonekeeper.metadata import cluster as clusters
+from zonekeeper.metadata import policy_store
+from zonekeeper.metadata.errors import StoreUnavailableError
+from zonekeeper.metadata.store import MetadataStore
+from zonekeeper.operator.api import (
+    BOOKIE_CLUSTERS,
+    CLAIMS,
+    EVENTS,
+    INSTANCE_LABEL,
+    STATEFUL_SETS,
+    Json,
+    Kind,
+)
+from zonekeeper.placement.ids import ZoneName
+from zonekeeper.placement.policy import PlacementRules, Policy
+
+ELSEWHERE = "zk://zookeeper:2181/mistyped/ledgers"
+
+
+async def names(world: World, kind: Kind) -> list[str]:
+    return [item["metadata"]["name"] for item in await world.kubernetes.list(kind, SPACE)]
+
+
+async def reasons(world: World) -> set[str]:
+    return {item["reason"] for item in await world.kubernetes.list(EVENTS, SPACE)}
+
+
+async def retained() -> World:
+    """Give what is left of a cluster that was deleted under ``Retain``: volumes and root."""
+    world = World()
+    await world.settle()
+    world.delete()
+    await world.controllers()
+    assert len(await names(world, CLAIMS)) == 6
+    return world
+
+
+async def somebody_elses_root(world: World) -> None:
+    store = await world.open(ELSEWHERE)
+    cluster = await clusters.initialise(store, "0d6e3a1e-0000-4000-8000-000000000001")
+    rules = PlacementRules(zones=(ZoneName("a"), ZoneName("b")))
+    theirs = Policy(placement=rules, owner="operator/logs/first")
+    await policy_store.write(cluster, theirs, replaces=0)
+    await store.close()
+
+
+def cut_off(world: World) -> None:
+    """Let nobody reach the metadata store."""
+
+    async def nobody(address: str) -> MetadataStore:
+        raise StoreUnavailableError("nobody answers", store=address)
+
+    world.open = nobody  # type: ignore[method-assign] # the world's network, not a class of ours
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+async def test_volumes_that_an_earlier_resource_left_outlive_one_that_was_never_built(
+    *, labelled: bool
+) -> None:
+    world = await retained()
+    if not labelled:
+        await world.unmark_claims()
+    await somebody_elses_root(world)
+    await world.make_again(onDelete="Delete", metadata={"uri": ELSEWHERE})
+    await world.settle()
+
+    world.delete()
+    await world.settle()
+
+    assert await names(world, BOOKIE_CLUSTERS) == []
+    assert len(await names(world, CLAIMS)) == 6
+    assert "VolumesKept" in await reasons(world)
+
+
+async def test_volumes_that_were_left_outlive_a_resource_that_never_reached_its_store() -> None:
+    world = await retained()
+    await world.make_again(onDelete="Delete")
+    cut_off(world)
+    world.reconciler = world.new_operator()
+    await world.settle()
+
+    world.delete()
+    await world.settle()
+
+    assert len(await names(world, CLAIMS)) == 6
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+async def test_volumes_that_were_left_outlive_a_cluster_that_was_built_at_another_root(
+    *, labelled: bool
+) -> None:
+    world = await retained()
+    if not labelled:
+        await world.unmark_claims()
+    await world.make_again(onDelete="Delete", metadata={"uri": ELSEWHERE})
+    await world.settle()
+    assert (await world.conditions())["Ready"] == ("False", "BookiesNotReady")
+
+    world.delete()
+    await world.settle()
+
+    assert await names(world, BOOKIE_CLUSTERS) == []
+    assert len(await names(world, CLAIMS)) == 6
+
+
+async def test_the_same_cluster_made_again_removes_the_volumes_that_are_its_own() -> None:
+    world = await retained()
+    await world.make_again(onDelete="Delete")
+    await world.settle()
+
+    world.delete()
+    await world.settle()
+
+    assert await names(world, CLAIMS) == []
+    assert await world.nodes_in_store() == []
+
+
+async def test_a_root_that_an_earlier_resource_left_outlives_one_that_was_never_built() -> None:
+    world = await retained()
+    before = await world.nodes_in_store()
+    await world.make_again(onDelete="Delete")
+    item = await world.get()
+    item["metadata"] |= {"finalizers": ["zonekeeper.io/operator"]}
+    world.kubernetes.put(BOOKIE_CLUSTERS, item)
+
+    world.delete()
+    await world.settle()
+
+    assert await names(world, BOOKIE_CLUSTERS) == []
+    assert await world.nodes_in_store() == before
+    assert {"RootKept", "VolumesKept"} <= await reasons(world)
+
+
+async def test_claims_made_before_there_was_a_label_get_it_from_the_bookies_that_serve() -> None:
+    world = World(onDelete="Delete")
+    await world.settle()
+    await world.unmark_claims()
+
+    await world.settle()
+
+    instance = (await world.get())["status"]["instance"]
+    labels = [item["metadata"]["labels"] for item in await world.kubernetes.list(CLAIMS, SPACE)]
+    assert [found[INSTANCE_LABEL] for found in labels] == [instance] * 6
+    world.delete()
+    await world.settle()
+    assert await names(world, CLAIMS) == []
+
+
+async def test_the_claim_templates_of_a_set_that_stands_are_left_as_they_are() -> None:
+    world = World()
+    await world.settle()
+    await world.unmark_claims()
+    before = await templates(world)
+
+    await world.change(image="zonekeeper:0.2.0")
+    await world.settle()
+
+    assert await templates(world) == before
+    sets = await world.kubernetes.list(STATEFUL_SETS, SPACE)
+    images = {item["spec"]["template"]["spec"]["containers"][0]["image"] for item in sets}
+    assert images == {"zonekeeper:0.2.0"}
+
+
+async def templates(world: World) -> list[Json]:
+    sets = await world.kubernetes.list(STATEFUL_SETS, SPACE)
+    return [item["spec"]["volumeClaimTemplates"][0]["metadata"]["labels"] for item in sets]
