@@ -374,9 +374,7 @@ def test_a_person_looks_at_the_mark_of_a_restore_and_clears_it(
     code, said = call("restored", "--metadata", second, "--clear", "all found", answer="n\n")
     assert (code, "will delete every ledger" in said) == (1, True)
     assert "from the export" in call("restored", "--metadata", second)[1]
-    assert call("restored", "--metadata", second, "--clear", "x" * 501, "--yes")[0] == 2
-    assert call("restored", "--metadata", second, "--clear", "")[0] == 2
-    code, said = call("restored", "--metadata", second, "--clear", "ü" * 500, answer="y\n")
+    code, said = call("restored", "--metadata", second, "--clear", "\U0001f600" * 512, answer="y\n")
     assert (code, "the mark is cleared" in said) == (0, True)
     assert "not marked as restored" in call("restored", "--metadata", second)[1]
 
@@ -387,4 +385,21 @@ def test_a_person_looks_at_the_mark_of_a_restore_and_clears_it(
         return newest[0]
 
     found = asyncio.run(told())
-    assert (found.kind, found.subject, found.reason) == ("cleared", "restored", "ü" * 500)
+    assert (found.kind, found.subject, found.reason) == ("cleared", "restored", "\U0001f600" * 512)
+
+
+@pytest.mark.parametrize("reason", ["", "  ", "x" * 513, "two\nlines", "caf\udce9"])
+def test_a_reason_that_cannot_be_kept_is_refused_before_the_mark_is_cleared(
+    tmp_path: Path,
+    addresses: tuple[str, str],
+    call: Callable[..., tuple[int, str]],
+    reason: str,
+) -> None:
+    """The shell makes lone surrogates of bytes that are no UTF-8, and the store takes none."""
+    first, second = addresses
+    file = str(tmp_path / "root.txt")
+    assert call("export", "--metadata", first, file)[0] == 0
+    assert call("import", "--metadata", second, file)[0] == 0
+    code, said = call("restored", "--metadata", second, "--clear", reason, "--yes")
+    assert (code, "one line of 1 to 512 characters" in said) == (2, True)
+    assert "from the export" in call("restored", "--metadata", second)[1]

@@ -46,6 +46,7 @@ from zonekeeper.metadata.store import MetadataStore
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.metadata.timeline import Event
 from zonekeeper.placement import policy_data
+from zonekeeper.placement.permission import Person
 from zonekeeper.placement.policy import Policy
 
 _STORE: Final = click.option(
@@ -65,8 +66,8 @@ _OUTPUT: Final = click.option(
     show_default=True,
     help="The form of the answer.",
 )
-#: So that it fits into an event of the timeline, whatever its characters.
-_REASON_LENGTH_MAX: Final = 500
+#: Who does what is done here, for the timeline.
+_BY: Final = "shell"
 
 _WRONG: Final = (
     errors.BadStoreUriError,
@@ -187,8 +188,8 @@ def restored_command(address: str, output: str, reason: str | None, yes: bool) -
     While the mark stands bookies delete nothing. Clear it when the ledgers that are younger than
     the export have been rebuilt, or are given up: bookies then delete what the root does not know.
     """
-    if reason is not None and not 0 < len(reason) <= _REASON_LENGTH_MAX:
-        raise click.BadParameter(f"1 to {_REASON_LENGTH_MAX} characters", param_hint="--clear")
+    if reason is not None and (fault := Person(name=_BY, reason=reason).fault()):
+        raise click.BadParameter(fault, param_hint="--clear")
     with _reported(2):
         found, mark = asyncio.run(_mark(address))
         as_json, to_clear = output == "json", mark is not None and reason is not None
@@ -384,7 +385,7 @@ async def _clear(address: str, mark: Restored, reason: str) -> None:
         at_ms=time.time_ns() // 1_000_000,
         kind="cleared",
         subject="restored",
-        by="shell",
+        by=_BY,
         reason=reason,
         token=uuid.uuid4().hex,
         details={"export": mark.export},
