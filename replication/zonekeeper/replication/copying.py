@@ -62,8 +62,11 @@ class Copier:
         after: tuple[BookieId, ...],
         leaving: Mapping[int, Cause],
         go_on: GoOn,
-    ) -> None:
-        """Give every newcomer of an ensemble all that its position holds, durably."""
+    ) -> list[Delivery]:
+        """Give every newcomer of an ensemble all that its position holds, durably.
+
+        What is given back tells whether it is still there.
+        """
         to = {
             position: Delivery(self.bookies, after[position], self._opening(part, after))
             for position in leaving
@@ -75,6 +78,7 @@ class Copier:
         finally:
             for delivery in to.values():
                 delivery.close()
+        return list(to.values())
 
     async def mend(self, part: Finished, position: int, go_on: GoOn) -> int:
         """Look at every entry of a copy whose bookie is there, and put in those that are missing.

@@ -4,6 +4,10 @@ The lane is opened when the first frame comes, with the fragment as it will be a
 again when it is lost. What may succeed at the same bookie is sent again, a few times; a bookie
 accepts an entry that it has when it is the same one, so that nothing is lost by it. Anything else
 says that this bookie is not to be the one: ``TargetFailedError``.
+
+All acks are of one start of the bookie. A bookie that gets an empty disk goes into limbo for the
+ledgers that name it, and this one does not yet: so whoever was started again may lack, and deny,
+what it acknowledged before.
 """
 
 import asyncio
@@ -11,6 +15,7 @@ from typing import Final
 
 from zonekeeper.client.bookies import Bookies
 from zonekeeper.placement.ids import BookieId
+from zonekeeper.replication import asking
 from zonekeeper.wire import errors
 from zonekeeper.wire.frames import Frame
 from zonekeeper.wire.links import AppendLane
@@ -63,6 +68,8 @@ class Delivery:
         self._opening = opening
         self._lane: AppendLane | None = None
         self._outcomes = _Outcomes()
+        #: The start of the bookie that has what was acknowledged.
+        self._boot_epoch: int | None = None
 
     async def put(self, frame: Frame) -> None:
         """Return once the frame is on the bookie's disk; raises ``TargetFailedError``."""
@@ -80,6 +87,16 @@ class Delivery:
             else:
                 return
 
+    async def check_start(self) -> None:
+        """Return if what was acknowledged is there; raises ``TargetFailedError``."""
+        if self._boot_epoch is None:
+            return
+        try:
+            info = await asking.ask(self._bookies.pool, self.bookie, lambda link: link.info())
+        except errors.ProtocolError as error:
+            raise TargetFailedError(self.bookie, error) from error
+        self._check(info.boot_epoch, self._boot_epoch)
+
     def close(self) -> None:
         """Give the lane up."""
         if self._lane is not None:
@@ -88,14 +105,18 @@ class Delivery:
     async def _open(self) -> AppendLane:
         if self._lane is not None and self._lane.alive:
             return self._lane
-        pool = self._bookies.pool
-        self._outcomes = _Outcomes()
-        link = await pool.link(self.bookie)
-        try:
-            self._lane = await link.open_fragment(self._opening, self._outcomes)
-        except errors.NotConnected:
-            if not await pool.moved(self.bookie):
-                raise
-            link = await pool.link(self.bookie)
-            self._lane = await link.open_fragment(self._opening, self._outcomes)
+        outcomes = self._outcomes = _Outcomes()
+        self._lane = await asking.ask(
+            self._bookies.pool,
+            self.bookie,
+            lambda link: link.open_fragment(self._opening, outcomes),
+        )
+        if self._boot_epoch is None:
+            self._boot_epoch = self._lane.boot_epoch
+        self._check(self._lane.boot_epoch, self._boot_epoch)
         return self._lane
+
+    def _check(self, now: int, before: int) -> None:
+        if now != before:
+            text = f"it took entries in its start {before} and is in {now} now"
+            raise TargetFailedError(self.bookie, errors.StartedAgain(text))

@@ -7,6 +7,10 @@ newcomer has all that its position holds on its disk, swap by compare-and-set; a
 fragment is still the one that the choice was made for. So a repair that ends anywhere, or that
 another one overtakes, leaves metadata true and costs copies at most.
 
+A newcomer counts as long as it is in the start in which it took its copy, which is asked before the
+swap and after it. Who gets an empty disk later is in limbo for the ledger, as it names him; who may
+have got one just before, and denies what he took, is marked, and looked at entry by entry.
+
 Whether the work may go on is asked before each carrier, and last of all inside the compare-and-set:
 the gates of all that leave, and that they still have to.
 
@@ -22,7 +26,7 @@ from typing import Final, TypeVar
 
 from zonekeeper.client import errors as client_errors
 from zonekeeper.client.client import Client
-from zonekeeper.metadata import ledgers
+from zonekeeper.metadata import ledgers, underreplication
 from zonekeeper.metadata.errors import StoreError
 from zonekeeper.metadata.ledger_metadata import IllegalChangeError, LedgerMetadata
 from zonekeeper.metadata.ledgers import NoLedgerError
@@ -35,14 +39,17 @@ from zonekeeper.placement.observation import Observation
 from zonekeeper.replication import copy_plan
 from zonekeeper.replication.copy_plan import Cause, Finished, LowersPlacementError, OvertakenError
 from zonekeeper.replication.copying import BadCopyError, Copier, GoOn
-from zonekeeper.replication.delivery import TargetFailedError
+from zonekeeper.replication.delivery import Delivery, TargetFailedError
 from zonekeeper.replication.repair_metrics import RepairMetrics, RepairStoppedError, Trouble
 from zonekeeper.replication.view import View
+from zonekeeper.wire import errors
 
 #: Ensembles that are tried for one fragment before it is left for later.
 TARGETS_TRIED_MAX: Final = 3
 #: While a recovery runs, this often it is asked whether it may go on.
 _ASK_EVERY_S: Final = 0.25
+#: Older than any loss: nothing but a look takes the mark off.
+_UNTIMED_MS: Final = 0
 _DOWN: Final = frozenset({Observation.SUSPECT, Observation.DOWN})
 
 Result = TypeVar("Result")
@@ -123,7 +130,9 @@ class LedgerRepair:
         go_on: GoOn,
     ) -> None:
         """Copy to an ensemble's newcomers what they are to hold, then swap it in."""
-        await self._copier.copy(part, after, leaving, go_on)
+        newcomers = await self._copier.copy(part, after, leaving, go_on)
+        for newcomer in newcomers:
+            await newcomer.check_start()
         swapped = False
 
         def decide(ledger: LedgerMetadata) -> LedgerMetadata | None:
@@ -145,6 +154,19 @@ class LedgerRepair:
         self.changed = True
         self._metrics.fragments_swapped += swapped
         self._ensembles[part.fragment.first_entry] = after
+        for newcomer in newcomers:
+            await self._look_again(newcomer)
+
+    async def _look_again(self, newcomer: Delivery) -> None:
+        """Have a copy looked at if its bookie may have been started without knowing of it."""
+        try:
+            await newcomer.check_start()
+        except TargetFailedError as error:
+            _logger.warning("ledger %d: a copy is to be looked at again: %s", self._id, error)
+            # The mark that is worked on stands, with its own time.
+            await underreplication.mark(
+                self._client.cluster, self._id, [newcomer.bookie], at_ms=_UNTIMED_MS
+            )
 
     async def recover(self, ledger: LedgerMetadata, named: Collection[BookieId]) -> LedgerMetadata:
         """Fence an open ledger and close it, as long as the gates of the lost copies permit."""
@@ -212,7 +234,7 @@ class LedgerRepair:
             _logger.warning("ledger %d: a copy is replaced: %s", self._id, error)
             return True
         except TargetFailedError as error:
-            if error.error.retryable:
+            if error.error.retryable or isinstance(error.error, errors.StartedAgain):
                 raise RepairStoppedError(Trouble.NO_SOURCE, str(error)) from error
             _logger.warning("%s keeps its holes, and is replaced: %s", bookie, error)
             return True
