@@ -14,19 +14,20 @@ from tests.crash import exploring
 from tests.support import virtual_time
 from zonekeeper.bookie import reading, records
 from zonekeeper.bookie.memory_files import MemoryFile, MemoryFileSystem, no_troubles
-from zonekeeper.bookie.segments import arrival_scan, log, rewrite
+from zonekeeper.bookie.segments import arrival_scan, log, rewrite, storage
 from zonekeeper.bookie.segments.arrival_scan import DamagedLogError, Read
-from zonekeeper.bookie.segments.arrivals import Arrivals
+from zonekeeper.bookie.segments.arrivals import Arrivals, Sizes
 from zonekeeper.bookie.segments.batch_format import Header, Placed, Position
 from zonekeeper.bookie.segments.checkpoint import Checkpoint
+from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.directories import Directories, name_of
 from zonekeeper.bookie.segments.index import Index, MemoryOrdered, Row
 from zonekeeper.bookie.segments.ledger_entries import LedgerEntries
 from zonekeeper.bookie.segments.log import Log, Put
 from zonekeeper.bookie.segments.memory import Memory
 from zonekeeper.bookie.segments.rewrite import Rewriter, Step
-from zonekeeper.bookie.segments.storage import Storage
-from zonekeeper.placement.ids import EntryId, LedgerId
+from zonekeeper.bookie.segments.storage import Policy, Storage
+from zonekeeper.placement.ids import NO_ENTRY, EntryId, LedgerId
 from zonekeeper.wire import errors
 
 #: States within which a bug must show.
@@ -77,6 +78,21 @@ def fence_only_in_memory(patch: Patch) -> None:
 
 def is_fence(record: object) -> bool:
     return isinstance(record, records.Fence)
+
+
+def lac_only_in_memory(patch: Patch) -> None:
+    """An explicit LAC is acknowledged, and gone with the process."""
+    open_storage = storage.open_storage
+
+    async def forgetful(devices: Devices, sizes: Sizes, policy: Policy) -> Storage:
+        opened = await open_storage(devices, sizes, policy)
+        for ledger in opened.memory.ledgers.values():
+            ledger.durable = replace(ledger.durable, explicit_lac=None)
+            ledger.admitted = replace(ledger.admitted, explicit_lac=None)
+            ledger.confirmed = NO_ENTRY
+        return opened
+
+    patch.setattr(storage, "open_storage", forgetful)
 
 
 def mark_as_maximum(patch: Patch) -> None:
@@ -231,6 +247,7 @@ MUTANTS: Mapping[str, Callable[[Patch], None]] = {
         sync_error_ignored,
         no_directory_sync,
         fence_only_in_memory,
+        lac_only_in_memory,
         mark_as_maximum,
         mark_ignores_ledger_state,
         recycled_before_the_checkpoint,

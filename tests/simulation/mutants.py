@@ -478,6 +478,7 @@ MUTANTS: Final[Mapping[int, Mutant]] = {
             profile="crashy-disk",
             within_seeds=100,
             patches=_explicit_lacs_are_volatile,
+            in_crash_states="lac_only_in_memory",
         ),
         Mutant(
             number=19,
