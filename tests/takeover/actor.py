@@ -7,8 +7,9 @@ It says ``ready``, then does what each line of its input says, one after the oth
 - ``take N``: opens the ledger with recovery, reads it whole: ``read N LAST DIGEST``.
 - ``tail N``: follows the ledger without disturbing anybody, to its end: ``read N LAST DIGEST``.
 
-What an entry holds is made from its ledger, its id and the writer's name, so whoever reads can tell
-a foreign entry; ``read`` says so itself (``foreign N K``).
+What an entry holds is made from its ledger, its id and the draw of its writer, which no other has.
+So whoever reads can tell an entry that another one wrote, or that lies at another place; ``read``
+says so itself (``foreign N K``).
 """
 
 import asyncio
@@ -30,11 +31,16 @@ _BURST_ENTRIES_MAX = 40
 _PADDING_BYTES_MAX = 3_000
 
 
-def payload(ledger_id: LedgerId, entry_id: EntryId) -> bytes:
+def payload(ledger_id: LedgerId, entry_id: EntryId, writer: int) -> bytes:
     """Make an entry's content: its name, and padding that follows from it."""
-    chance = random.Random(ledger_id << 32 | entry_id)
-    name = f"{ledger_id}:{entry_id}:".encode()
-    return name + chance.randbytes(chance.randrange(_PADDING_BYTES_MAX))
+    name = f"{ledger_id}:{entry_id}:{writer}:"
+    chance = random.Random(name)
+    return name.encode() + chance.randbytes(chance.randrange(_PADDING_BYTES_MAX))
+
+
+def writer_of(content: bytes) -> int:
+    """Give the draw of the writer that made an entry's content."""
+    return int(content.split(b":", 3)[2])
 
 
 async def write(client: Client, seed: int) -> None:
@@ -44,7 +50,8 @@ async def write(client: Client, seed: int) -> None:
     try:
         for _ in range(_BURSTS_MAX):
             for _ in range(chance.randint(1, _BURST_ENTRIES_MAX)):
-                await writer.append(payload(writer.ledger_id, EntryId(writer.last_appended + 1)))
+                entry_id = EntryId(writer.last_appended + 1)
+                await writer.append(payload(writer.ledger_id, entry_id, seed))
             if chance.random() < 0.5:
                 await writer.flush()
             else:
@@ -70,10 +77,12 @@ async def whole(reader: Reader) -> AsyncIterator[Batch]:
 
 async def tell_read(ledger_id: LedgerId, batches: AsyncIterator[Batch]) -> None:
     digest, expected = hashlib.sha256(), EntryId(0)
+    writer: int | None = None
     async for batch in batches:
         for entry in batch:
             content = bytes(entry.payload)
-            if entry.entry_id != expected or content != payload(ledger_id, expected):
+            writer = writer_of(content) if writer is None else writer
+            if entry.entry_id != expected or content != payload(ledger_id, expected, writer):
                 tell(f"foreign {ledger_id} {entry.entry_id}")
             digest.update(content)
             expected = EntryId(expected + 1)
