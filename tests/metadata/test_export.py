@@ -22,6 +22,7 @@ from zonekeeper.metadata import (
     ledger_ids,
     ledger_listing,
     ledgers,
+    private_file,
     restored,
     timeline,
 )
@@ -355,6 +356,32 @@ def test_the_commands_write_read_and_compare(
     assert not (tmp_path / "x").exists()
     file.write_bytes(b"\xff")
     assert call("diff", first, str(file))[0] == 2
+
+
+@pytest.mark.parametrize("before", [None, "an export of long ago"])
+def test_an_export_has_passwords_and_only_its_owner_may_read_it(
+    tmp_path: Path,
+    addresses: tuple[str, str],
+    call: Callable[..., tuple[int, str]],
+    before: str | None,
+) -> None:
+    file = tmp_path / "root.txt"
+
+    def break_off() -> None:
+        with private_file.written(file):
+            (part,) = tmp_path.glob("*.part")
+            assert part.stat().st_mode & 0o777 == 0o600, "from the first byte on"
+            raise KeyError("in the middle")
+
+    if before is not None:
+        file.write_text(before)
+        file.chmod(0o644)
+    assert call("export", "--metadata", addresses[0], str(file))[0] == 0
+    assert file.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(KeyError):
+        break_off()
+    assert [path.name for path in tmp_path.glob("root.*")] == ["root.txt"]
+    assert call("diff", str(file), addresses[0])[0] == 0, "half a file does not take its place"
 
 
 def test_a_person_looks_at_the_mark_of_a_restore_and_clears_it(

@@ -8,7 +8,6 @@ of commands, so both stand here.
 import asyncio
 import contextlib
 import json
-import os
 import sys
 import time
 import uuid
@@ -29,6 +28,7 @@ from zonekeeper.metadata import (
     importing,
     ledger_ids,
     policy_store,
+    private_file,
     rebuilding,
     rebuilding_report,
     rebuilding_writing,
@@ -140,22 +140,15 @@ def commands() -> None:
 def export_command(address: str, file: str) -> None:
     """Write everything that lasts to FILE (-: standard output).
 
-    A file appears under its name only when it is whole.
+    A file appears under its name only when it is whole. It holds the passwords of ledgers: only
+    its owner may read it.
     """
     with _reported(2):
         if file == "-":
             asyncio.run(_export(address, sys.stdout))
             return
-        target = Path(file)
-        part = target.with_name(f"{target.name}.part")
-        try:
-            with part.open("w", encoding="utf-8", newline="\n") as out:
-                count = asyncio.run(_export(address, out))
-                out.flush()
-                os.fsync(out.fileno())
-            part.replace(target)
-        finally:
-            part.unlink(missing_ok=True)
+        with private_file.written(Path(file)) as out:
+            count = asyncio.run(_export(address, out))
     click.echo(f"{count} nodes written to {file}")
 
 
