@@ -344,6 +344,32 @@ def test_a_bookie_that_is_back_with_a_hole_stays_marked() -> None:
     play(scenario)
 
 
+@pytest.mark.parametrize("count", [0, 10])
+def test_a_bookie_that_is_back_on_an_empty_disk_stays_marked_though_it_owes_nothing(
+    count: int,
+) -> None:
+    async def scenario(world: CheckWorld) -> None:
+        writer = await world.client.create(quorums=PLAIN)
+        for number in range(count):
+            await writer.append(b"entry %d" % number)
+        await writer.flush()
+        if not count:
+            await writer.close()
+        forgetful, whole = writer.ensemble[:2]
+        for one in (forgetful, whole):
+            await world.lab.machines[one].crash()
+        await world.lab.machines[forgetful].replace_disk()
+        for one in (forgetful, whole):
+            await world.lab.machines[one].start()
+        await underreplication.mark(world.cluster, writer.ledger_id, [forgetful, whole], at_ms=500)
+        assert await world.returning.unmark({forgetful: 400, whole: 400}) == 1
+        mark = await underreplication.read(world.cluster, writer.ledger_id)
+        assert mark is not None
+        assert mark.replicas == (forgetful,)
+
+    play(scenario)
+
+
 def test_a_bookies_long_list_of_entries_is_compared_page_by_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -39,7 +39,7 @@ async def find(pool: LinkPool, ledger_id: LedgerId, bookies: Iterable[BookieId])
         try:
             # Asked first: a start in between shows at the end as another one.
             boot_epoch = (await asking.ask(pool, bookie, lambda link: link.info())).boot_epoch
-            if await _is_in_limbo(pool, ledger_id, bookie):
+            if await is_in_limbo(pool, ledger_id, bookie):
                 found.boots[bookie] = boot_epoch
         except errors.ProtocolError as error:
             found.silent[bookie] = error
@@ -54,7 +54,8 @@ async def end(pool: LinkPool, ledger_id: LedgerId, bookie: BookieId, boot_epoch:
     await asking.ask(pool, bookie, lambda link: link.end_limbo(ledger_id, boot_epoch))
 
 
-async def _is_in_limbo(pool: LinkPool, ledger_id: LedgerId, bookie: BookieId) -> bool:
+async def is_in_limbo(pool: LinkPool, ledger_id: LedgerId, bookie: BookieId) -> bool:
+    """Ask a bookie whether it is in limbo for a ledger; raises ``ProtocolError``."""
     request = ListEntriesRequest(ledger_id=ledger_id, first_entry_id=EntryId(0), ranges_max=1)
     try:
         await asking.ask(pool, bookie, lambda link: link.list_entries(request))

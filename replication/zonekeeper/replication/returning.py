@@ -2,8 +2,10 @@
 
 While it was away the others may have acknowledged what it never got, so membership alone proves
 nothing. It is asked which entries it has, which costs no data; where it has its whole share of a
-ledger's finished fragments, or is in none of them any more, it is taken off the mark. Where not, or
-where nobody can tell, the mark stays: the replicators look at every copy of a bookie that is there.
+ledger's finished fragments, or is in none of them any more, it is taken off the mark. A fragment
+that may still grow, or has no entries, owes nothing; but who has a new disk is in limbo for it, and
+only the replicators end that. Where not, or where nobody can tell, the mark stays: the replicators
+look at every copy of a bookie that is there.
 
 A mark that is older than the loss says something else of the bookie (that a copy was found bad) and
 stays, too.
@@ -22,7 +24,7 @@ from zonekeeper.metadata.malformed import UnreadableError
 from zonekeeper.metadata.underreplication_format import Underreplicated
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.quorums import Quorums
-from zonekeeper.replication import asking, copies, copy_plan, listing
+from zonekeeper.replication import asking, copies, copy_plan, limbo, listing
 from zonekeeper.replication.marking import Marker
 from zonekeeper.wire import errors
 from zonekeeper.wire.service import EntryRanges, ListEntriesRequest
@@ -89,10 +91,11 @@ class Returning:
             for part in copy_plan.finished(ledger.metadata)
             if part.entries and bookie in part.fragment.ensemble
         ]
-        if not owed:
-            return True
         try:
-            return await self._has_shares(ledger_id, bookie, quorums, owed)
+            if owed:
+                return await self._has_shares(ledger_id, bookie, quorums, owed)
+            named = bookie in ledger.metadata.bookies
+            return not (named and await limbo.is_in_limbo(self._pool, ledger_id, bookie))
         except errors.ProtocolError as error:
             _logger.info("ledger %d stays marked for %s: %s", ledger_id, bookie, error)
             return False
