@@ -44,7 +44,7 @@ def _ack_zones(raw: bytes | None) -> int:
     """Read what a stamp says; one that cannot be read says nothing."""
     try:
         stamp = json.loads(raw or b"{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return 1
     zones = stamp.get("ackZones", 1) if isinstance(stamp, dict) else 1
     return zones if isinstance(zones, int) and zones >= 1 else 1
