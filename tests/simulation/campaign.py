@@ -16,12 +16,18 @@ from tests.simulation.gate_mutants import GATE_MUTANTS
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.profiles import PROFILES
 from tests.simulation.scenarios import Scenario
+from tests.simulation.storage_mutants import STORAGE_MUTANTS
 from tests.simulation.sync_mutants import SYNC_MUTANTS
 
 _CHUNK: Final = 10
 
 #: All that can be planted.
-BUGS: Final[Mapping[int, Mutant]] = {**MUTANTS, **GATE_MUTANTS, **SYNC_MUTANTS}
+BUGS: Final[Mapping[int, Mutant]] = {
+    **MUTANTS,
+    **GATE_MUTANTS,
+    **SYNC_MUTANTS,
+    **STORAGE_MUTANTS,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +98,8 @@ class Report:
     #: How often what ought to end did, and how long it took at most.
     waits: Counter[str] = field(default_factory=Counter)
     longest_ms: dict[str, int] = field(default_factory=dict)
+    #: What bookies did behind everybody's back.
+    work: Counter[str] = field(default_factory=Counter)
     virtual_ms: int = 0
     failures: list[Failure] = field(default_factory=list)
 
@@ -116,6 +124,7 @@ class Report:
         for what, waits_ms in outcome.waits_ms.items():
             self.waits[what] += len(waits_ms)
             self.longest_ms[what] = max(self.longest_ms.get(what, 0), *waits_ms)
+        self.work.update(outcome.work)
         self.virtual_ms += outcome.virtual_ms
         if outcome.violations:
             self.failures.append(
@@ -146,6 +155,7 @@ class Report:
         self.waits += other.waits
         for what, longest_ms in other.longest_ms.items():
             self.longest_ms[what] = max(self.longest_ms.get(what, 0), longest_ms)
+        self.work += other.work
         self.virtual_ms += other.virtual_ms
         self.failures += other.failures
 
@@ -164,6 +174,7 @@ class Report:
             "recoveries": self.recoveries,
             "ensemble changes": self.ensemble_changes,
             "copies moved by repair": self.moved,
+            **dict(sorted(self.work.items())),
             "faults": self.faults,
             **dict(self.fired.most_common()),
         }
@@ -188,6 +199,7 @@ class Report:
             f"{self.acked} entries acknowledged of {self.appended} appended, {self.reads} read; "
             f"{self.ledgers} ledgers, {self.recoveries} recoveries, "
             f"{self.ensemble_changes} ensemble changes, {self.moved} copies moved by repair",
+            ", ".join(f"{number} {what}" for what, number in sorted(self.work.items())),
             f"{self.faults} faults: {fired or 'none'}",
             *self._lines_of_repair(),
             f"{len(self.failures)} seeds broke a promise",

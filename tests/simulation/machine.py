@@ -19,6 +19,7 @@ from tests.simulation import disk as disks
 from tests.simulation import history as seen
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.loop import Process, loop
+from tests.simulation.scenarios import Scenario
 from tests.simulation.surroundings import SESSION_MS, Surroundings
 from zonekeeper.bookie import extents, identity
 from zonekeeper.bookie import life as lives
@@ -50,9 +51,9 @@ from zonekeeper.wire.serving import Host
 DATA: Final = Path("/data")
 
 _START_AGAIN_MS = 500
-_SIZES = Sizes(segment_bytes=16 << 10, segments_max=6)
-#: Where entries are large: a batch must fit.
-_LARGE_SIZES = Sizes(segment_bytes=256 << 10, segments_max=6)
+_SEGMENTS_MAX = 6
+#: Where time is long and ledgers are repaired: a target gets as much as there is.
+_LARGE_BYTES = 256 << 10
 #: How likely a power loss takes the whole index.
 _INDEX_LOST = 0.1
 
@@ -300,6 +301,7 @@ class Machine:
             cluster, mine, self.location, self._ground(life), policy=Policy(), chance=self._chance
         )
         storage = begun.storage
+        around.began(storage)
         self.ledgers = storage.memory.ledgers
         around.note(seen.Restarted(bookie=self.id, kept=self.kept()))
         async with asyncio.TaskGroup() as tasks:
@@ -320,7 +322,7 @@ class Machine:
             await Presence(registrar, bookie, life.store, Conditions()).keep()
 
     def _ground(self, life: _Life) -> Ground:
-        sizes = _LARGE_SIZES if self._around.scenario.autorecoveries else _SIZES
+        sizes = _sizes(self._around.scenario)
         return Ground(
             folders={None: self.files},
             journal=self.files,
@@ -332,6 +334,20 @@ class Machine:
             open_index=lambda: self.index,
             sizes=lambda total_bytes: sizes,
         )
+
+
+def _sizes(scenario: Scenario) -> Sizes:
+    """Give segments that are as small as they may be: the largest batch must fit.
+
+    One that would be large is begun by others: a quarter of a segment, at most.
+    """
+    if scenario.autorecoveries:
+        return Sizes(segment_bytes=_LARGE_BYTES, segments_max=_SEGMENTS_MAX)
+    return Sizes(
+        segment_bytes=512 + scenario.habits.ledger_bytes_max * 4 // 3,
+        segments_max=_SEGMENTS_MAX,
+        round_segments=1,
+    )
 
 
 def _has(ledgers: Mapping[LedgerId, Ledger], ledger_id: LedgerId, entry_id: EntryId) -> bool:

@@ -131,6 +131,10 @@ class MetaWeather:
     answer_loss: float = 0.0
 
 
+#: What an entry has beside its random bytes: its name, and what the formats put around it.
+_BESIDE_PAYLOAD_BYTES: Final = 80
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habits:
     """What clients do when nothing hinders them."""
@@ -152,6 +156,11 @@ class Habits:
     #: How many of the ledgers have deferred sync, and behind how many bursts the LAC is told.
     deferred: float = 0
     told: float = 0
+
+    @property
+    def ledger_bytes_max(self) -> int:
+        """How large a ledger gets: all of it may come in one batch, from a writer or a recovery."""
+        return self.entries_max * self.bursts_max * (_BESIDE_PAYLOAD_BYTES + self.payload_max)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

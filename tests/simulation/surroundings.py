@@ -1,6 +1,7 @@
 """What every process of a simulated world finds around it, and tells its doings to."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
@@ -8,6 +9,8 @@ from typing import Final
 from tests.simulation import history as seen
 from tests.simulation.loop import Between, Clock, Process, loop
 from tests.simulation.scenarios import MetaWeather, Scenario
+from zonekeeper.bookie.segments.counters import Counters
+from zonekeeper.bookie.segments.storage import Storage
 from zonekeeper.metadata.store import SessionId, Write, Written
 from zonekeeper.metadata.stores.memory import Kind, Loss, MemoryStore, Passage, Weather
 from zonekeeper.metadata.stores.memory_server import MemoryServer
@@ -23,6 +26,11 @@ TIMEOUTS: Final = Timeouts(session_ms=SESSION_MS, request_ms=1_500)
 #: How the network is before the first fault, and after the last.
 CALM: Final = NetworkWeather(delay_min_ms=0.2, delay_max_ms=2)
 
+
+#: Arrival segments that were sorted: after each a checkpoint names it, and it is used again.
+REWRITTEN: Final = "segments rewritten"
+#: Lives of bookies that began with a checkpoint that a rewrite left.
+BEGAN_BEHIND_A_ROUND: Final = "starts behind a rewrite"
 
 #: A read is lost so many times more rarely than a write. It is only asked again, and what it takes
 #: down with it makes everybody ask everything again.
@@ -61,12 +69,25 @@ class Surroundings:
             timing=Between(self._loop),
         )
         self.history = seen.History()
+        #: Of all lives of bookies.
+        self._counters: list[Counters] = []
+        self._work: Counter[str] = Counter()
         #: What the metadata store's network is like now.
         self.meta = MetaWeather()
 
     def note(self, event: seen.Event) -> None:
         """Write an event down."""
         self.history.add(event, self.now_ms())
+
+    def began(self, storage: Storage) -> None:
+        """Hear of what a bookie begins a life with."""
+        self._counters.append(storage.counters)
+        self._work[BEGAN_BEHIND_A_ROUND] += bool(storage.segments)
+
+    def work(self) -> Counter[str]:
+        """Give what bookies did behind everybody's back, and how often."""
+        segments = sum(counters.rewritten_segments for counters in self._counters)
+        return self._work + Counter({REWRITTEN: segments})
 
     def now_ms(self) -> int:
         """Give the time since the world began."""

@@ -93,6 +93,8 @@ class Outcome:
     copied_bytes: Mapping[str, int]
     #: How long each thing lasted that ought to end.
     waits_ms: Mapping[str, Sequence[int]]
+    #: What bookies did behind everybody's back, and how often.
+    work: Mapping[str, int]
     steps: int
     virtual_ms: int
 
@@ -121,6 +123,7 @@ class World:
         self._history = seen.History()
         self._fired: Counter[Kind] = Counter()
         self._gates: Gates | None = None
+        self._around: Surroundings | None = None
 
     def broke(self, what: str) -> None:
         """Note what nobody in the world could."""
@@ -131,7 +134,7 @@ class World:
         try:
             async with asyncio.TaskGroup() as tasks:
                 around = Surroundings(self._scenario, tasks)
-                self._history = around.history
+                self._around, self._history = around, around.history
                 run = _Run(around, self._fired)
                 self._gates = run.gates
                 await run.live()
@@ -167,6 +170,7 @@ class World:
             outages=0 if self._gates is None else self._gates.outages,
             copied_bytes={} if self._gates is None else dict(self._gates.copied_bytes),
             waits_ms=_waits(events),
+            work={} if self._around is None else self._around.work(),
             steps=simulated.steps,
             virtual_ms=int(simulated.world_time() * 1_000),
         )

@@ -1,0 +1,32 @@
+"""Bugs of what a bookie does behind everybody's back: rounds, checkpoints, and what they leave.
+
+They show only where segments are so small that a short life has rounds in it, and a restart begins
+with what a checkpoint says.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from tests.simulation.mutants import Mutant
+from tests.simulation.patching import Patch
+from zonekeeper.bookie.ledgers import Ledger
+from zonekeeper.bookie.segments.memory import Memory
+
+
+def _checkpoints_forget() -> Sequence[Patch]:
+    def rendered(self: Memory, some: Iterable[Ledger]) -> list[bytes]:
+        del self, some
+        return []
+
+    return [(Memory, "rendered", rendered)]
+
+
+STORAGE_MUTANTS: Final[Mapping[int, Mutant]] = {
+    30: Mutant(
+        number=30,
+        what="checkpoints forget fences, LACs and keys",
+        profile="crashy-disk",
+        within_seeds=100,
+        patches=_checkpoints_forget,
+    ),
+}
