@@ -4,7 +4,8 @@ A bookie that many want at once, such as all ledgers of a process at its start, 
 
 A bookie keeps its name and may change its address. A link whose bookie is not reached is kept, as
 it knows when to try again; but where the bookie now registers another address, the link is given up
-for a new one.
+for a new one. Whoever asks a bookie has to say so (``moved``) after each error of ``UNREACHED``:
+nobody else looks, and a link leads where it led for ever.
 """
 
 import asyncio
@@ -17,6 +18,10 @@ from zonekeeper.wire.links import BookieLink
 
 #: A bookie that is not reached is looked up again at most this often.
 LOOK_UP_EVERY_MS: Final = 1_000
+
+
+#: How a question ends where the bookie is no more: refused, cut off, or not heard at all.
+UNREACHED: Final = (errors.NotConnected, errors.ConnectionLost, errors.Timeout)
 
 
 class LinkFactory(Protocol):

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import TypeVar, assert_never
 
-from zonekeeper.client import checking, share_read, survey
+from zonekeeper.client import checking, link_pool, share_read, survey
 from zonekeeper.client.asks import Asks
 from zonekeeper.client.bookies import Bookies
 from zonekeeper.client.share_read import Outcome, ShareRead
@@ -101,10 +101,10 @@ class Reading:
         bookie: BookieId,
         question: Callable[[BookieLink], Coroutine[None, None, Reply]],
     ) -> Reply:
-        """Ask a bookie; if it is not reached, ask where it is now."""
+        """Ask a bookie; if it is not reached, ask where it is now, which may be a second time."""
         try:
             return await question(await self.bookies.pool.link(bookie))
-        except errors.NotConnected:
+        except link_pool.UNREACHED:
             if not await self.bookies.pool.moved(bookie):
                 raise
         return await question(await self.bookies.pool.link(bookie))

@@ -10,6 +10,7 @@ from contextlib import aclosing
 from types import TracebackType
 from typing import Final, Self, TypeAlias
 
+from zonekeeper.client import link_pool
 from zonekeeper.client.reading import Reading
 from zonekeeper.client.tasks import Tasks
 from zonekeeper.metadata import ledger_format, ledgers
@@ -87,6 +88,8 @@ class Spell:
                     self._heard.put_nowait(update)
         except errors.ProtocolError as error:
             self._reading.report(bookie, error)
+            if isinstance(error, link_pool.UNREACHED):
+                await self._reading.bookies.pool.moved(bookie)  # the next spell asks there
 
     async def _watch(self) -> None:
         """End the spell when the metadata is another one."""

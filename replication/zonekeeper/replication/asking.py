@@ -3,9 +3,9 @@
 from collections.abc import Callable, Coroutine
 from typing import TypeVar
 
+from zonekeeper.client import link_pool
 from zonekeeper.client.link_pool import LinkPool
 from zonekeeper.placement.ids import BookieId
-from zonekeeper.wire import errors
 from zonekeeper.wire.links import BookieLink
 
 Reply = TypeVar("Reply")
@@ -16,10 +16,13 @@ async def ask(
     bookie: BookieId,
     question: Callable[[BookieLink], Coroutine[None, None, Reply]],
 ) -> Reply:
-    """Ask a bookie; if it is not reached, ask where it is now. Raises ``ProtocolError``."""
+    """Ask a bookie; if it is not reached, ask where it is now. Raises ``ProtocolError``.
+
+    The first question may have been heard, and its answer lost: ask what may be asked twice.
+    """
     try:
         return await question(await pool.link(bookie))
-    except errors.NotConnected:
+    except link_pool.UNREACHED:
         if not await pool.moved(bookie):
             raise
     return await question(await pool.link(bookie))
