@@ -177,7 +177,11 @@ class Reader:
                     async for batch in batches:
                         following = EntryId(batch.last + 1)
                         yield batch
-            if self._metadata.is_closed or (last is not None and following > last):
+            if last is not None and following > last:
+                return
+            if following <= self._confirmed:  # more has become known while that was read
+                continue
+            if self._metadata.is_closed:
                 return
             tried = self._metadata
             try:
@@ -212,6 +216,8 @@ class Reader:
                     async for batch in batches:
                         following, pause_s = EntryId(batch.last + 1), _PAUSE_FIRST_S
                         yield batch
+                if following <= self._confirmed:  # more has become known while that was read
+                    continue
                 if self._metadata.is_closed:
                     return
                 async with aclosing(self._spell(following)) as batches:
