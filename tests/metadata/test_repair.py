@@ -16,7 +16,7 @@ from zonekeeper.metadata.errors import SessionLostError
 from zonekeeper.metadata.malformed import MalformedError
 from zonekeeper.metadata.repair_controls import Check
 from zonekeeper.metadata.store import SessionId
-from zonekeeper.metadata.stores.memory import Loss, MemoryStore, Passage, calm
+from zonekeeper.metadata.stores.memory import Kind, Loss, MemoryStore, Passage, calm
 from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.metadata.underreplication import Held
 from zonekeeper.metadata.underreplication_format import Underreplicated
@@ -152,6 +152,40 @@ async def test_claiming_and_finishing_in_doubt_end_clean(
     assert await underreplication.finish(cluster, claim)
     assert await marked(cluster) == []
     assert await underreplication.held(cluster) == []
+
+
+async def test_finishing_in_doubt_leaves_a_mark_that_was_made_anew_and_its_claim(
+    memory: MemoryPlace,
+) -> None:
+    store = await memory.open()
+    cluster = await clusters.initialise(store, INSTANCE)
+    other = await clusters.open_cluster(await memory.open())
+    await underreplication.mark(cluster, L7, [A], at_ms=1)
+    claim = await underreplication.claim(cluster, L7, ME)
+    assert claim is not None
+    assert isinstance(store, MemoryStore)
+    others = list[asyncio.Task[None]]()
+
+    async def lost_again() -> None:
+        await underreplication.mark(other, L7, [B], at_ms=2)
+        assert await underreplication.claim(other, L7, YOU) is not None
+
+    # The first is applied, and nobody hears of it; the next one is slow.
+    passages = iter([Passage(loss=Loss.ANSWER)])
+
+    def passage(_: Kind) -> Passage:
+        if (first := next(passages, None)) is not None:
+            return first
+        others.append(asyncio.create_task(lost_again()))
+        store.weather = calm
+        return Passage(there_ms=500)
+
+    store.weather = passage
+    assert not await underreplication.finish(cluster, claim)
+    await others[0]
+    mark = await underreplication.read(other, L7)
+    assert mark == Underreplicated(replicas=(B,), marked_ms=2)
+    assert await underreplication.held(other) == [Held(ledger_id=L7, holder=YOU)]
 
 
 async def test_a_worker_that_lost_its_session_cannot_finish(memory: MemoryPlace) -> None:

@@ -73,7 +73,7 @@ async def mark(
     path = _mark_path(cluster, ledger_id)
     for attempts_left in reversed(range(_ATTEMPTS_MAX)):
         try:
-            await update.update(cluster.store, path, decide, applied=update.redo)
+            await update.update(cluster.store, path, decide)
         except NoNodeError:
             if attempts_left == 0:
                 raise
@@ -178,6 +178,9 @@ async def finish(cluster: Cluster, claim: Claim) -> bool:
     """Remove mark and lock of a repaired ledger; False: more was lost meanwhile, it stays marked.
 
     The claim is over in either case. Raises ``SessionLostError`` if it was over before.
+
+    While the lock is ours, nobody removes the mark, and none is made anew in its place. An attempt
+    whose answer was lost may have given the lock up: so it is looked at before another one.
     """
     path = _mark_path(cluster, claim.ledger_id)
     writes = [
@@ -193,6 +196,8 @@ async def finish(cluster: Cluster, claim: Claim) -> bool:
         except StoreError as error:
             if not error.maybe_applied or attempts_left == 0:
                 raise
+            if not await _holds(cluster, claim):
+                break
         else:
             await pruning.prune(cluster.store, path, below=_marks(cluster))
             return True
@@ -258,6 +263,11 @@ async def _locked(
         else:
             return True
     raise AssertionError("the last attempt returns or raises")
+
+
+async def _holds(cluster: Cluster, claim: Claim) -> bool:
+    node = await cluster.store.get(_lock_path(cluster, claim.ledger_id), sync=True)
+    return node is not None and node.owner == claim.session
 
 
 async def _unlock(cluster: Cluster, ledger_id: LedgerId, session: SessionId) -> None:
