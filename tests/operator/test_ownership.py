@@ -11,10 +11,12 @@ from zonekeeper.operator.api import (
     BOOKIE_CLUSTERS,
     CLAIMS,
     EVENTS,
+    FINALIZER,
     INSTANCE_LABEL,
     STATEFUL_SETS,
     Json,
     Kind,
+    KubernetesError,
 )
 from zonekeeper.placement.ids import ZoneName
 from zonekeeper.placement.policy import PlacementRules, Policy
@@ -169,3 +171,44 @@ async def test_the_claim_templates_of_a_set_that_stands_are_left_as_they_are() -
 async def templates(world: World) -> list[Json]:
     sets = await world.kubernetes.list(STATEFUL_SETS, SPACE)
     return [item["spec"]["volumeClaimTemplates"][0]["metadata"]["labels"] for item in sets]
+
+
+def held_by_a_backup(world: World, item: Json) -> None:
+    """Let the finalizer be on the resource as whoever played a backup back put it there."""
+    item["metadata"]["finalizers"] = ["somebody/else", FINALIZER]
+    world.kubernetes.put(BOOKIE_CLUSTERS, item)
+
+
+async def test_a_finalizer_that_came_with_a_manifest_goes_where_nothing_is_to_be_removed() -> None:
+    world = World()
+    held_by_a_backup(world, await world.get())
+
+    await world.settle()
+
+    assert (await world.get())["metadata"]["finalizers"] == ["somebody/else"]
+    assert (await world.conditions())["Ready"] == ("True", "AllReady")
+
+
+async def test_a_removal_ends_though_somebody_else_put_the_finalizer_on_too() -> None:
+    world = World(onDelete="Delete")
+    held_by_a_backup(world, await world.get())
+    await world.settle()
+    assert FINALIZER in (await world.get())["metadata"]["finalizers"]
+
+    world.delete()
+    await world.settle()
+
+    assert (await world.get())["metadata"]["finalizers"] == ["somebody/else"]
+    assert await names(world, CLAIMS) == []
+
+
+async def test_a_release_that_was_decided_on_an_old_look_is_refused() -> None:
+    world = World(onDelete="Delete")
+    await world.settle()
+    old = await world.get()
+    held_by_a_backup(world, await world.get())
+
+    with pytest.raises(KubernetesError):
+        await world.kubernetes.release(BOOKIE_CLUSTERS, old)
+
+    assert (await world.get())["metadata"]["finalizers"] == ["somebody/else", FINALIZER]

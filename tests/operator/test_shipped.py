@@ -140,7 +140,7 @@ async def test_the_role_allows_exactly_what_the_operator_does(tmp_path: Path) ->
     used: set[tuple[str, str]] = set()
 
     def note(verb: str, kind: Kind) -> None:
-        verbs = {"apply": {"patch", "create"}}.get(verb, {verb})
+        verbs = {"apply": {"patch", "create"}, "release": {"patch"}}.get(verb, {verb})
         used.update((f"{kind.group}/{kind.plural}", each) for each in verbs)
 
     world = World(tmp_path, onDelete="Delete")

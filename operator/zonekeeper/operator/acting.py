@@ -57,17 +57,18 @@ class Actor:
         """Perform all; give what failed, in words."""
         for action in actions:
             try:
-                await self._one(action, resource["metadata"], address or "")
+                await self._one(action, resource, address or "")
             except _FAILURES as error:
                 return (f"{type(action).__name__}: {error}",)
         return ()
 
-    async def _one(self, action: Action, meta: Json, address: str) -> None:
+    async def _one(self, action: Action, resource: Json, address: str) -> None:
+        meta = resource["metadata"]
         match action:
             case Hold():
-                await self._kubernetes.apply(BOOKIE_CLUSTERS, _marked(meta, [FINALIZER]))
+                await self._kubernetes.apply(BOOKIE_CLUSTERS, _held(meta))
             case Release():
-                await self._kubernetes.apply(BOOKIE_CLUSTERS, _marked(meta, []))
+                await self._kubernetes.release(BOOKIE_CLUSTERS, resource)
             case InitialiseRoot():
                 await self._root.initialise(address, action.policy)
             case PublishPolicy():
@@ -90,6 +91,6 @@ class Actor:
                 assert_never(action)
 
 
-def _marked(meta: Json, finalizers: list[str]) -> Json:
+def _held(meta: Json) -> Json:
     named = {"name": meta["name"], "namespace": meta["namespace"], "uid": meta["uid"]}
-    return {"metadata": {**named, "finalizers": finalizers}}
+    return {"metadata": {**named, "finalizers": [FINALIZER]}}

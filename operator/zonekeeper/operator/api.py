@@ -1,11 +1,13 @@
-"""Kubernetes as the operator sees it: kinds of objects, and six verbs on them.
+"""Kubernetes as the operator sees it: kinds of objects, and seven verbs on them.
 
 An interface, because the operator's decisions are tested without a cluster: ``api_server`` speaks
 to a real API server, ``memory_api`` is its twin. Objects are plain JSON; their shape is the
 API server's to check, ours only where we read a field.
 
 Every object of ours is written by server-side apply under one field manager, so what others add to
-it (labels, annotations, sidecars) survives, and what we no longer say is removed.
+it (labels, annotations, sidecars) survives, and what we no longer say is removed. Not so for a
+finalizer: to say it no longer leaves it there if somebody else put it on too, as a backup does that
+is played back. So it is taken off by a verb of its own.
 """
 
 import abc
@@ -95,7 +97,7 @@ class GoneError(KubernetesError):
 
 
 class Kubernetes(abc.ABC):
-    """Six verbs. Each raises ``KubernetesError``; nothing is retried here."""
+    """Seven verbs. Each raises ``KubernetesError``; nothing is retried here."""
 
     @abc.abstractmethod
     async def get(self, kind: Kind, namespace: str, name: str) -> Json | None:
@@ -114,6 +116,13 @@ class Kubernetes(abc.ABC):
         """Let what ``body`` says hold, server-side; conflicts with others are won.
 
         ``metadata.uid`` in the body means this very object: ``GoneError`` if it is another.
+        """
+
+    @abc.abstractmethod
+    async def release(self, kind: Kind, seen: Json) -> None:
+        """Take our finalizer off this very object, whoever put it on; other finalizers stay.
+
+        ``seen`` is the object as it was read: it is refused if finalizers have changed since.
         """
 
     @abc.abstractmethod

@@ -7,7 +7,7 @@ and answers are plain JSON. A request has a time limit, and one that gets no ans
 import asyncio
 import http
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import urlencode
 
@@ -16,6 +16,7 @@ import urllib3
 
 from zonekeeper.operator.api import (
     FIELD_MANAGER,
+    FINALIZER,
     GoneError,
     Json,
     Kind,
@@ -27,6 +28,7 @@ from zonekeeper.operator.api import (
 REQUEST_SECONDS_MAX: Final = 30
 _JSON: Final = "application/json"
 _APPLY: Final = "application/apply-patch+yaml"  # JSON is YAML
+_EDITS: Final = "application/json-patch+json"
 _UID_CONFLICT: Final = "uid"
 
 
@@ -88,6 +90,19 @@ class ApiServer(Kubernetes):
         whole = {"apiVersion": kind.api_version, "kind": kind.name, **body}
         await self._call("PATCH", path, body=whole, query=query, content=_APPLY)
 
+    async def release(self, kind: Kind, seen: Json) -> None:
+        """Remove our finalizer from its place in the list, if it and the object still are it."""
+        meta = seen["metadata"]
+        place = f"/metadata/finalizers/{meta['finalizers'].index(FINALIZER)}"
+        edits = [
+            {"op": "test", "path": "/metadata/uid", "value": meta["uid"]},
+            {"op": "test", "path": place, "value": FINALIZER},
+            {"op": "remove", "path": place},
+        ]
+        path = kind.path(meta.get("namespace", ""), meta["name"])
+        query = {"fieldManager": FIELD_MANAGER}
+        await self._call("PATCH", path, body=edits, query=query, content=_EDITS)
+
     async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str) -> None:
         """Delete an object by name and uid."""
         body: Json = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
@@ -105,18 +120,23 @@ class ApiServer(Kubernetes):
         method: str,
         path: str,
         *,
-        body: Json | None = None,
+        body: Json | Sequence[Json] | None = None,
         query: Mapping[str, str] | None = None,
         content: str = _JSON,
     ) -> Json:
         return await asyncio.to_thread(self._blocking, method, path, body, query or {}, content)
 
     def _blocking(
-        self, method: str, path: str, body: Json | None, query: Mapping[str, str], content: str
+        self,
+        method: str,
+        path: str,
+        body: Json | Sequence[Json] | None,
+        query: Mapping[str, str],
+        content: str,
     ) -> Json:
         headers = {"Accept": _JSON, "Content-Type": content}
         self._client.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
-        data = body if content == _JSON else json.dumps(body)
+        data = json.dumps(body) if content == _APPLY else body  # the client knows JSON's kinds
         url = f"{self._client.configuration.host}{path}"
         if query:
             url = f"{url}?{urlencode(query)}"

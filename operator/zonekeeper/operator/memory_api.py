@@ -3,14 +3,15 @@
 It stores what is applied, gives uids, counts generations, honours finalizers and uid preconditions,
 and removes what a deleted object owned. It runs no controllers: what a StatefulSet's pods do, a
 test says with ``put``. Unlike the real one it validates nothing and defaults nothing, and a field
-that an apply no longer mentions stays, except in ``metadata.finalizers`` and in a status.
+that an apply no longer mentions stays, except in a status, and but for finalizers: of these one
+goes that only applies put on.
 """
 
 import copy
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from zonekeeper.operator.api import GoneError, Json, Kind, Kubernetes, KubernetesError
+from zonekeeper.operator.api import FINALIZER, GoneError, Json, Kind, Kubernetes, KubernetesError
 
 _Key = tuple[str, str, str]
 
@@ -20,6 +21,8 @@ class MemoryKubernetes(Kubernetes):
 
     def __init__(self) -> None:
         self._objects: dict[_Key, Json] = {}
+        #: The finalizers that nobody but applies put on, by the object's uid.
+        self._applied: dict[str, set[str]] = {}
         self._numbers = itertools.count(1)
         #: Called before each verb with its name and kind; raises what that call shall meet.
         self.disturb: Callable[[str, Kind], None] = lambda verb, kind: None
@@ -83,10 +86,19 @@ class MemoryKubernetes(Kubernetes):
         else:
             if "spec" in body and body["spec"] != known.get("spec"):
                 known["metadata"]["generation"] += 1
+            finalizers = self._finalizers(known["metadata"], meta.get("finalizers", []))
             _merge(known, copy.deepcopy(body))
-            known["metadata"]["finalizers"] = list(meta.get("finalizers", []))
-            if known["metadata"].get("deletionTimestamp") and not meta.get("finalizers"):
-                self._remove(key)
+            self._finalize(key, finalizers)
+
+    async def release(self, kind: Kind, seen: Json) -> None:
+        """Take our finalizer off."""
+        self.disturb("release", kind)
+        meta = seen["metadata"]
+        key = _key(kind, meta.get("namespace", ""), meta["name"])
+        known = self._objects.get(key, {}).get("metadata", {})
+        if (known.get("uid"), known.get("finalizers")) != (meta["uid"], meta["finalizers"]):
+            raise KubernetesError(422, f"{kind.name} {meta['name']} has changed")
+        self._finalize(key, [name for name in known["finalizers"] if name != FINALIZER])
 
     async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str) -> None:
         """Delete an object by name and uid."""
@@ -97,6 +109,20 @@ class MemoryKubernetes(Kubernetes):
 
     async def close(self) -> None:
         """Nothing to let go of."""
+
+    def _finalizers(self, known: Json, said: Sequence[str]) -> Sequence[str]:
+        """Give what finalizers stand once an apply has said its own."""
+        ours = self._applied.setdefault(known["uid"], set())
+        stay = [name for name in known["finalizers"] if name not in ours or name in said]
+        fresh = [name for name in said if name not in stay]
+        self._applied[known["uid"]] = (ours & set(said)) | set(fresh)
+        return [*stay, *fresh]
+
+    def _finalize(self, key: _Key, finalizers: Sequence[str]) -> None:
+        meta = self._objects[key]["metadata"]
+        meta["finalizers"] = [*finalizers]
+        if meta.get("deletionTimestamp") and not finalizers:
+            self._remove(key)
 
     def _remove(self, key: _Key) -> None:
         uid = self._objects.pop(key)["metadata"]["uid"]
