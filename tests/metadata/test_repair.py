@@ -164,7 +164,6 @@ async def test_finishing_in_doubt_leaves_a_mark_that_was_made_anew_and_its_claim
     claim = await underreplication.claim(cluster, L7, ME)
     assert claim is not None
     assert isinstance(store, MemoryStore)
-    others = list[asyncio.Task[None]]()
 
     async def lost_again() -> None:
         await underreplication.mark(other, L7, [B], at_ms=2)
@@ -176,13 +175,13 @@ async def test_finishing_in_doubt_leaves_a_mark_that_was_made_anew_and_its_claim
     def passage(_: Kind) -> Passage:
         if (first := next(passages, None)) is not None:
             return first
-        others.append(asyncio.create_task(lost_again()))
+        tasks.create_task(lost_again())
         store.weather = calm
         return Passage(there_ms=500)
 
-    store.weather = passage
-    assert not await underreplication.finish(cluster, claim)
-    await others[0]
+    async with asyncio.TaskGroup() as tasks:
+        store.weather = passage
+        assert not await underreplication.finish(cluster, claim)
     mark = await underreplication.read(other, L7)
     assert mark == Underreplicated(replicas=(B,), marked_ms=2)
     assert await underreplication.held(other) == [Held(ledger_id=L7, holder=YOU)]
