@@ -1,6 +1,7 @@
 """The bytes that storage leaves on disks: what is written is read, and no change passes for it."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -54,6 +55,7 @@ CHECKPOINT = Checkpoint(
         LedgerId(4): Kept(records=(), confirmed=EntryId(-1), since=8),
     },
 )
+CHECKPOINT_2 = replace(CHECKPOINT, limbo_generation=6)
 ROWS = (
     Row(
         LedgerId(3),
@@ -98,7 +100,7 @@ def test_a_batch_is_read_as_it_was_written(wanted: list[Record]) -> None:
     ("data", "parse"),
     [
         (batch_bytes(ONE_OF_EACH), lambda data: batch_format.parse(data, LOG_ID)),
-        (checkpoint.render(CHECKPOINT), checkpoint.parse),
+        (checkpoint.render(CHECKPOINT_2), checkpoint.parse),
         (table_bytes(), parse_table),
     ],
     ids=["batch", "checkpoint", "sorted table"],
@@ -171,7 +173,7 @@ def after(wanted: Sequence[LedgerRecord]) -> LedgerState:
 
 
 def test_a_checkpoint_is_read_as_it_was_written() -> None:
-    assert checkpoint.parse(checkpoint.render(CHECKPOINT)) == CHECKPOINT
+    assert checkpoint.parse(checkpoint.render(CHECKPOINT_2)) == CHECKPOINT_2
 
 
 def test_a_frame_is_not_a_ledgers_state() -> None:
@@ -189,7 +191,6 @@ def test_version_1_is_read_for_ever() -> None:
     assert batch_bytes(ONE_OF_EACH) == golden["batch"]
     assert batch_bytes(()) == golden["empty batch"]
     assert batch_bytes([FORGET]) == golden["forgetting batch"]
-    assert checkpoint.render(CHECKPOINT) == golden["checkpoint"]
     assert sorted_format.header(LOG_ID, 8) == golden["sorted header"]
     assert table_bytes() == golden["sorted table"]
     assert [record for record, _ in batch_format.parse(golden["batch"], LOG_ID)[1]] == list(
@@ -197,3 +198,10 @@ def test_version_1_is_read_for_ever() -> None:
     )
     assert checkpoint.parse(golden["checkpoint"]) == CHECKPOINT
     assert parse_table(golden["sorted table"]) == list(ROWS)
+
+
+def test_version_2_of_the_checkpoint_is_read_for_ever() -> None:
+    golden = hextext.read("../bookie/segments/golden/checkpoint_v2.txt")
+
+    assert checkpoint.render(CHECKPOINT_2) == golden["checkpoint"]
+    assert checkpoint.parse(golden["checkpoint"]) == CHECKPOINT_2

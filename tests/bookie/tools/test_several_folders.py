@@ -13,18 +13,32 @@ from click.testing import Result
 
 from tests.bookie.segments.keeping import Driver, frame, let_work, opening
 from tests.bookie.tools.places import BOOKIE, KEY, SIZES, Place
-from zonekeeper.bookie import admission, boots, data_folder, process
+from zonekeeper.bookie import admission, boots, data_folder, process, records
 from zonekeeper.bookie.data_folder import Held
 from zonekeeper.bookie.disks import InlineDisk
 from zonekeeper.bookie.files import RealFileSystem, Space
+from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments import storage
+from zonekeeper.bookie.segments.checkpoint import Checkpoint, Kept
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.index import Index
 from zonekeeper.bookie.segments.rocks import RocksOrdered
 from zonekeeper.bookie.segments.storage import Storage
-from zonekeeper.placement.ids import LedgerId
+from zonekeeper.placement.ids import NO_ENTRY, LedgerId
 from zonekeeper.wire import errors
 
+CHECKPOINT_OF_ENDED_LIMBO = Checkpoint(
+    log_id=1,
+    ledgers={
+        LedgerId(9): Kept(
+            records=(
+                records.Limbo(ledger_id=LedgerId(9), in_limbo=True),
+                records.Limbo(ledger_id=LedgerId(9), in_limbo=False),
+            ),
+            confirmed=NO_ENTRY,
+        )
+    },
+)
 LEDGERS = 3
 FRAMES = 60
 
@@ -98,6 +112,19 @@ class Wide(Place):
                         await driver.append(frame(ledger_id, [first, first + 1], lac=first - 1))
                 await let_work(lambda: len(kept.segments) > 1)
                 await driver.state(2, admission.Fence(master_key=KEY))
+                kept.log.close()
+            kept.close()
+
+    async def end_limbo_of_all(self) -> None:
+        """Put all ledgers in limbo, and let it end: both stand in the log then."""
+        with self.devices() as devices:
+            kept = await storage.open_storage(devices, SIZES)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(kept.run())
+                driver = Driver(kept)
+                for in_limbo in (True, False):
+                    for ledger_id in range(1, LEDGERS + 1):
+                        await driver.state(ledger_id, admission.Limbo(in_limbo=in_limbo))
                 kept.log.close()
             kept.close()
 
@@ -200,6 +227,40 @@ def test_a_lost_ledger_folder_is_replaced_and_only_what_was_there_is_in_limbo(wi
     assert all(in_limbo for count, in_limbo in found.values() if count < 2 * FRAMES)
     assert wide.on_data("scrub").exit_code == 0
     assert wide.on_data("cookie", "show", "--metadata", wide.metadata).exit_code == 0
+
+
+def test_limbo_of_a_lost_folder_is_not_ended_by_what_the_log_says_of_an_earlier_one(
+    wide: Wide,
+) -> None:
+    asyncio.run(wide.end_limbo_of_all())
+    lost = wide.ledger_dirs[0]
+    shutil.rmtree(lost)
+
+    answer = wide.replace("--folder", str(lost))
+
+    assert answer.exit_code == 0, answer.output
+    for _ in range(2):  # the limbo is that of the next start, and of the one after it
+        found = asyncio.run(wide.kept())
+        assert any(count < 2 * FRAMES for count, _ in found.values())
+        assert all(in_limbo for count, in_limbo in found.values() if count < 2 * FRAMES)
+    asyncio.run(wide.end_limbo_of_all())
+    assert not any(in_limbo for _, in_limbo in asyncio.run(wide.kept()).values())
+
+
+def test_limbo_that_ended_before_anybody_showed_a_key_comes_again(wide: Wide) -> None:
+    with data_folder.held(wide.data) as files:
+        checkpoints.save(files, CHECKPOINT_OF_ENDED_LIMBO)
+    shutil.rmtree(wide.journal)
+
+    answer = wide.replace("--folder", str(wide.journal))
+
+    assert "1 ledgers are in limbo" in answer.output
+    with data_folder.held(wide.data) as files:
+        (kept,) = checkpoints.load(files).ledgers.values()
+    state = admission.UNKNOWN
+    for record in kept.records:
+        state = admission.applied(state, record)
+    assert state.in_limbo
 
 
 def test_a_lost_ledger_folder_with_a_lost_index_puts_all_ledgers_in_limbo(wide: Wide) -> None:

@@ -4,9 +4,9 @@
 
     0        4     5       8        16                 24               32
     | magic  | ver | zero  | log id | mark: generation | mark: sequence | next sorted number 8 |
-    | "ZKCP" | 1   | 0 0 0 |        |                  |                |
-    40        48                   52            56          60          61
-    | sweep 8 | sorted segments 4  | forgotten 4 | ledgers 4 | read-only |
+    | "ZKCP" | 2   | 0 0 0 |        |                  |                |
+    40        48                   52            56          60          61                   69
+    | sweep 8 | sorted segments 4  | forgotten 4 | ledgers 4 | read-only | limbo generation 8 |
     | sorted segment, ... | forgotten ledger 8, ... | ledger, ... | crc32c |
 
     a sorted segment
@@ -16,11 +16,14 @@
     | ledger 8 | since 8 | LAC that was shown 8, signed | records 4 | record | record | ...
 
 All numbers are big-endian; a record is that of ``record_format``; the crc32c covers all before it.
+Version 1 has no limbo generation, which is 0 then.
 
 * The *mark* never goes back. Nothing that stands in an arrival segment up to it is needed: its
   entries are in the sorted segments that the same file names, and its ledger state is in the file.
 * Ledger state may be newer than the mark: the records past the mark are applied to it again, in
-  their order, and the last ones decide.
+  their order, and the last ones decide. One exception: a disk was lost, and what it held is in
+  limbo here. That an earlier limbo ended stands in the log still, up to the *limbo generation*, and
+  says nothing of this one.
 * A sorted segment that is not named does not count: it was never finished, or was compacted.
 * A row of a sorted segment counts exactly if its ledger is in the file, and the segment's number is
   not below the ledger's *since*: what a ledger had under its id before it was forgotten is gone.
@@ -49,9 +52,10 @@ from zonekeeper.wire.frames import Frame
 NAME: Final = "checkpoint"
 _NEW_NAME: Final = "checkpoint.new"
 
-VERSION: Final = 1
+VERSION: Final = 2
 _MAGIC: Final = b"ZKCP"
-_HEAD: Final = struct.Struct(">4sBBHQQQQQIIIB")
+_HEAD_1: Final = struct.Struct(">4sBBHQQQQQIIIB")
+_HEAD: Final = struct.Struct(f"{_HEAD_1.format}Q")
 _SEGMENT: Final = struct.Struct(">QHQQ")
 _NUMBER: Final = struct.Struct(">Q")
 _LEDGER: Final = struct.Struct(">QQqI")
@@ -99,6 +103,8 @@ class Checkpoint:
     #: How often ledgers were swept out of the index, and which ones the last time.
     sweep: int = 0
     forgotten: tuple[LedgerId, ...] = ()
+    #: No record of this generation, or of one before, ends a limbo.
+    limbo_generation: int = 0
 
     @property
     def sorted_numbers(self) -> tuple[int, ...]:
@@ -142,7 +148,8 @@ def render(checkpoint: Checkpoint, ledgers: Sequence[bytes] | None = None) -> by
         ledgers = [rendered(*one) for one in checkpoint.ledgers.items()]
     numbers = (checkpoint.log_id, *checkpoint.mark, checkpoint.next_sorted, checkpoint.sweep)
     counts = (len(checkpoint.segments), len(checkpoint.forgotten), len(ledgers))
-    parts = [_HEAD.pack(_MAGIC, VERSION, 0, 0, *numbers, *counts, checkpoint.read_only)]
+    flags = (checkpoint.read_only, checkpoint.limbo_generation)
+    parts = [_HEAD.pack(_MAGIC, VERSION, 0, 0, *numbers, *counts, *flags)]
     parts += [
         _SEGMENT.pack(each.number, each.directory, each.size_bytes, each.live_bytes)
         for each in checkpoint.segments
@@ -154,21 +161,13 @@ def render(checkpoint: Checkpoint, ledgers: Sequence[bytes] | None = None) -> by
 
 def parse(data: bytes) -> Checkpoint:
     """Give the checkpoint of a file; raises ``FormatError``."""
-    if len(data) < _HEAD.size + _CRC.size:
-        raise bad(Fault.TRUNCATED, f"a checkpoint of {len(data)} bytes")
-    magic, version, zero, more_zero, log_id, *numbers, read_only = _HEAD.unpack_from(data)
+    head, end = _head_of(data), len(data) - _CRC.size
+    _, _, zero, more_zero, log_id, *numbers, read_only = _HEAD_1.unpack_from(data)
     generation, sequence, next_sorted, sweep, segments, forgotten, ledgers = numbers
-    if magic != _MAGIC:
-        raise bad(Fault.MAGIC, magic.hex())
-    if version != VERSION:
-        raise bad(Fault.VERSION, f"{version}, this side reads {VERSION}")
-    end = len(data) - _CRC.size
-    (expected,) = _CRC.unpack_from(data, end)
-    if (found := checksums.value(data[:end])) != expected:
-        raise bad(Fault.CHECKSUM, f"{found:08x}, the end says {expected:08x}")
+    (limbo_generation,) = _NUMBER.unpack_from(data, _HEAD_1.size) if head is _HEAD else (0,)
     if zero or more_zero or read_only > 1:
         raise bad(Fault.RESERVED, "bytes 5 to 7, or 60")
-    swept_at = _HEAD.size + segments * _SEGMENT.size
+    swept_at = head.size + segments * _SEGMENT.size
     at = ids_end = swept_at + forgotten * _NUMBER.size
     if at > end:
         raise bad(Fault.COUNT, f"{segments} sorted segments, {forgotten} forgotten ledgers")
@@ -184,7 +183,7 @@ def parse(data: bytes) -> Checkpoint:
         next_sorted=next_sorted,
         segments=tuple(
             SortedSegment(number=number, directory=directory, size_bytes=size, live_bytes=live)
-            for number, directory, size, live in _SEGMENT.iter_unpack(data[_HEAD.size : swept_at])
+            for number, directory, size, live in _SEGMENT.iter_unpack(data[head.size : swept_at])
         ),
         sweep=sweep,
         forgotten=tuple(
@@ -192,6 +191,7 @@ def parse(data: bytes) -> Checkpoint:
             for (number,) in _NUMBER.iter_unpack(data[swept_at:ids_end])
         ),
         read_only=bool(read_only),
+        limbo_generation=limbo_generation,
         ledgers=kept,
     )
 
@@ -222,6 +222,25 @@ def save(files: FileSystem, checkpoint: Checkpoint, ledgers: Sequence[bytes] | N
         file.close()
     files.rename(_NEW_NAME, NAME)
     files.sync_names()
+
+
+def _head_of(data: bytes) -> struct.Struct:
+    """Give the form of a file's head; raises ``FormatError`` unless the file is whole."""
+    end = len(data) - _CRC.size
+    if end < _HEAD_1.size:
+        raise bad(Fault.TRUNCATED, f"a checkpoint of {len(data)} bytes")
+    if not data.startswith(_MAGIC):
+        raise bad(Fault.MAGIC, data[: len(_MAGIC)].hex())
+    version = data[len(_MAGIC)]
+    if version not in (1, VERSION):
+        raise bad(Fault.VERSION, f"{version}, this side reads up to {VERSION}")
+    (expected,) = _CRC.unpack_from(data, end)
+    if (found := checksums.value(data[:end])) != expected:
+        raise bad(Fault.CHECKSUM, f"{found:08x}, the end says {expected:08x}")
+    head = _HEAD_1 if version == 1 else _HEAD
+    if end < head.size:
+        raise bad(Fault.TRUNCATED, f"a checkpoint of version {version} of {len(data)} bytes")
+    return head
 
 
 def _parse_ledger(data: bytes, at: int, end: int) -> tuple[LedgerId, Kept, int]:

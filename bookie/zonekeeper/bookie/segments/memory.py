@@ -17,6 +17,7 @@ from typing import assert_never
 from zonekeeper.bookie import admission, records
 from zonekeeper.bookie.ledgers import Ledger
 from zonekeeper.bookie.segments import checkpoint
+from zonekeeper.bookie.segments.arrival_scan import Scanned
 from zonekeeper.bookie.segments.batch_format import Placed
 from zonekeeper.bookie.segments.checkpoint import Checkpoint, Kept
 from zonekeeper.bookie.segments.index import Index
@@ -36,6 +37,7 @@ class Memory:
         self.read_only = last.read_only
         #: No sorted segment with this number, or a higher one, was begun.
         self.next_sorted = last.next_sorted
+        self._limbo_generation = last.limbo_generation
         self._touched: defaultdict[int, dict[LedgerEntries, None]] = defaultdict(dict)
         #: Not swept out of the index yet.
         self._forgotten: dict[LedgerId, None] = {}
@@ -81,6 +83,11 @@ class Memory:
                     self.ledger(record.ledger_id).placed(record, location)
                 case _:
                     assert_never(record)
+
+    def replay(self, batch: Scanned) -> None:
+        """Take note of a batch that a start finds behind the checkpoint."""
+        stale = batch.position.generation <= self._limbo_generation
+        self.place(each for each in batch.placed if not (stale and _ends_limbo(each.record)))
 
     def restarted(self) -> None:
         """Let what is on the disk be all there is."""
@@ -202,6 +209,10 @@ class Memory:
                 else:
                     new.admitted = admission.applied(new.admitted, record)
             self.remember(new)
+
+
+def _ends_limbo(record: records.Record) -> bool:
+    return isinstance(record, records.Limbo) and not record.in_limbo
 
 
 def _entries_of(ledger: Ledger) -> LedgerEntries:

@@ -326,10 +326,7 @@ async def open_storage(devices: Devices, sizes: Sizes, policy: Policy | None = N
         directories = settle(devices.index, last, devices.sorted_files or (devices.files,))
         memory = Memory(devices.index, last)
         opened = arrivals.open_arrivals(
-            devices.arrival_files,
-            last.log_id,
-            last.mark,
-            lambda batch: memory.place(batch.placed),
+            devices.arrival_files, last.log_id, last.mark, memory.replay
         )
         memory.restarted()
         return _Found(last=last, directories=directories, memory=memory, opened=opened)

@@ -11,7 +11,6 @@ from zonekeeper.bookie.admission import LedgerState
 from zonekeeper.bookie.extents import joined
 from zonekeeper.bookie.files import FileSystem
 from zonekeeper.bookie.segments import arrival_scan
-from zonekeeper.bookie.segments.arrival_scan import Scanned
 from zonekeeper.bookie.segments.batch_format import Position
 from zonekeeper.bookie.segments.checkpoint import Checkpoint
 from zonekeeper.bookie.segments.index import Index
@@ -61,13 +60,11 @@ class LedgerSummary:
 def load(last: Checkpoint, arrival_files: FileSystem, index: Index) -> Contents:
     """Read everything; raises ``DamagedLogError`` or ``OSError``. The index is up to date."""
     memory = Memory(index, last)
-
-    def visit(batch: Scanned) -> None:
-        memory.place(batch.placed)
-
     with chains.opened(arrival_files, last) as chain:
         ends = {
-            link.name: arrival_scan.scan(chain.files[link.name].read, last.log_id, link, visit)
+            link.name: arrival_scan.scan(
+                chain.files[link.name].read, last.log_id, link, memory.replay
+            )
             for link in chain.links
         }
         found = tuple(

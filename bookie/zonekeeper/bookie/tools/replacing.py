@@ -9,6 +9,9 @@ not registered nobody names it in a new ensemble, so none is missed. If the jour
 those are added that the checkpoint knows; if one folder of sorted segments is, they are the ledgers
 that had something in the segments which are missing now.
 
+A lost folder of sorted segments leaves the log as it is. What stands in there may end a limbo of
+before, and must not end this one: the checkpoint says up to which generation that is so.
+
 The checkpoint is written before the cookie: without a cookie in each folder nothing starts, so a
 replacement that was cut short is done again.
 """
@@ -18,14 +21,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from zonekeeper.bookie import boots, identity, records
+from zonekeeper.bookie import admission, boots, identity, records
 from zonekeeper.bookie.data_folder import Held
 from zonekeeper.bookie.identity import Version
 from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments import directories, locations, storage
 from zonekeeper.bookie.segments.checkpoint import Checkpoint, Kept
 from zonekeeper.bookie.segments.index import Index
-from zonekeeper.bookie.tools import identities
+from zonekeeper.bookie.tools import chains, identities
 from zonekeeper.bookie.tools.folders import ToolError
 from zonekeeper.metadata import bookie_records, cookie_store
 from zonekeeper.metadata.cluster import Cluster
@@ -108,14 +111,17 @@ def replace_folder(held: Held, folder: str, wanted: Replacement, index: Index) -
     if folder in wanted.cookie.ledger_dirs:
         missing = _missing(held, last)
         kept = [each for each in last.segments if each.number not in missing]
-        after = _with_limbo(replace(after, segments=tuple(kept)), _ledgers_in(missing, last, index))
-    if after != last:
-        checkpoints.save(held.data, after)
+        after = replace(after, segments=tuple(kept), limbo_generation=_newest(held, last))
+        after = _with_limbo(after, _ledgers_in(missing, last, index))
+    checkpoints.save(held.data, after)
     _write_cookie(held, folder, wanted.cookie)
-    return sum(
-        any(isinstance(each, records.Limbo) and each.in_limbo for each in kept.records)
-        for kept in after.ledgers.values()
-    )
+    return sum(_in_limbo(kept) for kept in after.ledgers.values())
+
+
+def _newest(held: Held, last: Checkpoint) -> int:
+    """Give the newest generation of the log; the next start begins another."""
+    with chains.opened(held.journal, last) as chain:
+        return max((link.generation for link in chain.links), default=last.mark.generation)
 
 
 def _missing(held: Held, last: Checkpoint) -> frozenset[int]:
@@ -143,10 +149,18 @@ def _with_limbo(last: Checkpoint, ledgers: Collection[LedgerId]) -> Checkpoint:
     changed = dict(last.ledgers)
     for ledger_id in sorted(ledgers):
         kept = changed.get(ledger_id, unknown)
-        limbo = records.Limbo(ledger_id=ledger_id, in_limbo=True)
-        if limbo not in kept.records:
+        if not _in_limbo(kept):
+            limbo = records.Limbo(ledger_id=ledger_id, in_limbo=True)
             changed[ledger_id] = replace(kept, records=(*kept.records, limbo))
     return replace(last, ledgers=changed)
+
+
+def _in_limbo(kept: Kept) -> bool:
+    """Say whether the records, one after the other, leave the ledger in limbo."""
+    state = admission.UNKNOWN
+    for record in kept.records:
+        state = admission.applied(state, record)
+    return state.in_limbo
 
 
 def _write_cookie(held: Held, folder: str | None, cookie: Cookie) -> None:
