@@ -141,7 +141,9 @@ def test_half_of_the_budget_unforced_begins_a_force() -> None:
     assert forces(talk) == [("A", 2), ("B", 2)]
 
 
-def test_a_force_that_nothing_comes_of_stops_the_writer_at_its_lac() -> None:
+def test_a_force_that_nothing_comes_of_stops_the_writer_and_a_recovery_keeps_what_is_there() -> (
+    None
+):
     talk = talking(Limits(add_timeout_ms=1_000))
     for name in "AB":
         talk.ack(name, 0)
@@ -151,6 +153,24 @@ def test_a_force_that_nothing_comes_of_stops_the_writer_at_its_lac() -> None:
     talk.feed(ev.Ticked(now_ms=51_000))
     assert talk.stop is not None
     assert isinstance(talk.stop.error, errors.AddTimedOut)
+    assert not talk.stop.close, "entry 0 is not forced, and flush() has promised it"
+
+
+@pytest.mark.parametrize("is_forced", [True, False])
+def test_a_writer_that_stops_closes_its_ledger_only_where_that_drops_nothing_written(
+    is_forced: bool,
+) -> None:
+    talk = talking()
+    for name in "AB":
+        talk.ack(name, 0)
+    if is_forced:
+        force(talk, 0)
+        for name in "AB":
+            forced(talk, name, 0)
+    talk.take()
+    talk.fail("A", 1, wire_errors.UnauthorizedAccess("not you"))
+    assert talk.stop is not None
+    assert talk.stop.close is is_forced
 
 
 def test_what_is_forced_is_read_by_everybody_and_survives_all_bookies_losing_power() -> None:
@@ -173,6 +193,26 @@ def test_what_is_forced_is_read_by_everybody_and_survives_all_bookies_losing_pow
             await holds(client, writer.ledger_id, 100)
 
     play(scenario)
+
+
+def test_what_was_flushed_survives_a_writer_that_stops_where_nobody_loses_power() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client() as client, lab.client("other") as other:
+            writer = await client.create(deferred_sync=True)
+            await fill(writer, 10)
+            await writer.flush()
+            for who in writer.ensemble[:2]:
+                lab.door(who).append_error = wire_errors.ReadOnly("full")
+            with pytest.raises(errors.LostQuorum):
+                await writer.append_and_wait(b"one more")
+            with pytest.raises(errors.LostQuorum):
+                await writer.close()
+            await writer.flushed(EntryId(9))
+            for who in writer.ensemble:
+                lab.door(who).append_error = None
+            assert len(await contents(other, writer.ledger_id)) >= 10
+
+    play(scenario, bookies_in={"a": 1, "b": 1, "c": 1})
 
 
 @pytest.mark.parametrize("striped", [False, True], ids=["3/3/2", "6/3/2"])

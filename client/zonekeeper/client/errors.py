@@ -83,6 +83,9 @@ class WriterStopped(ClientError):
     """The writer cannot go on. What was not acknowledged may or may not be in the ledger.
 
     What is asked for after that is not begun, and hears the same, without ``maybe_applied``.
+
+    Where the ledger is said to end at its LAC: one with deferred sync that has entries which are
+    flushed and not forced is left to a recovery, which keeps them where no power was lost.
     """
 
     maybe_applied = True

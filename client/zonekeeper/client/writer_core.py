@@ -16,7 +16,8 @@ disk, and everything before it is acknowledged. Four rules keep that true when b
 A member that lags is not waited for. Its part waits here, within the writer's budget; when half of
 that is full of what only laggards still want, they have failed. Where no newcomer can be had, the
 writer goes on without as long as every batch can still reach its ack quorum, tries the failed
-bookies again and asks for others from time to time; else it stops, and the ledger ends at its LAC.
+bookies again and asks for others from time to time; else it stops, and the ledger ends at its LAC,
+or is left to a recovery where that may keep more.
 
 With ``deferred`` sync an ack is none before the bookie was forced behind it, in the same lane: what
 is lost with a lane is sent again, and the LAC goes up to what was forced. Batches wait for that
@@ -464,7 +465,12 @@ class WriterCore:
     # ── the rest ──
 
     def _stop(self, error: Exception, *, close: bool, cause: Exception | None = None) -> None:
-        """End for good: nothing is confirmed any more."""
+        """End for good: nothing is confirmed any more.
+
+        What is written and not forced would be lost by closing at the LAC, while a recovery keeps
+        what is still there.
+        """
+        close = close and self.written == self.confirmed
         error.__cause__ = error.__cause__ or cause
         self._stopped = error
         self._effects += self._seating.close()
