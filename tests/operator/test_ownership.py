@@ -212,3 +212,36 @@ async def test_a_release_that_was_decided_on_an_old_look_is_refused() -> None:
         await world.kubernetes.release(BOOKIE_CLUSTERS, old)
 
     assert (await world.get())["metadata"]["finalizers"] == ["somebody/else", FINALIZER]
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"bookiesPerZone": 1}, "set it to 2 or more"),
+        (
+            {"zones": [{"name": "a"}, {"name": "b"}, {"name": "d"}]},
+            "StatefulSet log-c has bookies, and its zone is not named any more",
+        ),
+    ],
+)
+async def test_a_cluster_made_again_may_not_leave_out_bookies_that_have_cookies(
+    spec: dict[str, object], words: str
+) -> None:
+    world = await retained()
+    await world.make_again(**spec)
+
+    await world.settle()
+
+    assert (await world.conditions())["Legal"] == ("False", "Blocked")
+    assert words in await world.message("Legal")
+    assert await names(world, STATEFUL_SETS) == []
+
+
+async def test_a_cluster_made_again_with_more_bookies_has_the_old_and_the_new() -> None:
+    world = await retained()
+    await world.make_again(bookiesPerZone=3)
+
+    await world.settle()
+
+    assert (await world.conditions())["Ready"] == ("True", "AllReady")
+    assert (await world.get())["status"]["bookies"] == 9

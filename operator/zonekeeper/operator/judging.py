@@ -115,7 +115,7 @@ def up_to_date(observed: Observed) -> Condition:
     """Does every pod run what its StatefulSet says now?"""
     old = [
         f"{name}: {count}"
-        for name, item in sorted(_sets(observed).items())
+        for name, item in sorted(own_sets(observed).items())
         if (count := _outdated(item))
     ]
     if old:
@@ -196,7 +196,7 @@ def zone_counts(wanted: Desired | Refused, observed: Observed) -> list[Json]:
     shall: dict[str, int] = {}
     if isinstance(wanted, Desired):
         shall = {str(zone.name): wanted.bookies_per_zone for zone in wanted.zones}
-    for item in _sets(observed).values():
+    for item in own_sets(observed).values():
         zone = item["metadata"].get("labels", {}).get(ZONE_LABEL, "")
         shall.setdefault(str(zone), int(item["spec"]["replicas"]))
     return [
@@ -209,7 +209,7 @@ def zone_counts(wanted: Desired | Refused, observed: Observed) -> list[Json]:
     ]
 
 
-def _sets(observed: Observed) -> dict[str, Json]:
+def own_sets(observed: Observed) -> dict[str, Json]:
     """Give the StatefulSets that are this resource's own."""
     return {
         name: item

@@ -185,21 +185,34 @@ def _blocked(wanted: Desired, observed: Observed) -> Iterator[str]:
         found = observed.owned.get((kind.plural, name))
         if found is not None and judging.controller_of(found) != observed.uid:
             yield _foreign(kind, name, found)
-    zones = {owned_objects.set_name(wanted.name, zone.name): zone for zone in wanted.zones}
-    for (plural, name), found in sorted(observed.owned.items()):
-        if plural != STATEFUL_SETS.plural or judging.controller_of(found) != observed.uid:
-            continue
+    zones = {owned_objects.set_name(wanted.name, zone.name) for zone in wanted.zones}
+    for name, count in sorted(_standing(wanted, observed).items()):
         if name not in zones:
             yield (
                 f"spec.zones: StatefulSet {name} has bookies, and its zone is not named any more: "
                 "removing a zone would lose what they hold; name it again"
             )
-        elif found["spec"]["replicas"] > wanted.bookies_per_zone:
+        elif count > wanted.bookies_per_zone:
             yield (
-                f"spec.bookiesPerZone: {wanted.bookies_per_zone}: StatefulSet {name} has "
-                f"{found['spec']['replicas']}: removing bookies would lose what they hold; set it "
-                f"to {found['spec']['replicas']} or more"
+                f"spec.bookiesPerZone: {wanted.bookies_per_zone}: StatefulSet {name} has {count}: "
+                f"removing bookies would lose what they hold; set it to {count} or more"
             )
+
+
+def _standing(wanted: Desired, observed: Observed) -> dict[str, int]:
+    """Count bookies by StatefulSet: those that run, and those that have cookies in our root.
+
+    A resource that is made again over what was retained has no StatefulSets yet.
+    """
+    found = {
+        name: int(item["spec"]["replicas"]) for name, item in judging.own_sets(observed).items()
+    }
+    ours = _ours(observed)
+    for bookie in () if ours is None else ours.locations:
+        name, _, ordinal = bookie.rpartition("-")
+        if name.startswith(f"{wanted.name}-") and ordinal.isdecimal():
+            found[name] = max(found.get(name, 0), int(ordinal) + 1)
+    return found
 
 
 def _foreign(kind: Kind, name: str, found: Json) -> str:
@@ -235,8 +248,7 @@ def _removal(observed: Observed) -> tuple[tuple[Action, ...], str]:
         return (Release(),), ""
     sets = [
         Remove(kind=STATEFUL_SETS, name=name, uid=item["metadata"]["uid"])
-        for (plural, name), item in sorted(observed.owned.items())
-        if plural == STATEFUL_SETS.plural and judging.controller_of(item) == observed.uid
+        for name, item in sorted(judging.own_sets(observed).items())
     ]
     if sets:
         return tuple(sets), "StatefulSets are being removed"
