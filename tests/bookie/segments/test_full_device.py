@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -255,3 +256,30 @@ async def what_is_left() -> None:
 
 def test_a_round_leaves_half_of_the_reserve_and_a_compaction_a_quarter() -> None:
     virtual_time.run(what_is_left())
+
+
+async def no_file_can_grow_for_a_while() -> None:
+    files = fresh()
+    sizes = Sizes(segment_bytes=2 * KIB, segments_max=6, round_segments=2)
+
+    def full(kind: str, name: str) -> None:
+        if kind != "write" or not name.startswith("arrival-"):
+            return
+        if len(files._find(name).seen) < sizes.segment_bytes:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)
+
+    async with running(files, MemoryOrdered(), sizes, crash=True) as kept:
+        driver = Driver(kept)
+        await append_until(driver, (1,), 0, lambda: kept.backlog.sealed == 1)
+        files.troubles = full
+        async with asyncio.timeout(LIMIT_S):
+            await append_until(driver, (1,), 1_000, lambda: kept.counters.waits_for_room > 0)
+        await check(kept, driver.promised)
+    for number in range(20):
+        after = files.crashed(random.Random(number))
+        async with running(after, MemoryOrdered(), sizes) as kept:
+            await check(kept, driver.promised)
+
+
+def test_a_segment_into_which_not_one_batch_fitted_is_missed_by_no_start() -> None:
+    virtual_time.run(no_file_can_grow_for_a_while())

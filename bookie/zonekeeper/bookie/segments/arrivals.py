@@ -197,6 +197,11 @@ class Arrivals:
                 return await self._create(self._writing)
             await self._change()
 
+    def give_back(self, file: File) -> None:
+        """Free a file that was taken, and in which there is no batch."""
+        self._free.append(file)
+        self._tell()
+
     def seal(self, segment: Segment, last: Position) -> None:
         """Note that nothing is added to a segment any more, and that all of it is on the disk."""
         self.sealed[segment.generation] = Sealed(file=segment.file, last=last)

@@ -333,20 +333,28 @@ class Log:
             self._synced = self._sequence
 
     async def _roll(self) -> None:
-        """Go on in the next segment; nothing in the one before is left to be synced or shown."""
+        """Go on in the next segment; nothing in the one before is left to be synced or shown.
+
+        One into which not one batch fitted is no segment: its generation begins in the next file.
+        So each generation has a batch, and one generation at most was begun without one.
+        """
         await self._sync()
         self._show()
         file = await self._arrivals.take()
-        before = Position(self._segment.generation, self._sequence)
-        sealed = self._segment
+        last = self._segment
+        is_empty = not last.offset
+        before = last.before if is_empty else Position(last.generation, self._sequence)
         self._segment = Segment(
             file=file,
-            generation=sealed.generation + 1,
+            generation=last.generation if is_empty else last.generation + 1,
             before=before,
             prepared_bytes=file.size(),
         )
         self._on_segment(self._segment)
-        self._arrivals.seal(sealed, before)
+        if is_empty:
+            self._arrivals.give_back(last.file)
+        else:
+            self._arrivals.seal(last, before)
 
     def fail(self, error: OSError) -> None:
         """Tell everybody who waits that nothing will be written any more."""
