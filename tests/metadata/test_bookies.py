@@ -179,6 +179,29 @@ async def test_a_boot_is_counted_though_its_answer_was_lost(memory: MemoryPlace)
     assert await bookie_records.next_boot(cluster, A) > first > 0
 
 
+async def test_two_that_count_a_boot_never_get_one_number_though_a_request_was_lost(
+    memory: MemoryPlace,
+) -> None:
+    """What the second wrote is byte by byte what the first would have written."""
+    one = await clusters.initialise(await memory.open(), INSTANCE)
+    two = await clusters.open_cluster(await memory.open())
+    assert isinstance(one.store, MemoryStore)
+    lost = asyncio.Event()
+
+    def weather(kind: Kind) -> Passage:
+        if kind is Kind.READ or lost.is_set():
+            return Passage()
+        lost.set()
+        return Passage(loss=Loss.REQUEST)
+
+    one.store.weather = weather
+    async with asyncio.TaskGroup() as group:
+        first = group.create_task(bookie_records.next_boot(one, A))
+        await lost.wait()
+        second = await bookie_records.next_boot(two, A)
+    assert first.result() != second
+
+
 # ── registration ──
 
 

@@ -27,15 +27,14 @@ async def append(store: MetadataStore, path: str, token: str) -> Append:
 
     def decide(state: Versioned | None) -> update.Decision:
         assert state is not None
+        if token in tokens(state):
+            return update.Keep()  # made by a write whose answer was lost
         return update.Store(state.value + f"{token} ".encode())
-
-    def applied(state: Versioned | None) -> bool:
-        return state is not None and token.encode() in state.value.split()
 
     began = _now()
     outcome = Outcome.YES
     try:
-        await update.update(store, path, decide, applied=applied, deadline_ms=DEADLINE_MS)
+        await update.update(store, path, decide, deadline_ms=DEADLINE_MS)
     except errors.StoreError as error:
         outcome = Outcome.UNKNOWN if error.maybe_applied else Outcome.NO
     return Append(token=token, began=began, ended=_now(), outcome=outcome)

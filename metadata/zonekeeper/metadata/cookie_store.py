@@ -64,9 +64,7 @@ async def create(cluster: Cluster, cookie: Cookie) -> None:
             "bookie would write: another bookie has this name, or this one's disks were changed"
         )
 
-    await update.update(
-        cluster.store, cluster.root.cookie(cookie.bookie), decide, applied=update.redo
-    )
+    await update.update(cluster.store, cluster.root.cookie(cookie.bookie), decide)
 
 
 async def settle_location(
@@ -103,9 +101,7 @@ async def _change(cluster: Cluster, bookie: BookieId, decide: Callable[[Cookie],
         after = decide(before)
         return update.Keep() if after == before else update.Store(cookies.render(after))
 
-    standing = await update.update(
-        cluster.store, cluster.root.cookie(bookie), decide_bytes, applied=update.redo
-    )
+    standing = await update.update(cluster.store, cluster.root.cookie(bookie), decide_bytes)
     assert standing is not None, "an absent cookie raises"
     return _parse(cluster, bookie, standing.value)
 

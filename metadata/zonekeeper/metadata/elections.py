@@ -275,7 +275,7 @@ class _Candidacy:
             same = node is not None and node.value == self._value
             return update.Keep() if same else update.Store(self._value)
 
-        await update.update(self._store, self._path, decide, applied=update.redo, session=session)
+        await update.update(self._store, self._path, decide, session=session)
 
     async def _moved(self, until_ms: int | None) -> None:
         """Wait until something changed, or for a time on the loop's clock, which may change too."""

@@ -115,9 +115,7 @@ async def change(cluster: Cluster, ledger_id: LedgerId, decide: Change) -> Store
         ledger_metadata.check_update(before, after)
         return update.Store(ledger_format.render(after))
 
-    standing = await update.update(
-        cluster.store, path(cluster, ledger_id), decide_bytes, applied=update.redo
-    )
+    standing = await update.update(cluster.store, path(cluster, ledger_id), decide_bytes)
     assert standing is not None, "an absent ledger raises"
     return _read(cluster, ledger_id, standing.value, standing.version)
 

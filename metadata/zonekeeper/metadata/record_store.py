@@ -59,7 +59,7 @@ async def change(
             return update.Keep()
         return update.Store(records.render(codec.render(after), cluster.instance))
 
-    standing = await update.update(cluster.store, path, decide_bytes, applied=update.redo)
+    standing = await update.update(cluster.store, path, decide_bytes)
     return None if standing is None else _read(cluster, path, codec, standing.value)
 
 

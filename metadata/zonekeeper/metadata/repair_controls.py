@@ -35,7 +35,7 @@ async def set_enabled(cluster: Cluster, *, enabled: bool) -> None:
             return update.Remove()
         return update.Store(b"") if node is None else update.Keep()
 
-    await update.update(cluster.store, _switch(cluster), decide, applied=update.redo)
+    await update.update(cluster.store, _switch(cluster), decide)
 
 
 @asynccontextmanager
@@ -59,7 +59,7 @@ async def write_delay_s(cluster: Cluster, seconds: int) -> None:
     def decide(node: Versioned | None) -> update.Decision:
         return update.Keep() if node is not None and node.value == raw else update.Store(raw)
 
-    await update.update(cluster.store, _delay(cluster), decide, applied=update.redo)
+    await update.update(cluster.store, _delay(cluster), decide)
 
 
 @asynccontextmanager
@@ -80,9 +80,7 @@ async def read_check_time_ms(cluster: Cluster, check: Check) -> int | None:
 async def write_check_time_ms(cluster: Cluster, check: Check, wall_ms: int) -> None:
     """Note that a periodic check ran."""
     raw = underreplication_format.render_time(wall_ms)
-    await update.update(
-        cluster.store, _checked(cluster, check), lambda _: update.Store(raw), applied=update.redo
-    )
+    await update.update(cluster.store, _checked(cluster, check), lambda _: update.Store(raw))
 
 
 def _switch(cluster: Cluster) -> str:
