@@ -1,5 +1,7 @@
 """Deferred sync: written is not durable, and what is not forced is not confirmed."""
 
+import asyncio
+
 import pytest
 
 from tests.client.lab import Lab, play, policy
@@ -141,6 +143,40 @@ def test_half_of_the_budget_unforced_begins_a_force() -> None:
     assert forces(talk) == [("A", 2), ("B", 2)]
 
 
+def told(talk: Transcript) -> list[EntryId]:
+    return [e.confirmed for e in talk.effects if isinstance(e, ev.SendLac)]
+
+
+def test_a_force_that_is_done_after_the_writer_fell_quiet_is_told() -> None:
+    """No packet comes that would carry the LAC, and nobody falls quiet a second time."""
+    talk = talking(Limits(budget_bytes=65))
+    for name in "AB":
+        talk.ack(name, 0)
+    assert forces(talk) == [("A", 0), ("B", 0)], "by itself"
+    talk.feed(ev.FellQuiet())
+    forced(talk, "A", 0)
+    assert told(talk) == []
+    forced(talk, "B", 0)
+    assert told(talk) == [0, 0, 0]
+
+
+def test_who_forces_what_is_forced_already_has_it_told() -> None:
+    talk = talking()
+    for name in "AB":
+        talk.ack(name, 0)
+    force(talk, 0)
+    talk.take()
+    for name in "AB":
+        forced(talk, name, 0)
+    assert talk.confirmed == [0]
+    assert told(talk) == [], "the next packets carry it"
+    for name in "AB":
+        talk.ack(name, 1)
+    force(talk, 0)
+    force(talk, 0)
+    assert told(talk) == [0, 0, 0]
+
+
 def test_a_force_that_nothing_comes_of_stops_the_writer_and_a_recovery_keeps_what_is_there() -> (
     None
 ):
@@ -213,6 +249,25 @@ def test_what_was_flushed_survives_a_writer_that_stops_where_nobody_loses_power(
             assert len(await contents(other, writer.ledger_id)) >= 10
 
     play(scenario, bookies_in={"a": 1, "b": 1, "c": 1})
+
+
+def test_readers_see_what_the_writer_forced_by_itself() -> None:
+    async def scenario(lab: Lab) -> None:
+        config = ClientConfig(writer_budget_bytes=100_000)
+        async with lab.client(config=config) as client, lab.client("other") as other:
+            writer = await client.create(deferred_sync=True)
+            for machine in lab.machines.values():
+                machine.disk_ms = 100
+            await writer.append_many([b"x" * 1_000] * 60)
+            await writer.flush()
+            assert writer.last_confirmed == -1
+            await asyncio.sleep(1)
+            await writer.force()
+            await asyncio.sleep(1)
+            reader = await other.open(writer.ledger_id, recover=False)
+            assert reader.last_confirmed == writer.last_confirmed == 59
+
+    play(scenario)
 
 
 @pytest.mark.parametrize("striped", [False, True], ids=["3/3/2", "6/3/2"])

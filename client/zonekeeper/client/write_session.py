@@ -189,10 +189,8 @@ class WriteSession:
     async def forced(self, entry_id: EntryId) -> None:
         """Have everything up to an entry on disk, and wait for that; raises like ``confirmed``."""
         await self.written(entry_id)
-        if self._core.confirmed < entry_id:
-            self.feed(ev.ForceWanted(upto=entry_id))
-            await self.confirmed(entry_id)
-            self.fell_quiet()
+        self.feed(ev.ForceWanted(upto=entry_id))
+        await self.confirmed(entry_id)
 
     async def lac_known(self) -> None:
         """Have the LAC known to every reader who asks; raises ``LacNotTold``."""

@@ -197,6 +197,7 @@ class WriterCore:
             case ev.ForceWanted():
                 self._forcing.want(event.upto)
                 self._effects += self._forcing.asks()
+                self._tell_forced()
             case ev.LacWanted():
                 self._want_lac()
             case ev.Changed() | ev.ChangeImpossible() | ev.ChangeUnknown() | ev.Dispossessed():
@@ -279,7 +280,13 @@ class WriterCore:
             self._forcing.progressed()
             self._do(ev.Confirmed(last=self.confirmed))
             self._trim()
+            self._tell_forced()
         self._effects += self._forcing.asks()
+
+    def _tell_forced(self) -> None:
+        """Tell the LAC when all is forced that was to be: no later packet may ever carry it."""
+        if self._deferred and self.quiet and not self._forcing:
+            self._effects += self._lac.fell_quiet(self.confirmed)
 
     def _acked(self, seat: Seat, first: EntryId) -> None:
         seat.proven = True
