@@ -1,5 +1,7 @@
 """A name does not say whose something is: only what is shown to be its own is touched."""
 
+from typing import Final
+
 import pytest
 
 from tests.operator.worlds import SPACE, World
@@ -13,6 +15,7 @@ from zonekeeper.operator.api import (
     EVENTS,
     FINALIZER,
     INSTANCE_LABEL,
+    PODS,
     STATEFUL_SETS,
     Json,
     Kind,
@@ -245,3 +248,36 @@ async def test_a_cluster_made_again_with_more_bookies_has_the_old_and_the_new() 
 
     assert (await world.conditions())["Ready"] == ("True", "AllReady")
     assert (await world.get())["status"]["bookies"] == 9
+
+
+COPIED: Final = {"zonekeeper.io/cluster": "log", "zonekeeper.io/zone": "a"}
+
+
+@pytest.mark.parametrize("name", ["log-a-0-debug", "copy-9", "log-a-7"])
+async def test_a_pod_that_somebody_copied_with_its_labels_is_no_bookie(name: str) -> None:
+    world = World()
+    await world.settle()
+    found = await world.kubernetes.get(PODS, SPACE, "log-a-1")
+    assert found is not None
+    found["status"]["conditions"] = []
+    world.kubernetes.put(PODS, found)
+    world.put_pod(name, COPIED, node="node-a")
+
+    await world.settle()
+
+    assert (await world.conditions())["Ready"] == ("False", "BookiesNotReady")
+    assert await world.message("Ready") == "zone a: 1 of 2"
+
+
+async def test_a_pod_that_somebody_copied_does_not_keep_a_deletion_waiting() -> None:
+    world = World(onDelete="Delete")
+    await world.settle()
+    world.put_pod("log-a-0-debug", COPIED, node="node-a")
+    copy = await world.kubernetes.get(PODS, SPACE, "log-a-0-debug")
+    assert copy is not None
+    world.kubernetes.put(PODS, {**copy, "metadata": copy["metadata"] | {"finalizers": ["a/b"]}})
+
+    world.delete()
+    await world.settle()
+
+    assert await names(world, BOOKIE_CLUSTERS) == []

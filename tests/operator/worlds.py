@@ -137,7 +137,7 @@ class World:
             for ordinal in range(item["spec"]["replicas"]):
                 wanted[f"{item['metadata']['name']}-{ordinal}"] = item
         for pod in await self.kubernetes.list(PODS, SPACE):
-            if pod["metadata"]["name"] not in wanted:
+            if pod["metadata"]["ownerReferences"] and pod["metadata"]["name"] not in wanted:
                 self.kubernetes.mark_deleted(PODS, SPACE, pod["metadata"]["name"])
         for name, item in wanted.items():
             await self._bookie(name, item)
@@ -157,7 +157,7 @@ class World:
             self.volumes[claim["metadata"]["uid"]] = instance
         if pod is None:
             serves = self.volumes[claim["metadata"]["uid"]] == instance
-            self.put_pod(name, labels, node=f"node-{zone}", ready=serves)
+            self.put_pod(name, labels, node=f"node-{zone}", ready=serves, owner=item)
             if serves:
                 await self.write_cookie(name, zone)
 
@@ -171,12 +171,21 @@ class World:
         """Give where the resource says that its metadata is."""
         return str((await self.get())["spec"]["metadata"]["uri"])
 
-    def put_pod(self, name: str, labels: Json, *, node: str, ready: bool = True) -> None:
+    def put_pod(
+        self, name: str, labels: Json, *, node: str, ready: bool = True, owner: Json | None = None
+    ) -> None:
+        """Let a pod be there; ``owner`` is the StatefulSet that made it."""
         condition = {"type": "Ready", "status": "True" if ready else "False"}
+        owners = [] if owner is None else [{"uid": owner["metadata"]["uid"], "controller": True}]
         self.kubernetes.put(
             PODS,
             {
-                "metadata": {"name": name, "namespace": SPACE, "labels": labels},
+                "metadata": {
+                    "name": name,
+                    "namespace": SPACE,
+                    "labels": labels,
+                    "ownerReferences": owners,
+                },
                 "spec": {"nodeName": node},
                 "status": {"conditions": [condition]},
             },

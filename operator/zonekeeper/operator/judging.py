@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from zonekeeper.operator import conditions, roots
-from zonekeeper.operator.api import STATEFUL_SETS, ZONE_LABEL, Json
+from zonekeeper.operator.api import ZONE_LABEL, Json
 from zonekeeper.operator.conditions import Condition, Type
 from zonekeeper.operator.desired import Desired, Refused, Zone
 from zonekeeper.operator.observed import Observed
@@ -115,7 +115,7 @@ def up_to_date(observed: Observed) -> Condition:
     """Does every pod run what its StatefulSet says now?"""
     old = [
         f"{name}: {count}"
-        for name, item in sorted(own_sets(observed).items())
+        for name, item in sorted(observed.sets.items())
         if (count := _outdated(item))
     ]
     if old:
@@ -196,7 +196,7 @@ def zone_counts(wanted: Desired | Refused, observed: Observed) -> list[Json]:
     shall: dict[str, int] = {}
     if isinstance(wanted, Desired):
         shall = {str(zone.name): wanted.bookies_per_zone for zone in wanted.zones}
-    for item in own_sets(observed).values():
+    for item in observed.sets.values():
         zone = item["metadata"].get("labels", {}).get(ZONE_LABEL, "")
         shall.setdefault(str(zone), int(item["spec"]["replicas"]))
     return [
@@ -207,23 +207,6 @@ def zone_counts(wanted: Desired | Refused, observed: Observed) -> list[Json]:
         }
         for zone, count in shall.items()
     ]
-
-
-def own_sets(observed: Observed) -> dict[str, Json]:
-    """Give the StatefulSets that are this resource's own."""
-    return {
-        name: item
-        for (plural, name), item in observed.owned.items()
-        if plural == STATEFUL_SETS.plural and controller_of(item) == observed.uid
-    }
-
-
-def controller_of(item: Json) -> str | None:
-    """Give the uid of who controls an object."""
-    for owner in item["metadata"].get("ownerReferences") or ():
-        if owner.get("controller"):
-            return str(owner["uid"])
-    return None
 
 
 def _some(names: list[BookieId]) -> str:

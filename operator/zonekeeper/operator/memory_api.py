@@ -40,7 +40,9 @@ class MemoryKubernetes(Kubernetes):
 
     def mark_deleted(self, kind: Kind, namespace: str, name: str) -> None:
         """Delete as a user does: what has a finalizer only gets a mark."""
-        key = _key(kind, namespace, name)
+        self._mark(_key(kind, namespace, name))
+
+    def _mark(self, key: _Key) -> None:
         if self._objects[key]["metadata"]["finalizers"]:
             self._objects[key]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         else:
@@ -129,7 +131,7 @@ class MemoryKubernetes(Kubernetes):
         for other, item in list(self._objects.items()):
             owners = item["metadata"].get("ownerReferences", [])
             if other in self._objects and any(owner["uid"] == uid for owner in owners):
-                self._remove(other)
+                self._mark(other)
 
 
 def _key(kind: Kind, namespace: str, name: str) -> _Key:

@@ -4,11 +4,12 @@ Everything is read at the start of a turn, from the API server and the store and
 cache, because things are created and deleted by what stands here.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from zonekeeper.operator import roots
-from zonekeeper.operator.api import FINALIZER, INSTANCE_LABEL, ZONE_LABEL, Json
+from zonekeeper.operator.api import FINALIZER, INSTANCE_LABEL, STATEFUL_SETS, ZONE_LABEL, Json
 from zonekeeper.placement.ids import BookieId, ZoneName
 
 
@@ -75,9 +76,42 @@ class Observed:
         return found
 
     @property
+    def sets(self) -> dict[str, Json]:
+        """Give the StatefulSets that are this resource's own, by name."""
+        return {
+            name: item
+            for (plural, name), item in sorted(self.owned.items())
+            if plural == STATEFUL_SETS.plural and controller_of(item) == self.uid
+        }
+
+    @property
     def instance(self) -> str | None:
         """The instance that this resource was built as, once it was."""
         return self.status.get("instance")
+
+
+def controller_of(item: Json) -> str | None:
+    """Give the uid of who controls an object."""
+    for owner in item["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            return str(owner["uid"])
+    return None
+
+
+def bookies(items: Iterable[Json], resource: Json, owned: Iterable[Json]) -> tuple[Pod, ...]:
+    """Read those pods that are bookies of ours: a copy that somebody made of one is none.
+
+    Our StatefulSets control them. These go first when the resource goes: then a name must do.
+    """
+    meta = resource["metadata"]
+    ours = {item["metadata"]["uid"] for item in owned if controller_of(item) == meta["uid"]}
+    if meta.get("deletionTimestamp"):
+        return tuple(found for found in map(pod, items) if _is_named_as_ours(found, meta["name"]))
+    return tuple(pod(item) for item in items if controller_of(item) in ours)
+
+
+def _is_named_as_ours(found: Pod, cluster: str) -> bool:
+    return re.fullmatch(rf"{re.escape(f'{cluster}-{found.zone}')}-[0-9]+", found.name) is not None
 
 
 def claim(item: Json) -> Claim:

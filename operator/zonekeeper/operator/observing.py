@@ -39,8 +39,8 @@ async def look(
     return Observed(
         resource=resource,
         owned=owned,
-        pods=tuple(
-            observed.pod(item) for item in await kubernetes.list(PODS, namespace, labels=labels)
+        pods=observed.bookies(
+            await kubernetes.list(PODS, namespace, labels=labels), resource, owned.values()
         ),
         claims=_claims(name, await kubernetes.list(CLAIMS, namespace, labels=labels)),
         nodes=await _nodes(kubernetes),

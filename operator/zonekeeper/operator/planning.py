@@ -39,7 +39,7 @@ from zonekeeper.operator.api import (
 )
 from zonekeeper.operator.conditions import Condition, Notice, Type
 from zonekeeper.operator.desired import Desired, OnDelete, Refused
-from zonekeeper.operator.observed import Claim, Observed
+from zonekeeper.operator.observed import Claim, Observed, controller_of
 from zonekeeper.operator.plans import (
     Action,
     Apply,
@@ -183,7 +183,7 @@ def _blocked(wanted: Desired, observed: Observed) -> Iterator[str]:
     for kind, body in owned_objects.all_of(wanted, observed.resource, None):
         name = body["metadata"]["name"]
         found = observed.owned.get((kind.plural, name))
-        if found is not None and judging.controller_of(found) != observed.uid:
+        if found is not None and controller_of(found) != observed.uid:
             yield _foreign(kind, name, found)
     zones = {owned_objects.set_name(wanted.name, zone.name) for zone in wanted.zones}
     for name, count in sorted(_standing(wanted, observed).items()):
@@ -204,9 +204,7 @@ def _standing(wanted: Desired, observed: Observed) -> dict[str, int]:
 
     A resource that is made again over what was retained has no StatefulSets yet.
     """
-    found = {
-        name: int(item["spec"]["replicas"]) for name, item in judging.own_sets(observed).items()
-    }
+    found = {name: int(item["spec"]["replicas"]) for name, item in observed.sets.items()}
     ours = _ours(observed)
     for bookie in () if ours is None else ours.locations:
         name, _, ordinal = bookie.rpartition("-")
@@ -248,7 +246,7 @@ def _removal(observed: Observed) -> tuple[tuple[Action, ...], str]:
         return (Release(),), ""
     sets = [
         Remove(kind=STATEFUL_SETS, name=name, uid=item["metadata"]["uid"])
-        for name, item in sorted(judging.own_sets(observed).items())
+        for name, item in sorted(observed.sets.items())
     ]
     if sets:
         return tuple(sets), "StatefulSets are being removed"
