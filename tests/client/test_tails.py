@@ -1,5 +1,6 @@
 """Following a ledger that is still written, where its reader is not alone or the way is rough."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable
 
 import pytest
@@ -8,7 +9,7 @@ from tests.client.lab import Door, Lab, play
 from tests.client.recovery_world import written
 from zonekeeper.client.config import ClientConfig
 from zonekeeper.client.reader import Batch, Reader
-from zonekeeper.placement.ids import EntryId
+from zonekeeper.placement.ids import BookieId, EntryId, ZoneName
 from zonekeeper.wire import errors as wire_errors
 from zonekeeper.wire import service
 
@@ -74,3 +75,36 @@ def test_a_tail_whose_own_retry_finds_the_ledger_closed_reads_on_to_its_end() ->
             assert found == list(range(10))
 
     play(scenario)
+
+
+def test_a_tail_that_was_cut_off_from_the_writer_is_not_late_by_as_long_as_that_was_quiet() -> None:
+    """The near replica hears nothing of the writer any more, and answers its tail. The longer the
+    writer says nothing, the more often the others have had no news."""
+
+    async def scenario(lab: Lab) -> None:
+        loop = asyncio.get_running_loop()
+        near = ClientConfig(zone=ZoneName("a"))
+        async with lab.client("writer") as first, lab.client("reader", config=near) as second:
+            writer = await written(first, 3, told=True)
+            reader = await second.open(writer.ledger_id, recover=False)
+            arrived_s: list[float] = []
+
+            async def follow() -> None:
+                async for _ in reader.tail(3):
+                    arrived_s.append(loop.time())
+
+            following = lab.tasks.create_task(follow())
+            await asyncio.sleep(0.5)
+            cut_off = BookieId("bk-a-0")
+            lab.network.disconnect("writer", cut_off)
+            lab.network.cut("writer", cut_off)
+            lab.network.cut(cut_off, "writer")
+            for quiet_s in (170, 1_300):
+                await asyncio.sleep(quiet_s)
+                appended_s = loop.time()
+                await writer.append_and_wait(b"news")
+                await asyncio.sleep(100)
+                assert arrived_s.pop() - appended_s < 60, "in virtual time"
+            following.cancel()
+
+    play(scenario, bookies_in={"a": 1, "b": 1, "c": 1})

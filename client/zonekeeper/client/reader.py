@@ -33,6 +33,9 @@ WINDOW_ENTRIES_MAX: Final = 4_096
 #: Who follows a ledger looks again so much later when there was nothing new, up to a limit.
 _PAUSE_FIRST_S: Final = 0.02
 _PAUSE_MAX_S: Final = 2.0
+#: After so many silences (``tailing.QUIET_MS``) of its replica in a row it asks the others again,
+#: however long the silence has lasted: a quiet writer may begin again at any time.
+_SILENCES_MAX: Final = 8
 
 _logger = logging.getLogger(__name__)
 
@@ -246,15 +249,16 @@ class Reader:
         """Follow one replica, as long as it and the metadata last.
 
         It may be the one that nobody told how far the ledger is confirmed: while it has no news,
-        the others are asked, at growing distances; but each time that it is silent where others do
-        have news, for then it may have been left behind.
+        the others are asked, at distances that grow up to a limit; but each time that it is silent
+        where others do have news, for then it may have been left behind.
         """
         silent = 0
         async with Spell(self._reading, self._metadata, following, self._tasks) as spell:
             while (update := await spell.next()) is not None:
                 silent = 0 if update.frames else silent + 1
                 self._confirmed = max(self._confirmed, update.last_add_confirmed)
-                if silent.bit_count() == 1 and following > self._confirmed:
+                due = silent.bit_count() == 1 or (silent > 0 and silent % _SILENCES_MAX == 0)
+                if due and following > self._confirmed:
                     with suppress(errors.ReadFailed):
                         await self.read_last_confirmed()
                     if following <= self._confirmed:
