@@ -19,6 +19,7 @@ from zonekeeper.client import writer_events as ev
 from zonekeeper.client.batches import ENTRY_OVERHEAD_BYTES
 from zonekeeper.client.bookies import Bookies
 from zonekeeper.client.errors import ClientClosed
+from zonekeeper.client.opened_lanes import Ear, OpenedLane
 from zonekeeper.client.pending_entries import PendingEntries
 from zonekeeper.client.tasks import Tasks
 from zonekeeper.client.waiters import Waiters
@@ -55,58 +56,6 @@ class Steward(Protocol):
         ...
 
 
-class _Sink:
-    """A lane's ear: what it says, as events of its term."""
-
-    __slots__ = ("_firsts", "_lacs", "_session", "_term")
-
-    def __init__(self, session: "WriteSession", term: ev.Term) -> None:
-        self._session = session
-        self._term = term
-        #: What each number in the lane stands for: a batch, by its first entry, or a LAC.
-        self._firsts: dict[int, EntryId] = {}
-        self._lacs: dict[int, EntryId] = {}
-
-    @property
-    def waits(self) -> bool:
-        """Is there anything that was sent and not answered?"""
-        return bool(self._firsts or self._lacs)
-
-    def sent(self, number: int, first: EntryId) -> None:
-        self._firsts[number] = first
-
-    def sent_lac(self, number: int, lac: EntryId) -> None:
-        self._lacs[number] = lac
-
-    def acked(self, number: int) -> None:
-        event: ev.LaneEvent
-        if (first := self._firsts.pop(number, None)) is not None:
-            event = ev.Acked(term=self._term, first=first)
-        else:
-            event = ev.LacAcked(term=self._term, lac=self._lacs.pop(number))
-        self._session.feed(event)
-
-    def failed(self, number: int, error: errors.ProtocolError) -> None:
-        event: ev.LaneEvent
-        if (first := self._firsts.pop(number, None)) is not None:
-            event = ev.Failed(term=self._term, first=first, error=error)
-        else:
-            event = ev.LacFailed(term=self._term, lac=self._lacs.pop(number), error=error)
-        self._session.feed(event)
-
-    def room(self) -> None:
-        self._session.feed(ev.RoomAgain(term=self._term))
-
-
-@dataclass(frozen=True, slots=True)
-class _Lane:
-    """A lane that is open, and who listens."""
-
-    lane: AppendLane
-    sink: _Sink
-    bookie: BookieId
-
-
 class WriteSession:
     """One ledger being written, by its writer or by a recovery."""
 
@@ -135,7 +84,7 @@ class WriteSession:
         self._busy = False
         self._pump_due = False
         self._tick: asyncio.TimerHandle | None = None
-        self._lanes: dict[ev.Term, _Lane] = {}
+        self._lanes: dict[ev.Term, OpenedLane] = {}
         self._for_confirmed, self._for_written = Waiters(self._loop), Waiters(self._loop)
         #: For the LAC to be known; why it is not, or None.
         self._for_lac: list[asyncio.Future[Exception | None]] = []
@@ -416,7 +365,7 @@ class WriteSession:
         self.end(self._tasks.closed(maybe_applied=True))
 
     async def _open(self, wanted: ev.OpenLane) -> None:
-        sink = _Sink(self, wanted.term)
+        sink = Ear(wanted.term, self.feed)
         opening = openings.FragmentOpening(
             ledger_id=self._identity.ledger_id,
             master_key=self._identity.master_key,
@@ -433,11 +382,11 @@ class WriteSession:
         if self._ended:
             lane.close()
             return
-        self._lanes[wanted.term] = _Lane(lane, sink, wanted.bookie)
+        self._lanes[wanted.term] = OpenedLane(lane, sink, wanted.bookie)
         self.feed(ev.LaneOpened(term=wanted.term))
 
     async def _lane(
-        self, bookie: BookieId, opening: openings.FragmentOpening, sink: _Sink
+        self, bookie: BookieId, opening: openings.FragmentOpening, sink: Ear
     ) -> AppendLane:
         """Open a fragment; of a bookie that is not reached, where it is now."""
         link: BookieLink = await self._bookies.pool.link(bookie)
@@ -449,7 +398,7 @@ class WriteSession:
         link = await self._bookies.pool.link(bookie)
         return await link.open_fragment(opening, sink)
 
-    async def _force(self, wanted: ev.Force, to: _Lane) -> None:
+    async def _force(self, wanted: ev.Force, to: OpenedLane) -> None:
         """Have a bookie sync what it acknowledged in a lane, in the boot that the lane talks to.
 
         Boots only grow: if the bookie is still in that one afterwards, it was when it was forced.
