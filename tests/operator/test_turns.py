@@ -362,3 +362,53 @@ async def _surviving(world: World, *, again: bool = True) -> None:
 
 def _policy_of(owner: str) -> Policy:
     return Policy(placement=PlacementRules(zones=(ZoneName("a"), ZoneName("b"))), owner=owner)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"storage": {"size": "9Gi"}},
+        {"metadata": {"uri": "zk://zookeeper:2181/elsewhere/ledgers"}},
+        {"bookiesPerZone": 1},
+    ],
+)
+async def test_what_is_built_is_what_stood_when_the_rules_of_a_built_cluster_began(
+    change: dict[str, object],
+) -> None:
+    """They begin with the instance in the status, so a change may come in up to that write."""
+    world = World()
+    await world.turn()
+    writes = 0
+
+    def edit(verb: str, kind: Kind) -> None:
+        nonlocal writes
+        if (verb, kind) == ("apply", BOOKIE_CLUSTERS):
+            writes += 1
+            if writes == 1:
+                world.edit(**change)
+
+    world.fate = edit
+    await world.turn()
+    assert "instance" not in (await world.get()).get("status", {})
+    assert await names(world, STATEFUL_SETS) == []
+    await world.settle()
+
+    assert (await world.conditions())["Ready"] == READY
+    spec = (await world.get())["spec"]
+    for item in await world.kubernetes.list(STATEFUL_SETS, SPACE):
+        volume = item["spec"]["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]
+        environment = item["spec"]["template"]["spec"]["containers"][0]["env"]
+        assert volume == {"storage": spec["storage"]["size"]}
+        assert {"name": "ZONEKEEPER_METADATA", "value": spec["metadata"]["uri"]} in environment
+        assert item["spec"]["replicas"] == spec["bookiesPerZone"]
+
+
+async def test_a_resource_that_always_changes_under_the_operator_is_looked_at_less_often() -> None:
+    world = World()
+    world.fate = lambda verb, kind: (
+        world.edit() if (verb, kind) == ("apply", BOOKIE_CLUSTERS) else None
+    )
+
+    waits = [await world.turn() for _ in range(3)]
+
+    assert waits == [1_000, 2_000, 4_000]

@@ -212,7 +212,12 @@ class World:
 
     async def change(self, **spec: object) -> None:
         """Edit the resource as a person does."""
-        found = await self.get()
+        self.edit(**spec)
+
+    def edit(self, **spec: object) -> None:
+        """Edit the resource while a call of the operator is under way."""
+        found = self.kubernetes.peek(BOOKIE_CLUSTERS, SPACE, NAME)
+        assert found is not None
         found["spec"] |= spec
         found["metadata"]["generation"] += 1
         self.kubernetes.put(BOOKIE_CLUSTERS, found)

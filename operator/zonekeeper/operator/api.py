@@ -96,6 +96,10 @@ class GoneError(KubernetesError):
     """There is no such object, or it is not the one that was meant (another uid)."""
 
 
+class ChangedError(KubernetesError):
+    """The object is another version by now than the one that was meant."""
+
+
 class Kubernetes(abc.ABC):
     """Seven verbs. Each raises ``KubernetesError``; nothing is retried here."""
 
@@ -116,6 +120,7 @@ class Kubernetes(abc.ABC):
         """Let what ``body`` says hold, server-side; conflicts with others are won.
 
         ``metadata.uid`` in the body means this very object: ``GoneError`` if it is another.
+        ``metadata.resourceVersion`` means this very version: ``ChangedError`` if it is another.
         """
 
     @abc.abstractmethod

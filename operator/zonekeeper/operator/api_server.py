@@ -17,6 +17,7 @@ import urllib3
 from zonekeeper.operator.api import (
     FIELD_MANAGER,
     FINALIZER,
+    ChangedError,
     GoneError,
     Json,
     Kind,
@@ -29,7 +30,9 @@ REQUEST_SECONDS_MAX: Final = 30
 _JSON: Final = "application/json"
 _APPLY: Final = "application/apply-patch+yaml"  # JSON is YAML
 _EDITS: Final = "application/json-patch+json"
+#: In the API server's words when it refuses a uid, and a version, that is another by now.
 _UID_CONFLICT: Final = "uid"
+_VERSION_CONFLICT: Final = "the object has been modified"
 
 
 class NoApiServerError(Exception):
@@ -163,6 +166,8 @@ def _refusal(status: int, what: str, text: bytes) -> KubernetesError:
     message = f"{what}: {message}"
     if status == http.HTTPStatus.NOT_FOUND:
         return GoneError(status, message)
+    if status == http.HTTPStatus.CONFLICT and _VERSION_CONFLICT in message:
+        return ChangedError(status, message)
     if status == http.HTTPStatus.CONFLICT and _UID_CONFLICT in message.lower():
         return GoneError(status, message)
     if status == http.HTTPStatus.FORBIDDEN:

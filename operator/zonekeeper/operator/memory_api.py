@@ -1,17 +1,25 @@
 """The twin of a Kubernetes API server: objects in memory, enough of it to run the operator against.
 
-It stores what is applied, gives uids, counts generations, honours finalizers and uid preconditions,
-and removes what a deleted object owned. It runs no controllers: what a StatefulSet's pods do, a
-test says with ``put``. Unlike the real one it validates nothing and defaults nothing, and a field
-that an apply no longer mentions stays, except in a status, and but for finalizers: of these one
-goes that only applies put on.
+It stores what is applied, gives uids, counts generations and versions, honours finalizers and
+preconditions (uid, version), and removes what a deleted object owned. It runs no controllers: what
+a StatefulSet's pods do, a test says with ``put``. Unlike the real one it validates nothing and
+defaults nothing, and a field that an apply no longer mentions stays, except in a status, and but
+for finalizers: of these one goes that only applies put on.
 """
 
 import copy
 import itertools
 from collections.abc import Callable, Sequence
 
-from zonekeeper.operator.api import FINALIZER, GoneError, Json, Kind, Kubernetes, KubernetesError
+from zonekeeper.operator.api import (
+    FINALIZER,
+    ChangedError,
+    GoneError,
+    Json,
+    Kind,
+    Kubernetes,
+    KubernetesError,
+)
 
 _Key = tuple[str, str, str]
 
@@ -33,10 +41,15 @@ class MemoryKubernetes(Kubernetes):
         key = _key(kind, meta.get("namespace", ""), meta["name"])
         known = self._objects.get(key, {}).get("metadata", {})
         fresh = {"uid": f"uid-{next(self._numbers)}", "generation": 1, "finalizers": []}
+        version = {"resourceVersion": str(next(self._numbers))}
         self._objects[key] = copy.deepcopy(
-            {**body, "metadata": {**fresh, **_kept(known), **body["metadata"]}}
+            {**body, "metadata": {**fresh, **_kept(known), **body["metadata"], **version}}
         )
         return copy.deepcopy(self._objects[key])
+
+    def peek(self, kind: Kind, namespace: str, name: str) -> Json | None:
+        """Read one object past ``disturb``."""
+        return copy.deepcopy(self._objects.get(_key(kind, namespace, name)))
 
     def mark_deleted(self, kind: Kind, namespace: str, name: str) -> None:
         """Delete as a user does: what has a finalizer only gets a mark."""
@@ -51,7 +64,7 @@ class MemoryKubernetes(Kubernetes):
     async def get(self, kind: Kind, namespace: str, name: str) -> Json | None:
         """Read one object."""
         self.disturb("get", kind)
-        return copy.deepcopy(self._objects.get(_key(kind, namespace, name)))
+        return self.peek(kind, namespace, name)
 
     async def list(self, kind: Kind, namespace: str, *, labels: str = "") -> list[Json]:
         """Read objects by labels (``name=value``, joined by commas)."""
@@ -83,7 +96,12 @@ class MemoryKubernetes(Kubernetes):
             raise GoneError(409, f"{kind.name} {meta['name']} is not the one with this uid")
         if known is None:
             self.put(kind, body)
-        elif subresource:
+            return
+        version = known["metadata"]["resourceVersion"]
+        if meta.get("resourceVersion", version) != version:
+            raise ChangedError(409, f"{kind.name} {meta['name']} is another version")
+        before = copy.deepcopy(known)
+        if subresource:
             known[subresource] = copy.deepcopy(body[subresource])
         else:
             if "spec" in body and body["spec"] != known.get("spec"):
@@ -91,6 +109,8 @@ class MemoryKubernetes(Kubernetes):
             finalizers = self._finalizers(known["metadata"], meta.get("finalizers", []))
             _merge(known, copy.deepcopy(body))
             self._finalize(key, finalizers)
+        if known != before:
+            known["metadata"]["resourceVersion"] = str(next(self._numbers))
 
     async def release(self, kind: Kind, seen: Json) -> None:
         """Take our finalizer off."""
@@ -100,6 +120,7 @@ class MemoryKubernetes(Kubernetes):
         known = self._objects.get(key, {}).get("metadata", {})
         if (known.get("uid"), known.get("finalizers")) != (meta["uid"], meta["finalizers"]):
             raise KubernetesError(422, f"{kind.name} {meta['name']} has changed")
+        known["resourceVersion"] = str(next(self._numbers))
         self._finalize(key, [name for name in known["finalizers"] if name != FINALIZER])
 
     async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str) -> None:

@@ -3,6 +3,11 @@
 A turn is woken by an event or by time. Events are hints only: what a turn works on it reads itself.
 What fails is told in the status and tried again, each time after twice the pause, so that neither a
 broken resource nor a plan that does not change anything keeps the operator or the API server busy.
+
+The status is written first, and only over the very version of the resource that was decided on; if
+it is another by now, nothing is done and the next turn looks again. For the status is what arms the
+schema's rules on what a built cluster may change: a change that slipped in between would be frozen
+by it, and what was decided before would be built all the same.
 """
 
 import asyncio
@@ -19,6 +24,7 @@ from zonekeeper.operator.api import (
     BOOKIE_CLUSTERS,
     EVENTS,
     FIELD_MANAGER,
+    ChangedError,
     GoneError,
     Json,
     Kubernetes,
@@ -70,7 +76,8 @@ class Reconciler:
         wanted = desired.read(resource)
         seen = await observing.look(self._kubernetes, self._root, resource, wanted, self._failures)
         plan = planning.decide(wanted, seen, _text(self._clock()))
-        await self._say(plan, resource)
+        if not await self._say(plan, resource):
+            return self._pause(planning.SOON_MS)
         for action in plan.actions:
             _logger.info("%s: %s", self._key, _short(action))
         address = desired.metadata_uri(resource)
@@ -90,21 +97,27 @@ class Reconciler:
         if not (self._failures or again):
             self._pause_ms = 0
             return plan.recheck_ms
-        self._pause_ms = min(max(2 * self._pause_ms, PAUSE_MS), PAUSE_MS_MAX)
-        return max(self._pause_ms, plan.recheck_ms)
+        return self._pause(plan.recheck_ms)
 
-    async def _say(self, plan: Plan, resource: Json) -> None:
-        """Write the status, if it says something new, and then the events of what changed."""
+    def _pause(self, least_ms: int) -> int:
+        self._pause_ms = min(max(2 * self._pause_ms, PAUSE_MS), PAUSE_MS_MAX)
+        return max(self._pause_ms, least_ms)
+
+    async def _say(self, plan: Plan, resource: Json) -> bool:
+        """Write the status, if it says something new, and then the events of what changed.
+
+        No: the resource is gone, or not the version any more that the plan was made for.
+        """
         meta = resource["metadata"]
         if plan.status == resource.get("status", {}):
-            return
-        named = {"name": meta["name"], "namespace": meta["namespace"], "uid": meta["uid"]}
+            return True
+        named = {name: meta[name] for name in ("name", "namespace", "uid", "resourceVersion")}
         try:
             await self._kubernetes.apply(
                 BOOKIE_CLUSTERS, {"metadata": named, "status": plan.status}, subresource="status"
             )
-        except GoneError:
-            return
+        except (GoneError, ChangedError):
+            return False
         for notice in plan.notices:
             _logger.log(
                 logging.WARNING if notice.warning else logging.INFO,
@@ -116,6 +129,7 @@ class Reconciler:
                 await self._kubernetes.create(EVENTS, self._event(notice, resource))
             except KubernetesError as error:
                 _logger.warning("%s: an event was not stored: %s", self._key, error)
+        return True
 
     def _event(self, notice: Notice, resource: Json) -> Json:
         meta = resource["metadata"]
