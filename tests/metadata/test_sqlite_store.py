@@ -1,8 +1,10 @@
 """What only the SQLite store has: its file, its leases, its way to notice what others do."""
 
 import asyncio
+import gc
 import os
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -14,7 +16,7 @@ from zonekeeper.metadata import errors
 from zonekeeper.metadata.store import Create, Delete, SessionId, Write, Written
 from zonekeeper.metadata.stores import local_disk, sqlite_polling
 from zonekeeper.metadata.stores.opening import open_store
-from zonekeeper.metadata.stores.sqlite import SqliteStore
+from zonekeeper.metadata.stores.sqlite import SqliteStore, open_sqlite
 from zonekeeper.metadata.stores.sqlite_file import File, Lease, Stamp
 from zonekeeper.metadata.stores.sqlite_polling import Poller, Sight
 from zonekeeper.metadata.stores.timeouts import Timeouts
@@ -312,6 +314,53 @@ async def test_a_refused_write_makes_the_loss_known_without_waiting_for_the_rene
     async with asyncio.timeout(_PATIENCE_SECONDS):
         await store.create(f"{place.root}/b")
     assert store.session.id not in (None, old)
+
+
+class Worked:
+    """A clock on which time passes only while the writing thread works: 1 ms for 20 looks."""
+
+    def __init__(self) -> None:
+        self._looks = 0
+
+    def __call__(self) -> int:
+        self._looks += threading.current_thread() is not threading.main_thread()
+        return self._looks // 20
+
+
+async def test_many_waiting_writes_do_not_cost_a_store_its_session(tmp_path: Path) -> None:
+    """All of them take longer than the lease lasts; the renewals come in between."""
+    store = await open_sqlite(
+        tmp_path / "db",
+        root="/",
+        timeouts=Timeouts(session_ms=30, request_ms=60_000),
+        clock_ms=(clock := Worked()),
+    )
+    began_ms, session = clock(), store.session.id
+    await store.create("/held", ephemeral=True)
+    await asyncio.gather(*(store.create(f"/n{n}") for n in range(150)))
+    assert clock() - began_ms > store.session_timeout_ms, "the test shows nothing"
+    assert store.session.id == session
+    assert await store.exists("/held")
+    await store.close()
+
+
+async def test_a_renewal_and_a_write_that_find_the_lease_over_are_both_heard(
+    place: SqlitePlace,
+) -> None:
+    store = await place.open(_RARELY)
+    assert isinstance(store, SqliteStore)
+    await place.expire(store)
+    unheard = list[dict[str, object]]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
+    writing = asyncio.gather(store.create(f"{place.root}/a"), return_exceptions=True)
+    await asyncio.sleep(0)
+    store._beat()
+    (refused,) = await writing
+    assert isinstance(refused, errors.SessionLostError)
+    async with asyncio.timeout(_PATIENCE_SECONDS):
+        await store.create(f"{place.root}/b")
+    gc.collect()
+    assert unheard == []
 
 
 async def test_what_a_store_writes_its_own_watches_see_without_waiting_for_the_poll(

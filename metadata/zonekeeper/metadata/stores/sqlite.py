@@ -6,7 +6,8 @@ do there, and how leases work; this module brings it to the event loop.
 
 - A store's session is a lease that is renewed three times within its timeout. Everything that was
   handed in under a session whose lease has run out is refused with ``SessionLostError``, even when
-  the process did not know yet; then a new session begins.
+  the process did not know yet; then a new session begins. Commits are handed to the writing thread
+  one at a time, so that a renewal waits behind one and not behind all that wait to be written.
 - Reads see the last commit, always: ``sync`` has nothing to do here.
 - Changes of other processes are noticed by asking SQLite again and again while there are watches
   (``sqlite_polling``). What this object wrote itself it looks at once. It looks for leases that ran
@@ -59,6 +60,9 @@ _HANGS_AFTER_MS: Final = 1_000
 _RETRY_DELAY_MS: Final = 200
 
 _SESSION_BITS: Final = 62
+#: What an executor raises once the interpreter is ending, as in what ``atexit`` calls: the file is
+#: let go of with the process.
+_NO_MORE_WORK: Final = RuntimeError
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _MOUNTINFO: Final = Path("/proc/self/mountinfo")
@@ -102,6 +106,8 @@ class SqliteStore(MetadataStore):
         self._read = File(path, name=self.name, boot=boot, clock_ms=clock_ms)
         self._writer = ThreadPoolExecutor(1, "zonekeeper-sqlite-writer")
         self._reader = ThreadPoolExecutor(1, "zonekeeper-sqlite-reader")
+        #: Held by the commit that is with the writing thread.
+        self._turn = asyncio.Lock()
         #: The session; None while a new one begins.
         self._lease: Lease | None = None
         self._leased = asyncio.Event()
@@ -146,11 +152,12 @@ class SqliteStore(MetadataStore):
             if lease is not None:
                 end = partial(self._written.end_session, lease.session, self._deadline_ms())
                 # If it does not work, the lease runs out by itself.
-                with contextlib.suppress(errors.StoreError):
+                with contextlib.suppress(errors.StoreError, _NO_MORE_WORK):
                     await self._in(self._writer, end)
         finally:
             for thread, file in ((self._writer, self._written), (self._reader, self._read)):
-                thread.submit(file.close)
+                with contextlib.suppress(_NO_MORE_WORK):
+                    thread.submit(file.close)
                 thread.shutdown(wait=False)
 
     async def _get(self, path: str, *, sync: bool) -> Versioned | None:
@@ -170,15 +177,30 @@ class SqliteStore(MetadataStore):
     ) -> tuple[Written, ...]:
         deadline_ms = self._deadline_ms()
         path = writes[0].path
-        lease = await self._lease_for(session, path)
-        job = partial(self._written.commit, tuple(writes), lease.session, deadline_ms)
-        try:
-            written = await self._in(self._writer, job, path, writes=True)
-        except errors.SessionLostError:
-            self._lost(lease)
-            raise
+        async with self._taking_turns(path):
+            lease = await self._lease_for(session, path)
+            job = partial(self._written.commit, tuple(writes), lease.session, deadline_ms)
+            try:
+                written = await self._in(self._writer, job, path, writes=True)
+            except errors.SessionLostError:
+                self._lost(lease)
+                raise
         self._poller.hurry()
         return written
+
+    @contextlib.asynccontextmanager
+    async def _taking_turns(self, path: str) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self._timeouts.request_ms / 1000):
+                await self._turn.acquire()
+        except TimeoutError as late:
+            raise errors.StoreUnavailableError(
+                "too much waits to be written", store=self.name, path=path
+            ) from late
+        try:
+            yield
+        finally:
+            self._turn.release()
 
     def _watch(self, path: str) -> AbstractAsyncContextManager[AsyncIterator[Versioned | None]]:
         return self._follow((Watched.NODE, path), partial(self._read.get, path))
@@ -271,9 +293,9 @@ class SqliteStore(MetadataStore):
 
         def renewed(done: "asyncio.Future[None]") -> None:
             self._renewing = False
+            error = taken(done, self._closed)
             if lease is not self._lease or self._closed:
                 return
-            error = taken(done, self._closed)
             if isinstance(error, errors.SessionLostError):
                 self._lost(lease)
                 return
