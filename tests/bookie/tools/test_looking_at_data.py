@@ -273,3 +273,16 @@ def test_what_is_no_segment_is_refused(full: Place) -> None:
     checkpoint = full.on_data("read-segment", "checkpoint")
     assert checkpoint.exit_code == 2
     assert "checkpoint is no segment" in checkpoint.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("state",), ("list-ledgers",), ("scrub",), ("rebuild-index",), ("export-hints", "-")]
+)
+def test_who_only_looks_removes_nothing(full: Place, words: tuple[str, ...]) -> None:
+    """The checkpoint that does not name it may not be on the disk yet: a start sees to that."""
+    stray = full.data / "sorted-00000099"
+    stray.write_bytes(b"unfinished, or what an older checkpoint names")
+
+    assert full.on_data(*words).exit_code == 0
+
+    assert stray.exists()

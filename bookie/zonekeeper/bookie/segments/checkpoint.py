@@ -38,7 +38,7 @@ from typing import Final
 
 from zonekeeper.bookie import records
 from zonekeeper.bookie.admission import LedgerState
-from zonekeeper.bookie.files import File, FileSystem
+from zonekeeper.bookie.files import SHORTAGES, File, FileSystem
 from zonekeeper.bookie.records import LedgerRecord
 from zonekeeper.bookie.segments import record_format
 from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
@@ -197,10 +197,37 @@ def parse(data: bytes) -> Checkpoint:
 
 
 def load(files: FileSystem) -> Checkpoint:
-    """Read the checkpoint; raises ``DamagedLogError`` or ``OSError``. Blocks."""
+    """Read the checkpoint; raises ``DamagedLogError`` or ``OSError``. Blocks.
+
+    Who only looks needs no more. Before anything goes that an older one needs: ``secured``.
+    """
+    return _read(files)[0]
+
+
+def secured(files: FileSystem) -> Checkpoint:
+    """Read the checkpoint, as ``load``, and let no power loss bring an older one back. Blocks.
+
+    The kernel may be alone in knowing its name: a process was killed before it had synced it, or
+    the sync failed, and after that not even another one needs to write what was dropped. So the
+    checkpoint is written anew. A device without room for that leaves but the sync.
+    """
+    last, data = _read(files)
+    try:
+        _replace(files, data)
+    except OSError as error:
+        if error.errno not in SHORTAGES:
+            raise
+        if _NEW_NAME in files.names():
+            files.remove(_NEW_NAME)
+        files.sync_names()
+    return last
+
+
+def _read(files: FileSystem) -> tuple[Checkpoint, bytes]:
     file = files.open(NAME)
     try:
-        return parse(file.read(0, file.size()))
+        data = file.read(0, file.size())
+        return parse(data), data
     except FormatError as fault:
         raise DamagedLogError(
             f"the file {NAME!r} is damaged ({fault}): restore the disk, or remove this bookie, "
@@ -212,11 +239,15 @@ def load(files: FileSystem) -> Checkpoint:
 
 def save(files: FileSystem, checkpoint: Checkpoint, ledgers: Sequence[bytes] | None = None) -> None:
     """Put a checkpoint into the place of the last one, durably; as ``render``. Blocks."""
+    _replace(files, render(checkpoint, ledgers))
+
+
+def _replace(files: FileSystem, data: bytes) -> None:
     if _NEW_NAME in files.names():
         files.remove(_NEW_NAME)
     file: File = files.create(_NEW_NAME)
     try:
-        file.write(0, [render(checkpoint, ledgers)])
+        file.write(0, [data])
         file.sync()
     finally:
         file.close()

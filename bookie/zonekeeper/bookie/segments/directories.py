@@ -8,7 +8,7 @@ more entries. Only a start makes a failed directory good again.
 All calls but ``failed`` block, in any thread.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from zonekeeper.bookie.files import SHORTAGES, File, FileSystem, Space
@@ -33,13 +33,15 @@ class Directories:
         self._files = files
         self._where: dict[int, int] = {}
         self._failed: dict[int, str] = {}
+        #: Segments that do not count.
+        self._strays: list[int] = []
 
     @property
     def failed(self) -> Mapping[int, str]:
         """Those that failed, and why."""
         return self._failed
 
-    def look(self, segments: Iterable[SortedSegment], indexed: frozenset[int]) -> None:
+    def look(self, segments: Sequence[SortedSegment], indexed: frozenset[int]) -> None:
         """Find the segments that count; those that are missing must be in the index.
 
         Raises ``DamagedLogError`` if it is not even known which entries are gone, or if there is
@@ -54,6 +56,7 @@ class Directories:
             for name in names:
                 if name.startswith(PREFIX):
                     self._where[int(name.removeprefix(PREFIX))] = directory
+        self._strays = sorted(self._where.keys() - {segment.number for segment in segments})
         lost = [segment for segment in segments if segment.number not in self._where]
         names = [name_of(segment.number) for segment in lost]
         if lost and (len(self._files) == 1 or not indexed.issuperset(s.number for s in lost)):
@@ -68,9 +71,14 @@ class Directories:
                 segment.directory, f"{name_of(segment.number)} is missing; is it mounted?"
             )
 
-    def numbers(self) -> frozenset[int]:
-        """Give the numbers of all segments that are there, or should be."""
-        return frozenset(self._where)
+    def remove_strays(self) -> None:
+        """Remove the segments that were found and do not count: unfinished ones, compacted ones.
+
+        The checkpoint that does not name them must be on the disk, and the log must fit to it.
+        """
+        for number in self._strays:
+            self.remove(number)
+        self._strays.clear()
 
     def is_lost(self, number: int) -> bool:
         """Say whether a segment is in a directory that failed."""

@@ -319,16 +319,16 @@ async def open_storage(devices: Devices, sizes: Sizes, policy: Policy | None = N
     """Read what ``create`` made and others wrote; raises ``DamagedLogError`` or ``OSError``."""
 
     def open_all() -> _Found:
-        # A process that was killed may have left a checkpoint of which only the kernel knows the
-        # name; the segments that it made superfluous are about to be used again.
-        devices.files.sync_names()
-        last = checkpoints.load(devices.files)
+        # The segments that it made superfluous are about to be removed, and used again.
+        last = checkpoints.secured(devices.files)
         directories = settle(devices.index, last, devices.sorted_files or (devices.files,))
         memory = Memory(devices.index, last)
         opened = arrivals.open_arrivals(
             devices.arrival_files, last.log_id, last.mark, memory.replay
         )
         memory.restarted()
+        # Only now is it known that checkpoint, log and sorted segments belong together.
+        directories.remove_strays()
         return _Found(last=last, directories=directories, memory=memory, opened=opened)
 
     found = await devices.writing.run(open_all)
@@ -345,10 +345,10 @@ def rebuild_index(files: FileSystem, index: Index, sorted_files: Sequence[FileSy
 
 
 def settle(index: Index, last: Checkpoint, sorted_files: Sequence[FileSystem]) -> Directories:
-    """Hold the sorted segments and the index to the checkpoint. Blocks.
+    """Find the sorted segments, and hold the index to the checkpoint. Blocks.
 
-    The index may be behind, empty, another log's, or have what was compacted since. A segment that
-    the checkpoint does not name was not finished, or is compacted, and is removed.
+    The index may be behind, empty, another log's, or have what was compacted since. It can always
+    be built again, so that this destroys nothing: who only looks may do it, too.
     """
     directories = Directories(sorted_files)
     index.prepare(last.log_id)
@@ -364,8 +364,6 @@ def settle(index: Index, last: Checkpoint, sorted_files: Sequence[FileSystem]) -
     for number in sorted(named - index.segments()):
         rows = sorted_writing.rows_of(directories, last.log_id, number)
         index.add(number, [row for row in rows if last.counts(row.ledger_id, number)])
-    for number in sorted(directories.numbers() - named):
-        directories.remove(number)
     return directories
 
 

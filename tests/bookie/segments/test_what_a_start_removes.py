@@ -1,0 +1,118 @@
+"""A start removes what does not count, and that only once it is sure of what counts."""
+
+import asyncio
+import errno
+import os
+import random
+from dataclasses import replace
+
+import pytest
+
+from tests.bookie.segments import keeping
+from tests.bookie.segments.keeping import POLICY, SIZES, Driver, check, frame, fresh, running
+from zonekeeper.bookie.memory_files import MemoryFileSystem, no_troubles
+from zonekeeper.bookie.segments import checkpoint as checkpoints
+from zonekeeper.bookie.segments import storage
+from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
+from zonekeeper.bookie.segments.devices import Devices
+from zonekeeper.bookie.segments.index import MemoryOrdered
+from zonekeeper.bookie.segments.storage import Storage
+
+ENOUGH = 3
+
+
+async def append_until_sorted(kept: Storage, driver: Driver, first: int = 0) -> int:
+    """Append until there are some sorted segments; gives the next entry."""
+    while len(kept.segments) < ENOUGH:
+        await driver.append(frame(1, [first, first + 1]))
+        first += 2
+    return first
+
+
+async def test_a_checkpoint_whose_name_was_not_synced_is_not_counted_on() -> None:
+    """A sync that failed is not made good by the next one; the checkpoint is written anew."""
+    files = fresh()
+    renamed = False
+
+    def fail_once(kind: str, name: str) -> None:
+        nonlocal renamed
+        if kind == "rename" and name == "checkpoint.new":
+            renamed = True
+        elif kind == "sync_names" and renamed:
+            files.troubles = no_troubles
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    async def append_for_ever(driver: Driver, first: int) -> None:
+        while True:
+            await driver.append(frame(1, [first, first + 1]))
+            first += 2
+
+    with pytest.raises(BaseExceptionGroup, match="unhandled"):
+        async with running(files, MemoryOrdered()) as kept:
+            driver = Driver(kept)
+            first = await append_until_sorted(kept, driver)
+            files.troubles = fail_once
+            await append_for_ever(driver, first)
+    async with running(files, MemoryOrdered(), crash=True) as kept:
+        shown = await check(kept, driver.promised)
+        # So much that the segments which that checkpoint gave up are used again.
+        driver = Driver(kept)
+        driver.promised = shown
+        left = []
+        for first in range(1_000, 1_060, 2):
+            await driver.append(frame(1, [first, first + 1]))
+            left.append((files.crashed(random.Random(first)), driver.snapshot()))
+    for after, promised in left:
+        async with running(after, MemoryOrdered()) as kept:
+            await check(kept, promised)
+
+
+def test_where_there_is_no_room_for_a_checkpoint_the_one_that_is_there_is_synced() -> None:
+    files = fresh()
+    checkpoints.save(files, replace(checkpoints.load(files), sweep=7))
+    called: list[str] = []
+
+    def full(kind: str, name: str) -> None:
+        called.append(kind)
+        if kind == "write":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)
+
+    files.troubles = full
+
+    assert checkpoints.secured(files).sweep == 7
+
+    assert called[-1] == "sync_names"
+    assert files.names() == [checkpoints.NAME]
+
+
+def on(data: MemoryFileSystem, journal: MemoryFileSystem, ledgers: MemoryFileSystem) -> Devices:
+    devices = keeping.devices(data, MemoryOrdered())
+    return replace(devices, arrival_files=journal, sorted_files=(ledgers,))
+
+
+async def test_disks_that_do_not_belong_together_are_refused_as_they_are() -> None:
+    """The data folder is an older one; what is sorted since is no stray."""
+    data, journal, ledgers = fresh(), MemoryFileSystem(), MemoryFileSystem()
+    older = MemoryFileSystem()
+    checkpoints.save(older, checkpoints.load(data))
+    kept = await storage.open_storage(on(data, journal, ledgers), SIZES, POLICY)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(kept.run())
+        driver = Driver(kept)
+        await append_until_sorted(kept, driver)
+        kept.log.close()
+    there = ledgers.names()
+
+    with pytest.raises(DamagedLogError, match="missing|go back"):
+        await storage.open_storage(on(older, journal, ledgers), SIZES, POLICY)
+
+    assert ledgers.names() == there
+    kept = await storage.open_storage(on(data, journal, ledgers), SIZES, POLICY)
+    await check(kept, driver.promised)
+
+
+async def test_an_unfinished_segment_is_removed_by_a_start() -> None:
+    files = fresh()
+    files.create("sorted-00000077").write(0, [b"torn"])
+    async with running(files, MemoryOrdered()):
+        assert keeping.sorted_names(files) == []
