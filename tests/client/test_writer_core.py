@@ -201,14 +201,19 @@ def test_s27_nothing_is_confirmed_while_the_ensemble_changes() -> None:
 
 
 def test_s27_an_ack_of_the_replaced_bookie_is_void_after_the_change() -> None:
+    """Entry 1 had its ack quorum, and waited for entry 0 alone."""
     talk = Transcript("AB", Quorums(ensemble=2, write=2, ack=1))
     talk.take()
     talk.opened("AB")
     talk.take()
-    talk.fail("A", 0)
     talk.ack("A", 1)
+    talk.fail("A", 0)
     talk.changed("XB")
     assert talk.confirmed == []
+    talk.ack("B", 0)
+    assert talk.confirmed == [0], "entry 1 is on no bookie that metadata shows"
+    talk.ack("B", 1)
+    assert talk.confirmed == [0, 1]
 
 
 def test_s28_all_replaced_positions_are_voided_before_anything_is_confirmed() -> None:

@@ -1,22 +1,32 @@
 """Bugs that few histories show, each in the history that shows it.
 
 A scenario passes with the real code, and fails when its bug is planted. Some of these bugs the
-simulator finds, too; a directed test says at once what is wrong.
+simulator finds, too; a directed test says at once what is wrong. So it is with the tests of
+scenarios elsewhere (``SHOWN_BY``): each carries the number of what it plays (reliability, A and B),
+and fails by the bug that the scenario is about.
 """
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final
 
 import pytest
 
 from tests.bookie.running import open_fragment
+from tests.client import test_fences, test_recovery, test_recovery_races, test_writer_core
 from tests.client.lab import Lab, play
+from tests.repo import checkout
 from tests.simulation.mutants import MUTANTS
-from tests.simulation.patching import patched
+from tests.simulation.patching import Patch, patched
 from zonekeeper.bookie import admission
 from zonekeeper.bookie.memory_files import MemoryFileSystem, no_troubles
 from zonekeeper.client import client as clients
 from zonekeeper.client import errors, recovery
+from zonekeeper.client import writer_events as ev
+from zonekeeper.client.seating import Seating
+from zonekeeper.client.seats import Seat
 from zonekeeper.client.writer import Writer
 from zonekeeper.metadata.ledger_metadata import LedgerState
 from zonekeeper.metadata.stores.memory import Passage
@@ -48,7 +58,7 @@ async def is_fenced(writer: Writer) -> bool:
     return False
 
 
-async def a_read_fences_where_the_fence_was_lost(lab: Lab) -> None:
+async def s13_a_read_fences_where_the_fence_was_lost(lab: Lab) -> None:
     """An entry is on one bookie, whose answer is late; the other two deny it, and one of them has
     not heard the fence. The add that is on its way to it must find it fenced by that denial."""
     async with lab.client("first") as first, lab.client("second") as second:
@@ -83,7 +93,7 @@ class Heard:
         self.answer.set_result(error)
 
 
-async def a_fence_outlives_the_power(lab: Lab) -> None:
+async def s15_a_fence_outlives_the_power(lab: Lab) -> None:
     """All bookies were fenced, and lose power: an add must still be refused."""
     async with lab.client("first") as first, lab.client("second") as second:
         writer = await three_entries(first)
@@ -98,7 +108,7 @@ async def a_fence_outlives_the_power(lab: Lab) -> None:
         assert isinstance(await heard.answer, wire_errors.Fenced)
 
 
-async def a_ledger_that_nobody_has_seen_is_fenced(lab: Lab) -> None:
+async def s16_a_ledger_that_nobody_has_seen_is_fenced(lab: Lab) -> None:
     """A recovery closes a ledger before its first add arrives anywhere."""
     async with lab.client("first") as first, lab.client("second") as second:
         writer = await first.create()
@@ -108,7 +118,7 @@ async def a_ledger_that_nobody_has_seen_is_fenced(lab: Lab) -> None:
         assert await is_fenced(writer)
 
 
-async def one_fence_of_three_is_not_enough(lab: Lab) -> None:
+async def s17_one_fence_of_three_is_not_enough(lab: Lab) -> None:
     """The fence reaches one bookie, and the other two can still acknowledge what comes."""
     async with lab.client("first") as first, lab.client("second") as second:
         writer = await three_entries(first)
@@ -119,7 +129,7 @@ async def one_fence_of_three_is_not_enough(lab: Lab) -> None:
         assert (await first.metadata(writer.ledger_id)).state is LedgerState.IN_RECOVERY
 
 
-async def a_disk_error_denies_nothing(lab: Lab) -> None:
+async def s19_a_disk_error_denies_nothing(lab: Lab) -> None:
     """An entry that cannot be read on two bookies, while the third one is away, is not denied."""
 
     def fail_next_read(files: MemoryFileSystem) -> None:
@@ -147,7 +157,7 @@ async def a_disk_error_denies_nothing(lab: Lab) -> None:
             gate.set()
 
 
-async def limbo_denies_nothing(lab: Lab) -> None:
+async def s50_limbo_denies_nothing(lab: Lab) -> None:
     """Two bookies came back without their data, and say so; the third one is away."""
     async with lab.client("first") as first, lab.client("second") as second:
         writer = await three_entries(first)
@@ -171,7 +181,7 @@ async def stays_open(client: clients.Client, writer: Writer) -> None:
     assert last >= writer.last_confirmed, f"closed at {last}, {writer.last_confirmed} was acked"
 
 
-async def new_ensembles_appear_with_the_end_alone(lab: Lab) -> None:
+async def s23_new_ensembles_appear_with_the_end_alone(lab: Lab) -> None:
     """A recovery that replaced a bookie, and is not over, shows nothing of it."""
     async with lab.client("first") as first, lab.client("second") as second:
         writer = await three_entries(first)
@@ -192,7 +202,7 @@ async def new_ensembles_appear_with_the_end_alone(lab: Lab) -> None:
         assert recovering.result().metadata.is_closed
 
 
-async def what_is_written_back_says_no_more_than_the_recovery_began_with(lab: Lab) -> None:
+async def s24_what_is_written_back_says_no_more_than_the_recovery_began_with(lab: Lab) -> None:
     """The tail is written back in three steps, and whoever recovers next must begin where this
     recovery began: what it had acknowledged is in no ensemble that anybody sees yet."""
     async with lab.client("first") as first, lab.client("second") as second:
@@ -221,7 +231,7 @@ async def what_is_written_back_says_no_more_than_the_recovery_began_with(lab: La
         assert set(written_back) == {told}
 
 
-async def nothing_is_confirmed_while_an_ensemble_changes(lab: Lab) -> None:
+async def s27_nothing_is_confirmed_while_an_ensemble_changes(lab: Lab) -> None:
     """The first of two acknowledgements came from a bookie that is being replaced."""
     async with lab.client("first") as first:
         writer = await three_entries(first)
@@ -243,16 +253,46 @@ async def nothing_is_confirmed_while_an_ensemble_changes(lab: Lab) -> None:
 
 
 SCENARIOS: dict[int, Scenario] = {
-    1: a_read_fences_where_the_fence_was_lost,
-    2: a_fence_outlives_the_power,
-    3: a_ledger_that_nobody_has_seen_is_fenced,
-    4: one_fence_of_three_is_not_enough,
-    7: a_disk_error_denies_nothing,
-    8: limbo_denies_nothing,
-    12: new_ensembles_appear_with_the_end_alone,
-    14: what_is_written_back_says_no_more_than_the_recovery_began_with,
-    20: nothing_is_confirmed_while_an_ensemble_changes,
+    1: s13_a_read_fences_where_the_fence_was_lost,
+    2: s15_a_fence_outlives_the_power,
+    3: s16_a_ledger_that_nobody_has_seen_is_fenced,
+    4: s17_one_fence_of_three_is_not_enough,
+    7: s19_a_disk_error_denies_nothing,
+    8: s50_limbo_denies_nothing,
+    12: s23_new_ensembles_appear_with_the_end_alone,
+    14: s24_what_is_written_back_says_no_more_than_the_recovery_began_with,
+    20: s27_nothing_is_confirmed_while_an_ensemble_changes,
 }
+
+
+#: Of tests elsewhere that play a scenario of the reference: the bugs that they must show.
+SHOWN_BY: dict[int, Sequence[Callable[[], None]]] = {
+    1: [test_recovery.test_s14_every_read_of_a_recovery_carries_the_fence],
+    2: [test_fences.test_s15_a_fence_outlives_the_power_of_the_bookies_that_gave_it],
+    3: [test_recovery.test_s16_a_ledger_that_no_bookie_has_seen_is_fenced_too],
+    5: [
+        test_recovery_races.test_s22_a_recovery_that_died_half_way_is_taken_up_by_the_next,
+        test_recovery_races.test_s23_recoveries_at_once_that_choose_other_bookies_agree,
+    ],
+    6: [test_recovery.test_s19_a_denial_a_failure_and_a_bad_disk_are_not_an_answer],
+    12: [test_recovery_races.test_s23_recoveries_at_once_that_choose_other_bookies_agree],
+    13: [test_recovery_races.test_s23_recoveries_at_once_that_choose_other_bookies_agree],
+    14: [test_writer_core.test_s24_a_recovery_writes_with_the_lac_that_it_started_from],
+    15: [test_recovery.test_s25_an_empty_last_fragment_starts_the_recovery_before_it],
+    16: [test_recovery_races.test_s22_a_recovery_that_died_half_way_is_taken_up_by_the_next],
+    17: [test_writer_core.test_s02_what_is_acked_out_of_order_is_confirmed_in_order],
+    19: [
+        test_writer_core.test_s27_an_ack_of_the_replaced_bookie_is_void_after_the_change,
+        test_writer_core.test_s28_all_replaced_positions_are_voided_before_anything_is_confirmed,
+    ],
+    20: [
+        test_writer_core.test_s27_nothing_is_confirmed_while_the_ensemble_changes,
+        test_writer_core.test_s28_all_replaced_positions_are_voided_before_anything_is_confirmed,
+    ],
+}
+_PLAYED: Final = [(number, played) for number, tests in SHOWN_BY.items() for played in tests]
+#: What the reference lists of writers, readers and recoveries (its parts A and B).
+_NUMBERS: Final = range(1, 37)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=lambda each: each.__name__)
@@ -265,12 +305,62 @@ def test_a_scenario_shows_its_bug(number: int) -> None:
     assert is_shown(number)
 
 
+@pytest.mark.parametrize(
+    ("number", "played"), _PLAYED, ids=[f"{number}-{each.__name__}" for number, each in _PLAYED]
+)
+def test_a_test_of_a_scenario_fails_by_the_bug_that_it_is_about(
+    number: int, played: Callable[[], None]
+) -> None:
+    assert _fails_with(MUTANTS[number].patches(), played)
+
+
 def is_shown(number: int) -> bool:
-    """Does the scenario of a bug fail, by what it asserts and by nothing else, when it is there?"""
+    """Does the scenario of a bug fail when it is there?"""
+    return _fails_with(MUTANTS[number].patches(), partial(play, SCENARIOS[number]))
+
+
+def _fails_with(patches: Sequence[Patch], played: Callable[[], None]) -> bool:
+    """Does something fail by what it asserts, or by a ledger that cannot be, and nothing else?"""
     shown = False
     try:
-        with MUTANTS[number].planted():
-            play(SCENARIOS[number])
-    except* (AssertionError, pytest.fail.Exception):
+        with patched(patches):
+            played()
+    except* (AssertionError, pytest.fail.Exception, ValueError):
         shown = True
     return shown
+
+
+@pytest.mark.parametrize(
+    "played",
+    [
+        test_writer_core.test_s05_a_late_ack_of_a_replaced_bookie_does_not_count,
+        test_writer_core.test_s06_acks_of_an_earlier_membership_do_not_count,
+    ],
+    ids=["s05", "s06"],
+)
+def test_acks_of_an_earlier_term_are_seen_if_they_count(played: Callable[[], None]) -> None:
+    """Whose lane it was is not looked at: an ack counts for its place in the ensemble."""
+    place_of: dict[tuple[int, ev.Term], int] = {}
+    opens = Seating.open
+
+    def note(self: Seating, seat: Seat) -> list[ev.Effect]:
+        effects = opens(self, seat)
+        place_of[id(self), seat.term] = seat.position
+        return effects
+
+    def whoever_sits_there(self: Seating, term: ev.Term) -> Seat | None:
+        return self.seats[place_of[id(self), term]]
+
+    patches = [(Seating, "open", note), (Seating, "of", whoever_sits_there)]
+    assert _fails_with(patches, played)
+
+
+def test_each_scenario_of_the_reference_has_a_directed_test_of_its_number() -> None:
+    named = {
+        int(number)
+        for folder in ("client", "bookie", "simulation", "takeover")
+        for path in (checkout.ROOT / "tests" / folder).rglob("*.py")
+        for name in re.findall(r"def (?:test_)?((?:s\d\d_(?:and_)?)+)", path.read_text("utf-8"))
+        for number in re.findall(r"s(\d\d)", name)
+    }
+    assert set(_NUMBERS) <= named
