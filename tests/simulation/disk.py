@@ -6,11 +6,16 @@ import errno
 from collections import deque
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from zonekeeper.bookie.memory_files import MemoryFileSystem, no_troubles
+from zonekeeper.wire import frames
+from zonekeeper.wire.errors import FormatError
 
 T = TypeVar("T")
+
+#: Changes a frame that is on a disk.
+Rot: TypeAlias = Callable[[bytes, Random], bytes]
 
 #: How likely a crash comes in the middle of a piece of work, and how likely another one is done.
 _TORN: Final = 1 / 3
@@ -99,3 +104,37 @@ def _before_the_sync(piece: Callable[[], None], files: MemoryFileSystem) -> Memo
     files.troubles = stop_there
     piece()
     return at_the_sync[0] if at_the_sync else files
+
+
+def rotten(frame: bytes, chance: Random) -> bytes:
+    """Give a frame with another byte, which its checksum shows."""
+    return _with_another_byte(frame, chance.randrange(len(frame)), chance)
+
+
+def rotten_unseen(frame: bytes, chance: Random) -> bytes:
+    """Give a frame with another byte in a payload, and a checksum that is right: only the entry's
+    digest shows it."""
+    try:
+        whole = frames.parse(frame)
+    except FormatError:  # rotten as it is
+        return frame
+    packets = [bytes(packet) for _, packet in whole]
+    at = chance.randrange(len(packets))
+    packets[at] = _with_another_byte(packets[at], len(packets[at]) - 1, chance)
+    summed = frames.build(whole.ledger_id, whole.entry_ids, packets, whole.flags).data()
+    assert len(summed) == len(frame)
+    return bytes(summed)
+
+
+def _with_another_byte(data: bytes, at: int, chance: Random) -> bytes:
+    return data[:at] + bytes([data[at] ^ chance.randrange(1, 256)]) + data[at + 1 :]
+
+
+def overwrite(files: MemoryFileSystem, name: str, offset: int, data: bytes) -> None:
+    """Let a file that was synced have other bytes, behind everybody's back."""
+    troubles, files.troubles = files.troubles, no_troubles
+    file = files.open(name)
+    file.write(offset, [data])
+    file.sync()
+    file.close()
+    files.troubles = troubles

@@ -86,7 +86,7 @@ def draw(profile: Profile, seed: int) -> Scenario:
         final_power_loss=bool(profile.kinds) and chance.random() < _FINAL_POWER_LOSS,
         one_stays_dead=bool(profile.kinds)
         and quorums.ack > 1
-        and not (profile.loses_zone or profile.loses_disk)
+        and not profile.loses_copies
         and chance.random() < 0.5,
         strict=profile.loses_zone or profile.autorecoveries > 0,
     )

@@ -17,7 +17,7 @@ from typing import Final
 
 from tests.simulation import disk as disks
 from tests.simulation import history as seen
-from tests.simulation.disk import SimulatedDisk
+from tests.simulation.disk import Rot, SimulatedDisk
 from tests.simulation.loop import Process, loop
 from tests.simulation.scenarios import Scenario
 from tests.simulation.surroundings import SESSION_MS, Surroundings
@@ -27,8 +27,9 @@ from zonekeeper.bookie.data_folder import Held
 from zonekeeper.bookie.ledgers import Ledger
 from zonekeeper.bookie.life import Conditions, Ground, Presence
 from zonekeeper.bookie.memory_files import MemoryFileSystem, no_troubles
+from zonekeeper.bookie.segments import directories, locations
 from zonekeeper.bookie.segments.arrivals import Sizes
-from zonekeeper.bookie.segments.index import MemoryOrdered
+from zonekeeper.bookie.segments.index import Index, MemoryOrdered
 from zonekeeper.bookie.segments.log import DiskFailedError
 from zonekeeper.bookie.segments.storage import Policy
 from zonekeeper.bookie.service import Bookie
@@ -56,6 +57,8 @@ _SEGMENTS_MAX = 6
 _LARGE_BYTES = 256 << 10
 #: How likely a power loss takes the whole index.
 _INDEX_LOST = 0.1
+#: How much of what may rot does so at a time.
+_ROTTEN = 0.5
 
 
 class _Watched(Bookie):
@@ -205,6 +208,22 @@ class Machine:
         replacing.replace_disk(held, prepared, self._chance)
         self.diskless = False
         self.start()
+
+    def rot(self, rot: Rot) -> int:
+        """Let some frames rot; give how many.
+
+        Only such as were sorted: of what a start has to read again, it would say that it is
+        damaged, and be right.
+        """
+        frames = {(row.extent.offset, row.extent.size) for row in Index(self.index).rows()}
+        rotting = [frame for frame in sorted(frames) if self._chance.random() < _ROTTEN]
+        for location, size in rotting:
+            number = locations.sorted_number(location)
+            assert number is not None, "the index is of sorted segments"
+            name, offset = directories.name_of(number), locations.offset_of(location)
+            there = self.files.open(name).read(offset, size)
+            disks.overwrite(self.files, name, offset, rot(there, self._chance))
+        return len(rotting)
 
     def fail_next_sync(self) -> None:
         """Let the disk refuse to make something durable, once."""

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import product
 from typing import Final
 
-from tests.simulation import actors, people
+from tests.simulation import actors, disk, people
 from tests.simulation.actors import Actor, Observer
 from tests.simulation.loop import Process, loop
 from tests.simulation.machine import Machine
@@ -46,6 +46,8 @@ class Nemesis:
         observer.on_recovery = partial(self._occur, Occasion.RECOVERY)
         #: What the recovery looked for that was stranded last.
         self._looked_for = LedgerId(-1), EntryId(-1)
+        #: On whose disks something has rotten.
+        self._rotten: set[BookieId] = set()
         #: Whom a stranded writer reached of its ledger's last ensemble.
         self._reached: dict[LedgerId, frozenset[BookieId]] = {}
         for machine in machines.values():
@@ -65,6 +67,8 @@ class Nemesis:
             Kind.HALF_WAY: self._strand_recovery,
             Kind.SLOW_BOOKIE: self._slow_down,
             Kind.DISK_ERROR: self._trouble,
+            Kind.ROT: self._rot,
+            Kind.HIDDEN_ROT: self._rot,
             Kind.SLOW_DISK: self._trouble,
             Kind.READ_ONLY: self._trouble,
             Kind.DISK_LOSS: self._lose_disk,
@@ -334,6 +338,19 @@ class Nemesis:
             self._read_only(machine, read_only=True)
             self._around.later(fault.for_ms, lambda: self._read_only(machine, read_only=False))
         return True
+
+    def _rot(self, fault: Fault) -> bool:
+        """Let copies rot, if those of fewer bookies than an ack quorum do: so many may be silent,
+        and for ever, wherever a recovery needs an answer of them."""
+        machine = self._machines[BookieId(fault.target)]
+        touched = self._rotten | {machine.id}
+        if len(touched) >= self._around.scenario.quorums.ack:
+            return False
+        rotten = machine.rot(disk.rotten if fault.kind is Kind.ROT else disk.rotten_unseen)
+        if rotten:
+            self._rotten = touched
+            self._around.rotten(rotten)
+        return rotten > 0
 
     def _slow(self, machine: Machine, fault: Fault) -> None:
         machine.slow_ms = 200

@@ -42,6 +42,12 @@ class Profile:
     loses_disk: bool = False
 
     @property
+    def loses_copies(self) -> bool:
+        """Are some copies gone for good before a bookie stays dead?"""
+        rots = Kind.ROT in self.kinds or Kind.HIDDEN_ROT in self.kinds
+        return self.loses_zone or self.loses_disk or rots
+
+    @property
     def is_long(self) -> bool:
         """Does a seed of it take as long as many others?"""
         return self.chaos_ms > 10 * CHAOS_MS
@@ -69,6 +75,8 @@ _COVERED_BY_TWO: Final = (
     (1, Quorums(ensemble=4, write=3, ack=2)),
     (1, Quorums(ensemble=2, write=2, ack=1)),
 )
+
+_MORE_THAN_ONE_ACK: Final = tuple((weight, shape) for weight, shape in QUORUMS if shape.ack > 1)
 
 _HASTY: Final = Habits(
     ledgers_max=5, entries_max=3, bursts_max=5, pause_max_ms=100, linger_max_ms=200, grid_ms=300
@@ -172,8 +180,30 @@ PROFILES: Final[Mapping[str, Profile]] = {
             occasions=(Occasion.RECOVERY, Occasion.STRAND),
             uneven=0.5,
             habits=dataclasses.replace(_HASTY, ledgers_max=8, pause_max_ms=200),
-            quorums=tuple((weight, shape) for weight, shape in QUORUMS if shape.ack > 1),
+            quorums=_MORE_THAN_ONE_ACK,
             loses_disk=True,
+        ),
+        # What was sorted rots on the disks of fewer bookies than an ack quorum, while writers die
+        # whose last entries others have not got.
+        Profile(
+            name="corrupting",
+            kinds={
+                Kind.ROT: 8,
+                Kind.HIDDEN_ROT: 8,
+                Kind.STRAND: 3,
+                Kind.POWER: 3,
+                Kind.KILL: 3,
+                Kind.CUT: 4,
+                Kind.CLIENT_KILL: 2,
+            },
+            delay_max_ms=20,
+            disk_max_ms=10,
+            recoverers_min=1,
+            lurking=0.3,
+            occasions=(Occasion.RECOVERY, Occasion.STRAND),
+            uneven=0.5,
+            habits=dataclasses.replace(_HASTY, ledgers_max=8),
+            quorums=_MORE_THAN_ONE_ACK,
         ),
         # Zones go away in every way, single bookies elsewhere, and ledgers are repaired meanwhile:
         # ``outages`` draws the faults. Time is long, writers are slow, and timers are as short as

@@ -6,8 +6,8 @@ draws its own strengths, so that some runs are calm enough to get far and some a
 faults are a list, one that does not matter can be left out, and the rest happens as before.
 
 Faults are only such as the promises cover: disks forget what was not synced, and nothing else; one
-disk is lost for good, or at the end one bookie stays dead, and only where an ack quorum has more
-than one copy.
+disk is lost for good, or copies on fewer bookies than an ack quorum rot, or at the end one bookie
+stays dead, and only where an ack quorum has more than one copy.
 """
 
 import dataclasses
@@ -55,6 +55,10 @@ class Kind(enum.Enum):
     RESET = "reset"
     #: A bookie's next sync fails.
     DISK_ERROR = "disk error"
+    #: Bytes on a bookie's disk are others than were written: what sums them sees it.
+    ROT = "rot"
+    #: A bookie's memory changed bytes before they were summed: only their digest tells.
+    HIDDEN_ROT = "hidden rot"
     SLOW_DISK = "slow disk"
     #: Any process is cut off from the metadata store.
     META_CUT = "metadata cut"

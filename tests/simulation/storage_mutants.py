@@ -5,12 +5,14 @@ with what a checkpoint says.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Final
 
 from tests.simulation.mutants import Mutant
 from tests.simulation.patching import Patch
 from zonekeeper.bookie.ledgers import Ledger
 from zonekeeper.bookie.segments.memory import Memory
+from zonekeeper.wire import entries
 
 
 def _checkpoints_forget() -> Sequence[Patch]:
@@ -21,6 +23,14 @@ def _checkpoints_forget() -> Sequence[Patch]:
     return [(Memory, "rendered", rendered)]
 
 
+def _digests_are_not_compared() -> Sequence[Patch]:
+    def compare_digest(a: bytes, b: bytes) -> bool:
+        del a, b
+        return True
+
+    return [(entries, "hmac", SimpleNamespace(compare_digest=compare_digest))]
+
+
 STORAGE_MUTANTS: Final[Mapping[int, Mutant]] = {
     30: Mutant(
         number=30,
@@ -28,5 +38,12 @@ STORAGE_MUTANTS: Final[Mapping[int, Mutant]] = {
         profile="crashy-disk",
         within_seeds=100,
         patches=_checkpoints_forget,
+    ),
+    31: Mutant(
+        number=31,
+        what="digests are not compared",
+        profile="corrupting",
+        within_seeds=100,
+        patches=_digests_are_not_compared,
     ),
 }

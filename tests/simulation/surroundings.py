@@ -31,6 +31,8 @@ CALM: Final = NetworkWeather(delay_min_ms=0.2, delay_max_ms=2)
 REWRITTEN: Final = "segments rewritten"
 #: Lives of bookies that began with a checkpoint that a rewrite left.
 BEGAN_BEHIND_A_ROUND: Final = "starts behind a rewrite"
+#: Frames on disks that are not what was written.
+ROTTEN: Final = "frames rotten"
 
 #: A read is lost so many times more rarely than a write. It is only asked again, and what it takes
 #: down with it makes everybody ask everything again.
@@ -83,6 +85,10 @@ class Surroundings:
         """Hear of what a bookie begins a life with."""
         self._counters.append(storage.counters)
         self._work[BEGAN_BEHIND_A_ROUND] += bool(storage.segments)
+
+    def rotten(self, frames: int) -> None:
+        """Hear of frames that are not what was written."""
+        self._work[ROTTEN] += frames
 
     def work(self) -> Counter[str]:
         """Give what bookies did behind everybody's back, and how often."""
