@@ -87,6 +87,7 @@ UNKNOWN = roots.Unreachable(f"{URI}: nobody answers")
         (resource(policy={"repair": {"after": "1h"}}), root(resource()), ["PublishPolicy"]),
         (resource(), replace(root(resource()), policy=None), ["PublishPolicy"]),
         (resource(policy={"quorums": {"ack": 9}}), root(resource()), []),
+        (resource(policy={"quorums": {"ack": 9}}, onDelete="Delete"), roots.Absent(), []),
     ],
 )
 def test_the_next_step_follows_from_what_is_there(

@@ -412,3 +412,27 @@ async def test_a_resource_that_always_changes_under_the_operator_is_looked_at_le
     waits = [await world.turn() for _ in range(3)]
 
     assert waits == [1_000, 2_000, 4_000]
+
+
+async def test_a_cluster_that_is_edited_into_illegality_can_still_be_removed_whole() -> None:
+    world = World()
+    await world.settle()
+    await world.change(policy={"quorums": {"ack": 4}}, onDelete="Delete")
+    await world.settle()
+    assert (await world.conditions())["Legal"] == ("False", "Refused")
+
+    world.delete()
+    await world.settle()
+
+    assert await names(world, BOOKIE_CLUSTERS, *MADE, CLAIMS) == []
+    assert await world.nodes_in_store() == []
+
+
+async def test_a_cluster_that_is_edited_into_illegality_can_still_be_let_go() -> None:
+    world = World(onDelete="Delete")
+    await world.settle()
+
+    await world.change(policy={"quorums": {"ack": 4}}, onDelete="Retain")
+    await world.settle()
+
+    assert (await world.get())["metadata"]["finalizers"] == []

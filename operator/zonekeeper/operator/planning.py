@@ -77,8 +77,9 @@ def decide(wanted: Desired | Refused, observed: Observed, now: str) -> Plan:
         judging.locations_verified(wanted, observed),
         judging.ready(wanted, blocked, zones),
     )
-    actions: tuple[Action, ...] = ()
-    if isinstance(wanted, Desired) and not blocked:
+    legal = isinstance(wanted, Desired) and not blocked
+    actions: tuple[Action, ...] = tuple(_holding(observed, legal=legal))
+    if not actions and isinstance(wanted, Desired) and not blocked:
         actions = tuple(_next_step(wanted, observed, owner))
     settled = all(condition.status is conditions.Status.TRUE for condition in said)
     recheck = SOON_MS if actions else RESTING_MS if settled else WAITING_MS
@@ -131,11 +132,19 @@ def _ours(observed: Observed) -> roots.Found | None:
 # ── a cluster comes to be, and is kept up ──
 
 
-def _next_step(wanted: Desired, observed: Observed, owner: str) -> Iterator[Action]:
+def _holding(observed: Observed, *, legal: bool) -> Iterator[Action]:
+    """Let the finalizer stand where there is, or will be, something to remove.
+
+    What was built is to be removed however little can be made of the resource now.
+    """
     wants_hold = desired.on_delete(observed.resource) is OnDelete.DELETE
-    if wants_hold != observed.held:
-        yield Hold() if wants_hold else Release()
-        return
+    if observed.held and not wants_hold:
+        yield Release()
+    elif wants_hold and not observed.held and (legal or observed.instance is not None):
+        yield Hold()
+
+
+def _next_step(wanted: Desired, observed: Observed, owner: str) -> Iterator[Action]:
     found, known = observed.root, observed.instance
     match found:
         case roots.Absent():
