@@ -102,6 +102,11 @@ class Flight:
         for batch in self.unconfirmed:
             batch.written.difference_update(positions)
 
+    def wait_longer(self, more_ms: int) -> None:
+        """Let no batch have waited for so long."""
+        for batch in self.waiting:
+            batch.since_ms += more_ms
+
     def complete_to(self, position: int, upto: EntryId, quorums: Quorums) -> bool:
         """Has a position all that it holds up to an entry? What it lacks is likely the latest."""
         for batch in chain(reversed(self.waiting), reversed(self.written)):

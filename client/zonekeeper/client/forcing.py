@@ -54,6 +54,11 @@ class Forcing:
         """Note that something was confirmed: the time runs anew."""
         self._since_ms = None
 
+    def wait_longer(self, more_ms: int) -> None:
+        """Let nothing have been waited for so long."""
+        if self._since_ms is not None:
+            self._since_ms += more_ms
+
     def waits_ms(self, now_ms: int) -> int:
         """Say how long nothing has come of it."""
         if not self:

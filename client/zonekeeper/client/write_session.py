@@ -425,8 +425,17 @@ class WriteSession:
 
     def _watch_time(self) -> None:
         if self._tick is None and self._core.waits and not self._ended:
-            self._tick = self._loop.call_later(TICK_MS / 1_000, self._ticked)
+            set_s = self._loop.time()
+            self._tick = self._loop.call_later(TICK_MS / 1_000, self._ticked, set_s)
 
-    def _ticked(self) -> None:
+    def _ticked(self, set_s: float) -> None:
+        """Say what time it is; or, where this process stood still, how long.
+
+        Then answers that came in time may wait to be read, and timers come first.
+        """
         self._tick = None
-        self.feed(ev.Ticked(now_ms=self._bookies.now_ms()))
+        late_ms = int((self._loop.time() - set_s) * 1_000) - TICK_MS
+        if late_ms > TICK_MS:
+            self.feed(ev.StoodStill(late_ms=late_ms))
+        else:
+            self.feed(ev.Ticked(now_ms=self._bookies.now_ms()))

@@ -191,6 +191,9 @@ class WriterCore:
                 self._look_hopeless(self._flight.unconfirmed)
             case ev.Ticked():
                 self._tick(event.now_ms)
+            case ev.StoodStill():
+                self._flight.wait_longer(event.late_ms)
+                self._forcing.wait_longer(event.late_ms)
             case ev.FellQuiet():
                 if self.quiet:
                     self._effects += self._lac.fell_quiet(self.confirmed)

@@ -152,6 +152,13 @@ class Ticked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoodStill:
+    """This process did nothing for so long: that time is nobody's fault."""
+
+    late_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FellQuiet:
     """The application has appended nothing for a while."""
 
@@ -186,7 +193,7 @@ LaneEvent: TypeAlias = (
 ChangeEvent: TypeAlias = Changed | ChangeImpossible | ChangeUnknown | Dispossessed
 
 #: What comes from the writer's own side.
-OwnEvent: TypeAlias = Taken | Located | Ticked | FellQuiet | ForceWanted | LacWanted
+OwnEvent: TypeAlias = Taken | Located | Ticked | StoodStill | FellQuiet | ForceWanted | LacWanted
 
 Event: TypeAlias = LaneEvent | ChangeEvent | OwnEvent
 
