@@ -1,28 +1,67 @@
 """Judges a history: the promises of a ledger, each as a comparison in one pass.
 
-The rules bear the numbers of the reliability reference: I1 acked is readable, I2 read is stable,
-I3 readers agree, I4 a fenced writer is silent, I5 the LAC never falls and covers only what an ack
-quorum has, I6 closed is immutable, I7 recoveries agree, I8 committed means an ack quorum of copies,
-I9 nothing beyond the end, I10 fragments are well-formed, I11 acks come from where metadata says,
-I13 a fence survives, I14 what a bookie acknowledged survives, I18 no bad bytes. Two more have no
-number there: *force*, what was appended before a force is acknowledged behind it, and *told*, who
-asks for the LAC after it was told hears of it. Those of repairs are ``repair_rules``.
-
-It knows nothing of how ledgers are written; whoever adds a rule adds a bad history to its test.
+The rules bear the numbers of the reliability reference; those that have none there are words. What
+one change of a ledger's metadata may not say is in ``record_rules``, what repairs may not do in
+``repair_rules``. It knows nothing of how ledgers are written; whoever adds a rule adds a bad
+history to its test, and without one the test fails.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final, assert_never
 
 from tests.simulation import history as seen
-from tests.simulation import repair_rules
+from tests.simulation import record_rules, repair_rules
 from zonekeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState
 from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 
+#: All rules, and what they say.
+RULES: Final[Mapping[str, str]] = {
+    "I1": "acked is readable, and who reads to an end gets all up to it",
+    "I2": "a read is stable",
+    "I3": "readers agree, and get entries in their order",
+    "I4": "a fenced writer is silent",
+    "I5": "the LAC never falls, and covers only what an ack quorum has",
+    "I6": "closed is immutable, and no ledger's state goes back",
+    "I7": "recoveries agree",
+    "I8": "committed means an ack quorum of copies, and repairs keep them",
+    "I9": "nothing beyond the end",
+    "I10": "fragments are well-formed",
+    "I11": "acks come from where metadata says",
+    "I12": "negatives are honest",
+    "I13": "a fence survives",
+    "I14": "what a bookie acknowledged survives",
+    "I17": "nothing is deleted that metadata names",
+    "I18": "no bad bytes",
+    "I19": "repairs do not make placement worse",
+    "I20": "what is held, or fails and was not released, is not copied",
+    "I21": "what may be repaired is, in time",
+    "force": "what was appended before a force or a flush is acknowledged behind it",
+    "told": "who asks for the LAC after it was told hears of it",
+    "created": "a ledger is what its creator asked for",
+    "reason": "the state of the world allows every error of the client",
+    "gate": "a gate opens when its rule says so, and not before",
+    "presence": "nobody is replaced who is there",
+    "broke": "nothing ends that must not, and everything is well in time",
+}
+
 _ERROR: Final = re.compile(r"\w+(?:Error|Failed)\b")
+
+#: What trouble of every kind may end with.
+_TROUBLE: Final = frozenset(
+    {
+        "ClusterNotReady",
+        "NotEnoughBookies",
+        "ReadFailed",
+        "RecoveryFailed",
+        "LacNotTold",
+        "LostQuorum",
+        "AddTimedOut",
+    }
+)
+#: What a writer hears whose ledger is not its own any more.
+_TAKEN: Final = frozenset({"Fenced", "ClosedByOther"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,53 +95,111 @@ class Checker:
         #: The LAC that everybody hears of, and that of when a handle asked.
         self._known: dict[LedgerId, EntryId] = {}
         self._due: dict[tuple[str, LedgerId], EntryId] = {}
+        #: What bookies answered for when they died, and what they began their present life with.
         self._kept: dict[tuple[BookieId, LedgerId], seen.Kept] = {}
+        self._began: dict[tuple[BookieId, LedgerId], seen.Kept] = {}
 
     def take(self, event: seen.Event) -> None:
         """Take the next event in."""
         match event:
-            case seen.Appended():
-                self._appended.setdefault(event.ledger, {})[event.entry] = event.value
-            case seen.Acked():
-                self._take_acked(event)
-            case seen.Forced() | seen.Told() | seen.Asked():
-                self._take_promised(event)
-            case seen.Confirmed():
-                self._take_confirmed(event)
-            case seen.Got():
-                self._take_got(event)
+            case seen.Created() | seen.Appended() | seen.Acked() | seen.Forced() | seen.Told():
+                self._take_of_writer(event)
+            case seen.Asked() | seen.Confirmed() | seen.Got() | seen.Glimpsed() | seen.Ended():
+                self._take_of_reader(event)
             case seen.Denied():
                 self._take_denied(event)
+            case seen.Failed():
+                self._take_failed(event)
             case seen.Recorded():
                 self._take_recorded(event)
             case seen.ClosedByWriter() | seen.Recovered():
                 self._take_end(event.ledger, event.last)
             case seen.Broke():
                 self._break("broke", event.what)
-            case seen.Crashed() | seen.Restarted() | seen.DiskLost():
+            case (
+                seen.Crashed()
+                | seen.Restarted()
+                | seen.Looked()
+                | seen.Disowned()
+                | seen.DiskLost()
+            ):
                 self._take_of_bookies(event)
             case seen.Moved() | seen.Copied() | seen.Permitted() | seen.Waited():
-                self._take_of_repair(event)
+                self._break_all(repair_rules.broken(event))
             case _:
                 assert_never(event)
 
-    def _take_of_bookies(self, event: seen.Crashed | seen.Restarted | seen.DiskLost) -> None:
+    def _take_of_writer(
+        self, event: seen.Created | seen.Appended | seen.Acked | seen.Forced | seen.Told
+    ) -> None:
+        ledger = event.ledger
         match event:
-            case seen.Crashed():
+            case seen.Created():
+                self._take_created(event)
+            case seen.Appended():
+                self._appended.setdefault(ledger, {})[event.entry] = event.value
+            case seen.Acked():
+                self._take_acked(event)
+            case seen.Forced():
+                acked = self._acked.get(ledger, NO_ENTRY)
+                if event.last > acked:
+                    self._break("force", f"ledger {ledger}: {event.last} forced, {acked} acked")
+            case seen.Told():
+                self._known[ledger] = max(event.last, self._known.get(ledger, NO_ENTRY))
+            case _:
+                assert_never(event)
+
+    def _take_of_reader(
+        self, event: seen.Asked | seen.Confirmed | seen.Got | seen.Glimpsed | seen.Ended
+    ) -> None:
+        match event:
+            case seen.Asked():
+                known = self._known.get(event.ledger, NO_ENTRY)
+                self._due[event.handle, event.ledger] = known
+            case seen.Confirmed():
+                self._take_confirmed(event)
+            case seen.Got():
+                self._look_value(event)
+                self._take_got(event)
+            case seen.Glimpsed():
+                self._look_value(event)
+            case seen.Ended():
+                self._take_ended(event)
+            case _:
+                assert_never(event)
+
+    def _take_of_bookies(
+        self,
+        event: seen.Crashed | seen.Restarted | seen.Looked | seen.Disowned | seen.DiskLost,
+    ) -> None:
+        match event:
+            case seen.Crashed() | seen.Looked():
+                self._take_life(event.kept)
                 for kept in event.kept:
                     self._kept[kept.bookie, kept.ledger] = kept
             case seen.Restarted():
                 self._take_restarted(event)
+                for kept in event.kept:
+                    self._began[kept.bookie, kept.ledger] = kept
+            case seen.Disowned():
+                where = f"{event.bookie}, ledger {event.ledger}"
+                self._break("I12", f"{where}: {list(event.entries)} were denied, and it had them")
             case seen.DiskLost():
-                self._kept = {k: v for k, v in self._kept.items() if k[0] != event.bookie}
+                for known in (self._kept, self._began):
+                    for which in [which for which in known if which[0] == event.bookie]:
+                        del known[which]
             case _:
                 assert_never(event)
 
-    def _take_of_repair(
-        self, event: seen.Moved | seen.Copied | seen.Permitted | seen.Waited
-    ) -> None:
-        for rule, what in repair_rules.broken(event):
-            self._break(rule, what)
+    def _take_created(self, event: seen.Created) -> None:
+        ledger, stands = event.ledger, self._metadata.get(event.ledger)
+        if stands is None:
+            self._break("created", f"ledger {ledger} was created, and there is none")
+            return
+        asked = (event.password, event.digest, event.custom)
+        custom = tuple(pair for pair in stands.custom if pair in event.custom)
+        if asked != (stands.password, stands.digest, custom):
+            self._break("created", f"ledger {ledger} was to have {asked}, and is {stands}")
 
     def _take_acked(self, event: seen.Acked) -> None:
         ledger = event.ledger
@@ -112,21 +209,6 @@ class Checker:
         self._acked[ledger] = max(event.last, self._acked.get(ledger, NO_ENTRY))
         self._look_copies("I11", "acked", ledger, event.first, event.copies)
         self._look_within_end("I4", "acked", ledger, event.last)
-
-    def _take_promised(self, event: seen.Forced | seen.Told | seen.Asked) -> None:
-        ledger = event.ledger
-        known = self._known.get(ledger, NO_ENTRY)
-        match event:
-            case seen.Forced():
-                acked = self._acked.get(ledger, NO_ENTRY)
-                if event.last > acked:
-                    self._break("force", f"ledger {ledger}: {event.last} forced, {acked} acked")
-            case seen.Told():
-                self._known[ledger] = max(event.last, known)
-            case seen.Asked():
-                self._due[event.handle, ledger] = known
-            case _:
-                assert_never(event)
 
     def _take_confirmed(self, event: seen.Confirmed) -> None:
         ledger, who = event.ledger, (event.handle, event.ledger)
@@ -144,7 +226,7 @@ class Checker:
         self._look_copies("I5", f"confirmed to {event.handle}", ledger, event.first, event.copies)
         self._look_within_end("I9", f"confirmed to {event.handle}", ledger, event.last)
 
-    def _take_got(self, event: seen.Got) -> None:
+    def _look_value(self, event: seen.Got | seen.Glimpsed) -> None:
         ledger, entry, value = event.ledger, event.entry, event.value
         if entry != event.wanted:
             self._break(
@@ -155,10 +237,28 @@ class Checker:
             self._break(
                 "I18", f"ledger {ledger}: {event.handle} got {value!r} as {entry}, not {written!r}"
             )
+
+    def _take_got(self, event: seen.Got) -> None:
+        ledger, entry, value = event.ledger, event.entry, event.value
         before = self._read.setdefault(ledger, {}).setdefault(entry, value)
         if before != value:
             self._break("I2", f"ledger {ledger}: entry {entry} was {before!r}, then {value!r}")
         self._look_within_end("I9", f"given to {event.handle}", ledger, entry)
+
+    def _take_ended(self, event: seen.Ended) -> None:
+        ledger, last = event.ledger, event.last
+        if last is None:
+            metadata = self._metadata.get(ledger)
+            if metadata is None or not metadata.is_closed:
+                self._break("I1", f"ledger {ledger} is open, and ended for {event.handle}")
+                return
+            last = metadata.last_entry
+        if event.following <= last:
+            self._break(
+                "I1",
+                f"ledger {ledger}: {event.handle} read to {last}, and got nothing from "
+                f"{event.following} on",
+            )
 
     def _take_denied(self, event: seen.Denied) -> None:
         if event.entry <= self._acked.get(event.ledger, NO_ENTRY):
@@ -169,23 +269,29 @@ class Checker:
             rule, f"ledger {event.ledger}: entry {event.entry} was denied to {event.handle}"
         )
 
+    def _take_failed(self, event: seen.Failed) -> None:
+        ledger, kind = event.ledger, event.error
+        metadata = None if ledger is None else self._metadata.get(ledger)
+        allowed = kind in _TROUBLE or (kind == "MetadataFailed" and event.retryable)
+        if metadata is None:
+            allowed |= kind == "NoSuchLedger" and ledger is not None
+        else:
+            allowed |= kind in _TAKEN and metadata.state is not LedgerState.OPEN
+        if not allowed:
+            self._break("reason", f"ledger {ledger}: {event.who} got {kind} for no reason")
+
     def _take_recorded(self, event: seen.Recorded) -> None:
         ledger, after = event.ledger, event.metadata
-        before = self._metadata.get(ledger)
+        before = self._metadata.pop(ledger, None)
+        acked = self._acked.get(ledger, NO_ENTRY)
+        self._break_all(record_rules.broken(event, before, acked))
         if after is None:
-            if before is not None:
-                self._break("I6", f"ledger {ledger} was deleted, and nobody wanted that")
-                del self._metadata[ledger]
             return
         self._metadata[ledger] = after
-        self._look_fragments(ledger, after)
-        if before is not None and before.is_closed:
-            if _end(before) != _end(after):
-                self._break("I6", f"ledger {ledger} was {_end(before)}, then {_end(after)}")
-        elif after.is_closed:
-            self._take_closed(ledger, after, event.copies)
+        if after.is_closed and (before is None or not before.is_closed):
+            self._take_closed(ledger, after)
 
-    def _take_closed(self, ledger: LedgerId, closed: LedgerMetadata, copies: Sequence[int]) -> None:
+    def _take_closed(self, ledger: LedgerId, closed: LedgerMetadata) -> None:
         last = closed.last_entry
         acked = self._acked.get(ledger, NO_ENTRY)
         if acked > last:
@@ -193,7 +299,6 @@ class Checker:
         lost = [entry for entry in self._read.get(ledger, {}) if entry > last]
         if lost:
             self._break("I2", f"ledger {ledger} was closed at {last}, and {max(lost)} was read")
-        self._look_copies("I8", "committed", ledger, EntryId(0), copies)
         if ledger in self._told and self._told[ledger] != last:
             self._break("I7", f"ledger {ledger} ends at {last}, told was {self._told[ledger]}")
 
@@ -204,6 +309,25 @@ class Checker:
         metadata = self._metadata.get(ledger)
         if metadata is not None and metadata.is_closed and metadata.last_entry != last:
             self._break("I7", f"ledger {ledger} ends at {metadata.last_entry}, told was {last}")
+
+    def _take_life(self, kept: Sequence[seen.Kept]) -> None:
+        """Compare what a bookie answers for with what it did when this life of it began."""
+        now = {one.ledger: one for one in kept}
+        bookies = {one.bookie for one in kept}
+        for (bookie, ledger), before in self._began.items():
+            if bookie not in bookies:
+                continue
+            after, metadata = now.get(ledger, _nothing(bookie, ledger)), self._metadata.get(ledger)
+            where = f"{bookie}, ledger {ledger}"
+            lost = [
+                entry
+                for entry in sorted(before.entries - after.entries)
+                if metadata is not None and _names(metadata, bookie, entry)
+            ]
+            if lost:
+                self._break("I17", f"{where}: {lost} were there, are named, and are gone")
+            if metadata is not None and before.confirmed > after.confirmed:
+                self._break("I5", f"{where}: LAC {before.confirmed}, then {after.confirmed}")
 
     def _take_restarted(self, event: seen.Restarted) -> None:
         now = {kept.ledger: kept for kept in event.kept}
@@ -226,13 +350,7 @@ class Checker:
         if metadata is None:
             self._break(rule, f"ledger {ledger}: {what}, and there is no such ledger")
             return
-        for entry, number in enumerate(copies, first):
-            if number < metadata.ack_quorum:
-                self._break(
-                    rule,
-                    f"ledger {ledger}: entry {entry} was {what} with {number} copies where "
-                    f"metadata shows it, {metadata.ack_quorum} are needed",
-                )
+        self._break_all(record_rules.lacking(rule, what, ledger, metadata, first, copies))
 
     def _look_within_end(self, rule: str, what: str, ledger: LedgerId, entry: EntryId) -> None:
         metadata = self._metadata.get(ledger)
@@ -241,21 +359,12 @@ class Checker:
                 rule, f"ledger {ledger} ends at {metadata.last_entry}, and {entry} was {what}"
             )
 
-    def _look_fragments(self, ledger: LedgerId, metadata: LedgerMetadata) -> None:
-        firsts = [fragment.first_entry for fragment in metadata.fragments]
-        good = (
-            firsts[0] == 0
-            and all(a < b for a, b in pairwise(firsts))
-            and all(
-                len(set(fragment.ensemble)) == metadata.ensemble_size
-                for fragment in metadata.fragments
-            )
-            and (not metadata.is_closed or firsts[-1] <= metadata.last_entry + 1)
-        )
-        if not good:
-            self._break("I10", f"ledger {ledger}: {metadata.fragments}")
+    def _break_all(self, found: Iterable[tuple[str, str]]) -> None:
+        for rule, what in found:
+            self._break(rule, what)
 
     def _break(self, rule: str, what: str) -> None:
+        assert rule in RULES, f"{rule} is no rule"
         self.violations.append(Violation(rule, what))
 
 
@@ -267,18 +376,10 @@ def check(events: Sequence[seen.Event]) -> list[Violation]:
     return checker.violations
 
 
-def _end(metadata: LedgerMetadata) -> tuple[object, ...]:
-    """Give what never changes of a closed ledger."""
-    assert isinstance(metadata.state, LedgerState)
-    return (
-        metadata.state.value,
-        metadata.last_entry,
-        metadata.length,
-        metadata.ensemble_size,
-        metadata.write_quorum,
-        metadata.ack_quorum,
-        metadata.digest,
-    )
+def _names(metadata: LedgerMetadata, bookie: BookieId, entry: EntryId) -> bool:
+    """Is an entry the ledger's, and the bookie a member of its ensemble?"""
+    is_its_own = not metadata.is_closed or entry <= metadata.last_entry
+    return is_its_own and bookie in metadata.fragment_of(entry).ensemble
 
 
 def _nothing(bookie: BookieId, ledger: LedgerId) -> seen.Kept:

@@ -13,8 +13,19 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from zonekeeper.metadata.ledger_metadata import LedgerMetadata
+from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.permission import Permission
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Created:
+    """A writer was told that its ledger is there, with what it had asked for."""
+
+    ledger: LedgerId
+    password: bytes
+    digest: Digest
+    custom: tuple[tuple[str, bytes], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +53,10 @@ class Acked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forced:
-    """A force, or the one that closing begins with, returned; ``last`` was appended before it."""
+    """A writer's wait for acknowledgements returned; ``last`` was appended before it.
+
+    That is a force, and the one that closing begins with; without deferred sync also a flush.
+    """
 
     ledger: LedgerId
     last: EntryId
@@ -103,6 +117,40 @@ class Got:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A handle was told that there is nothing more to read; ``following`` would be the next entry.
+
+    ``last`` is what it had asked for. None: all up to the ledger's end, however far it grows.
+    """
+
+    handle: str
+    ledger: LedgerId
+    following: EntryId
+    last: EntryId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glimpsed:
+    """A handle read an entry that it knows is not confirmed, and expected the one ``wanted``."""
+
+    handle: str
+    ledger: LedgerId
+    wanted: EntryId
+    entry: EntryId
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """Somebody got an error of the client; ``error`` is its kind. No ledger: of a creation."""
+
+    who: str
+    ledger: LedgerId | None
+    error: str
+    retryable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Denied:
     """A reader was told that an entry within the confirmed end does not exist."""
 
@@ -115,7 +163,8 @@ class Denied:
 class Recorded:
     """The metadata of a ledger as it stands from now on; None: it was deleted.
 
-    ``copies`` are those of all entries of a closed ledger.
+    ``copies`` are those of all entries of a closed ledger, and of those of another before its last
+    fragment, which began behind what was confirmed.
     """
 
     ledger: LedgerId
@@ -208,6 +257,22 @@ class Restarted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """When all is over: what a bookie that is still there answers for."""
+
+    kept: tuple[Kept, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disowned:
+    """A bookie denied entries that it had when it was asked, or on the disk that it lost."""
+
+    bookie: BookieId
+    ledger: LedgerId
+    entries: tuple[EntryId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DiskLost:
     """A bookie has lost everything that it ever answered for."""
 
@@ -222,7 +287,8 @@ class Broke:
 
 
 Event: TypeAlias = (
-    Appended
+    Created
+    | Appended
     | Acked
     | Forced
     | Told
@@ -231,6 +297,9 @@ Event: TypeAlias = (
     | Asked
     | Confirmed
     | Got
+    | Ended
+    | Glimpsed
+    | Failed
     | Denied
     | Recorded
     | Moved
@@ -239,6 +308,8 @@ Event: TypeAlias = (
     | Waited
     | Crashed
     | Restarted
+    | Looked
+    | Disowned
     | DiskLost
     | Broke
 )
@@ -268,7 +339,7 @@ class History:
 
 def _spelled(event: Event) -> str:
     """Spell an event, without the order that a frozen set happens to have."""
-    if isinstance(event, Crashed | Restarted):
+    if isinstance(event, Crashed | Restarted | Looked):
         return type(event).__name__ + "".join(
             f"{kept.bookie} {kept.ledger} {sorted(kept.entries)} {kept.confirmed} {kept.fenced}"
             for kept in event.kept

@@ -1,8 +1,9 @@
 """The promises of auto-replication: what one event may not say.
 
-I8 whoever comes in has every copy, I16 a repair never lowers placement, I20 what is held, or fails
-and was not released, is not copied, I21 what may be repaired is, in time, I22 a gate opens when its
-rule says so, and not before, I23 who is there stays.
+I8 whoever comes in has every copy, I19 a repair never makes placement worse, I20 what is held, or
+fails and was not released, is not copied, I21 what may be repaired is, in time. Two have no number
+in the reliability reference: *gate*, a gate opens when its rule says so, and not before, and
+*presence*, who is there stays.
 """
 
 from collections.abc import Iterator, Mapping
@@ -51,9 +52,9 @@ def _moved(event: seen.Moved) -> Iterator[tuple[str, str]]:
     if event.lacking:
         yield "I8", f"{what}, and newcomers lack {event.lacking} entries"
     if event.zones_after < event.zones_before:
-        yield "I16", f"{what}: {event.zones_before} zones before, {event.zones_after} after"
+        yield "I19", f"{what}: {event.zones_before} zones before, {event.zones_after} after"
     if event.there_ms > HELD_IS_KNOWN_MS and event.zones_after == event.zones_before:
-        yield "I23", f"{what}, who had been there for {event.there_ms} ms"
+        yield "presence", f"{what}, who had been there for {event.there_ms} ms"
 
 
 def _copied(event: seen.Copied) -> Iterator[tuple[str, str]]:
@@ -72,6 +73,6 @@ def _permitted(event: seen.Permitted) -> Iterator[tuple[str, str]]:
     if event.before is not Permission.HELD:
         return
     if event.after is Permission.OPEN and event.failing_ms > HELD_IS_KNOWN_MS:
-        yield "I22", f"{what}, failing for {event.failing_ms} ms"
+        yield "gate", f"{what}, failing for {event.failing_ms} ms"
     if event.after is Permission.RELEASED and event.by == RULE and event.held_ms < REPAIR_AFTER_MS:
-        yield "I22", f"{what} after {event.held_ms} ms"
+        yield "gate", f"{what} after {event.held_ms} ms"

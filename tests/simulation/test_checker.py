@@ -2,6 +2,8 @@
 
 import dataclasses
 import random
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.permission import RULE, Permission
 
+ROOT = Path(__file__).parents[2]
 LEDGER = LedgerId(7)
 A, B, C, D = (BookieId(f"bk-{name}") for name in "abcd")
 
@@ -25,15 +28,77 @@ OPEN = LedgerMetadata(
 )
 
 
+#: Ensembles behind the first one, each with its first entry.
+Later = Sequence[tuple[int, tuple[BookieId, ...]]]
+
+
+def ledger(first: tuple[BookieId, ...] = (A, B, C), later: Later = ()) -> LedgerMetadata:
+    fragments = [(0, first), *later]
+    return dataclasses.replace(
+        OPEN, fragments=tuple(Fragment(EntryId(entry), ensemble) for entry, ensemble in fragments)
+    )
+
+
 def recorded(metadata: LedgerMetadata | None = OPEN, *, copies: int = 3) -> seen.Recorded:
-    entries = 0 if metadata is None else metadata.last_entry + 1
-    return seen.Recorded(ledger=LEDGER, metadata=metadata, copies=(copies,) * entries)
+    counted = 0
+    if metadata is not None:
+        begun = metadata.last_fragment.first_entry
+        counted = metadata.last_entry + 1 if metadata.is_closed else begun
+    return seen.Recorded(ledger=LEDGER, metadata=metadata, copies=(copies,) * counted)
 
 
-def closed(last: int, *, copies: int = 3, length: int = 30) -> seen.Recorded:
+def closed(
+    last: int, *, copies: int = 3, length: int = 30, of: LedgerMetadata = OPEN
+) -> seen.Recorded:
     state = LedgerState.CLOSED
-    metadata = dataclasses.replace(OPEN, state=state, last_entry=EntryId(last), length=length)
+    metadata = dataclasses.replace(of, state=state, last_entry=EntryId(last), length=length)
     return recorded(metadata, copies=copies)
+
+
+def in_recovery(of: LedgerMetadata = OPEN) -> seen.Recorded:
+    return recorded(dataclasses.replace(of, state=LedgerState.IN_RECOVERY))
+
+
+def unchecked(*fragments: Fragment) -> LedgerMetadata:
+    """Fragments that the product's own checks would refuse."""
+    metadata = dataclasses.replace(OPEN)
+    object.__setattr__(metadata, "fragments", fragments)
+    return metadata
+
+
+LABEL = ("written by", b"w")
+LABELLED = dataclasses.replace(OPEN, custom=(LABEL,))
+
+
+def created(
+    password: bytes = b"",
+    digest: Digest = Digest.CRC32C,
+    custom: tuple[tuple[str, bytes], ...] = (),
+) -> seen.Created:
+    return seen.Created(ledger=LEDGER, password=password, digest=digest, custom=custom)
+
+
+def ended(following: int, last: int | None) -> seen.Ended:
+    end = None if last is None else EntryId(last)
+    return seen.Ended(handle="r", ledger=LEDGER, following=EntryId(following), last=end)
+
+
+def glimpsed(entry: int, value: bytes, *, wanted: int | None = None) -> seen.Glimpsed:
+    return seen.Glimpsed(
+        handle="r",
+        ledger=LEDGER,
+        wanted=EntryId(entry if wanted is None else wanted),
+        entry=EntryId(entry),
+        value=value,
+    )
+
+
+def failed(error: str, *, retryable: bool = False, ledger: LedgerId = LEDGER) -> seen.Failed:
+    return seen.Failed(who="r", ledger=ledger, error=error, retryable=retryable)
+
+
+def disowned(entry: int) -> seen.Disowned:
+    return seen.Disowned(bookie=A, ledger=LEDGER, entries=(EntryId(entry),))
 
 
 def appended(entry: int) -> seen.Appended:
@@ -97,6 +162,10 @@ def kept(*entries: int, confirmed: int = -1, fenced: bool = False) -> seen.Kept:
     )
 
 
+def lived(before: seen.Kept, after: seen.Kept) -> list[seen.Event]:
+    return [seen.Restarted(bookie=A, kept=(before,)), seen.Looked(kept=(after,))]
+
+
 def restart(before: seen.Kept, *after: seen.Kept) -> list[seen.Event]:
     return [seen.Crashed(kept=(before,)), seen.Restarted(bookie=A, kept=after)]
 
@@ -113,6 +182,45 @@ BAD: dict[str, tuple[str, list[seen.Event]]] = {
     "what was never written is read": ("I18", [got(1, b"garbage")]),
     "an entry that nobody appended is read": ("I18", [got(9)]),
     "an entry behind the end is acked late": ("I4", [acked(0, 1), closed(1), acked(2, 2)]),
+    "a read ends before the end": ("I1", [acked(0, 3), closed(3), got(0), got(1), ended(2, 3)]),
+    "a recovered ledger is empty for its reader": ("I1", [closed(1), recovered(1), ended(0, 1)]),
+    "a tail ends before the end of its ledger": ("I1", [closed(3), got(0), ended(1, None)]),
+    "a tail ends where its ledger is open": ("I1", [acked(0, 0), got(0), ended(1, None)]),
+    "what was never written is glimpsed": ("I18", [glimpsed(1, b"garbage")]),
+    "a glimpse comes in another order": ("I3", [glimpsed(2, b"value 2", wanted=1)]),
+    "a flush returns before all is acked": ("force", [acked(0, 1), forced(3)]),
+    "a ledger has another password than was asked for": (
+        "created",
+        [created(password=b"other")],
+    ),
+    "a ledger has another digest than was asked for": (
+        "created",
+        [created(digest=Digest.HMAC)],
+    ),
+    "a ledger has another label than was asked for": (
+        "created",
+        [created(custom=(LABEL,))],
+    ),
+    "a ledger that was created is not there": ("created", [recorded(None), created()]),
+    "an error is one that nothing explains": ("reason", [failed("Misfit")]),
+    "a ledger that is there is none": ("reason", [failed("NoSuchLedger")]),
+    "a reader with the password is not let in": ("reason", [failed("Unauthorized")]),
+    "a read within the confirmed is beyond the end": (
+        "reason",
+        [confirmed(0, 2), failed("BeyondEnd")],
+    ),
+    "the metadata is said to be unreadable": ("reason", [failed("MetadataFailed")]),
+    "a writer is fenced, and nobody has taken its ledger": ("reason", [failed("Fenced")]),
+    "a bookie denies what it has": ("I12", [disowned(1)]),
+    "an entry is gone within a bookie's life": ("I17", lived(kept(0, 1), kept(0))),
+    "an entry is gone that the last fragment names": (
+        "I17",
+        [recorded(ledger((B, C, D), [(1, (A, B, C))])), *lived(kept(0, 1), kept(0))],
+    ),
+    "a bookie's LAC falls within its life": (
+        "I5",
+        lived(kept(0, confirmed=3), kept(0, confirmed=2)),
+    ),
     "the LAC of a handle falls": ("I5", [confirmed(0, 2), confirmed(3, 1)]),
     "the LAC covers an entry without copies": ("I5", [confirmed(0, 1, copies=1)]),
     "an ack jumps over an entry": ("I5", [acked(0, 0), acked(2, 2)]),
@@ -121,6 +229,36 @@ BAD: dict[str, tuple[str, list[seen.Event]]] = {
     "the end of a closed ledger moves back": ("I6", [closed(2), closed(1)]),
     "the length of a closed ledger changes": ("I6", [closed(1), closed(1, length=31)]),
     "a closed ledger is open again": ("I6", [closed(1), recorded()]),
+    "a closed ledger is in recovery again": ("I6", [closed(1), in_recovery()]),
+    "a ledger in recovery is open again": ("I6", [in_recovery(), recorded()]),
+    "a closed ledger gets another fragment": (
+        "I6",
+        [closed(1), closed(1, of=ledger(later=[(1, (B, C, D))]))],
+    ),
+    "a fragment of a closed ledger begins elsewhere": (
+        "I6",
+        [
+            closed(2, of=ledger(later=[(1, (B, C, D))])),
+            closed(2, of=ledger(later=[(2, (B, C, D))])),
+        ],
+    ),
+    "a ledger gets another label": ("I6", [recorded(LABELLED)]),
+    "an ensemble is exchanged behind acked entries": (
+        "I6",
+        [acked(0, 1), recorded(ledger((B, C, D)))],
+    ),
+    "a recovery exchanges an ensemble behind acked entries": (
+        "I6",
+        [acked(0, 1), in_recovery(ledger((B, C, D)))],
+    ),
+    "a fragment begins before acked entries": (
+        "I6",
+        [acked(0, 2), recorded(ledger(later=[(2, (B, C, D))]))],
+    ),
+    "a fragment begins behind entries that have too few copies": (
+        "I5",
+        [acked(0, 1), recorded(ledger(later=[(2, (B, C, D))]), copies=1)],
+    ),
     "a ledger is gone": ("I6", [recorded(None)]),
     "two recoveries end at different entries": ("I7", [recovered(1), recovered(2)]),
     "a recovery ends elsewhere than the metadata": ("I7", [closed(1), recovered(2)]),
@@ -130,6 +268,10 @@ BAD: dict[str, tuple[str, list[seen.Event]]] = {
         [closed(1), seen.ClosedByWriter(ledger=LEDGER, last=EntryId(3))],
     ),
     "an entry is committed with too few copies": ("I8", [closed(1, copies=1)]),
+    "a replica of a closed ledger is replaced by one that has nothing": (
+        "I8",
+        [acked(0, 1), closed(1), closed(1, of=ledger((B, C, D)), copies=1)],
+    ),
     "an entry behind the end is read": ("I9", [closed(1), got(2)]),
     "an entry behind the end is confirmed": ("I9", [closed(1), confirmed(0, 2)]),
     "an entry is acked on an ensemble that does not have it": ("I11", [acked(0, 1, copies=1)]),
@@ -150,6 +292,14 @@ BAD: dict[str, tuple[str, list[seen.Event]]] = {
             seen.DiskLost(bookie=B),
             seen.Restarted(bookie=A, kept=(kept(0),)),
         ],
+    ),
+    "two fragments begin at one entry": (
+        "I10",
+        [recorded(unchecked(Fragment(EntryId(0), (A, B, C)), Fragment(EntryId(0), (A, B, D))))],
+    ),
+    "an ensemble names a bookie twice": (
+        "I10",
+        [recorded(unchecked(Fragment(EntryId(0), (A, B, B))))],
     ),
     "something broke": ("broke", [seen.Broke(what="an assertion")]),
 }
@@ -174,13 +324,43 @@ def test_a_bookie_that_lost_its_disk_need_not_have_what_was_on_it() -> None:
     assert checker.check([*START, before, seen.DiskLost(bookie=A), after]) == []
 
 
-def test_malformed_fragments_are_refused() -> None:
-    metadata = dataclasses.replace(OPEN)
-    object.__setattr__(
-        metadata, "fragments", (Fragment(EntryId(0), (A, B, C)), Fragment(EntryId(0), (A, B, D)))
-    )
-    found = checker.check([seen.Recorded(ledger=LEDGER, metadata=metadata)])
-    assert [violation.rule for violation in found] == ["I10"]
+def test_what_metadata_does_not_name_a_bookie_may_forget() -> None:
+    left = [*START, recorded(ledger((B, C, D), [(1, (B, C, D))])), *lived(kept(0), kept())]
+    behind_the_end = [*START, closed(0), *lived(kept(0, 1), kept(0))]
+    assert checker.check(left) == checker.check(behind_the_end) == []
+
+
+def test_errors_that_the_world_explains_are_no_violations() -> None:
+    events: list[seen.Event] = [
+        *(failed(kind, retryable=True) for kind in ("ReadFailed", "MetadataFailed")),
+        failed("LostQuorum"),
+        failed("NoSuchLedger", ledger=LedgerId(8)),
+        in_recovery(),
+        failed("Fenced"),
+        closed(1),
+        failed("ClosedByOther"),
+    ]
+    assert checker.check([*START, *events]) == []
+
+
+def test_a_ledger_may_grow_into_other_ensembles_and_its_replicas_be_replaced() -> None:
+    grown = ledger((A, B, D), [(2, (B, C, D))])
+    repaired = ledger((A, C, D), [(2, (B, C, D))])
+    events: list[seen.Event] = [
+        *START,
+        created(),
+        recorded(ledger((A, B, D))),  # nothing is acked yet
+        acked(0, 1),
+        recorded(grown),
+        recorded(repaired),
+        in_recovery(repaired),
+        closed(2, of=repaired),
+        closed(2, of=grown),
+        *(got(entry) for entry in range(3)),
+        ended(3, 2),
+        ended(3, None),
+    ]
+    assert checker.check(events) == []
 
 
 @pytest.mark.parametrize("seed", range(100))
@@ -230,20 +410,20 @@ def permitted(after: Permission, by: str, failing_ms: int, held_ms: int = 0) -> 
 _LATE_MS = repair_rules.HELD_IS_KNOWN_MS + 1
 
 
-@pytest.mark.parametrize(
-    ("event", "rule"),
-    [
-        (moved(held_ms=_LATE_MS), "I20"),
-        (moved(lacking=1), "I8"),
-        (moved(zones_before=3, zones_after=2), "I16"),
-        (moved(zones_before=3, there_ms=_LATE_MS), "I23"),
-        (copied(held_ms=_LATE_MS), "I20"),
-        (copied(failing_ms=repair_rules.FAILING_IS_KNOWN_MS + 1), "I20"),
-        (permitted(Permission.OPEN, "zone watch", _LATE_MS), "I22"),
-        (permitted(Permission.RELEASED, RULE, 0, held_ms=100), "I22"),
-        (seen.Waited(what="repair", who=A, for_ms=100_000), "I21"),
-    ],
-)
+BAD_REPAIRS: list[tuple[seen.Event, str]] = [
+    (moved(held_ms=_LATE_MS), "I20"),
+    (moved(lacking=1), "I8"),
+    (moved(zones_before=3, zones_after=2), "I19"),
+    (moved(zones_before=3, there_ms=_LATE_MS), "presence"),
+    (copied(held_ms=_LATE_MS), "I20"),
+    (copied(failing_ms=repair_rules.FAILING_IS_KNOWN_MS + 1), "I20"),
+    (permitted(Permission.OPEN, "zone watch", _LATE_MS), "gate"),
+    (permitted(Permission.RELEASED, RULE, 0, held_ms=100), "gate"),
+    (seen.Waited(what="repair", who=A, for_ms=100_000), "I21"),
+]
+
+
+@pytest.mark.parametrize(("event", "rule"), BAD_REPAIRS)
 def test_a_repair_that_breaks_a_promise_is_reported(event: seen.Event, rule: str) -> None:
     assert [violation.rule for violation in checker.check([event])] == [rule]
 
@@ -260,3 +440,28 @@ def test_a_repair_that_breaks_a_promise_is_reported(event: seen.Event, rule: str
 )
 def test_a_repair_that_keeps_its_promises_is_not_reported(event: seen.Event) -> None:
     assert checker.check([event]) == []
+
+
+#: Invariants of single processes, and the tests that hold them: a history of what clients and disks
+#: say does not show them.
+ELSEWHERE = {
+    "I15": "tests/crash/test_crash_states.py::"
+    "test_no_state_of_the_disk_after_a_power_loss_breaks_a_promise",
+    "I16": "tests/bookie/test_identity.py::test_a_wiped_disk_is_refused",
+}
+
+
+def test_every_rule_has_a_bad_history() -> None:
+    shown = {rule for rule, _ in BAD.values()} | {rule for _, rule in BAD_REPAIRS}
+    assert shown == set(checker.RULES)
+
+
+def test_every_invariant_of_ledgers_has_a_rule_or_a_test_elsewhere() -> None:
+    numbered = {f"I{number}" for number in range(1, 20)}
+    assert numbered == {rule for rule in checker.RULES if rule in numbered} | set(ELSEWHERE)
+
+
+@pytest.mark.parametrize("name", ELSEWHERE.values())
+def test_the_test_elsewhere_is_there(name: str) -> None:
+    path, test = name.split("::")
+    assert f"def {test}(" in (ROOT / path).read_text(encoding="utf-8")
