@@ -1,9 +1,9 @@
 """Who uses a simulated cluster: readers and recoverers (writers: ``writing``), each a process.
 
 They do what applications do, through the public face of the real client, and write down what they
-asked for and what they were told. Errors of the client are the world's ways, and are lived with;
-anything else that ends an actor is a bug. An actor that dies is followed by another of its name,
-who knows nothing of it.
+asked for and what they were told. Errors of the client are lived with, and written down; anything
+else that ends an actor is a bug. An actor that dies is followed by another of its name, who knows
+nothing of it.
 """
 
 import asyncio
@@ -33,11 +33,20 @@ from zonekeeper.wire.entries import Entry
 from zonekeeper.wire.links import LinkSettings
 from zonekeeper.wire.stream_link import StreamLink
 
-PASSWORD: Final = b"simulated"
+#: What a client's writers may hold, its lanes, and what a read of it may bring: most have enough,
+#: some so little that appends wait for room, lanes are full, and reads come in pieces.
+_WRITER_BYTES: Final = (64 << 20, 64 << 20, 1_200, 500)
+_LANE_BYTES: Final = (64 << 20, 64 << 20, 1_000, 400)
+_READ_BYTES: Final = (2 << 20, 2 << 20, 200)
 
 
-def _link_settings(timeout_ms: int) -> LinkSettings:
+#: Longer than the patience of the liveness phase: there, every entry must have come to an end.
+_ADD_TIMEOUT_MS: Final = 90_000
+
+
+def _link_settings(timeout_ms: int, budget_bytes: int) -> LinkSettings:
     return LinkSettings(
+        budget_bytes=budget_bytes,
         connect_timeout_ms=timeout_ms // 2,
         append_timeout_ms=timeout_ms,
         read_timeout_ms=timeout_ms,
@@ -58,6 +67,8 @@ class Board:
         self.ledgers: list[LedgerId] = []
         #: Who writes the newest.
         self.writer = ""
+        #: Ledgers whose writers have not come to an end, whatever end; in order.
+        self.under_way: dict[LedgerId, None] = {}
 
     def choose(self, chance: Random) -> LedgerId | None:
         """Give a ledger, most often a new one."""
@@ -84,7 +95,7 @@ class Observer:
         self.on_recovery: Callable[[str], None] = _nobody_cares
         #: Set, and at once cleared, when there is something to recover.
         self.tip = asyncio.Event()
-        self._around = around
+        self.around = around
         self._holds = holds
 
     def copies(self, ledger_id: LedgerId, first: int, last: int) -> tuple[int, ...]:
@@ -93,6 +104,11 @@ class Observer:
         if metadata is None:
             return ()
         return tuple(self._copies(metadata, ledger_id, entry) for entry in range(first, last + 1))
+
+    def password(self, ledger_id: LedgerId) -> bytes:
+        """Give what a ledger is opened with; its creator may be gone without a word."""
+        metadata = self.ledgers.get(ledger_id)
+        return b"" if metadata is None else metadata.password
 
     def _copies(self, metadata: LedgerMetadata, ledger_id: LedgerId, entry: int) -> int:
         return sum(
@@ -111,13 +127,18 @@ class _Links:
     """A ``link_pool.LinkFactory`` over the network in memory; addresses stand in the store."""
 
     def __init__(
-        self, around: Surroundings, cluster: Cluster, name: str, tasks: asyncio.TaskGroup
+        self,
+        around: Surroundings,
+        cluster: Cluster,
+        name: str,
+        settings: LinkSettings,
+        tasks: asyncio.TaskGroup,
     ) -> None:
         self._around = around
         self._cluster = cluster
         self._name = name
         self._tasks = tasks
-        self._settings = _link_settings(around.scenario.habits.timeout_ms)
+        self._settings = settings
 
     async def find(self, bookie_id: BookieId) -> str | None:
         try:
@@ -138,11 +159,16 @@ async def client_of(
     """Give a client to a process that has a connection to the metadata store."""
     cluster = await clusters.open_cluster(store)
     config = ClientConfig(
-        zone=ZoneName(chance.choice("abc")), add_timeout_ms=4_000, start_timeout_ms=3_000
+        zone=ZoneName(chance.choice("abc")),
+        writer_budget_bytes=chance.choice(_WRITER_BYTES),
+        add_timeout_ms=_ADD_TIMEOUT_MS,
+        read_bytes=chance.choice(_READ_BYTES),
+        start_timeout_ms=3_000,
     )
+    lanes = _link_settings(around.scenario.habits.timeout_ms, chance.choice(_LANE_BYTES))
     async with clients.on(
         cluster,
-        lambda tasks: _Links(around, cluster, name, tasks),
+        lambda tasks: _Links(around, cluster, name, lanes, tasks),
         config,
         clients.Surroundings(chance, lambda: 0),
     ) as client:
@@ -236,17 +262,25 @@ async def follow_ledgers(life: Life) -> None:
     while True:
         ledger_id = life.observer.board.choose(life.chance)
         if ledger_id is not None:
-            with suppress(errors.ClientError, TimeoutError):
-                if life.chance.random() < 0.4:
-                    await _tail(life, ledger_id)
-                else:
-                    await _follow(life, ledger_id)
+            handle = life.handle()
+            follow = life.chance.choices((_tail, _glimpse, _follow), (4, 1, 5))[0]
+            try:
+                await follow(life, handle, ledger_id)
+            except errors.ClientError as error:
+                note_failed(life.around, handle, ledger_id, error)
+            except TimeoutError:
+                pass
         await asyncio.sleep(life.chance.random())
 
 
-async def _follow(life: Life, ledger_id: LedgerId) -> None:
-    reader = await life.the_client.open(ledger_id, password=PASSWORD, recover=False)
-    handle, following, known = life.handle(), EntryId(0), NO_ENTRY
+async def _open(life: Life, ledger_id: LedgerId) -> Reader:
+    password = life.observer.password(ledger_id)
+    return await life.the_client.open(ledger_id, password=password, recover=False)
+
+
+async def _follow(life: Life, handle: str, ledger_id: LedgerId) -> None:
+    reader = await _open(life, ledger_id)
+    following, known = EntryId(0), NO_ENTRY
     for _ in range(life.chance.randrange(1, 6)):
         life.around.note(seen.Asked(handle=handle, ledger=ledger_id))
         confirmed = await reader.read_last_confirmed()
@@ -256,16 +290,47 @@ async def _follow(life: Life, ledger_id: LedgerId) -> None:
         await asyncio.sleep(life.chance.random())
 
 
-async def _tail(life: Life, ledger_id: LedgerId) -> None:
+async def _tail(life: Life, handle: str, ledger_id: LedgerId) -> None:
     """Follow a ledger as it grows, until its end or for a while."""
-    reader = await life.the_client.open(ledger_id, password=PASSWORD, recover=False)
-    handle, following = life.handle(), EntryId(0)
+    reader, following = await _open(life, ledger_id), EntryId(0)
     async with asyncio.timeout(life.chance.random() * 3), aclosing(reader.tail()) as batches:
         async for batch in batches:
             _note_confirmed(life, handle, ledger_id, following, batch.last)
             for entry in batch:
                 _note_got(life.around, handle, ledger_id, following, entry)
                 following = EntryId(following + 1)
+        life.around.note(
+            seen.Ended(handle=handle, ledger=ledger_id, following=following, last=None)
+        )
+
+
+async def _glimpse(life: Life, handle: str, ledger_id: LedgerId) -> None:
+    """Look at what may never be confirmed: it is what its writer appended, whatever comes of it."""
+    reader, wanted = await _open(life, ledger_id), EntryId(0)
+    async with aclosing(reader.read_unconfirmed()) as batches:
+        async for batch in batches:
+            for entry in batch:
+                life.around.note(
+                    seen.Glimpsed(
+                        handle=handle,
+                        ledger=ledger_id,
+                        wanted=wanted,
+                        entry=entry.entry_id,
+                        value=bytes(entry.payload),
+                    )
+                )
+                wanted = EntryId(wanted + 1)
+
+
+def note_failed(
+    around: Surroundings, who: str, ledger_id: LedgerId | None, error: errors.ClientError
+) -> None:
+    """Write an error down: the checker knows which of them the state of the world allows."""
+    around.note(
+        seen.Failed(
+            who=who, ledger=ledger_id, error=type(error).__name__, retryable=error.retryable
+        )
+    )
 
 
 def _note_confirmed(
@@ -307,10 +372,10 @@ async def recover_ledgers(life: Life) -> None:
         if ledger_id is None or (not tipped and life.chance.random() < 0.4):
             continue
         life.observer.on_recovery(life.name)
-        try:
-            await recover(life.around, life.the_client, life.handle(), ledger_id)
-        except errors.ClientError:
-            await asyncio.sleep(life.chance.random())
+        with suppress(errors.ClientError):
+            await recover(life.observer, life.the_client, life.handle(), ledger_id)
+            continue
+        await asyncio.sleep(life.chance.random())
 
 
 async def repair_ledgers(life: Life) -> None:
@@ -321,14 +386,17 @@ async def repair_ledgers(life: Life) -> None:
     await Autorecovery(life.the_client, worker).run()
 
 
-async def recover(
-    around: Surroundings, client: Client, handle: str, ledger_id: LedgerId
-) -> EntryId:
+async def recover(observer: Observer, client: Client, handle: str, ledger_id: LedgerId) -> EntryId:
     """Recover a ledger, read all of it, and give its end; raises ``ClientError``."""
-    reader = await client.open(ledger_id, password=PASSWORD)
-    last = reader.metadata.last_entry
-    around.note(seen.Recovered(ledger=ledger_id, last=last))
-    await read_on(around, reader, handle, EntryId(0), last)
+    around = observer.around
+    try:
+        reader = await client.open(ledger_id, password=observer.password(ledger_id))
+        last = reader.metadata.last_entry
+        around.note(seen.Recovered(ledger=ledger_id, last=last))
+        await read_on(around, reader, handle, EntryId(0), last)
+    except errors.ClientError as error:
+        note_failed(around, handle, ledger_id, error)
+        raise
     return last
 
 
@@ -347,6 +415,7 @@ async def read_on(
     except errors.EntryLost:
         around.note(seen.Denied(handle=handle, ledger=reader.ledger_id, entry=wanted))
         raise
+    around.note(seen.Ended(handle=handle, ledger=reader.ledger_id, following=wanted, last=last))
     return wanted
 
 

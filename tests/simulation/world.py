@@ -2,8 +2,8 @@
 
 In the safety phase writers, readers and recoverers work while the scenario's faults happen. Then
 all heals, and the liveness phase begins: within bounded virtual time every ledger must be recovered
-and read to its end, by a client that has seen nothing of what was before, and a new ledger must be
-written, closed and read.
+and read to its end, by a client that has seen nothing of what was before, a new ledger must be
+written, closed and read, and every writer must know what became of what it appended.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from tests.simulation import actors, checker, loop, writing
+from tests.simulation import actors, checker, loop, negatives, writing
 from tests.simulation import history as seen
 from tests.simulation.actors import Actor, Observer
 from tests.simulation.checker import Violation
@@ -137,7 +137,8 @@ class World:
                 self._around, self._history = around, around.history
                 run = _Run(around, self._fired)
                 self._gates = run.gates
-                await run.live()
+                with patched(negatives.listening(around, run.machines)):
+                    await run.live()
                 _end_of_the_world()
         except* _OverError:
             pass
@@ -229,8 +230,9 @@ class _Eyes:
             if known is not None and known.is_closed and self._gates is not None:
                 self._gates.swapped(ledger_id, known, metadata)
             self._observer.ledgers[ledger_id] = metadata
-            if metadata.is_closed:
-                copies = self._observer.copies(ledger_id, 0, metadata.last_entry)
+            begun = EntryId(metadata.last_fragment.first_entry - 1)
+            last = metadata.last_entry if metadata.is_closed else begun
+            copies = self._observer.copies(ledger_id, EntryId(0), last)
         self._around.note(seen.Recorded(ledger=ledger_id, metadata=metadata, copies=copies))
 
 
@@ -240,23 +242,23 @@ class _Run:
     def __init__(self, around: Surroundings, fired: Counter[Kind]) -> None:
         self._around = around
         self._scenario = around.scenario
-        self._machines = _machines(around)
+        self.machines = _machines(around)
         self._observer = Observer(around, self._holds)
         self._actors = self._cast()
         #: What the liveness phase has not got yet.
         self._waiting_for = "a client"
-        self._nemesis = Nemesis(around, self._machines, self._actors, self._observer, fired)
+        self._nemesis = Nemesis(around, self.machines, self._actors, self._observer, fired)
         #: Sees zones and gates, where anybody repairs.
         self.gates: Gates | None = None
         if self._scenario.autorecoveries:
-            self.gates = Gates(around, self._observer, self._machines)
+            self.gates = Gates(around, self._observer, self.machines)
             self._nemesis.on_trouble = self.gates.disturb
 
     async def live(self) -> None:
         around = self._around
         around.server.join(_Eyes(around, self._observer, self.gates))
         await self._found()
-        for machine in self._machines.values():
+        for machine in self.machines.values():
             machine.start()
         for actor in self._actors.values():
             actor.start()
@@ -275,10 +277,10 @@ class _Run:
     def _dead(self) -> BookieId | None:
         if not self._scenario.one_stays_dead:
             return None
-        return self._scenario.chance("who stays dead").choice(list(self._machines))
+        return self._scenario.chance("who stays dead").choice(list(self.machines))
 
     def _holds(self, bookie: BookieId, ledger: LedgerId, entry: EntryId) -> bool:
-        return self._machines[bookie].holds(ledger, entry)
+        return self.machines[bookie].holds(ledger, entry)
 
     def _cast(self) -> dict[str, Actor]:
         cast: dict[str, actors.Doing] = {}
@@ -320,6 +322,9 @@ class _Run:
             self._around.note(
                 seen.Broke(what=f"{PATIENCE_MS} ms after everything healed: {self._waiting_for}")
             )
+        for machine in self.machines.values():
+            if machine.serving is not None:
+                self._around.note(seen.Looked(kept=machine.kept()))
 
     async def _look_around(self) -> None:
         while True:
@@ -328,22 +333,31 @@ class _Run:
             try:
                 async with actors.client_of(self._around, "stranger", store, chance) as client:
                     await self._visit(client)
-                    return
             except (errors.ClientError, StoreError) as error:
                 self._waiting_for = f"a client: {error!r}"
                 await store.close()
                 await asyncio.sleep(_AGAIN_MS / 1_000)
+            else:
+                await self._wait_for_writers()
+                return
 
     async def _visit(self, client: Client) -> None:
         for ledger_id in list(self._observer.ledgers):
             await self._insist(
                 f"recovery and reading of ledger {ledger_id}",
-                partial(actors.recover, self._around, client, f"stranger/{ledger_id}", ledger_id),
+                partial(actors.recover, self._observer, client, f"stranger/{ledger_id}", ledger_id),
             )
         await self._insist("a new ledger", partial(self._write_and_read, client))
 
+    async def _wait_for_writers(self) -> None:
+        """Wait until whatever was appended has come to an end: it is acknowledged, or never will
+        be."""
+        while under_way := self._observer.board.under_way:
+            self._waiting_for = f"the writers of ledgers {list(under_way)}"
+            await asyncio.sleep(_AGAIN_MS / 1_000)
+
     async def _write_and_read(self, client: Client) -> None:
-        writer = await client.create(password=actors.PASSWORD, quorums=self._scenario.quorums)
+        writer = await client.create(password=b"stranger", quorums=self._scenario.quorums)
         ledger_id = writer.ledger_id
         try:
             for number in range(3):
@@ -359,7 +373,7 @@ class _Run:
         finally:
             writer.halt()
         self._around.note(seen.ClosedByWriter(ledger=ledger_id, last=writer.last_confirmed))
-        await actors.recover(self._around, client, f"stranger/{ledger_id}", ledger_id)
+        await actors.recover(self._observer, client, f"stranger/{ledger_id}", ledger_id)
 
     async def _insist(self, what: str, attempt: Callable[[], Awaitable[object]]) -> None:
         while True:

@@ -1,5 +1,9 @@
 """Writers of a simulated cluster: one ledger after another, and each acknowledgement noted.
 
+A process writes one to three ledgers at a time through one client. Each has a password, a kind of
+digest and a label of its own. Some appends wait for room, where the client holds little; and some
+entries are as large as several others.
+
 A ledger with deferred sync is acknowledged where its writer forces it, and no earlier: its writer
 forces now and then, while it goes on to append, and what it never forced may be lost. Some writers
 have their LAC told, so that readers who ask must hear of it.
@@ -10,35 +14,84 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+from tests.simulation import actors
 from tests.simulation import history as seen
-from tests.simulation.actors import AGAIN_MS, PASSWORD, Life
+from tests.simulation.actors import AGAIN_MS, Life
 from zonekeeper.client import errors
 from zonekeeper.client.writer import Writer
+from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import NO_ENTRY, EntryId
 
 #: So long before everything heals writers begin nothing new: in calm weather, all is acknowledged.
 _LAST_MS: Final = 300
 
+#: How many ledgers a process writes at a time.
+_AT_ONCE: Final = (1, 1, 2, 3)
+_DIGESTS: Final = (Digest.CRC32C, Digest.CRC32C, Digest.CRC32, Digest.HMAC)
+#: Under this name a ledger has its writer's; nobody but the checker looks.
+_LABEL: Final = "written by"
+#: A large entry is as large as so many others, at most, and takes their place.
+_LARGE_AS: Final = 10
+
+
+@dataclass(slots=True)
+class _Left:
+    """How many ledgers a process is still to create."""
+
+    ledgers: int
+
 
 async def write_ledgers(life: Life) -> None:
     """Write one ledger after another, then stay, as a zombie may."""
+    left = _Left(life.around.scenario.habits.ledgers_max)
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(life.chance.choice(_AT_ONCE)):
+            tasks.create_task(_write_in_turn(life, left))
+    await asyncio.sleep(3_600)
+
+
+async def _write_in_turn(life: Life, left: _Left) -> None:
     habits = life.around.scenario.habits
-    created = 0
-    while created < habits.ledgers_max and not _is_late(life):
-        # Chance is asked only where it matters: what a seed means elsewhere stays.
-        deferred = habits.deferred > 0 and life.chance.random() < habits.deferred
+    while left.ledgers and not _is_late(life):
+        left.ledgers -= 1
+        deferred = life.chance.random() < habits.deferred
         try:
-            writer = await life.the_client.create(
-                password=PASSWORD, quorums=life.around.scenario.quorums, deferred_sync=deferred
-            )
-        except errors.ClientError:
+            writer = await _create(life, deferred=deferred)
+        except errors.ClientError as error:
+            actors.note_failed(life.around, life.process.name, None, error)
+            left.ledgers += 1
             await asyncio.sleep(AGAIN_MS / 1_000)
             continue
-        created += 1
         life.observer.board.ledgers.append(writer.ledger_id)
         life.observer.board.writer = life.name
-        await _Writing(life, writer, deferred=deferred).run()
-    await asyncio.sleep(3_600)
+        under_way = life.observer.board.under_way
+        under_way[writer.ledger_id] = None
+        try:
+            await _Writing(life, writer, deferred=deferred).run()
+        finally:
+            del under_way[writer.ledger_id]
+
+
+async def _create(life: Life, *, deferred: bool) -> Writer:
+    """Create a ledger, and note what it was to be."""
+    password, digest = life.chance.randbytes(life.chance.randrange(9)), life.chance.choice(_DIGESTS)
+    custom = {_LABEL: life.process.name.encode()}
+    writer = await life.the_client.create(
+        password=password,
+        quorums=life.around.scenario.quorums,
+        digest=digest,
+        custom=custom,
+        deferred_sync=deferred,
+    )
+    life.around.note(
+        seen.Created(
+            ledger=writer.ledger_id,
+            password=password,
+            digest=digest,
+            custom=tuple(custom.items()),
+        )
+    )
+    return writer
 
 
 def _is_late(life: Life) -> bool:
@@ -55,6 +108,8 @@ class _Writing:
     _appended: asyncio.Event = field(default_factory=asyncio.Event)
     #: Acknowledged, and written down.
     _heard: EntryId = NO_ENTRY
+    #: How much may still be appended: in entries of the usual size.
+    _left: int = 0
 
     async def run(self) -> None:
         """Append, then close, or die after a while."""
@@ -70,7 +125,8 @@ class _Writing:
                     await asyncio.sleep(0.1 + life.chance.random() * linger_max_ms / 1_000)
                     self._look()
                     writer.halt()
-            except errors.ClientError:
+            except errors.ClientError as error:
+                actors.note_failed(life.around, life.process.name, writer.ledger_id, error)
                 writer.halt()
             finally:
                 for task in others:
@@ -79,12 +135,14 @@ class _Writing:
     async def _append(self, tasks: asyncio.TaskGroup, others: "list[asyncio.Task[None]]") -> None:
         """Append in bursts, some of them waited for, some of them forced or told."""
         chance, habits = self.life.chance, self.life.around.scenario.habits
-        for _ in range(chance.randint(1, habits.bursts_max)):
+        bursts = chance.randint(1, habits.bursts_max)
+        self._left = bursts * habits.entries_max
+        for _ in range(bursts):
             if _is_late(self.life):
                 return
             await self._burst(chance.randint(1, habits.entries_max))
             if chance.random() < 0.5:
-                await self.writer.flush()
+                await self._flush()
             if self.deferred and chance.random() < 0.6:
                 force = tasks.create_task(self._force())
                 others.append(force)
@@ -95,33 +153,55 @@ class _Writing:
             await asyncio.sleep(chance.random() ** 3 * habits.pause_max_ms / 1_000)
 
     async def _burst(self, entries: int) -> None:
-        writer, life = self.writer, self.life
+        """Append some entries; where there is no room, wait for it, or have it made."""
+        writer, chance = self.writer, self.life.chance
         for _ in range(entries):
             value = self._value()
+            if value is None:
+                return
             try:
                 entry = writer.append_nowait(value)
             except errors.BudgetSpent:
-                await writer.force()
-                continue
-            life.around.note(seen.Appended(ledger=writer.ledger_id, entry=entry, value=value))
+                if chance.random() < 0.3:
+                    await writer.force()
+                    continue
+                entry = await writer.append(value)
+            self.life.around.note(seen.Appended(ledger=writer.ledger_id, entry=entry, value=value))
             self._appended.set()
-            if life.chance.random() < 0.2:
-                await asyncio.sleep(life.chance.random() * 0.02)
+            if chance.random() < 0.2:
+                await asyncio.sleep(chance.random() * 0.02)
 
-    def _value(self) -> bytes:
-        """Give an entry's payload: whose it is, and bytes that nobody else writes."""
+    def _value(self) -> bytes | None:
+        """Give an entry's payload: whose it is, and bytes that nobody else writes.
+
+        None: the ledger is as large as it may get.
+        """
         writer, life = self.writer, self.life
+        size = 1 if life.chance.random() < 0.9 else life.chance.randint(1, _LARGE_AS)
+        if size > self._left:
+            return None
+        self._left -= size
         which = f"{writer.ledger_id}/{writer.last_appended + 1}/{life.process.name}/"
         return which.encode() + life.chance.randbytes(
-            life.chance.randrange(life.around.scenario.habits.payload_max)
+            life.chance.randrange(size * life.around.scenario.habits.payload_max)
         )
+
+    async def _flush(self) -> None:
+        last = self.writer.last_appended
+        await self.writer.flush()
+        if not self.deferred:
+            self._promised(last)
 
     async def _force(self) -> None:
         last = self.writer.last_appended
-        with suppress(errors.ClientError):
+        try:
             await self.writer.force()
-            self._look()
-            self.life.around.note(seen.Forced(ledger=self.writer.ledger_id, last=last))
+        except errors.ClientError as error:
+            actors.note_failed(
+                self.life.around, self.life.process.name, self.writer.ledger_id, error
+            )
+        else:
+            self._promised(last)
 
     async def _tell(self) -> None:
         last = self.writer.last_confirmed
@@ -132,10 +212,10 @@ class _Writing:
     async def _close(self) -> None:
         writer = self.writer
         await writer.close()
-        self._look()
-        note, ledger_id = self.life.around.note, writer.ledger_id
-        note(seen.Forced(ledger=ledger_id, last=writer.last_appended))
-        note(seen.ClosedByWriter(ledger=ledger_id, last=writer.last_confirmed))
+        self._promised(writer.last_appended)
+        self.life.around.note(
+            seen.ClosedByWriter(ledger=writer.ledger_id, last=writer.last_confirmed)
+        )
 
     async def _listen(self) -> None:
         """Hear of each acknowledgement, as soon as the writer speaks of it, until it stops."""
@@ -143,11 +223,19 @@ class _Writing:
             while self._heard >= self.writer.last_appended:
                 self._appended.clear()
                 await self._appended.wait()
+            wanted = EntryId(self._heard + 1)
             try:
-                await self.writer.flushed(EntryId(self._heard + 1))
+                await self.writer.flushed(wanted)
             except errors.ClientError:
+                return  # whoever appends hears of it, too
+            self._promised(wanted)
+            if self._heard < wanted:
                 return
-            self._look()
+
+    def _promised(self, last: EntryId) -> None:
+        """Write down that a wait is over: all up to an entry is said to be acknowledged."""
+        self._look()
+        self.life.around.note(seen.Forced(ledger=self.writer.ledger_id, last=last))
 
     def _look(self) -> None:
         """Write down what is acknowledged by now."""
