@@ -15,6 +15,7 @@ from tests.simulation.checker import Violation
 from tests.simulation.gate_mutants import GATE_MUTANTS
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.profiles import PROFILES
+from tests.simulation.reading_mutants import READING_MUTANTS
 from tests.simulation.scenarios import Scenario
 from tests.simulation.storage_mutants import STORAGE_MUTANTS
 from tests.simulation.sync_mutants import SYNC_MUTANTS
@@ -27,6 +28,7 @@ BUGS: Final[Mapping[int, Mutant]] = {
     **GATE_MUTANTS,
     **SYNC_MUTANTS,
     **STORAGE_MUTANTS,
+    **READING_MUTANTS,
 }
 
 
