@@ -121,7 +121,9 @@ def test_only_what_differs_is_applied() -> None:
     assert kinds_of(plan.actions) == ["Apply"]
 
 
-POD = Pod(name=BookieId("log-a-0"), zone=ZoneName("a"), ready=False, node="node-a")
+POD = Pod(
+    name=BookieId("log-a-0"), zone=ZoneName("a"), ready=False, node="node-a", revision="log-a-1"
+)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ registrations follow from StatefulSets.
 """
 
 import datetime
+import json
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from zonekeeper.operator.api import (
     INSTANCE_LABEL,
     NODES,
     PODS,
+    REVISION_LABEL,
     STATEFUL_SETS,
     ZONE_LABEL,
     Json,
@@ -65,6 +68,12 @@ def resource(**spec: object) -> Json:
             **spec,
         },
     }
+
+
+def revision_of(item: Json) -> str:
+    """Name the version of a StatefulSet's template: the same template has the same name again."""
+    text = json.dumps(item["spec"]["template"], sort_keys=True)
+    return f"{item['metadata']['name']}-{zlib.crc32(text.encode()):x}"
 
 
 def clock() -> datetime.datetime:
@@ -134,6 +143,12 @@ class World:
         """Do what StatefulSets' controller and the bookies do."""
         wanted = {}
         for item in await self.kubernetes.list(STATEFUL_SETS, SPACE):
+            status = {
+                "observedGeneration": item["metadata"]["generation"],
+                "updateRevision": revision_of(item),
+            }
+            if item.get("status") != status:
+                self.kubernetes.put(STATEFUL_SETS, item | {"status": status})
             for ordinal in range(item["spec"]["replicas"]):
                 wanted[f"{item['metadata']['name']}-{ordinal}"] = item
         for pod in await self.kubernetes.list(PODS, SPACE):
@@ -157,7 +172,8 @@ class World:
             self.volumes[claim["metadata"]["uid"]] = instance
         if pod is None:
             serves = self.volumes[claim["metadata"]["uid"]] == instance
-            self.put_pod(name, labels, node=f"node-{zone}", ready=serves, owner=item)
+            marked = {**labels, REVISION_LABEL: revision_of(item)}
+            self.put_pod(name, marked, node=f"node-{zone}", ready=serves, owner=item)
             if serves:
                 await self.write_cookie(name, zone)
 

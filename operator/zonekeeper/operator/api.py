@@ -27,6 +27,8 @@ CLUSTER_LABEL: Final = f"{GROUP}/cluster"
 ZONE_LABEL: Final = f"{GROUP}/zone"
 #: On a volume's claim: the INSTANCEID of the cluster whose data it holds.
 INSTANCE_LABEL: Final = f"{GROUP}/instance"
+#: On a pod, from its StatefulSet's controller: the revision of the template that it was made from.
+REVISION_LABEL: Final = "controller-revision-hash"
 #: What the operator removes itself when a resource is deleted that asks for it.
 FINALIZER: Final = f"{GROUP}/operator"
 

@@ -112,26 +112,46 @@ def applied(observed: Observed) -> Condition:
 
 
 def up_to_date(observed: Observed) -> Condition:
-    """Does every pod run what its StatefulSet says now?"""
+    """Does every pod run what its StatefulSet says now?
+
+    The pods are asked, and not the counts in a StatefulSet's status: these call revisions current
+    that no pod runs.
+    """
+    kind = Type.UP_TO_DATE
+    if not observed.pods:
+        return conditions.unknown(kind, "NoBookies", "no bookie runs yet")
     old = [
         f"{name}: {count}"
-        for name, item in sorted(observed.sets.items())
-        if (count := _outdated(item))
+        for name, item in observed.sets.items()
+        if (count := _old(item, observed))
     ]
     if old:
         message = (
             f"pods that run an older template, by StatefulSet: {', '.join(old)}; they take the new "
             "one when they are deleted: one zone after another"
         )
-        return conditions.bad(Type.UP_TO_DATE, "OldPods", message)
-    return conditions.good(Type.UP_TO_DATE, "UpToDate", "every pod runs the newest template")
+        return conditions.bad(kind, "OldPods", message)
+    behind = [name for name, item in observed.sets.items() if not _is_looked_at(item)]
+    if behind:
+        message = f"Kubernetes has not looked at the newest template yet: {', '.join(behind)}"
+        return conditions.unknown(kind, "NotObserved", message)
+    return conditions.good(kind, "UpToDate", "every pod runs the newest template")
 
 
-def _outdated(item: Json) -> int:
-    status = item.get("status", {})
-    if status.get("updateRevision") == status.get("currentRevision"):
+def _is_looked_at(item: Json) -> bool:
+    seen = item.get("status", {}).get("observedGeneration", 0)
+    return int(seen) >= int(item["metadata"]["generation"])
+
+
+def _old(item: Json, observed: Observed) -> int:
+    """Count the pods of a StatefulSet that are known not to be of its newest template."""
+    newest = item.get("status", {}).get("updateRevision")
+    if newest is None or not _is_looked_at(item):
         return 0
-    return int(status.get("replicas", 0)) - int(status.get("updatedReplicas", 0))
+    name = item["metadata"]["name"]
+    return sum(
+        pod.revision != newest for pod in observed.pods if pod.name.rpartition("-")[0] == name
+    )
 
 
 def locations_verified(wanted: Desired | Refused, observed: Observed) -> Condition:
@@ -142,6 +162,8 @@ def locations_verified(wanted: Desired | Refused, observed: Observed) -> Conditi
     wrong = list(_misplaced(wanted, observed, found))
     if wrong:
         return conditions.bad(kind, "Misplaced", "; ".join(wrong))
+    if not observed.pods:
+        return conditions.unknown(kind, "NoBookies", "no bookie runs yet")
     missing = [pod.name for pod in observed.pods if found.locations.get(pod.name) is None]
     if missing:
         return conditions.unknown(kind, "NoCookie", f"no location yet: {_some(missing)}")
@@ -176,9 +198,9 @@ def _lacking(zone: Zone, observed: Observed, node: str | None) -> str:
     return ", ".join(sorted(absent))
 
 
-def ready(wanted: Desired | Refused, blocked: tuple[str, ...], zones: list[Json]) -> Condition:
+def ready(zones: list[Json]) -> Condition:
     """Is every bookie that is asked for there and ready?"""
-    if isinstance(wanted, Refused) or blocked:
+    if not zones:
         return conditions.bad(Type.READY, "Refused", "the resource is not built: see Legal")
     short = [
         f"zone {zone['name']}: {zone['ready']} of {zone['bookies']}"
@@ -192,7 +214,10 @@ def ready(wanted: Desired | Refused, blocked: tuple[str, ...], zones: list[Json]
 
 
 def zone_counts(wanted: Desired | Refused, observed: Observed) -> list[Json]:
-    """Give for each zone how many bookies it shall have, and how many are ready."""
+    """Give for each zone how many bookies it shall have, and how many are ready.
+
+    What is refused changes nothing, so then those count that run on.
+    """
     shall: dict[str, int] = {}
     if isinstance(wanted, Desired):
         shall = {str(zone.name): wanted.bookies_per_zone for zone in wanted.zones}

@@ -9,7 +9,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from zonekeeper.operator import roots
-from zonekeeper.operator.api import FINALIZER, INSTANCE_LABEL, STATEFUL_SETS, ZONE_LABEL, Json
+from zonekeeper.operator.api import (
+    FINALIZER,
+    INSTANCE_LABEL,
+    REVISION_LABEL,
+    STATEFUL_SETS,
+    ZONE_LABEL,
+    Json,
+)
 from zonekeeper.placement.ids import BookieId, ZoneName
 
 
@@ -22,6 +29,8 @@ class Pod:
     ready: bool
     #: None: not bound yet.
     node: str | None
+    #: Of which version of its StatefulSet's template it is.
+    revision: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,4 +141,5 @@ def pod(item: Json) -> Pod:
         zone=ZoneName(meta.get("labels", {}).get(ZONE_LABEL, "")),
         ready=ready and not meta.get("deletionTimestamp"),
         node=item.get("spec", {}).get("nodeName"),
+        revision=meta.get("labels", {}).get(REVISION_LABEL, ""),
     )

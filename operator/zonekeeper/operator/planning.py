@@ -66,7 +66,7 @@ def decide(wanted: Desired | Refused, observed: Observed, now: str) -> Plan:
     if observed.leaving:
         return _leaving(observed, now)
     blocked = tuple(_blocked(wanted, observed)) if isinstance(wanted, Desired) else ()
-    zones = judging.zone_counts(wanted, observed)
+    zones = judging.zone_counts(Refused(blocked) if blocked else wanted, observed)
     owner = desired.owner(observed.resource)
     said = (
         judging.legal(wanted, blocked),
@@ -75,7 +75,7 @@ def decide(wanted: Desired | Refused, observed: Observed, now: str) -> Plan:
         judging.applied(observed),
         judging.up_to_date(observed),
         judging.locations_verified(wanted, observed),
-        judging.ready(wanted, blocked, zones),
+        judging.ready(zones),
     )
     legal = isinstance(wanted, Desired) and not blocked
     actions: tuple[Action, ...] = tuple(_holding(observed, legal=legal))
