@@ -9,13 +9,22 @@ from dataclasses import replace
 import pytest
 
 from tests.bookie.segments import keeping
-from tests.bookie.segments.keeping import POLICY, SIZES, Driver, check, frame, fresh, running
+from tests.bookie.segments.keeping import (
+    POLICY,
+    SIZES,
+    Driver,
+    check,
+    frame,
+    fresh,
+    running,
+    sorted_names,
+)
 from zonekeeper.bookie.memory_files import MemoryFileSystem, no_troubles
 from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments import storage
 from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
 from zonekeeper.bookie.segments.devices import Devices
-from zonekeeper.bookie.segments.index import MemoryOrdered
+from zonekeeper.bookie.segments.index import Index, MemoryOrdered
 from zonekeeper.bookie.segments.storage import Storage
 
 ENOUGH = 3
@@ -42,17 +51,20 @@ async def test_a_checkpoint_whose_name_was_not_synced_is_not_counted_on() -> Non
             files.troubles = no_troubles
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    async def append_for_ever(driver: Driver, first: int) -> None:
-        while True:
-            await driver.append(frame(1, [first, first + 1]))
-            first += 2
+    drivers: list[Driver] = []
 
-    with pytest.raises(BaseExceptionGroup, match="unhandled"):
+    async def write_until_the_disk_fails() -> None:
         async with running(files, MemoryOrdered()) as kept:
-            driver = Driver(kept)
+            drivers.append(driver := Driver(kept))
             first = await append_until_sorted(kept, driver)
             files.troubles = fail_once
-            await append_for_ever(driver, first)
+            while True:
+                await driver.append(frame(1, [first, first + 1]))
+                first += 2
+
+    with pytest.raises(BaseExceptionGroup, match="unhandled"):
+        await write_until_the_disk_fails()
+    (driver,) = drivers
     async with running(files, MemoryOrdered(), crash=True) as kept:
         shown = await check(kept, driver.promised)
         # So much that the segments which that checkpoint gave up are used again.
@@ -103,7 +115,7 @@ async def test_disks_that_do_not_belong_together_are_refused_as_they_are() -> No
         kept.log.close()
     there = ledgers.names()
 
-    with pytest.raises(DamagedLogError, match="missing|go back"):
+    with pytest.raises(DamagedLogError, match=r"missing|go back"):
         await storage.open_storage(on(older, journal, ledgers), SIZES, POLICY)
 
     assert ledgers.names() == there
@@ -111,8 +123,37 @@ async def test_disks_that_do_not_belong_together_are_refused_as_they_are() -> No
     await check(kept, driver.promised)
 
 
+async def test_a_piece_of_a_segment_that_went_elsewhere_is_not_taken_for_it() -> None:
+    """The directory with most room fails in the middle of a segment, and cannot even remove it."""
+    data, journal = fresh(), MemoryFileSystem()
+    good, failing = MemoryFileSystem(total_bytes=1 << 30), MemoryFileSystem()
+    store = MemoryOrdered()
+    devices = replace(
+        keeping.devices(data, store), arrival_files=journal, sorted_files=(good, failing)
+    )
+
+    def fail(kind: str, name: str) -> None:
+        if kind in ("write", "sync", "remove", "truncate"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), name)
+
+    failing.troubles = fail
+    kept = await storage.open_storage(devices, SIZES, POLICY)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(kept.run())
+        driver = Driver(kept)
+        await append_until_sorted(kept, driver)
+        kept.log.close()
+    assert failing.names() == [sorted_names(good)[0]]
+    failing.troubles = no_troubles
+
+    for index in (store, MemoryOrdered()):
+        again = replace(devices, index=Index(index))
+        await check(await storage.open_storage(again, SIZES, POLICY), driver.promised)
+        assert failing.names() == []
+
+
 async def test_an_unfinished_segment_is_removed_by_a_start() -> None:
     files = fresh()
     files.create("sorted-00000077").write(0, [b"torn"])
     async with running(files, MemoryOrdered()):
-        assert keeping.sorted_names(files) == []
+        assert sorted_names(files) == []

@@ -33,8 +33,8 @@ class Directories:
         self._files = files
         self._where: dict[int, int] = {}
         self._failed: dict[int, str] = {}
-        #: Segments that do not count.
-        self._strays: list[int] = []
+        #: Files of segments that do not count, by their numbers, and in which directory.
+        self._strays: list[tuple[int, int]] = []
 
     @property
     def failed(self) -> Mapping[int, str]:
@@ -47,17 +47,12 @@ class Directories:
         Raises ``DamagedLogError`` if it is not even known which entries are gone, or if there is
         but one directory, which then is not the one that it was.
         """
-        for directory, files in enumerate(self._files):
-            try:
-                names = files.names()
-            except OSError as error:
-                self.fail(directory, error)
-                continue
-            for name in names:
-                if name.startswith(PREFIX):
-                    self._where[int(name.removeprefix(PREFIX))] = directory
-        self._strays = sorted(self._where.keys() - {segment.number for segment in segments})
-        lost = [segment for segment in segments if segment.number not in self._where]
+        found = self._found()
+        named = {(segment.number, segment.directory) for segment in segments}
+        # A segment that counts may have left a piece in another directory, where it was begun.
+        self._strays = sorted(found - named)
+        self._where = dict(self._strays) | dict(named)
+        lost = [segment for segment in segments if (segment.number, segment.directory) not in found]
         names = [name_of(segment.number) for segment in lost]
         if lost and (len(self._files) == 1 or not indexed.issuperset(s.number for s in lost)):
             raise DamagedLogError(
@@ -66,18 +61,35 @@ class Directories:
                 "its ledgers be repaired"
             )
         for segment in lost:
-            self._where[segment.number] = segment.directory
             self._failed.setdefault(
                 segment.directory, f"{name_of(segment.number)} is missing; is it mounted?"
             )
+
+    def _found(self) -> set[tuple[int, int]]:
+        """Give all files of segments: their numbers, and in which directory."""
+        found: set[tuple[int, int]] = set()
+        for directory, files in enumerate(self._files):
+            try:
+                names = files.names()
+            except OSError as error:
+                self.fail(directory, error)
+                continue
+            found |= {
+                (int(name.removeprefix(PREFIX)), directory)
+                for name in names
+                if name.startswith(PREFIX)
+            }
+        return found
 
     def remove_strays(self) -> None:
         """Remove the segments that were found and do not count: unfinished ones, compacted ones.
 
         The checkpoint that does not name them must be on the disk, and the log must fit to it.
         """
-        for number in self._strays:
-            self.remove(number)
+        for number, directory in self._strays:
+            if self._where.get(number) == directory:
+                del self._where[number]
+            self._remove(number, directory)
         self._strays.clear()
 
     def is_lost(self, number: int) -> bool:
@@ -137,7 +149,9 @@ class Directories:
 
     def remove(self, number: int) -> None:
         """Remove a segment's file; one that cannot be removed is left for the next start."""
-        directory = self._where.pop(number)
+        self._remove(number, self._where.pop(number))
+
+    def _remove(self, number: int, directory: int) -> None:
         try:
             self._files[directory].remove(name_of(number))
         except OSError as error:

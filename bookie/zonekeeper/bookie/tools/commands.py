@@ -249,7 +249,10 @@ def _parts_of(held: Held, name: str) -> Iterator[segments.Part]:
     if number is None and not name.startswith(arrivals.PREFIX):
         raise ToolError(f"{name} is no segment: arrival-00000001, sorted-00000001")
     try:
-        file = folders.open_sorted(held, name) if number is not None else held.journal.open(name)
+        if number is None:
+            file = held.journal.open(name)
+        else:
+            file = folders.open_sorted(held, last, number)
     except FileNotFoundError as error:
         names = {each for files in held.folders.values() for each in files.names()}
         there = sorted(filter(segments.is_segment, names))

@@ -11,6 +11,8 @@ from zonekeeper.bookie import data_folder, identity
 from zonekeeper.bookie.data_folder import Held
 from zonekeeper.bookie.files import File, FileSystem, RealFileSystem
 from zonekeeper.bookie.identity import Version
+from zonekeeper.bookie.segments import directories
+from zonekeeper.bookie.segments.checkpoint import Checkpoint
 from zonekeeper.metadata.cookies import Cookie
 
 
@@ -69,14 +71,17 @@ def made(data: Path) -> Iterator[FileSystem]:
         yield files
 
 
-def open_sorted(held: Held, name: str) -> File:
-    """Open a sorted segment, wherever it is; raises ``FileNotFoundError``."""
-    for files in held.ledgers:
+def open_sorted(held: Held, last: Checkpoint, number: int) -> File:
+    """Open a sorted segment: where it counts, or wherever it is; raises ``FileNotFoundError``."""
+    name = directories.name_of(number)
+    counts_in = {each.number: each.directory for each in last.segments}.get(number)
+    wanted = held.ledgers if counts_in is None else held.ledgers[counts_in : counts_in + 1]
+    for files in wanted:
         try:
             return files.open(name)
         except FileNotFoundError:
             continue
-    raise FileNotFoundError(f"there is no {name} in any ledger folder")
+    raise FileNotFoundError(f"there is no {name} where it should be")
 
 
 def own_cookie(files: FileSystem) -> Cookie:

@@ -125,10 +125,12 @@ def _newest(held: Held, last: Checkpoint) -> int:
 
 
 def _missing(held: Held, last: Checkpoint) -> frozenset[int]:
-    """Give the sorted segments that count, and are in no folder."""
-    names = {name for files in held.ledgers for name in files.names()}
+    """Give the sorted segments that count, and are not where they should be."""
+    names = [frozenset(files.names()) for files in held.ledgers]
     return frozenset(
-        number for number in last.sorted_numbers if directories.name_of(number) not in names
+        each.number
+        for each in last.segments
+        if directories.name_of(each.number) not in names[each.directory]
     )
 
 

@@ -50,7 +50,7 @@ def scrub(data: Path, held: Held, told: Callable[[str], None]) -> Findings:
         name = directories.name_of(number)
         told(name)
         try:
-            file = folders.open_sorted(held, name)
+            file = folders.open_sorted(held, last, number)
         except FileNotFoundError:
             found.damage.append(f"{name}: it is missing, and the checkpoint names it")
             continue

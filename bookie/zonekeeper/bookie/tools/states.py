@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from zonekeeper.bookie.data_folder import Held
 from zonekeeper.bookie.files import Space
-from zonekeeper.bookie.segments import directories
+from zonekeeper.bookie.segments.checkpoint import Checkpoint
 from zonekeeper.bookie.tools import contents as all_of
 from zonekeeper.bookie.tools import folders
 from zonekeeper.bookie.tools.contents import Contents
@@ -42,7 +42,7 @@ def look(held: Held, cookie: Cookie, contents: Contents, boot_epoch: int | None)
         ledgers=len(counts),
         entries=sum(counts),
         sorted_bytes=sum(
-            _size(held, directories.name_of(each)) for each in contents.checkpoint.sorted_numbers
+            _size(held, contents.checkpoint, each) for each in contents.checkpoint.sorted_numbers
         ),
         backlog_segments=len(waiting),
         backlog_bytes=sum(each.used_bytes for each in waiting),
@@ -121,8 +121,8 @@ def _position(position: tuple[int, int]) -> str:
     return f"{position[0]}/{position[1]}"
 
 
-def _size(held: Held, name: str) -> int:
-    file = folders.open_sorted(held, name)
+def _size(held: Held, last: Checkpoint, number: int) -> int:
+    file = folders.open_sorted(held, last, number)
     try:
         return file.size()
     finally:
