@@ -194,6 +194,29 @@ async def test_a_root_that_was_lost_is_not_made_again_over_its_data() -> None:
     assert await world.nodes_in_store() == []
 
 
+async def test_a_root_that_was_wiped_without_its_own_tree_can_be_built_anew() -> None:
+    world = World()
+    await world.settle()
+    old = (await world.get())["status"]["instance"]
+    store = await world.open(URI)
+    for path in reversed(await world.nodes_in_store()):
+        if path == store.root or path.startswith(f"{store.root}/"):
+            await store.delete(path, version=None)
+    await world.settle()
+    assert "delete the resource and its volumes" in await world.message("MetadataReady")
+
+    world.delete()
+    await world.controllers()
+    for claim in await world.kubernetes.list(CLAIMS, SPACE):
+        world.kubernetes.mark_deleted(CLAIMS, SPACE, claim["metadata"]["name"])
+    await world.make_again()
+    await world.settle()
+
+    assert (await world.conditions())["Ready"] == READY
+    assert (await world.get())["status"]["instance"] != old
+    assert await policy_owner(world) == f"operator/{SPACE}/{NAME}"
+
+
 async def test_a_bookie_on_a_node_of_another_zone_is_told() -> None:
     world = World()
     await world.settle()

@@ -55,7 +55,7 @@ def _root_missing(known: str | None) -> Condition:
         return conditions.bad(Type.METADATA_READY, "NotInitialised", message)
     message = (
         f"the root of instance {known} is gone, and is not made again over its bookies' data: "
-        "restore the metadata, or delete the resource and make it anew"
+        "restore the metadata, or delete the resource and its volumes and make it anew"
     )
     return conditions.bad(Type.METADATA_READY, "RootLost", message)
 
@@ -65,7 +65,7 @@ def _root_found(instance: str, known: str | None) -> Condition:
         return conditions.good(Type.METADATA_READY, "Found", f"instance {instance}")
     message = (
         f"the root is instance {instance} now, and this cluster is {known}: restore its metadata, "
-        "or delete the resource and make it anew"
+        "or delete the resource and its volumes and make it anew"
     )
     return conditions.bad(Type.METADATA_READY, "OtherInstance", message)
 

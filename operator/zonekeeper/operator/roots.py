@@ -19,7 +19,7 @@ from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.errors import BadStoreUriError, StoreError
 from zonekeeper.metadata.layout import Root
 from zonekeeper.metadata.malformed import UnreadableError
-from zonekeeper.metadata.store import COMMIT_WRITES_MAX, Create, Delete, MetadataStore
+from zonekeeper.metadata.store import COMMIT_WRITES_MAX, Create, Delete, MetadataStore, Put
 from zonekeeper.placement.ids import BookieId
 from zonekeeper.placement.locations import Location
 from zonekeeper.placement.policy import Policy
@@ -106,12 +106,18 @@ class Roots:
     async def initialise(self, address: str, policy: Policy) -> None:
         """Make the root and its policy in one; that a root is made already counts as done.
 
-        Made in two steps, an interruption would leave a root that nobody can be shown to own.
+        Made in two steps, an interruption would leave a root that nobody can be shown to own. The
+        policy of a cluster before, whose root was wiped without our own tree, is written over.
         """
         store, instance = await self._opened(address), str(uuid.uuid4())
         data = policy_store.CODEC.render(replace(policy, version=1, instance=instance))
         path = Root(store.root).beside("policy")
-        record = Create(path=path, value=records.render(data, instance))
+        value, left = records.render(data, instance), await store.get(path, sync=True)
+        record = (
+            Create(path=path, value=value)
+            if left is None
+            else Put(path=path, value=value, version=left.version)
+        )
         await clusters.initialise(store, instance, also=[record])
 
     async def publish(self, address: str, policy: Policy, *, instance: str, replaces: int) -> None:
