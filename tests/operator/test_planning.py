@@ -199,3 +199,41 @@ def test_the_same_view_is_told_once() -> None:
     assert [notice.reason for notice in first.notices] == ["Unreachable"]
     assert decide(item, UNKNOWN).notices == ()
     assert decide(item, UNKNOWN).status == first.status
+
+
+def in_use(item: Json) -> roots.Found:
+    """Give a root of this owner where a bookie is registered."""
+    return replace(root(item), registered=frozenset({POD.name}))
+
+
+def test_a_root_where_somebody_elses_bookies_run_is_not_taken_up() -> None:
+    """One manifest in two Kubernetes clusters that share a ZooKeeper: the owner is the same."""
+    plan = decide(resource(), in_use(resource()))
+    bare = decide(resource(), replace(in_use(resource()), policy=None))
+
+    assert plan.actions == bare.actions == ()
+    assert "instance" not in plan.status
+    found = next(item for item in plan.status["conditions"] if item["type"] == "MetadataReady")
+    assert (found["status"], found["reason"]) == ("False", "InUse")
+    assert "does not run: log-a-0: " in found["message"]
+
+
+def test_a_root_where_somebody_elses_bookies_run_is_not_removed() -> None:
+    item = leaving()
+    del item["status"]
+
+    plan = decide(item, in_use(held()))
+
+    assert kinds_of(plan.actions) == ["Release"]
+    assert [notice.reason for notice in plan.notices] == ["RootKept"]
+
+
+def test_a_root_where_only_its_own_pods_are_registered_is_taken_up() -> None:
+    plan = decide(resource(), in_use(resource()), pods=(POD,))
+
+    assert kinds_of(plan.actions) == ["Apply"] * 6
+    assert plan.status["instance"] == INSTANCE
+
+
+def test_a_cluster_that_is_built_stays_so_whoever_registers_in_its_root() -> None:
+    assert kinds_of(decide(built(resource()), in_use(resource())).actions) == ["Apply"] * 6

@@ -46,6 +46,8 @@ def metadata_ready(observed: Observed) -> Condition:
         case roots.Absent():
             return _root_missing(known)
         case roots.Found():
+            if names := strangers(observed):
+                return _root_in_use(found.instance, names)
             return _root_found(found.instance, known)
 
 
@@ -68,6 +70,22 @@ def _root_found(instance: str, known: str | None) -> Condition:
         "or delete the resource and its volumes and make it anew"
     )
     return conditions.bad(Type.METADATA_READY, "OtherInstance", message)
+
+
+def strangers(observed: Observed) -> list[BookieId]:
+    """Name bookies that are registered in a root that is not taken up yet, and no pods of ours."""
+    if observed.instance is not None or not isinstance(observed.root, roots.Found):
+        return []
+    return sorted(observed.root.registered - {pod.name for pod in observed.pods})
+
+
+def _root_in_use(instance: str, names: list[BookieId]) -> Condition:
+    message = (
+        f"bookies are registered in the root (instance {instance}) that this resource does not "
+        f"run: {_some(names)}: if they are of a resource before, wait until their sessions end; if "
+        "another Kubernetes cluster runs them, choose another root in spec.metadata.uri"
+    )
+    return conditions.bad(Type.METADATA_READY, "InUse", message)
 
 
 def policy_published(wanted: Desired | Refused, observed: Observed, owner: str) -> Condition:

@@ -18,6 +18,10 @@ order: a bookie never runs without its volume or its root, and the root, by whic
 recognised, goes last. Whatever does not go away is named in the condition ``Released``; setting
 ``onDelete: Retain`` lets the resource go.
 
+A root that this resource was not built in yet is taken up only while no bookies but its own pods
+are registered there: an owner is a namespace and a name, and a resource of the same name in another
+Kubernetes cluster may run its bookies there.
+
 A name says nothing of whose data something holds: an earlier resource of the same name may have
 left it. So only volumes are removed whose claim carries the instance that this resource was built
 as, and only a root with our policy in it; one that holds cookies only if it is noted as ours. A
@@ -124,7 +128,7 @@ def _instance(observed: Observed) -> str | None:
 def _ours(observed: Observed) -> roots.Found | None:
     """Give the root, if a policy of ours stands in it."""
     found = observed.root
-    if not isinstance(found, roots.Found) or found.policy is None:
+    if not isinstance(found, roots.Found) or found.policy is None or judging.strangers(observed):
         return None
     return found if found.policy.owner == desired.owner(observed.resource) else None
 
@@ -151,7 +155,7 @@ def _next_step(wanted: Desired, observed: Observed, owner: str) -> Iterator[Acti
             if known is None:
                 yield InitialiseRoot(wanted.policy)
         case roots.Found():
-            if known not in (None, found.instance):
+            if known not in (None, found.instance) or judging.strangers(observed):
                 return
             if found.policy is None or (
                 found.policy.owner == owner and not judging.same_rules(wanted, found)
