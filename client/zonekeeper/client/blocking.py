@@ -11,7 +11,7 @@ entry costs that for each, ``append_many`` for each mebibyte, and reading for ea
 """
 
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, closing, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, closing, contextmanager
 from functools import partial
 from types import TracebackType
 from typing import NoReturn, Self, TypeVar
@@ -211,7 +211,10 @@ class Writer(_Local):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._calls.do(lambda: self._writer.__aexit__(kind, error, trace))
+        if isinstance(error, GeneratorExit):
+            self._calls.drop(self._writer.halt)
+        else:
+            self._calls.do(lambda: self._writer.__aexit__(kind, error, trace))
 
 
 class Reader(_Local):
@@ -271,19 +274,18 @@ class Reader(_Local):
 def _stream(
     calls: Calls, begin: Callable[[], AsyncGenerator[Item, None]]
 ) -> Generator[Item, None, None]:
-    """Iterate over what is produced on the loop."""
+    """Iterate over what is produced on the loop.
+
+    What is left half-read is closed by the loop once nobody holds it, as all async generators are.
+    Nothing here waits for that: it may be a collector that closes this, in any thread.
+    """
     stream = begin()
 
     async def following() -> Item | None:
         return await anext(stream, None)
 
     while (item := calls.do(following)) is not None:
-        try:
-            yield item
-        except GeneratorExit:
-            with suppress(errors.ClientError):  # the client may be gone, and its streams with it
-                calls.do(stream.aclose)
-            raise
+        yield item
 
 
 def _portions(many: Iterable[Data]) -> Iterator[list[bytes]]:

@@ -7,6 +7,11 @@ one loop of a process well, and several badly.
 
 A call ends with its block at the latest. One whose thread is interrupted is cancelled.
 
+Who leaves a block waits until what it opened is closed. A block may also be *dropped*: a generator
+that stands in it is closed, or collected, or the interpreter ends. Collectors run in any thread, in
+the middle of anything, mostly in the loop's own thread; and the loop's thread stands still when the
+interpreter is ending. So what drops a block takes no lock and waits for nothing: the loop ends it.
+
 Nothing here survives a fork: the child has no such thread, and gRPC, whose own threads outlive the
 last block by an unknown time, aborts a process that uses it on both sides of a fork. So a child of
 a process that ever opened something here is refused, in words, whatever it wants to open or call.
@@ -15,11 +20,12 @@ a process that ever opened something here is refused, in words, whatever it want
 import asyncio
 import concurrent.futures
 import os
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager, contextmanager
-from typing import TypeVar
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from typing import Generic, TypeVar
 
 from zonekeeper.client import errors
 
@@ -63,6 +69,12 @@ class Calls:
 
     def do(self, work: Callable[[], Coroutine[None, None, Result]]) -> Result:
         """Run what ``work`` gives on the loop, and wait for its result."""
+        if _waits_in_vain(self._loop):
+            raise ClientEnded(
+                "the interpreter is ending, or collects garbage in the client's own thread, where "
+                "a call would wait for ever; this call was not begun",
+                maybe_applied=False,
+            )
         answer = self._begin(work)
         try:
             return answer.result()
@@ -81,6 +93,12 @@ class Calls:
             return function()
 
         return self.do(call)
+
+    def drop(self, function: Callable[[], object]) -> None:
+        """Have a function called on the loop, and wait for nothing: for what is dropped."""
+        if not self.forked:
+            with suppress(RuntimeError):  # the loop has ended, and all with it
+                self._loop.call_soon_threadsafe(function)
 
     def end(self) -> None:
         """Cancel the calls that wait, and refuse others from now on."""
@@ -112,47 +130,84 @@ class Calls:
 @contextmanager
 def opened(context: AbstractAsyncContextManager[Made]) -> Iterator[tuple[Made, Calls]]:
     """Enter an async context on the loop until the block ends; one task enters and leaves it."""
-    with _turning() as loop:
-        calls, leave = Calls(loop), asyncio.Event()
-        there, settled = list[Made](), threading.Event()
-
-        async def stay() -> None:
-            try:
-                async with context as made:
-                    there.append(made)
-                    settled.set()
-                    await leave.wait()
-            finally:
-                calls.end()
-
-        staying = asyncio.run_coroutine_threadsafe(stay(), loop)
-        staying.add_done_callback(lambda _: settled.set())
-        try:
-            settled.wait()
-        except BaseException:
-            staying.cancel()
-            raise
-        if not there:
-            staying.result()  # raises why
-        try:
-            yield there[0], calls
-        finally:
-            if not calls.forked:
-                calls.end()
-                loop.call_soon_threadsafe(leave.set)
-                staying.result()
-
-
-@contextmanager
-def _turning() -> Iterator[asyncio.AbstractEventLoop]:
-    """Give the process's loop, and let go of it again; not in a child that leaves the block."""
-    process = os.getpid()
-    loop = _PROCESS.enter()
+    block = _Block(context)
     try:
-        yield loop
+        made = block.entered()
+    except BaseException:
+        block.give_up()
+        raise
+    end = block.leave
+    try:
+        yield made, block.calls
+    except GeneratorExit:
+        end = block.drop
+        raise
     finally:
-        if os.getpid() == process:
+        end()
+
+
+class _Block(Generic[Made]):
+    """One context and the task that stays in it, which is one more user of the process's loop."""
+
+    def __init__(self, context: AbstractAsyncContextManager[Made]) -> None:
+        self._loop = _PROCESS.enter()
+        self.calls = Calls(self._loop)
+        self._leave = asyncio.Event()
+        self._there: list[Made] = []
+        self._settled = threading.Event()
+        self._staying = asyncio.run_coroutine_threadsafe(self._stay(context), self._loop)
+        self._staying.add_done_callback(lambda _: self._settled.set())
+
+    def entered(self) -> Made:
+        """Wait until the context is entered, and give what it opened; raises why it is not."""
+        self._settled.wait()
+        if not self._there:
+            self._staying.result()
+        return self._there[0]
+
+    def give_up(self) -> None:
+        """End before the context is entered."""
+        self._staying.cancel()
+        _PROCESS.leave()
+
+    def leave(self) -> None:
+        """Leave the context, and wait until that is done; raises what fails there."""
+        if self.calls.forked:
+            return
+        if _waits_in_vain(self._loop):
+            self.drop()
+            return
+        try:
+            self.calls.end()
+            self._loop.call_soon_threadsafe(self._leave.set)
+            self._staying.result()
+        finally:
             _PROCESS.leave()
+
+    def drop(self) -> None:
+        """Have the context left by the loop."""
+        self.calls.drop(self._drop)
+
+    def _drop(self) -> None:
+        self._leave.set()
+        self._staying.add_done_callback(lambda _: _PROCESS.leave())
+
+    async def _stay(self, context: AbstractAsyncContextManager[Made]) -> None:
+        try:
+            async with context as made:
+                self._there.append(made)
+                self._settled.set()
+                await self._leave.wait()
+        finally:
+            self.calls.end()
+
+
+def _waits_in_vain(loop: asyncio.AbstractEventLoop) -> bool:
+    """Say whether who waits here for the loop waits for ever."""
+    try:
+        return sys.is_finalizing() or asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False  # no loop turns in this thread
 
 
 class _LoopThread:
@@ -173,7 +228,12 @@ class _LoopThread:
         await self._stopped.wait()
 
     def stop(self) -> None:
+        """End the loop; who is not in its thread waits until it has ended."""
         self.loop.call_soon_threadsafe(self._stopped.set)
+        if threading.current_thread() is not self._thread:
+            self.join()
+
+    def join(self) -> None:
         self._thread.join()
 
 
@@ -183,31 +243,32 @@ class _Process:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._users = 0
+        #: With users it turns; without, it has ended or is ending.
         self._thread: _LoopThread | None = None
-        self._used = False
         self._refuses = False
 
     def enter(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._refuses:
                 raise ForkedAfterUse
-            self._used = True
-            if self._thread is None:
+            if self._thread is None or self._users == 0:
+                if self._thread is not None:  # there are never two
+                    self._thread.join()
                 self._thread = _LoopThread()
             self._users += 1
             return self._thread.loop
 
     def leave(self) -> None:
-        with self._lock:  # until it has stopped: there are never two
+        with self._lock:
             self._users -= 1
-            if self._users == 0 and self._thread is not None:
-                thread, self._thread = self._thread, None
-                thread.stop()
+            if self._users == 0:
+                assert self._thread is not None, "who leaves has entered"
+                self._thread.stop()
 
     def forked(self) -> None:
         """Be the child: the thread is not here, and somebody may have held the lock."""
         self._lock = threading.Lock()
-        self._refuses = self._used
+        self._refuses = self._thread is not None
 
 
 _PROCESS = _Process()
