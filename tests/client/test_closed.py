@@ -8,8 +8,11 @@ import pytest
 
 from tests.client.lab import Lab, play
 from tests.client.test_writer import outcome
+from tests.support import virtual_time
 from zonekeeper.client import client as clients
 from zonekeeper.client import errors
+from zonekeeper.client.asks import Asks
+from zonekeeper.client.tasks import Tasks
 from zonekeeper.placement.ids import BookieId, LedgerId
 from zonekeeper.wire.links import LinkSettings
 from zonekeeper.wire.stream_link import StreamLink
@@ -126,3 +129,24 @@ def test_a_writer_that_needs_a_lane_of_a_client_that_has_failed_says_so_and_does
         assert [heard_of_the_fault(error) for error in heard] == [True, False]
 
     play(scenario)
+
+
+def test_who_waits_for_an_answer_hears_of_a_fault_in_the_only_question_that_is_left() -> None:
+    async def faulty() -> int:
+        raise KeyError("a bug")
+
+    async def scenario() -> None:
+        async with asyncio.TaskGroup() as others:
+
+            async def ask(tasks: Tasks) -> None:
+                async with Asks[int](tasks) as asks:
+                    asks.ask(faulty())
+                    await asks.next()
+
+            with contextlib.suppress(BaseExceptionGroup):
+                async with asyncio.TaskGroup() as group:
+                    waiting = others.create_task(outcome(ask(Tasks(group))))
+                    await asyncio.Event().wait()
+            heard_of_the_fault(await waiting)
+
+    virtual_time.run(scenario())

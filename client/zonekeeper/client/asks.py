@@ -22,7 +22,8 @@ class Asks(Generic[Answer]):
         self._loop = asyncio.get_running_loop()
         self._running: set[asyncio.Task[Answer]] = set()
         self._timers: list[asyncio.TimerHandle] = []
-        #: Each answer in a tuple; None: a question was ended from outside, with the client.
+        #: Each answer in a tuple; None: there is none, and the client is over: it was closed, or it
+        #: ends by this question's fault, in which nobody else may be left to answer.
         self._answers: asyncio.Queue[tuple[Answer] | None] = asyncio.Queue()
 
     def ask(self, question: Coroutine[None, None, Answer]) -> None:
@@ -60,7 +61,5 @@ class Asks(Generic[Answer]):
     def _answered(self, task: "asyncio.Task[Answer]") -> None:
         """Pass an answer on; a task that was cancelled before it began ends here, too."""
         self._running.discard(task)
-        if task.cancelled():
-            self._answers.put_nowait(None)
-        elif task.exception() is None:
-            self._answers.put_nowait((task.result(),))
+        ended = task.cancelled() or task.exception() is not None
+        self._answers.put_nowait(None if ended else (task.result(),))
