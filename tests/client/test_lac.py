@@ -8,8 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from tests.client.lab import Lab, play
+from tests.client.other_loops import play_simulated
 from tests.client.test_writer import data, fill
 from tests.client.transcripts import THREE, Transcript, started
+from tests.simulation.loop import SimulatedLoop
 from zonekeeper.client import errors
 from zonekeeper.client import writer_events as ev
 from zonekeeper.client.config import ClientConfig
@@ -212,6 +214,25 @@ def test_bookies_that_were_full_when_the_writer_fell_quiet_hear_its_lac_later() 
             assert await reader.read_last_confirmed() == 0
 
     play(scenario)
+
+
+def test_a_writer_that_counts_as_quiet_at_once_leaves_the_loop_to_others_meanwhile() -> None:
+    """It looks again and again whether what it appended is acknowledged."""
+
+    async def scenario(lab: Lab, _: SimulatedLoop) -> None:
+        async with lab.client(config=ClientConfig(quiet_ms=0)) as client:
+            writer = await client.create()
+            for who in writer.ensemble:
+                lab.door(who).holding = True
+            await writer.append(data(0))
+            await asyncio.sleep(1)
+            for who in writer.ensemble:
+                lab.door(who).release()
+            await asyncio.sleep(1)
+            reader = await client.open(writer.ledger_id, recover=False)
+            assert reader.last_confirmed == 0
+
+    play_simulated(scenario)
 
 
 def test_telling_a_lac_succeeds_again_when_the_bookies_are_back() -> None:

@@ -4,17 +4,15 @@ When it goes on, its timers come before the answers that wait for it to be read.
 """
 
 import asyncio
-import random
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import Callable
 
 import pytest
 
-from tests.client.lab import THREE_BY_THREE, Lab, policy
+from tests.client.lab import Lab
+from tests.client.other_loops import play_simulated
 from tests.client.test_deferred_sync import talking
 from tests.client.transcripts import Transcript, started
 from tests.simulation.loop import Process, SimulatedLoop
-from zonekeeper.client import client as clients
 from zonekeeper.client import writer_events as ev
 from zonekeeper.client.config import ClientConfig
 from zonekeeper.client.writer_core import Limits
@@ -46,45 +44,25 @@ def test_what_is_waited_for_gets_the_time_back_in_which_nobody_could_answer(
     assert talk.stop is not None
 
 
-def play_paused(
-    scenario: Callable[[clients.Client], Awaitable[None]], config: ClientConfig, pause_s: float
-) -> None:
-    """Play a scenario of a client whose process is paused soon after it began."""
-    loop = SimulatedLoop(random.Random(1))
-
-    async def played() -> None:
-        process = Process("client")
-        async with asyncio.timeout(3_600), asyncio.TaskGroup() as tasks:
-            lab = Lab(tasks, seed=1)
-            async with AsyncExitStack() as stack:
-                stack.push_async_callback(lab.close)
-                await lab.build(policy(), THREE_BY_THREE)
-                began = asyncio.Event()
-
-                async def work() -> None:
-                    async with lab.client(config=config) as client:
-                        began.set()
-                        await scenario(client)
-
-                working = tasks.create_task(work(), context=process.context)
-                await began.wait()
-                await asyncio.sleep(0.05)
-                loop.pause(process)
-                await asyncio.sleep(pause_s)
-                loop.go_on(process)
-                await working
-
-    with asyncio.Runner(loop_factory=lambda: loop) as runner:
-        runner.run(played())
-    assert loop.failures == []
-
-
 def test_a_writer_goes_on_though_its_process_stood_still_for_longer_than_an_add_may_take() -> None:
-    async def scenario(client: clients.Client) -> None:
-        writer = await client.create()
-        for _ in range(1_000):
-            await writer.append(b"there are always some under way")
-            await asyncio.sleep(0.000_1)
-        await writer.close()
+    async def scenario(lab: Lab, loop: SimulatedLoop) -> None:
+        began = asyncio.Event()
 
-    play_paused(scenario, ClientConfig(add_timeout_ms=3_000), pause_s=4)
+        async def work() -> None:
+            config = ClientConfig(add_timeout_ms=3_000)
+            async with lab.client(config=config) as client, await client.create() as writer:
+                began.set()
+                for _ in range(1_000):
+                    await writer.append(b"there are always some under way")
+                    await asyncio.sleep(0.000_1)
+
+        process = Process("client")
+        working = lab.tasks.create_task(work(), context=process.context)
+        await began.wait()
+        await asyncio.sleep(0.05)
+        loop.pause(process)
+        await asyncio.sleep(4)
+        loop.go_on(process)
+        await working
+
+    play_simulated(scenario)

@@ -32,6 +32,8 @@ TURN_BYTES: Final = carriers.CARRIER_BYTES_AIM
 #: A writer that closes waits so long for bookies that its ack quorum did not need. Without that,
 #: who writes little and closes at once leaves ledgers that lack copies until they are checked.
 LAGGARDS_MS: Final = 1_000
+#: Whether a writer is quiet is looked at so seldom at least, however soon it counts as quiet.
+_LOOK_AGAIN_S: Final = 0.001
 
 Data = bytes | bytearray | memoryview
 
@@ -290,7 +292,7 @@ class Writer:
         self._quiet_timer = None
         left_s = self._appended_s + self._quiet_s - self._loop.time()
         if left_s > 0 or not self._session.quiet:
-            wait_s = max(left_s, self._quiet_s / 2)
+            wait_s = max(left_s, self._quiet_s / 2, _LOOK_AGAIN_S)
             if self._session.stopped is None:
                 self._quiet_timer = self._loop.call_later(wait_s, self._look_quiet)
         else:
