@@ -4,6 +4,7 @@ import pytest
 
 from tests.operator.worlds import resource
 from zonekeeper.operator import desired
+from zonekeeper.operator.api import Json
 from zonekeeper.operator.desired import Desired, OnDelete, Refused
 
 
@@ -28,10 +29,50 @@ def test_defaults_are_those_of_the_record_and_the_zones_those_of_the_resource() 
     assert found.zones[0].node_labels == {"topology.kubernetes.io/zone": "a"}
 
 
-def test_a_zone_may_name_its_nodes_itself() -> None:
-    zones = [{"name": "a", "nodeSelector": {"rack": "1"}}, {"name": "b"}, {"name": "c"}]
+ZONE = "topology.kubernetes.io/zone"
 
-    assert built(zones=zones).zones[0].node_labels == {"rack": "1"}
+
+def three(*selectors: dict[str, str] | None) -> list[Json]:
+    """Give three zones with these selectors; None: the default one."""
+    return [
+        {"name": name} if given is None else {"name": name, "nodeSelector": given}
+        for name, given in zip("abc", selectors, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    "zones",
+    [
+        three({"rack": "1"}, {"rack": "2"}, {"rack": "3"}),
+        three({"rack": "1", "disk": "ssd"}, {"rack": "2"}, {"rack": "3", "disk": "ssd"}),
+        three({ZONE: "x", "rack": "1"}, None, None),
+        three({ZONE: "x", "rack": "1"}, {ZONE: "x", "rack": "2"}, None),
+    ],
+)
+def test_a_zone_may_name_its_nodes_itself(zones: list[Json]) -> None:
+    assert built(zones=zones).zones[0].node_labels == zones[0]["nodeSelector"]
+
+
+@pytest.mark.parametrize(
+    ("zones", "shared"),
+    [
+        (three({"disk": "ssd"}, {"disk": "ssd"}, {"disk": "ssd"}), [1, 2, 2]),
+        (three({"rack": "1"}, None, None), [1, 2]),
+        (three({"rack": "1"}, {"rack": "2"}, {"rack": "1"}), [2]),
+        (three({"rack": "1"}, {"rack": "2"}, {"rack": "3", "disk": "ssd"}), []),
+        (three({"rack": "1"}, {"rack": "2"}, {"disk": "ssd"}), [2, 2]),
+        (three({ZONE: "b"}, None, None), [1]),
+    ],
+)
+def test_zones_that_one_node_could_belong_to_are_refused(
+    zones: list[Json], shared: list[int]
+) -> None:
+    found = desired.read(resource(zones=zones))
+    told = found.reasons if isinstance(found, Refused) else ()
+
+    assert [reason.partition(":")[0] for reason in told] == [
+        f"spec.zones[{index}].nodeSelector" for index in shared
+    ]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ can keep, no schema can say. Placement's refusals are passed on in placement's o
 """
 
 import enum
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -123,6 +124,7 @@ def read(resource: Json) -> Desired | Refused:
     given_uri = values.get("metadata.uri")
     if given_uri is not None and (wrong := _uri_problem(given_uri)):
         problems.append(wrong)
+    problems += _shared_nodes(zones)
     problems += _name_problems(resource["metadata"]["name"], zones)
     reasons = [str(problem) for problem in problems]
     if policy is None:
@@ -192,6 +194,19 @@ def _zones(spec: Json, problems: list[Problem]) -> tuple[Zone, ...]:
         )
         for item in items
     )
+
+
+def _shared_nodes(zones: tuple[Zone, ...]) -> Iterator[Problem]:
+    """Refuse zones that a node can belong to both of: with it, both would go down together."""
+    for (first, one), (second, other) in itertools.combinations(enumerate(zones), 2):
+        if any(
+            other.node_labels.get(key, value) != value for key, value in one.node_labels.items()
+        ):
+            continue
+        rule = f"can choose the nodes of spec.zones[{first}] ({fields.shown(one.name)}) too"
+        hint = "let both name one label, with different values"
+        shown = fields.shown(dict(other.node_labels))
+        yield Problem(f"spec.zones[{second}].nodeSelector", shown, rule, hint)
 
 
 def _policy(spec: Json, zones: tuple[Zone, ...], problems: list[Problem]) -> Policy | None:
