@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from zonekeeper.bookie.disks import InlineDisk
 from zonekeeper.bookie.identity import WrongDiskError
 from zonekeeper.bookie.memory_files import MemoryFileSystem
 from zonekeeper.bookie.segments import checkpoint
+from zonekeeper.bookie.segments.batch_format import Position
 from zonekeeper.metadata import bookie_records, cookie_store, cookies
 from zonekeeper.metadata import cluster as clusters
 from zonekeeper.metadata.cluster import Cluster
@@ -222,6 +224,70 @@ async def cut_short_and_go_on(cluster: Cluster, dies_at: int) -> None:
 
     assert await settle(cluster, after) == await stored(cluster)
     await serve_from(after)
+
+
+async def test_a_first_start_in_several_folders_that_was_cut_short_anywhere_goes_on(
+    cluster: Cluster,
+) -> None:
+    await bookie_records.next_boot(cluster, BOOKIE)
+    dies_at, ended = 0, False
+    while not ended:
+        files, left = folders(), dies_at
+
+        def trouble(kind: str, name: str) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise OSError(f"no power at {kind} {name}")
+
+        for each in files.values():
+            each.troubles = trouble
+        try:
+            await settle_all(cluster, files)
+        except OSError:
+            after = {name: each.crashed(random.Random(dies_at)) for name, each in files.items()}
+            assert await settle_all(cluster, after) == await stored(cluster)
+        else:
+            ended = True
+        await cookie_store.delete(cluster, BOOKIE, version=0)
+        dies_at += 1
+
+
+@pytest.mark.parametrize("lost", [("/j",), ("/j", "/l1", "/l2")])
+async def test_a_store_that_lost_the_cookie_lets_no_bookie_pass_for_new_without_its_disks(
+    cluster: Cluster, lost: tuple[str, ...]
+) -> None:
+    """Its arrival segments are in the folder that is not mounted."""
+    files = folders()
+    await settle_all(cluster, files)
+    await cookie_store.delete(cluster, BOOKIE, version=0)
+    unmounted = files | {each: MemoryFileSystem() for each in lost}
+
+    with pytest.raises(WrongDiskError, match="no file VERSION"):
+        await settle_all(cluster, unmounted)
+
+    assert await stored(cluster) is None
+
+
+@pytest.mark.parametrize("proof", ["boots", "a segment", "the mark"])
+async def test_what_was_served_is_known_by_what_is_there_still(
+    cluster: Cluster, proof: str
+) -> None:
+    files = folders()
+    await settle_all(cluster, files)
+    await cookie_store.delete(cluster, BOOKIE, version=0)
+    data = files[None]
+    if proof == "boots":
+        boots.save(data, 1)
+    elif proof == "a segment":
+        files["/l2"].create("sorted-00000001")
+    else:
+        checkpoint.save(data, replace(checkpoint.load(data), mark=Position(3, 7)))
+
+    with pytest.raises(WrongDiskError, match="cookie create"):
+        await settle_all(cluster, files)
+
+    assert await stored(cluster) is None
 
 
 async def test_each_folder_has_the_cookie_and_says_which_it_is(cluster: Cluster) -> None:

@@ -36,7 +36,7 @@ ABSENT = LedgerId(404)
 
 
 def first_segment(files: MemoryFileSystem) -> MemoryFile:
-    return files.open(next(name for name in files.names() if name.startswith(arrivals.PREFIX)))
+    return files.open(next(name for name in files.names() if arrivals.number_of(name)))
 
 
 def written(files: MemoryFileSystem) -> bytes:

@@ -14,6 +14,9 @@ What is found, and what is done::
     -       mine     - or empty        its first start was cut short: make the rest
     mine    mine     there             start; the location is settled by ``cookies.located``
     all else                           refuse, and say how to get out of it
+
+All folders have their ``VERSION`` before there is a storage. So one that has none, beside a storage
+that is there, is a disk that is not mounted, whatever the store knows.
 """
 
 import re
@@ -122,8 +125,12 @@ async def settle_all(
         if version is not None:
             check(version, folder, mine)
     if stored is None:
-        await disk.run(partial(folders.check_new, cluster, versions))
-        await _make(cluster, cookies.located(mine, location), folders, disk, chance)
+        # A former bookie of this name may have left a count.
+        started = (await bookie_records.read(cluster, mine.bookie)).boot_epoch
+        await disk.run(partial(folders.check_new, cluster, versions, started))
+        located = cookies.located(mine, location)
+        await disk.run(partial(folders.make, located, started, chance))
+        await cookie_store.create(cluster, located)
     else:
         await disk.run(partial(folders.check_known, cluster, versions))
     cookie = await cookie_store.settle_location(cluster, mine.bookie, location)
@@ -150,7 +157,17 @@ class _Folders:
         for folder, files in self._files.items():
             write(files, Version(cookie=cookie, folder=folder))
 
-    def check_new(self, cluster: Cluster, versions: Mapping[str | None, Version | None]) -> None:
+    def make(self, cookie: Cookie, started: int, chance: Chance) -> None:
+        """Make what a new bookie needs; a name that was used before goes on with its count."""
+        self.write(cookie)
+        if started:
+            boots.save(self.data, started)
+        if checkpoint.NAME not in self.data.names():
+            storage.create(self.data, chance)
+
+    def check_new(
+        self, cluster: Cluster, versions: Mapping[str | None, Version | None], started: int
+    ) -> None:
         """Refuse what is not the disk of a bookie that never served."""
         bookie = self._mine.bookie
         for folder, files in self._files.items():
@@ -161,13 +178,21 @@ class _Folders:
                     f"empty ({', '.join(sorted(names)[:_NAMED_MAX])}): give a new bookie an empty "
                     "folder"
                 )
-            if versions[folder] is not None and storage.was_served(files):
-                raise WrongDiskError(
-                    f"the cookie of {bookie} is gone from {cluster}, and its "
-                    f"{self._called(folder)} holds its data: the bookie was removed; start a new "
-                    "one with an empty folder, or, if the store lost the cookie, see `zonekeeper "
-                    "bookie cookie create`"
-                )
+        was_started = (boots.load(self.data) or 0) > started
+        if was_started or storage.was_served(self.data, self._files.values()):
+            raise WrongDiskError(
+                f"the cookie of {bookie} is gone from {cluster}, and its {self._called(None)} is "
+                "that of a bookie that served: the bookie was removed; start a new one with an "
+                "empty folder, or, if the store lost the cookie, see `zonekeeper bookie cookie "
+                "create`"
+            )
+        if checkpoint.NAME in self.data.names() and None in versions.values():
+            lost = next(folder for folder, version in versions.items() if version is None)
+            raise WrongDiskError(
+                f"{cluster} does not know {bookie}, its {self._called(None)} is prepared, and its "
+                f"{self._called(lost)} has no file {VERSION_NAME}: the disk was wiped, or is not "
+                "mounted; mount the right one, or give a new bookie empty folders"
+            )
 
     def check_known(self, cluster: Cluster, versions: Mapping[str | None, Version | None]) -> None:
         """Refuse disks of which one is not what was served from."""
@@ -198,23 +223,6 @@ def check(version: Version, folder: str | None, mine: Cookie) -> None:
             f"the disk of {mine.bookie} that is mounted at {folder or 'the data folder'} is that "
             f"of {version.folder or 'the data folder'}: disks were swapped; mount them as they were"
         )
-
-
-async def _make(
-    cluster: Cluster, cookie: Cookie, folders: _Folders, disk: Disk, chance: Chance
-) -> None:
-    # A former bookie of this name may have left a count.
-    started = (await bookie_records.read(cluster, cookie.bookie)).boot_epoch
-
-    def make() -> None:
-        folders.write(cookie)
-        if started:
-            boots.save(folders.data, started)
-        if checkpoint.NAME not in folders.data.names():
-            storage.create(folders.data, chance)
-
-    await disk.run(make)
-    await cookie_store.create(cluster, cookie)
 
 
 def read(files: FileSystem) -> Version | None:

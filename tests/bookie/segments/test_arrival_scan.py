@@ -41,7 +41,7 @@ class Segments:
         self.files = MemoryFileSystem()
 
     def write(self, number: int, *batches: bytes) -> None:
-        name = f"{arrivals.PREFIX}{number:08}"
+        name = arrivals.name_of(number)
         there = name in self.files.names()
         file = self.files.open(name) if there else self.files.create(name)
         file.write(0, batches)
@@ -49,7 +49,7 @@ class Segments:
         self.files.sync_names()
 
     def damage(self, number: int, offset: int) -> None:
-        file = self.files.open(f"{arrivals.PREFIX}{number:08}")
+        file = self.files.open(arrivals.name_of(number))
         (byte,) = file.read(offset, 1)
         file.write(offset, [bytes([byte ^ 1])])
         file.sync()

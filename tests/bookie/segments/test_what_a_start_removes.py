@@ -152,6 +152,29 @@ async def test_a_piece_of_a_segment_that_went_elsewhere_is_not_taken_for_it() ->
         assert failing.names() == []
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sorted-00000001.old",
+        "arrival-00000001.bak",
+        "arrival-",
+        "sorted-1",
+        "arrival-000000001",
+        "arrival-\u0661",
+        "00000001",
+    ],
+)
+async def test_what_is_called_like_no_segment_is_left_alone(name: str) -> None:
+    files = fresh()
+    async with running(files, MemoryOrdered()) as kept:
+        driver = Driver(kept)
+        await append_until_sorted(kept, driver)
+    files.create(name).write(0, [b"a person's copy"])
+    async with running(files, MemoryOrdered()) as kept:
+        await check(kept, driver.promised)
+    assert name in files.names()
+
+
 async def test_an_unfinished_segment_is_removed_by_a_start() -> None:
     files = fresh()
     files.create("sorted-00000077").write(0, [b"torn"])

@@ -39,7 +39,7 @@ from zonekeeper.bookie.segments.batch_format import Position
 from zonekeeper.bookie.segments.counters import Counters
 from zonekeeper.bookie.segments.pace import Pace
 
-PREFIX: Final = "arrival-"
+_PREFIX: Final = "arrival-"
 
 SEGMENT_BYTES_DEFAULT: Final = 64 << 20
 #: The largest batch fits.
@@ -265,7 +265,7 @@ class Arrivals:
         """Create a file; waits while something is short."""
         self._count += 1
         while True:
-            name = f"{PREFIX}{self._next_number:08}"
+            name = name_of(self._next_number)
             self._next_number += 1
             try:
                 return await disk.run(partial(create, self._files, name))
@@ -315,6 +315,18 @@ class Arrivals:
         await self._changed.wait()
 
 
+def name_of(number: int) -> str:
+    """Give the name of an arrival segment's file."""
+    return f"{_PREFIX}{number:08}"
+
+
+def number_of(name: str) -> int | None:
+    """Give the number of the arrival segment's file that is called so; None: none is."""
+    digits = name.removeprefix(_PREFIX)
+    number = int(digits) if digits.isascii() and digits.isdecimal() else None
+    return number if number is not None and name_of(number) == name else None
+
+
 def create(files: FileSystem, name: str) -> File:
     """Create a file whose name is on the disk before anything is in it. Blocks."""
     file = files.create(name)
@@ -329,7 +341,8 @@ def open_arrivals(
 
     Raises ``DamagedLogError``, or ``OSError`` from the disk.
     """
-    named = {name: files.open(name) for name in files.names() if name.startswith(PREFIX)}
+    numbers = {name: number_of(name) for name in files.names()}
+    named = {name: files.open(name) for name, number in numbers.items() if number is not None}
     headers = {name: arrival_scan.first_header(named[name].read, log_id) for name in named}
     heads = {name: header for name, header in headers.items() if header is not None}
     links = arrival_scan.chain(heads, mark)
@@ -348,7 +361,7 @@ def open_arrivals(
         if link is links[-1]:
             _write(file, end.unsynced_at, file.read(end.unsynced_at, end.offset - end.unsynced_at))
             give_back = partial(file.truncate, end.offset)
-    next_number = 1 + max((int(name.removeprefix(PREFIX)) for name in named), default=0)
+    next_number = 1 + max((number for number in numbers.values() if number is not None), default=0)
     for name in bad:
         named[name].close()
         files.remove(name)
@@ -358,7 +371,7 @@ def open_arrivals(
     if free:
         active = free.popleft()
     else:
-        active = create(files, f"{PREFIX}{next_number:08}")
+        active = create(files, name_of(next_number))
         next_number += 1
     segment = Segment(
         file=active,

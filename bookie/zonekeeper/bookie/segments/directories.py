@@ -15,14 +15,21 @@ from zonekeeper.bookie.files import SHORTAGES, File, FileSystem, Space
 from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
 from zonekeeper.bookie.segments.checkpoint import SortedSegment
 
-PREFIX: Final = "sorted-"
+_PREFIX: Final = "sorted-"
 
 _NAMED_MAX: Final = 5
 
 
 def name_of(number: int) -> str:
     """Give the name of a sorted segment's file."""
-    return f"{PREFIX}{number:08}"
+    return f"{_PREFIX}{number:08}"
+
+
+def number_of(name: str) -> int | None:
+    """Give the number of the sorted segment that is called so; None: none is."""
+    digits = name.removeprefix(_PREFIX)
+    number = int(digits) if digits.isascii() and digits.isdecimal() else None
+    return number if number is not None and name_of(number) == name else None
 
 
 class Directories:
@@ -74,11 +81,8 @@ class Directories:
             except OSError as error:
                 self.fail(directory, error)
                 continue
-            found |= {
-                (int(name.removeprefix(PREFIX)), directory)
-                for name in names
-                if name.startswith(PREFIX)
-            }
+            numbers = map(number_of, names)
+            found |= {(number, directory) for number in numbers if number is not None}
         return found
 
     def remove_strays(self) -> None:

@@ -12,6 +12,7 @@ decides, then its extents, then, by compaction, its space.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final, TypeVar
 
 from zonekeeper.bookie import reading, records
@@ -21,6 +22,7 @@ from zonekeeper.bookie.files import FileSystem, Space
 from zonekeeper.bookie.ledgers import Ledger
 from zonekeeper.bookie.segments import arrivals, locations, rewrite, sorted_writing
 from zonekeeper.bookie.segments import checkpoint as checkpoints
+from zonekeeper.bookie.segments import directories as ledger_directories
 from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
 from zonekeeper.bookie.segments.arrivals import Arrivals, Opened, Segment, Sizes
 from zonekeeper.bookie.segments.checkpoint import Checkpoint, SortedSegment
@@ -310,9 +312,16 @@ def create(files: FileSystem, chance: Chance) -> None:
     checkpoints.save(files, Checkpoint(log_id=log_id))
 
 
-def was_served(arrival_files: FileSystem) -> bool:
-    """Say whether it was ever open: each start begins a segment before anything is served."""
-    return any(name.startswith(arrivals.PREFIX) for name in arrival_files.names())
+def was_served(files: FileSystem, folders: Iterable[FileSystem]) -> bool:
+    """Say whether it was ever open: each start begins a segment before anything is served. Blocks.
+
+    The segments are in any of the folders. If none of them is mounted, the mark may still tell.
+    """
+    for name in chain.from_iterable(each.names() for each in folders):
+        if arrivals.number_of(name) is not None or ledger_directories.number_of(name) is not None:
+            return True
+    is_made = checkpoints.NAME in files.names()
+    return is_made and checkpoints.load(files).mark != Checkpoint(log_id=0).mark
 
 
 async def open_storage(devices: Devices, sizes: Sizes, policy: Policy | None = None) -> Storage:

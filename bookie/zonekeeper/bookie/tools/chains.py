@@ -24,7 +24,7 @@ def opened(files: FileSystem, last: Checkpoint) -> Iterator[Chain]:
     named: dict[str, File] = {}
     try:
         for name in files.names():
-            if name.startswith(arrivals.PREFIX):
+            if arrivals.number_of(name) is not None:
                 named[name] = files.open(name)
         headers = {n: arrival_scan.first_header(f.read, last.log_id) for n, f in named.items()}
         heads = {name: header for name, header in headers.items() if header is not None}

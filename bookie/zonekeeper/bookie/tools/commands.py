@@ -18,8 +18,8 @@ import click
 
 from zonekeeper.bookie import data_folder, identity, settings
 from zonekeeper.bookie.data_folder import Held
-from zonekeeper.bookie.segments import arrivals, storage
 from zonekeeper.bookie.segments import checkpoint as checkpoints
+from zonekeeper.bookie.segments import directories, storage
 from zonekeeper.bookie.tools import (
     asking_commands,
     contents,
@@ -245,8 +245,8 @@ def _loaded(data: Path) -> Iterator[tuple[Held, Contents]]:
 def _parts_of(held: Held, name: str) -> Iterator[segments.Part]:
     last = checkpoints.load(held.data)
     digests = scrubbing.digests_of(last)
-    number = segments.sorted_number(name)
-    if number is None and not name.startswith(arrivals.PREFIX):
+    number = directories.number_of(name)
+    if not segments.is_segment(name):
         raise ToolError(f"{name} is no segment: arrival-00000001, sorted-00000001")
     try:
         if number is None:

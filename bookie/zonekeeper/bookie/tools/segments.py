@@ -84,13 +84,7 @@ Part: TypeAlias = BatchSeen | FrameSeen | StateSeen | TableSeen | Damage | Rest
 
 def is_segment(name: str) -> bool:
     """Say whether a file is called as segments are."""
-    return name.startswith(arrivals.PREFIX) or sorted_number(name) is not None
-
-
-def sorted_number(name: str) -> int | None:
-    """Give the number of the sorted segment that is called so; None: none is."""
-    digits = name.removeprefix(directories.PREFIX)
-    return int(digits) if digits != name and digits.isascii() and digits.isdecimal() else None
+    return arrivals.number_of(name) is not None or directories.number_of(name) is not None
 
 
 def arrival(file: File, log_id: int, digests: Digests) -> Iterator[Part]:
