@@ -35,31 +35,35 @@ _LARGE_AS: Final = 10
 
 
 @dataclass(slots=True)
-class _Left:
-    """How many ledgers a process is still to create."""
+class _Plan:
+    """How many ledgers a process still creates, and how many it writes at a time.
+
+    With more at a time each of them gets less often its turn: it is about as much work.
+    """
 
     ledgers: int
+    at_once: int
 
 
 async def write_ledgers(life: Life) -> None:
     """Write one ledger after another, then stay, as a zombie may."""
-    left = _Left(life.around.scenario.habits.ledgers_max)
+    plan = _Plan(life.around.scenario.habits.ledgers_max, life.chance.choice(_AT_ONCE))
     async with asyncio.TaskGroup() as tasks:
-        for _ in range(life.chance.choice(_AT_ONCE)):
-            tasks.create_task(_write_in_turn(life, left))
+        for _ in range(plan.at_once):
+            tasks.create_task(_write_in_turn(life, plan))
     await asyncio.sleep(3_600)
 
 
-async def _write_in_turn(life: Life, left: _Left) -> None:
+async def _write_in_turn(life: Life, plan: _Plan) -> None:
     habits = life.around.scenario.habits
-    while left.ledgers and not _is_late(life):
-        left.ledgers -= 1
+    while plan.ledgers and not _is_late(life):
+        plan.ledgers -= 1
         deferred = life.chance.random() < habits.deferred
         try:
             writer = await _create(life, deferred=deferred)
         except errors.ClientError as error:
             actors.note_failed(life.around, life.process.name, None, error)
-            left.ledgers += 1
+            plan.ledgers += 1
             await asyncio.sleep(AGAIN_MS / 1_000)
             continue
         life.observer.board.ledgers.append(writer.ledger_id)
@@ -67,7 +71,7 @@ async def _write_in_turn(life: Life, left: _Left) -> None:
         under_way = life.observer.board.under_way
         under_way[writer.ledger_id] = None
         try:
-            await _Writing(life, writer, deferred=deferred).run()
+            await _Writing(life, writer, plan.at_once, deferred=deferred).run()
         finally:
             del under_way[writer.ledger_id]
 
@@ -104,6 +108,7 @@ class _Writing:
 
     life: Life
     writer: Writer
+    at_once: int
     deferred: bool
     _appended: asyncio.Event = field(default_factory=asyncio.Event)
     #: Acknowledged, and written down.
@@ -121,7 +126,7 @@ class _Writing:
                 if life.chance.random() < 0.5:
                     await self._close()
                 else:
-                    linger_max_ms = life.around.scenario.habits.linger_max_ms
+                    linger_max_ms = life.around.scenario.habits.linger_max_ms * self.at_once
                     await asyncio.sleep(0.1 + life.chance.random() * linger_max_ms / 1_000)
                     self._look()
                     writer.halt()
@@ -150,7 +155,8 @@ class _Writing:
                     await asyncio.wait([force])
             if habits.told > 0 and chance.random() < habits.told:
                 await self._tell()
-            await asyncio.sleep(chance.random() ** 3 * habits.pause_max_ms / 1_000)
+            pause_max_ms = habits.pause_max_ms * self.at_once
+            await asyncio.sleep(chance.random() ** 3 * pause_max_ms / 1_000)
 
     async def _burst(self, entries: int) -> None:
         """Append some entries; where there is no room, wait for it, or have it made."""
