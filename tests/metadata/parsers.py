@@ -91,7 +91,7 @@ PARSERS: Final[Mapping[str, Parser]] = {
     "bookie-record": _record(bookie_records.CODEC),
     "policy": _record(policy_store.CODEC),
     "maintenance": _record(zone_store.MAINTENANCE),
-    "stamp": _pair(placement_stamp.parse, lambda stamp: placement_stamp.render(stamp)[1]),
+    "stamp": Parser(placement_stamp.parse, lambda raw: raw),
     "export": _pair(_read_export, _write_export),
 }
 

@@ -62,7 +62,7 @@ def test_a_ledger_that_all_tell_alike_is_sure_and_waits_for_recovery() -> None:
     assert metadata.state is LedgerState.IN_RECOVERY
     assert metadata.fragments == (Fragment(EntryId(0), (A, B, C)),)
     assert (metadata.password, metadata.digest) == (b"secret", Digest.CRC32C)
-    assert placement_stamp.quorums(metadata) == QUORUMS
+    assert placement_stamp.promised(metadata) == QUORUMS
     assert metadata.create_token > 0
     assert ledger_format.parse(ledger_format.render(metadata)) == metadata
 

@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonekeeper.client import stamps
+from zonekeeper.metadata import placement_stamp
 from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata, LedgerState
 from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, ZoneName
@@ -28,7 +28,7 @@ def ledger(*ensemble: str, write: int = 3, closed: bool = True, last: int = 9) -
         password=b"",
         state=LedgerState.CLOSED if closed else LedgerState.OPEN,
         last_entry=EntryId(last) if closed else NO_ENTRY,
-        custom=((stamps.KEY, stamps.render(quorums, RULES, 1)),),
+        custom=((placement_stamp.KEY, placement_stamp.render(quorums, RULES, 1)),),
     )
 
 

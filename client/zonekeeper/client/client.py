@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
-from zonekeeper.client import arguments, boundary, errors, stamps
+from zonekeeper.client import arguments, boundary, errors
 from zonekeeper.client.bookies import Bookies
 from zonekeeper.client.config import ClientConfig, own_zone
 from zonekeeper.client.counters import Counters
@@ -26,7 +26,7 @@ from zonekeeper.client.tasks import Tasks
 from zonekeeper.client.write_session import Identity, WriteSession
 from zonekeeper.client.writer import Writer
 from zonekeeper.client.writer_core import Limits, Start, WriterCore
-from zonekeeper.metadata import ledger_listing, ledgers
+from zonekeeper.metadata import ledger_listing, ledgers, placement_stamp
 from zonekeeper.metadata.cluster import Cluster, ForeignRootError, NotAClusterError, open_cluster
 from zonekeeper.metadata.errors import NoStoreError
 from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata
@@ -180,13 +180,13 @@ class Client:
         arguments.check_custom(custom)
         if ledger_id is not None:
             arguments.check_ledger_id(ledger_id)
-        if stamps.KEY in (custom or {}):
+        if placement_stamp.KEY in (custom or {}):
             raise ValueError(
-                f"the custom key {stamps.KEY} is taken: it says how entries are placed"
+                f"the custom key {placement_stamp.KEY} is taken: it says how entries are placed"
             )
         policy = self.bookies.policy
         quorums, digest = quorums or policy.quorums, digest or policy.digest
-        stamp = stamps.render(quorums, policy.placement, policy.version)
+        stamp = placement_stamp.render(quorums, policy.placement, policy.version)
         with boundary.translated("creating a ledger"):
             ensemble = self.bookies.choose(quorums)
             ledger = LedgerMetadata(
@@ -197,7 +197,7 @@ class Client:
                 digest=digest,
                 password=password,
                 created_ms=self._surroundings.wall_ms(),
-                custom=tuple(sorted({**(custom or {}), stamps.KEY: stamp}.items())),
+                custom=tuple(sorted({**(custom or {}), placement_stamp.KEY: stamp}.items())),
                 create_token=self._token(),
             )
             stored = await ledgers.create(self.cluster, ledger, ledger_id=ledger_id)
@@ -240,7 +240,7 @@ class Client:
         """Give the way to ask bookies for a ledger's entries, whatever its password."""
         return Reading(
             entries.Sealer(ledger_id, ledger.digest, ledger.password),
-            stamps.quorums_of(ledger),
+            placement_stamp.quorums_of(ledger),
             self.bookies,
             self._tasks,
             bytes_max=self.config.read_bytes,

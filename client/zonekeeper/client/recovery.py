@@ -31,8 +31,9 @@ from zonekeeper.client.tail_read import TailRead, Verdict
 from zonekeeper.client.tasks import Tasks
 from zonekeeper.client.write_session import Identity, WriteSession
 from zonekeeper.client.writer_core import Limits, Start, WriterCore
-from zonekeeper.metadata import ledger_metadata, ledgers
+from zonekeeper.metadata import ledger_metadata, ledgers, placement_stamp
 from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata, LedgerState
+from zonekeeper.metadata.malformed import UnreadableError
 from zonekeeper.placement.failures import PlacementError
 from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from zonekeeper.wire import digests
@@ -104,12 +105,27 @@ class Recovery:
 
     async def _take(self) -> LedgerMetadata:
         def decide(ledger: LedgerMetadata) -> LedgerMetadata | None:
+            if not ledger.is_closed:
+                self._check_promise(ledger)
             if ledger.state is not LedgerState.OPEN:
                 return None
             return ledger_metadata.taken_for_recovery(ledger)
 
         stored = await ledgers.change(self.bookies.cluster, self.ledger_id, decide)
         return stored.metadata
+
+    def _check_promise(self, ledger: LedgerMetadata) -> None:
+        """Refuse to go on for a writer of whom nobody can tell what its acknowledgements meant."""
+        try:
+            placement_stamp.promised(ledger)
+        except UnreadableError as error:
+            raise errors.MetadataFailed(
+                f"ledger {self.ledger_id} is not recovered, and nothing was done to it: {error}: "
+                "nobody knows in how many zones its entries must be acknowledged; open it with "
+                "recover=False to read it",
+                retryable=False,
+                maybe_applied=False,
+            ) from error
 
     async def _fence(self, ledger: LedgerMetadata) -> tuple[EntryId, dict[EntryId, int]]:
         """Fence, and give the LAC to start from, with the lengths that were seen."""

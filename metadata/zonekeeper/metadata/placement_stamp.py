@@ -1,86 +1,95 @@
-"""Under which placement a ledger was created: a stamp in its custom metadata.
+"""The stamp: the placement that a ledger was created under, kept with the ledger itself.
 
-    zonekeeper.placement    {"ackZones":2,"desiredZones":3,"minZones":2,"policy":7,"strict":true}
+    zonekeeper.placement    {"ackZones":2,"desiredZones":3,"format":1,"minZones":2,"policy":7,
+                             "strict":true,"zones":["a","b","c"]}
 
-Apache's metadata has no place for the zones that an acknowledgement needs, and a writer or a
-recovery must go by those of the ledger, not by those of today. Audit and repair judge placement by
-the policy of today; the stamp tells them what was meant then.
+Apache's metadata has no place for the zones that an acknowledgement must span, and the policy may
+change while a ledger lives. So the creator writes what it kept to into custom metadata. Audit and
+repair judge by the policy of today; of the stamp they, and recovery, need ``ackZones`` alone. The
+rest is for people who want to know what was meant then.
+
+A ledger without a stamp is another program's, and its acknowledgements span one zone at least. A
+stamp that cannot be read is a third answer. Who goes on as the ledger's writer did must not go on
+then, or it would acknowledge under a weaker promise: ``promised`` raises. Who reads and judges
+what is stored already takes the least that may have been promised: ``quorums_of`` does not raise,
+and no damaged stamp hides a ledger's entries from anybody.
 """
 
 import json
-from dataclasses import dataclass
 from typing import Final
 
 from zonekeeper.metadata import records
 from zonekeeper.metadata.ledger_metadata import LedgerMetadata
-from zonekeeper.metadata.malformed import Flaw, MalformedError
-from zonekeeper.placement.policy import Policy
+from zonekeeper.metadata.malformed import (
+    Flaw,
+    MalformedError,
+    UnreadableError,
+    UnsupportedError,
+    stored_at,
+)
+from zonekeeper.placement.policy import PlacementRules
 from zonekeeper.placement.quorums import Quorums
 
 KEY: Final = "zonekeeper.placement"
+_FORMAT: Final = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stamp:
-    """What the policy asked for when the ledger was created."""
-
-    policy_version: int
-    ack_zones: int
-    min_zones: int
-    desired_zones: int
-    strict: bool
-
-
-def of_policy(policy: Policy) -> Stamp:
-    """Give the stamp of a ledger that is created now."""
-    return Stamp(
-        policy_version=policy.version,
-        ack_zones=policy.quorums.ack_zones,
-        min_zones=policy.placement.min_zones,
-        desired_zones=policy.placement.desired_zones,
-        strict=policy.placement.strict,
-    )
-
-
-def render(stamp: Stamp) -> tuple[str, bytes]:
-    """Give the entry of the custom metadata."""
-    data = {
-        "ackZones": stamp.ack_zones,
-        "desiredZones": stamp.desired_zones,
-        "minZones": stamp.min_zones,
-        "policy": stamp.policy_version,
-        "strict": stamp.strict,
+def render(quorums: Quorums, rules: PlacementRules, policy_version: int) -> bytes:
+    """Write a stamp."""
+    stamp = {
+        "format": _FORMAT,
+        "policy": policy_version,
+        "ackZones": quorums.ack_zones,
+        "zones": list(rules.zones),
+        "minZones": rules.min_zones,
+        "desiredZones": rules.desired_zones,
+        "strict": rules.strict,
     }
-    return KEY, json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
+    return json.dumps(stamp, sort_keys=True, separators=(",", ":")).encode()
 
 
-def parse(raw: bytes) -> Stamp:
-    """Read a stamp; what a later version adds to it is passed over."""
+def parse(raw: bytes) -> int:
+    """Give the zones that an acknowledgement spans; raises ``UnreadableError``."""
     data = records.parse_object(raw)
-    strict = data.get("strict")
-    if not isinstance(strict, bool):
-        raise MalformedError(Flaw.WRONG_TYPE, "strict must be true or false")
-    return Stamp(
-        policy_version=records.number(data, "policy"),
-        ack_zones=records.number(data, "ackZones"),
-        min_zones=records.number(data, "minZones"),
-        desired_zones=records.number(data, "desiredZones"),
-        strict=strict,
-    )
+    # Stamps of rebuilt ledgers had no format once, and were of the first.
+    version = records.number(data, "format") if "format" in data else _FORMAT
+    if version > _FORMAT:
+        raise UnsupportedError(f"a stamp of format {version}; this program reads up to {_FORMAT}")
+    zones = records.number(data, "ackZones")
+    if zones < 1:
+        raise MalformedError(Flaw.OUT_OF_RANGE, "ackZones must be a number from 1")
+    return zones
 
 
-def of_ledger(ledger: LedgerMetadata) -> Stamp | None:
-    """Read a ledger's stamp; None: it has none, because another program created it."""
+def promised(ledger: LedgerMetadata) -> Quorums:
+    """Give the quorums that a ledger's writer kept to, for who goes on with it.
+
+    Raises ``UnreadableError`` if its stamp cannot be read.
+    """
     raw = ledger.custom_value(KEY)
-    return None if raw is None else parse(raw)
+    if raw is None:
+        return _quorums(ledger, 1)
+    with stored_at(KEY, "its custom metadata"):
+        zones = parse(raw)
+        if zones > ledger.ack_quorum:
+            raise MalformedError(
+                Flaw.INCONSISTENT, f"{zones} zones for an ack quorum of {ledger.ack_quorum}"
+            )
+    return _quorums(ledger, zones)
 
 
-def quorums(ledger: LedgerMetadata) -> Quorums:
-    """Give a ledger's quorums, with the zones that its acknowledgements need (no stamp: one)."""
-    stamp = of_ledger(ledger)
+def quorums_of(ledger: LedgerMetadata) -> Quorums:
+    """Give a ledger's quorums, for who reads or judges it: one zone where nothing says more."""
+    try:
+        return promised(ledger)
+    except UnreadableError:
+        return _quorums(ledger, 1)
+
+
+def _quorums(ledger: LedgerMetadata, zones: int) -> Quorums:
     return Quorums(
         ensemble=ledger.ensemble_size,
         write=ledger.write_quorum,
         ack=ledger.ack_quorum,
-        ack_zones=1 if stamp is None else stamp.ack_zones,
+        ack_zones=zones,
     )

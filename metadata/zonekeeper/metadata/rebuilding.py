@@ -32,9 +32,9 @@ from typing import Final, NamedTuple
 
 from zonekeeper.metadata import ledger_format, placement_stamp
 from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata, LedgerState
-from zonekeeper.metadata.placement_stamp import Stamp
 from zonekeeper.metadata.rebuilding_format import FragmentHint, LedgerHints
 from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from zonekeeper.placement.policy import PlacementRules
 from zonekeeper.placement.quorums import Quorums
 
 #: So many bookies are named in a sentence.
@@ -252,13 +252,10 @@ def _metadata(
 ) -> LedgerMetadata:
     quorums = opening.quorums
     # The stamp claims no more than the hints prove; no policy has version 0.
-    stamp = Stamp(
-        policy_version=0,
-        ack_zones=quorums.ack_zones,
-        min_zones=quorums.ack_zones,
-        desired_zones=quorums.ack_zones,
-        strict=False,
+    proven = PlacementRules(
+        zones=(), min_zones=quorums.ack_zones, desired_zones=quorums.ack_zones, strict=False
     )
+    stamp = placement_stamp.render(quorums, proven, 0)
     metadata = LedgerMetadata(
         ensemble_size=quorums.ensemble,
         write_quorum=quorums.write,
@@ -267,7 +264,7 @@ def _metadata(
         digest=opening.digest,
         password=password,
         state=LedgerState.IN_RECOVERY,
-        custom=(placement_stamp.render(stamp),),
+        custom=((placement_stamp.KEY, stamp),),
     )
     # The same hints make the same token, so that a rebuild that was cut short is run again.
     summed = hashlib.sha256(b"%d " % ledger_id + ledger_format.render(metadata)).digest()

@@ -13,7 +13,7 @@ of the ledgers.
 from dataclasses import dataclass
 from typing import Final
 
-from zonekeeper.client import stamps
+from zonekeeper.metadata import placement_stamp
 from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata
 from zonekeeper.placement import adhere, adherence
 from zonekeeper.placement.adherence import Level
@@ -51,7 +51,7 @@ class PlacementCheck:
 
     def judge(self, ledger: LedgerMetadata) -> Finding | None:
         """Judge a ledger; None: it has no fragment that is finished and holds an entry."""
-        quorums = stamps.quorums_of(ledger)
+        quorums = placement_stamp.quorums_of(ledger)
         findings = [
             self._judge(quorums, part.fragment)
             for part in copy_plan.finished(ledger)

@@ -9,8 +9,9 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from typing import Final, TypeAlias
 
-from zonekeeper.client import checking, stamps
+from zonekeeper.client import checking
 from zonekeeper.client.link_pool import LinkPool
+from zonekeeper.metadata import placement_stamp
 from zonekeeper.metadata.background import together
 from zonekeeper.metadata.ledgers import StoredLedger
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
@@ -50,7 +51,7 @@ class ReplicaReader:
 
         ``ready`` is waited for before each window. Whoever is not registered is passed over.
         """
-        metadata, quorums = ledger.metadata, stamps.quorums_of(ledger.metadata)
+        metadata, quorums = ledger.metadata, placement_stamp.quorums_of(ledger.metadata)
         sealer = entries.Sealer(ledger.id, metadata.digest, metadata.password)
         doubted: dict[BookieId, tuple[EntryId, Lack]] = {}
         for part in copy_plan.finished(metadata):

@@ -15,9 +15,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from zonekeeper.client import stamps
 from zonekeeper.client.link_pool import LinkPool
-from zonekeeper.metadata import ledgers, underreplication
+from zonekeeper.metadata import ledgers, placement_stamp, underreplication
 from zonekeeper.metadata.background import together
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.malformed import UnreadableError
@@ -85,7 +84,7 @@ class Returning:
         )
         if ledger is None:
             return False  # deleted, perhaps: the replicator finds out
-        quorums = stamps.quorums_of(ledger.metadata)
+        quorums = placement_stamp.quorums_of(ledger.metadata)
         owed = [
             (part.fragment.ensemble.index(bookie), part.entries)
             for part in copy_plan.finished(ledger.metadata)

@@ -14,7 +14,7 @@ import enum
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from zonekeeper.client import stamps
+from zonekeeper.metadata import placement_stamp
 from zonekeeper.metadata.ledger_metadata import LedgerMetadata
 from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, ZoneName
 from zonekeeper.placement.quorums import Enough, Quorums
@@ -50,7 +50,7 @@ def of_ledger(
     and_one: bool = False,
 ) -> Outcome:
     """Judge a ledger; ``is_lost`` says who would be lost, or is missing already."""
-    quorums = stamps.quorums_of(ledger)
+    quorums = placement_stamp.quorums_of(ledger)
     harm, unwritable = Harm.NONE, False
     for fragment in ledger.fragments:
         zones = [zone_of(one) for one in fragment.ensemble]

@@ -8,7 +8,7 @@ from typing import IO, Final
 
 import click
 
-from zonekeeper.client import stamps
+from zonekeeper.metadata import placement_stamp
 from zonekeeper.metadata.ledger_paths import LEDGER_ID_MAX
 from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.policy_data import ENSEMBLE_MAX
@@ -134,7 +134,7 @@ def custom(pairs: tuple[str, ...]) -> Mapping[str, bytes]:
             raise BadRequest(f"--custom {pair}: write KEY=VALUE")
         if not _is_text(key):
             raise BadRequest(f"--custom {pair!r}: a key must be UTF-8; a value may be any bytes")
-        if key == stamps.KEY:
+        if key == placement_stamp.KEY:
             raise BadRequest(f"--custom {key}: this key says how entries are placed, and is taken")
         if key in found:
             raise BadRequest(f"--custom {key} is given twice")
