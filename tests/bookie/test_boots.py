@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -15,12 +16,14 @@ from zonekeeper.bookie.memory_files import MemoryFileSystem
 from zonekeeper.metadata import bookie_records
 from zonekeeper.metadata import cluster as clusters
 from zonekeeper.metadata.cluster import Cluster
-from zonekeeper.metadata.stores.memory import MemoryStore
+from zonekeeper.metadata.stores.memory import Kind, Loss, MemoryStore, Passage
 from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.placement.ids import BookieId
 from zonekeeper.wire.errors import FormatError
 
 BOOKIE = BookieId("bk-a-0")
+#: More than a start does with a disk if two answers of the store are lost.
+TRIES = 40
 
 
 @pytest.fixture
@@ -102,6 +105,36 @@ async def test_a_start_that_is_cut_short_anywhere_is_followed_by_one_with_a_new_
         except OSError:
             files = files.crashed(random.Random(left))
     assert given
+    assert given == sorted(set(given))
+
+
+async def test_a_start_that_is_cut_short_after_lost_answers_is_followed_by_one(
+    cluster: Cluster,
+) -> None:
+    """Its own attempts, of which it never heard, do not make it a disk that was set back."""
+    assert isinstance(cluster.store, MemoryStore)
+    files = MemoryFileSystem()
+    given: list[int] = []
+    for left in range(TRIES):
+        rest, lost = left, 0
+
+        def trouble(kind: str, name: str) -> None:
+            nonlocal rest
+            rest -= 1
+            if rest < 0:
+                raise OSError(f"no power at {kind} {name}")
+
+        def weather(kind: Kind) -> Passage:
+            nonlocal lost
+            lost += kind is Kind.WRITE
+            return Passage(loss=Loss.ANSWER if kind is Kind.WRITE and lost <= 2 else Loss.NOTHING)
+
+        files.troubles, cluster.store.weather = trouble, weather
+        with suppress(OSError):
+            given.append(await start(cluster, files))
+        files = files.crashed(random.Random(left))
+        given.append(await start(cluster, files))
+    assert len(given) > TRIES
     assert given == sorted(set(given))
 
 

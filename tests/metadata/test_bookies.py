@@ -128,10 +128,10 @@ async def test_a_removed_cookie_is_gone_and_removing_it_again_is_fine(cluster: C
 
 
 async def test_each_writer_of_a_record_leaves_the_others_alone(cluster: Cluster) -> None:
-    assert await bookie_records.next_boot(cluster, A) == 1
+    assert await bookie_records.count_boot(cluster, A, 1)
     await bookie_records.drain(cluster, A, WHY)
     await bookie_records.write_off(cluster, A, WHY)
-    assert await bookie_records.next_boot(cluster, A) == 2
+    assert await bookie_records.count_boot(cluster, A, 2)
     await bookie_records.write_off(cluster, A, None)
     assert await bookie_records.read(cluster, A) == BookieRecord(boot_epoch=2, draining=WHY)
 
@@ -149,7 +149,7 @@ async def test_what_a_newer_program_wrote_is_kept(cluster: Cluster) -> None:
     raw = b'{"format":1,"instance":"%s","rack":{"row":7}}' % INSTANCE.encode()
     path = cluster.root.beside(f"bookies/{A}")
     await cluster.store.create(path, raw)
-    await bookie_records.next_boot(cluster, A)
+    await bookie_records.count_boot(cluster, A, 1)
     node = await cluster.store.get(path)
     assert node is not None
     assert b'"rack":{"row":7}' in node.value
@@ -161,22 +161,31 @@ async def test_a_record_of_another_cluster_counts_as_absent_and_is_reported(
 ) -> None:
     raw = b'{"bootEpoch":9,"format":1,"instance":"elsewhere"}'
     await cluster.store.create(cluster.root.beside(f"bookies/{A}"), raw)
-    assert await bookie_records.next_boot(cluster, A) == 1
+    assert await bookie_records.count_boot(cluster, A, 1)
     assert "instance 'elsewhere'" in caplog.text
 
 
 async def test_a_damaged_record_is_not_an_absent_one(cluster: Cluster) -> None:
     await cluster.store.create(cluster.root.beside(f"bookies/{A}"), b"{")
     with pytest.raises(UnreadableError):
-        await bookie_records.next_boot(cluster, A)
+        await bookie_records.count_boot(cluster, A, 1)
 
 
-async def test_a_boot_is_counted_though_its_answer_was_lost(memory: MemoryPlace) -> None:
+async def test_a_boot_whose_answer_was_lost_leaves_its_number_out_and_counts_no_further(
+    memory: MemoryPlace,
+) -> None:
     store = await memory.open()
     cluster = await clusters.initialise(store, INSTANCE)
     weather.lose(store, 0, Loss.ANSWER)
-    first = await bookie_records.next_boot(cluster, A)
-    assert await bookie_records.next_boot(cluster, A) > first > 0
+    assert not await bookie_records.count_boot(cluster, A, 1)
+    assert (await bookie_records.read(cluster, A)).boot_epoch == 1
+    assert await bookie_records.count_boot(cluster, A, 2)
+
+
+async def test_a_boot_does_not_take_a_number_back(cluster: Cluster) -> None:
+    assert await bookie_records.count_boot(cluster, A, 7)
+    assert not await bookie_records.count_boot(cluster, A, 6)
+    assert (await bookie_records.read(cluster, A)).boot_epoch == 7
 
 
 async def test_two_that_count_a_boot_never_get_one_number_though_a_request_was_lost(
@@ -196,10 +205,10 @@ async def test_two_that_count_a_boot_never_get_one_number_though_a_request_was_l
 
     one.store.weather = weather
     async with asyncio.TaskGroup() as group:
-        first = group.create_task(bookie_records.next_boot(one, A))
+        first = group.create_task(bookie_records.count_boot(one, A, 1))
         await lost.wait()
-        second = await bookie_records.next_boot(two, A)
-    assert first.result() != second
+        second = await bookie_records.count_boot(two, A, 1)
+    assert sorted([first.result(), second]) == [False, True]
 
 
 # ── registration ──

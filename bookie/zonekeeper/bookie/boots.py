@@ -6,12 +6,15 @@
     | magic  | ver | zero  | starts | crc32c |
     | "ZKBN" | 1   | 0 0 0 |        |        |
 
-Numbers are big-endian. The same count is in the metadata store, and the disk's is raised first. So
-the disk's is never behind the store's, unless the disk is not the one of the last start: a snapshot
-that was put back, or a copy. Such a disk lacks what was acknowledged since, and would deny it.
+Numbers are big-endian. The same count is in the metadata store, and the disk's is raised first,
+also before each further attempt when an answer of the store was lost. So the disk's is never behind
+the store's, wherever a start was cut short, unless the disk is not the one of the last start: a
+snapshot that was put back, or a copy. Such a disk lacks what was acknowledged since, and would deny
+it.
 """
 
 import struct
+from functools import partial
 from typing import Final
 
 from zonekeeper.bookie.disks import Disk
@@ -51,14 +54,14 @@ async def next_boot(cluster: Cluster, bookie: BookieId, *, files: FileSystem, di
             "since; mount the right one, or empty the folder and use `zonekeeper bookie cookie "
             "replace-disk`"
         )
-    number = max(stored, on_disk or 0) + 1
-    await disk.run(lambda: save(files, number))
     # The store may be far behind: it was restored from an old export.
-    counted = await bookie_records.next_boot(cluster, bookie, at_least=number)
-    if counted > number:
-        # An answer was lost, and it was counted twice.
-        await disk.run(lambda: save(files, counted))
-    return counted
+    number = max(stored, on_disk or 0)
+    while True:
+        number += 1
+        await disk.run(partial(save, files, number))
+        if await bookie_records.count_boot(cluster, bookie, number):
+            return number
+        number = max(number, (await bookie_records.read(cluster, bookie)).boot_epoch)
 
 
 def load(files: FileSystem) -> int | None:

@@ -97,14 +97,21 @@ async def read(cluster: Cluster, bookie: BookieId) -> BookieRecord:
     return await record_store.read(cluster, _path(cluster, bookie), CODEC) or BookieRecord()
 
 
-async def next_boot(cluster: Cluster, bookie: BookieId, *, at_least: int = 1) -> int:
-    """Count a start of a bookie; a number may be left out, and is never given twice."""
-    after = await _change(
-        cluster,
-        bookie,
-        lambda old: dataclasses.replace(old, boot_epoch=max(old.boot_epoch + 1, at_least)),
-    )
-    return after.boot_epoch
+async def count_boot(cluster: Cluster, bookie: BookieId, number: int) -> bool:
+    """Give a start of a bookie this number; False: that one, or a higher one, is given already.
+
+    Perhaps to this start, if the answer to that was lost: then the number is left out. No higher
+    number than this is ever written.
+    """
+    free = True
+
+    def decide(old: BookieRecord) -> BookieRecord:
+        nonlocal free
+        free = old.boot_epoch < number
+        return dataclasses.replace(old, boot_epoch=number) if free else old
+
+    await _change(cluster, bookie, decide)
+    return free
 
 
 async def drain(cluster: Cluster, bookie: BookieId, mark: Mark | None) -> None:
