@@ -229,7 +229,7 @@ async def cut_short_and_go_on(cluster: Cluster, dies_at: int) -> None:
 async def test_a_first_start_in_several_folders_that_was_cut_short_anywhere_goes_on(
     cluster: Cluster,
 ) -> None:
-    await bookie_records.next_boot(cluster, BOOKIE)
+    await bookie_records.count_boot(cluster, BOOKIE, 1)
     dies_at, ended = 0, False
     while not ended:
         files, left = folders(), dies_at
@@ -359,7 +359,7 @@ async def test_a_bookie_with_other_folders_than_it_had_is_refused(cluster: Clust
 async def test_a_name_that_was_used_before_goes_on_with_the_count_of_starts(
     cluster: Cluster,
 ) -> None:
-    await bookie_records.next_boot(cluster, BOOKIE)
+    await bookie_records.count_boot(cluster, BOOKIE, 1)
     files = MemoryFileSystem()
 
     await settle(cluster, files)
