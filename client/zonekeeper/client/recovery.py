@@ -223,7 +223,8 @@ class Recovery:
 
     async def _write_back(self, session: WriteSession, kept: Sequence[Entry]) -> None:
         for entry in kept:
-            assert session.put(entry.payload) == entry.entry_id
+            put = session.put(entry.payload)
+            assert put == entry.entry_id, "what is kept has no gap"
         try:
             await session.confirmed(kept[-1].entry_id)
         except errors.WriterStopped as error:

@@ -67,7 +67,8 @@ class Memory:
 
     def remember(self, ledger: Ledger) -> None:
         """Take a ledger that was found, and that from now on is known."""
-        assert self.ledgers.setdefault(ledger.ledger_id, ledger) is ledger, "found twice"
+        remembered = self.ledgers.setdefault(ledger.ledger_id, ledger)
+        assert remembered is ledger, "found twice"
 
     def place(self, placed: Iterable[Placed]) -> None:
         """Take note of what is on the disk, in the log's order."""
