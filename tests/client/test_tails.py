@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 import pytest
 
 from tests.client.lab import Door, Lab, play
-from tests.client.recovery_world import written
+from tests.client.recovery_world import payloads, written
 from zonekeeper.client.config import ClientConfig
 from zonekeeper.client.reader import Batch, Reader
 from zonekeeper.placement.ids import BookieId, EntryId, ZoneName
@@ -108,3 +108,23 @@ def test_a_tail_that_was_cut_off_from_the_writer_is_not_late_by_as_long_as_that_
             following.cancel()
 
     play(scenario, bookies_in={"a": 1, "b": 1, "c": 1})
+
+
+def test_who_follows_a_ledger_without_entries_accuses_no_bookie_of_having_none() -> None:
+    """Other ledgers of the same client are read in the zone as ever."""
+
+    async def scenario(lab: Lab) -> None:
+        near = ClientConfig(zone=ZoneName("a"))
+        async with lab.client("writer") as first, lab.client("reader", config=near) as second:
+            full = await written(first, 10)
+            await full.close()
+            empty = await second.open((await first.create()).ledger_id, recover=False)
+            following = asyncio.ensure_future(anext(empty.tail()))
+            reader = await second.open(full.ledger_id)
+            for _ in range(10):
+                assert len(await payloads(reader)) == 10
+                await asyncio.sleep(10)
+            assert (second.counters.reads_local, second.counters.reads_remote) == (10, {})
+            following.cancel()
+
+    play(scenario, bookies_in={"a": 1, "b": 4, "c": 4})

@@ -86,6 +86,8 @@ class Spell:
                     self._reading.bookies.count_read(bookie, read_bytes)
                     await self._room.acquire()
                     self._heard.put_nowait(update)
+        except errors.Negative:
+            pass  # it has nothing of the ledger yet, and that is no failure
         except errors.ProtocolError as error:
             self._reading.report(bookie, error)
             if isinstance(error, link_pool.UNREACHED):
