@@ -87,6 +87,7 @@ def test_a_root_that_another_resource_owns_is_not_touched(
         ({"onDelete": "Perhaps"}, "spec.onDelete"),
         ({"bookiesPerZone": 0}, "spec.bookiesPerZone"),
         ({"zones": [{"name": "A_B"}]}, "spec.zones[0].name"),
+        ({"resources": {"limits": {"memory": "lots"}}}, "spec.resources.limits.memory"),
         ({"policy": {"reads": {"hedgeAfter": "soon"}}}, "spec.policy.reads.hedgeAfter"),
         ({"policy": {"reads": {"hedge": "2s"}}}, 'unknown field "hedge"'),
     ],

@@ -93,6 +93,28 @@ def test_zones_that_one_node_could_belong_to_are_refused(
         ({"metadata": {"uri": "zk://host/../x"}}, "spec.metadata.uri: "),
         ({"metadata": {"uri": "zk://user:pass@host/x"}}, "spec.metadata.uri: "),
         ({"metadata": {"uri": "zk://$(HOME)/x"}}, "spec.metadata.uri: "),
+        ({"resources": {"limits": {"memory": "lots"}}}, 'spec.resources.limits.memory: "lots": '),
+        (
+            {"resources": {"requests": {"cpu": "-1"}}},
+            'spec.resources.requests.cpu: "-1": must be an',
+        ),
+        ({"resources": {"requests": {"cpu": -1}}}, "spec.resources.requests.cpu: -1: must be an"),
+        ({"resources": {"requests": {"cpu": True}}}, "spec.resources.requests.cpu: true: must be"),
+        ({"resources": {"requests": {"memry": 1}}}, "spec.resources.requests.memry: "),
+        ({"resources": {"limits": "1Gi"}}, 'spec.resources.limits: "1Gi": must be amounts'),
+        (
+            {"resources": {"requests": {"cpu": 2}, "limits": {"cpu": "1500m"}}},
+            "spec.resources.requests.cpu: 2: must not be above spec.resources.limits.cpu (1500m)",
+        ),
+        (
+            {"zones": [{"name": "a", "nodeSelector": {"bad key!": "x"}}]},
+            'spec.zones[0].nodeSelector: {"bad key!": "x"}: must be names of labels',
+        ),
+        (
+            {"zones": [{"name": "a", "nodeSelector": {"rack": "a b"}}]},
+            "spec.zones[0].nodeSelector: ",
+        ),
+        ({"zones": [{"name": "a", "nodeSelector": "rack"}]}, "spec.zones[0].nodeSelector: "),
         ({"policy": {"version": 4}}, "spec.policy.version: 4: is set by zonekeeper"),
         ({"policy": {"reads": {"hedge": 1}}}, "spec.policy.reads.hedge: 1: unknown field"),
         ({"policy": []}, ""),
@@ -128,8 +150,8 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
         assert path in found
 
 
-@pytest.mark.parametrize("name", ["with.dot", "n" * 31])
-def test_a_name_from_which_no_pod_name_can_be_made_is_refused(name: str) -> None:
+@pytest.mark.parametrize("name", ["with.dot", "n" * 31, "1log"])
+def test_a_name_that_services_and_pods_cannot_be_named_after_is_refused(name: str) -> None:
     bad = resource()
     bad["metadata"]["name"] = name
     found = desired.read(bad)
@@ -151,3 +173,9 @@ def test_warnings_of_placement_do_not_refuse() -> None:
     found = built(policy={"placement": {"upgradeDomains": 2}})
 
     assert any("placement.upgradeDomains: 2" in warning for warning in found.warnings)
+
+
+def test_amounts_are_passed_on_as_they_were_written_and_empty_sections_are_not() -> None:
+    given = {"requests": {"cpu": ".5", "memory": "1e9", "nvidia.com/gpu": 1}, "limits": {}}
+
+    assert built(resources=given).resources == {"requests": given["requests"]}

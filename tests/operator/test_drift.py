@@ -22,7 +22,15 @@ from zonekeeper.operator.api import Json
         ({"memory": "1Gi"}, {"memory": "1024Mi"}, True),
         ({"memory": "1G"}, {"memory": "1Gi"}, False),
         ({"cpu": 1}, {"cpu": "1"}, True),
-        ({"a": "1e3"}, {"a": "1k"}, False),
+        ({"cpu": ".5"}, {"cpu": "500m"}, True),
+        ({"cpu": "1."}, {"cpu": "1"}, True),
+        ({"memory": "1e3"}, {"memory": "1k"}, True),
+        ({"memory": "1e10"}, {"memory": "10e9"}, True),
+        ({"cpu": "100e-3"}, {"cpu": "100m"}, True),
+        ({"memory": "1E"}, {"memory": "1e18"}, True),
+        ({"memory": "1024Pi"}, {"memory": "1Ei"}, True),
+        ({"memory": "1e3"}, {"memory": "1e4"}, False),
+        ({"a": "-1"}, {"a": -1}, False),
     ],
 )
 def test_ours_is_compared_and_the_rest_is_not(wanted: Json, found: Json, answer: bool) -> None:

@@ -8,7 +8,7 @@ import yaml
 from click.testing import CliRunner
 
 from tests.operator.worlds import World, resource
-from zonekeeper.operator import crd, desired, owned_objects
+from zonekeeper.operator import crd, desired, owned_objects, quantities
 from zonekeeper.operator.api import OWNED, STATEFUL_SETS, Json, Kind
 from zonekeeper.operator.commands import commands
 from zonekeeper.operator.desired import Desired
@@ -169,3 +169,21 @@ def allowed() -> set[tuple[str, str]]:
         for name in rule["resources"]
         for verb in rule["verbs"]
     }
+
+
+@pytest.mark.parametrize("text", ["1", "500m", ".5", "1.", "1.5Gi", "1e10", "100e-3", "2E", "1Ei"])
+def test_the_schema_allows_an_amount_that_kubernetes_reads(text: str) -> None:
+    assert re.search(_amount_pattern(), text)
+    assert quantities.value(text) is not None
+
+
+@pytest.mark.parametrize("text", ["", "lots", "-1", "+1", "1 Gi", "1gi", "1KB", ".", "1e", "1ee3"])
+def test_the_schema_refuses_what_is_no_amount(text: str) -> None:
+    assert not re.search(_amount_pattern(), text)
+    assert quantities.value(text) is None
+
+
+def _amount_pattern() -> str:
+    whole = crd.definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    resources = whole["properties"]["spec"]["properties"]["resources"]["properties"]
+    return str(resources["limits"]["additionalProperties"]["pattern"])

@@ -8,7 +8,7 @@ what needs placement's judgement is checked only there.
 from collections.abc import Mapping
 from typing import Final, assert_never, cast
 
-from zonekeeper.operator import desired
+from zonekeeper.operator import desired, quantities
 from zonekeeper.operator.api import BOOKIE_CLUSTERS, Json
 from zonekeeper.placement import fields, policy, policy_data
 
@@ -30,14 +30,15 @@ _DESCRIPTIONS: Final = {
 #: A cluster is built once its instance is known; before that, everything can still be corrected.
 _BUILT: Final = "has(oldSelf.status) && has(oldSelf.status.instance)"
 
+#: A name cannot be corrected later, so what is there already keeps its own.
+_NAME_RULE: Final = {
+    "rule": f"oldSelf.hasValue() || self.metadata.name.matches('^{desired.CLUSTER_NAME}$')",
+    "optionalOldSelf": True,
+    "message": f"metadata.name: {desired.CLUSTER_NAME_RULE}; choose another name",
+}
+
 #: Rules over the whole resource: what must hold, and what is said if it does not.
 _RULES: Final = (
-    (
-        "!self.metadata.name.contains('.') && "
-        f"size(self.metadata.name) <= {desired.CLUSTER_NAME_MAX}",
-        f"metadata.name: must have at most {desired.CLUSTER_NAME_MAX} characters and no dot, so "
-        "that pod names fit; choose a shorter name",
-    ),
     (
         f"!({_BUILT}) || self.spec.metadata == oldSelf.spec.metadata",
         "spec.metadata: cannot change once the cluster is built: its bookies belong to that root",
@@ -127,7 +128,7 @@ def _whole() -> Json:
         required=["spec"],
     )
     rules = [{"rule": rule, "message": message} for rule, message in _RULES]
-    return whole | {"x-kubernetes-validations": rules}
+    return whole | {"x-kubernetes-validations": [_NAME_RULE, *rules]}
 
 
 def _object(properties: Json, *, description: str, required: list[str] | None = None) -> Json:
@@ -188,7 +189,7 @@ def _zones() -> Json:
         "type": "object",
         "description": "Labels that a node of this zone has; by default "
         f"{desired.DEFAULT_ZONE_LABEL} with the zone's name.",
-        "additionalProperties": {"type": "string"},
+        "additionalProperties": {"type": "string", "pattern": f"^({desired.LABEL_VALUE})$"},
         "maxProperties": 16,
     }
     zone = _object(
@@ -208,7 +209,10 @@ def _zones() -> Json:
 def _resources() -> Json:
     amounts = {
         "type": "object",
-        "additionalProperties": {"x-kubernetes-int-or-string": True},
+        "additionalProperties": {
+            "x-kubernetes-int-or-string": True,
+            "pattern": f"^({quantities.PATTERN})$",
+        },
         "maxProperties": 16,
     }
     return _object(

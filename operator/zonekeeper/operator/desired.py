@@ -7,12 +7,14 @@ can keep, no schema can say. Placement's refusals are passed on in placement's o
 
 import enum
 import itertools
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from zonekeeper.metadata.errors import BadStoreUriError
 from zonekeeper.metadata.stores import uri
+from zonekeeper.operator import quantities
 from zonekeeper.operator.api import Json
 from zonekeeper.placement import fields, legality, policy_data
 from zonekeeper.placement.fields import Problem
@@ -27,7 +29,17 @@ CLUSTER_NAME_MAX: Final = 30
 #: Of ``<cluster>-<zone>``: a pod's label of at most 63 adds a hash of 10 characters to it.
 SET_NAME_MAX: Final = 52
 
+#: What names of Services and of pods can be made of.
+CLUSTER_NAME: Final = rf"[a-z]([-a-z0-9]{{0,{CLUSTER_NAME_MAX - 2}}}[a-z0-9])?"
+CLUSTER_NAME_RULE: Final = (
+    f"must begin with a letter and have at most {CLUSTER_NAME_MAX} characters and no dot, so that "
+    "names of Services and pods can be made of it"
+)
+
 _SUBDOMAIN: Final = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
+_LABEL_NAME: Final = rf"({_SUBDOMAIN}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"
+LABEL_VALUE: Final = r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?"
+_RESOURCE_NAME: Final = rf"cpu|memory|ephemeral-storage|hugepages-[0-9]+[KMG]i|{_SUBDOMAIN}/.+"
 
 
 class OnDelete(enum.StrEnum):
@@ -124,6 +136,7 @@ def read(resource: Json) -> Desired | Refused:
     given_uri = values.get("metadata.uri")
     if given_uri is not None and (wrong := _uri_problem(given_uri)):
         problems.append(wrong)
+    resources = _resources(spec.get("resources") or {}, problems)
     problems += _shared_nodes(zones)
     problems += _name_problems(resource["metadata"]["name"], zones)
     reasons = [str(problem) for problem in problems]
@@ -147,7 +160,7 @@ def read(resource: Json) -> Desired | Refused:
         image=str(values["image"]),
         storage_size=str(values["storage.size"]),
         storage_class=None if storage_class is None else str(storage_class),
-        resources=spec.get("resources") or {},
+        resources=resources,
         policy=replace(policy, owner=owner(resource)),
         warnings=tuple(f"spec.policy.{finding.reason}" for finding in verdict.warnings),
     )
@@ -190,10 +203,60 @@ def _zones(spec: Json, problems: list[Problem]) -> tuple[Zone, ...]:
     return tuple(
         Zone(
             name=ZoneName(item["name"]),
-            node_labels=dict(item.get("nodeSelector") or {DEFAULT_ZONE_LABEL: item["name"]}),
+            node_labels=_node_labels(item, f"spec.zones[{index}].nodeSelector", problems),
         )
-        for item in items
+        for index, item in enumerate(items)
     )
+
+
+def _node_labels(item: Json, where: str, problems: list[Problem]) -> dict[str, str]:
+    default = {DEFAULT_ZONE_LABEL: str(item["name"])}
+    given = item.get("nodeSelector") or default
+    if isinstance(given, dict) and all(
+        isinstance(label, str)
+        and re.fullmatch(_LABEL_NAME, name)
+        and re.fullmatch(LABEL_VALUE, label)
+        for name, label in given.items()
+    ):
+        return given
+    rule = "must be names of labels with their values"
+    problems.append(
+        Problem(where, fields.shown(given), rule, f"write for example {fields.shown(default)}")
+    )
+    return default
+
+
+def _resources(given: object, problems: list[Problem]) -> Json:
+    """Read limits and requests; a section without amounts is left out, as Kubernetes does."""
+    found: Json = {}
+    for section in ("limits", "requests"):
+        amounts = given.get(section) or {} if isinstance(given, dict) else given
+        where = f"spec.resources.{section}"
+        if not isinstance(amounts, dict):
+            rule, hint = "must be amounts by resource", 'write for example {"memory": "2Gi"}'
+            problems.append(Problem(where, fields.shown(amounts), rule, hint))
+            continue
+        for name, amount in amounts.items():
+            problems += _amount_problems(f"{where}.{name}", name, amount)
+        if amounts:
+            found[section] = amounts
+    limits = found.get("limits", {})
+    for name, amount in found.get("requests", {}).items():
+        least, most = quantities.value(amount), quantities.value(limits.get(name))
+        if least is not None and most is not None and least > most:
+            rule = f"must not be above spec.resources.limits.{name} ({limits[name]})"
+            where = f"spec.resources.requests.{name}"
+            problems.append(Problem(where, fields.shown(amount), rule, "raise that or lower this"))
+    return found
+
+
+def _amount_problems(where: str, name: str, amount: object) -> Iterator[Problem]:
+    if not re.fullmatch(_RESOURCE_NAME, name):
+        rule = "must be cpu, memory, ephemeral-storage or a resource's whole name"
+        yield Problem(where, fields.shown(name), rule, "write for example memory")
+    if quantities.value(amount) is None:
+        rule = "must be an amount of zero or more"
+        yield Problem(where, fields.shown(amount), rule, "write for example 500m or 2Gi")
 
 
 def _shared_nodes(zones: tuple[Zone, ...]) -> Iterator[Problem]:
@@ -250,9 +313,9 @@ def _name_problems(name: str, zones: tuple[Zone, ...]) -> Iterator[Problem]:
         if len(whole) > SET_NAME_MAX:
             rule = f"makes {whole}, and a StatefulSet's name has at most {SET_NAME_MAX} characters"
             yield Problem(f"spec.zones[{index}]", fields.shown(zone.name), rule, "shorten one")
-    if len(name) > CLUSTER_NAME_MAX or "." in name:
-        rule = f"must have at most {CLUSTER_NAME_MAX} characters and no dot, so that pod names fit"
-        yield Problem("metadata.name", fields.shown(name), rule, "choose a shorter name")
+    if not re.fullmatch(CLUSTER_NAME, name):
+        hint = "choose another name"
+        yield Problem("metadata.name", fields.shown(name), CLUSTER_NAME_RULE, hint)
 
 
 def _too_few(bookies: int, zones: int, ensemble: int) -> str:

@@ -6,15 +6,8 @@ what was applied last. A wrong "differs" costs one apply that changes nothing, s
 compared by value and nothing else is.
 """
 
-import re
-from decimal import Decimal
-from typing import Final
-
+from zonekeeper.operator import quantities
 from zonekeeper.operator.api import Json
-
-_DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15}
-_BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50}
-_QUANTITY: Final = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)([numkMGTP]?|[KMGTP]i)")
 
 
 def holds(wanted: Json, found: Json) -> bool:
@@ -37,16 +30,5 @@ def _holds(wanted: object, found: object) -> bool:
 
 
 def _same_quantity(wanted: object, found: object) -> bool:
-    if isinstance(wanted, bool) or isinstance(found, bool):
-        return False
-    one, other = _quantity(wanted), _quantity(found)
+    one, other = quantities.value(wanted), quantities.value(found)
     return one is not None and one == other
-
-
-def _quantity(value: object) -> Decimal | None:
-    match = _QUANTITY.fullmatch(str(value)) if isinstance(value, str | int) else None
-    if match is None:
-        return None
-    if match[2] in _BINARY:
-        return Decimal(match[1]) * (1 << _BINARY[match[2]])
-    return Decimal(match[1]).scaleb(_DECIMAL[match[2]])

@@ -1,0 +1,31 @@
+"""Amounts of processor and memory as Kubernetes writes them, by value. Pure.
+
+The API server gives an amount back in a spelling of its own (``.5`` as ``500m``, ``1e3`` as
+``1k``), so two spellings are compared by what they are worth.
+"""
+
+import re
+from decimal import Decimal
+from typing import Final
+
+_DECIMAL: Final = dict(zip(["n", "u", "m", "", *"kMGTPE"], range(-9, 19, 3), strict=True))
+_BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+
+#: What Kubernetes reads, but for signs, and of a bounded length.
+PATTERN: Final = (
+    r"([0-9]{1,18}\.?[0-9]{0,18}|\.[0-9]{1,18})([numkMGTPE]|[KMGTPE]i|[eE][-+]?[0-9]{1,2})?"
+)
+_QUANTITY: Final = re.compile(PATTERN)
+
+
+def value(given: object) -> Decimal | None:
+    """Give what an amount is worth; None: it is none, or below zero."""
+    if not isinstance(given, str | int):
+        return None
+    match = _QUANTITY.fullmatch(str(given))
+    if match is None:
+        return None
+    number, suffix = Decimal(match[1]), match[2] or ""
+    if suffix in _BINARY:
+        return number * (1 << _BINARY[suffix])
+    return number.scaleb(_DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:]))
