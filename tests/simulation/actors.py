@@ -40,8 +40,9 @@ _LANE_BYTES: Final = (64 << 20, 64 << 20, 1_000, 400)
 _READ_BYTES: Final = (2 << 20, 2 << 20, 200)
 
 
-#: Longer than the patience of the liveness phase: there, every entry must have come to an end.
-_ADD_TIMEOUT_MS: Final = 90_000
+#: Some give an entry up soon. The others wait for longer than the patience of the liveness phase:
+#: what has come to no end by then would not have come to one.
+_ADD_TIMEOUTS_MS: Final = (90_000, 90_000, 90_000, 300)
 
 
 def _link_settings(timeout_ms: int, budget_bytes: int) -> LinkSettings:
@@ -161,7 +162,7 @@ async def client_of(
     config = ClientConfig(
         zone=ZoneName(chance.choice("abc")),
         writer_budget_bytes=chance.choice(_WRITER_BYTES),
-        add_timeout_ms=_ADD_TIMEOUT_MS,
+        add_timeout_ms=chance.choice(_ADD_TIMEOUTS_MS),
         read_bytes=chance.choice(_READ_BYTES),
         start_timeout_ms=3_000,
     )
@@ -263,7 +264,7 @@ async def follow_ledgers(life: Life) -> None:
         ledger_id = life.observer.board.choose(life.chance)
         if ledger_id is not None:
             handle = life.handle()
-            follow = life.chance.choices((_tail, _glimpse, _follow), (4, 1, 5))[0]
+            follow = life.chance.choices((_tail, _glimpse, _follow), (4, 2, 4))[0]
             try:
                 await follow(life, handle, ledger_id)
             except errors.ClientError as error:
