@@ -1,5 +1,6 @@
 # The two commands of a newcomer are `make demo` and `make test`; `make help` lists the rest.
-# Nothing but Python >= 3.11 and make is needed: each target sets up what it uses in .venv.
+# Python >= 3.11 with its venv module (Debian: python3-venv) and make: each target sets up the rest
+# in .venv. `make test` runs ZooKeeper and Spark, too, for which a Java runtime must be there.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -22,6 +23,7 @@ install: $(INSTALLED) ## create .venv with everything pinned in requirements.loc
 
 $(INSTALLED): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "zonekeeper needs Python 3.11 or newer on the PATH (or: make PYTHON=/path/to/python3.11 ...)" >&2; exit 2; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "$(PYTHON) cannot make environments: install its venv module (Debian: apt install python3-venv)" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
@@ -43,8 +45,9 @@ test-long: check ## `test` with the full sweeps; hours, not minutes
 	$(BIN)/pytest -m "spark or demo"
 	$(BIN)/pytest -m cluster
 
-sim: $(INSTALLED) ## run the simulator: make sim SEEDS=100000 PROFILE=relay
-	$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),400) $(if $(PROFILE),--profile $(PROFILE))
+sim: $(INSTALLED) ## run the simulator: make sim SEEDS=100000 FIRST=5000 MINUTES=60 PROFILE=relay
+	$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),400) $(if $(FIRST),--first $(FIRST)) \
+	  $(if $(MINUTES),--minutes $(MINUTES)) $(if $(PROFILE),--profile $(PROFILE))
 
 interop: $(INSTALLED) ## Apache BookKeeper reads what we write, and the other way round (needs Maven and Java)
 	$(BIN)/pytest -m interop tests/interop
@@ -73,9 +76,12 @@ proto: $(INSTALLED) ## generate the gRPC code again from the .proto
 crds: $(INSTALLED) ## write the custom resource definitions again
 	for folder in manifests charts/zonekeeper; do $(BIN)/zonekeeper operator crds > $$folder/crds/bookieclusters.yaml; done
 
-lock: $(INSTALLED) ## resolve requirements.lock again from pyproject.toml
+lock: $(INSTALLED) ## resolve requirements.lock, and the part of it that the image has, again from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --output-file requirements.lock pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra bookie --extra operator --extra shell \
+	  --constraint requirements.lock --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate --output-file requirements.image.lock pyproject.toml
 
 bench: $(INSTALLED) ## print the figures of every benchmark
 	@for file in benchmarks/*.py; do name=$$(basename "$$file" .py); echo "== $$name"; $(BIN)/python -m "benchmarks.$$name"; done

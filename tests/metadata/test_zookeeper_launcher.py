@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import zookeeper
+from tests.support import java_runtime, zookeeper
 
 
 @pytest.fixture
@@ -36,6 +36,6 @@ def test_java_home_comes_before_the_path(monkeypatch: pytest.MonkeyPatch, tmp_pa
         java.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
-    assert zookeeper._java() == tmp_path / "home" / "bin" / "java"
+    assert java_runtime.find() == tmp_path / "home" / "bin" / "java"
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nothing"))
-    assert zookeeper._java() == tmp_path / "path" / "java"
+    assert java_runtime.find() == tmp_path / "path" / "java"

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.pipeline import local
+from tests.support import java_runtime
 from zonekeeper.client import blocking
 from zonekeeper.pipeline.source import LedgerSource
 
@@ -28,6 +29,7 @@ def writing(cluster_address: str) -> Iterator[blocking.Client]:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session of two workers, with the data source known to it."""
+    java_runtime.require("Spark")
     folder = tmp_path_factory.mktemp("spark")
     properties = folder / "log4j2.properties"
     properties.write_text("rootLogger.level = off\n")

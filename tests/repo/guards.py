@@ -33,6 +33,8 @@ VAGUE_NAMES = frozenset(
     {"common", "helper", "helpers", "manager", "misc", "types", "util", "utils"}
 )
 
+_NOT_OURS = re.compile(r"(^|/)(\.(?!ci/|gitignore)[^/]+|__pycache__)/|^(build|dist|venv)/")
+
 Guard = Callable[[Path], list[str]]
 
 
@@ -51,10 +53,13 @@ def sources(root: Path, folders: tuple[str, ...] = CODE_FOLDERS) -> Iterator[tup
 
 
 def tracked_text(root: Path) -> Iterator[tuple[str, str]]:
-    """Give the text of every file that belongs to the project (caches and environments do not)."""
+    """Give the text of every file that belongs to the project.
+
+    Caches, environments and what was built do not.
+    """
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root).as_posix()
-        if path.is_file() and not re.search(r"(^|/)(\.(?!ci/|gitignore)[^/]+|__pycache__)/", name):
+        if path.is_file() and not _NOT_OURS.search(name):
             try:
                 yield name, path.read_bytes().decode("utf-8")
             except UnicodeDecodeError:
@@ -209,17 +214,26 @@ def text_only(root: Path) -> list[str]:
 
 
 def lock_is_whole(root: Path) -> list[str]:
-    """Every dependency is pinned with a hash, and the lock names no place to fetch from."""
-    lock = (root / "requirements.lock").read_text()
-    offences = ["requirements.lock: holds an address"] if "://" in lock else []
-    pins: dict[str, str] = {}
-    for block in re.split(r"\n(?=\S)", lock):
-        if match := re.match(r"([A-Za-z0-9._-]+)==", block):
-            pins[match[1].lower().replace("_", "-")] = block
+    """Every dependency is pinned with a hash, and no lock names a place to fetch from.
+
+    What the image has is a part of all that is pinned.
+    """
+    offences = []
+    pins, of_image = (
+        _pins(root / name) for name in ("requirements.lock", "requirements.image.lock")
+    )
+    for name, found in (("requirements.lock", pins), ("requirements.image.lock", of_image)):
+        if "://" in (root / name).read_text():
+            offences.append(f"{name}: holds an address")
+        offences += [
+            f"{name}: {package} without a hash"
+            for package, block in found.items()
+            if "--hash=" not in block
+        ]
     offences += [
-        f"requirements.lock: {name} without a hash"
-        for name, block in pins.items()
-        if "--hash=" not in block
+        f"requirements.image.lock: {package} is not as in requirements.lock (run make lock)"
+        for package, block in of_image.items()
+        if pins.get(package) != block
     ]
     config = tomllib.loads((root / "pyproject.toml").read_text())
     wanted = [
@@ -232,6 +246,15 @@ def lock_is_whole(root: Path) -> list[str]:
         if name != "zonekeeper" and name not in pins:
             offences.append(f"requirements.lock: {name} is not pinned (run make lock)")
     return offences
+
+
+def _pins(lock: Path) -> dict[str, str]:
+    """Give what a lock pins, by the names of the packages."""
+    pins: dict[str, str] = {}
+    for block in re.split(r"\n(?=\S)", lock.read_text().rstrip()):
+        if match := re.match(r"([A-Za-z0-9._-]+)==", block):
+            pins[match[1].lower().replace("_", "-")] = block
+    return pins
 
 
 def no_private_paths(root: Path) -> list[str]:
@@ -254,6 +277,21 @@ def architecture_names_every_component(root: Path) -> list[str]:
     ]
 
 
+def pure_is_held(root: Path) -> list[str]:
+    """A module that calls itself pure is one that import-linter holds to it."""
+    contracts = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["importlinter"]
+    held = {module for each in contracts["contracts"] for module in each.get("source_modules", [])}
+    offences = []
+    for name, path in sources(root, COMPONENTS):
+        said = ast.get_docstring(ast.parse(path.read_text())) or ""
+        module = name.removesuffix(".py").partition("/")[2].replace("/", ".")
+        parts = module.split(".")
+        above = {".".join(parts[:number]) for number in range(1, len(parts) + 1)}
+        if re.search(r"\bPure\.", said) and not above & held:
+            offences.append(f"{name}: says that it is pure, and pyproject.toml does not hold it")
+    return offences
+
+
 GUARDS: tuple[Guard, ...] = (
     no_stray_init,
     component_shape,
@@ -267,4 +305,5 @@ GUARDS: tuple[Guard, ...] = (
     lock_is_whole,
     no_private_paths,
     architecture_names_every_component,
+    pure_is_held,
 )

