@@ -183,6 +183,19 @@ def test_a_lock_that_is_held_for_too_long_is_unavailable_and_nothing_is_written(
     file.close()
 
 
+def test_a_full_disk_is_called_so_and_nothing_is_written(tmp_path: Path) -> None:
+    file = _file(tmp_path / "db", Clock())
+    file.begin_session(_lease(1), _FAR_MS)
+    before = file._number("PRAGMA page_count")
+    assert file._number(f"PRAGMA max_page_count = {before}") == before
+    with pytest.raises(errors.StoreUnavailableError, match="disk is full") as full:
+        file.commit([Create(path="/a", value=bytes(100_000))], SessionId(1), _FAR_MS)
+    assert not full.value.maybe_applied
+    file._number(f"PRAGMA max_page_count = {1 << 20}")
+    file.commit([Create(path="/a")], SessionId(1), _FAR_MS)
+    file.close()
+
+
 # ── the file ──
 
 

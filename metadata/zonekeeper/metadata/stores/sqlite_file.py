@@ -343,6 +343,10 @@ class File:
         assert self._connection is not None, "the file is not open"
         return self._connection.execute(statement, values)
 
+    def _in_transaction(self) -> bool:
+        """Is there one to end? A full disk, for one, has SQLite roll it back by itself."""
+        return self._connection is not None and self._connection.in_transaction
+
     def _number(self, query: str) -> int:
         return int(self._run(query).fetchone()[0])
 
@@ -353,7 +357,8 @@ class File:
         try:
             yield
         finally:
-            self._run("COMMIT")
+            if self._in_transaction():
+                self._run("COMMIT")
 
     @contextlib.contextmanager
     def _writing(self, deadline_ms: int) -> Iterator[None]:
@@ -363,7 +368,8 @@ class File:
         try:
             yield
         except BaseException:
-            self._run("ROLLBACK")
+            if self._in_transaction():
+                self._run("ROLLBACK")
             raise
         try:
             self._run("COMMIT")
