@@ -290,6 +290,30 @@ async def test_registering_in_doubt_ends_on_one_side(
     assert await sides(cluster, A) == (False, True)
 
 
+async def test_a_bookie_that_changes_sides_between_two_looks_is_registered(
+    memory: MemoryPlace,
+) -> None:
+    cluster = await clusters.initialise(await memory.open(), INSTANCE)
+    looking = await clusters.open_cluster(await memory.open())
+    assert isinstance(looking.store, MemoryStore)
+    bookie, looks = registrar(cluster, A), count(1)
+    await bookie.register(Mode.READ_ONLY)
+    second = asyncio.Event()
+
+    def weather(_: Kind) -> Passage:
+        if next(looks) != 2:
+            return Passage()
+        second.set()
+        return Passage(there_ms=200)
+
+    looking.store.weather = weather
+    async with asyncio.TaskGroup() as group:
+        found = group.create_task(registration.read_service_info(looking, A))
+        await second.wait()
+        await bookie.register(Mode.WRITABLE)
+    assert found.result() is not None
+
+
 async def test_a_foreign_bookie_in_the_root_is_refused_by_name(
     cluster: Cluster, golden: Callable[[str], bytes]
 ) -> None:

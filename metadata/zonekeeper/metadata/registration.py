@@ -62,8 +62,12 @@ class NameTakenError(Exception):
 
 
 async def read_service_info(cluster: Cluster, bookie: BookieId) -> ServiceInfo | None:
-    """Say how a registered bookie is reached; None: it is not registered."""
-    for path in (cluster.root.writable(bookie), cluster.root.read_only(bookie)):
+    """Say how a registered bookie is reached; None: it is not registered.
+
+    It may become writable between the looks at the two sides, so the first is looked at again.
+    """
+    writable, read_only = cluster.root.writable(bookie), cluster.root.read_only(bookie)
+    for path in (writable, read_only, writable):
         if (node := await cluster.store.get(path)) is not None:
             with stored_at(path, cluster.store.name):
                 return service_info.parse(node.value)
