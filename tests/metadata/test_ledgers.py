@@ -21,7 +21,7 @@ from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.ledger_listing import UnreadableLedger
 from zonekeeper.metadata.ledger_metadata import Fragment, IllegalChangeError, LedgerMetadata
 from zonekeeper.metadata.restored import Restored
-from zonekeeper.metadata.stores.memory import Loss
+from zonekeeper.metadata.stores.memory import Loss, MemoryStore
 from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
 
@@ -86,6 +86,25 @@ async def test_the_long_form_begins_where_its_directory_is(cluster: Cluster) -> 
     assert ids == [9 << 32, (9 << 32) + 1, (9 << 32) + 2]
     created = await ledgers.create(cluster, NEW)
     assert await ledgers.read(cluster, created.id) == created
+
+
+@pytest.mark.parametrize("known", [0, 3])
+async def test_who_reads_from_a_follower_that_lags_draws_no_id_of_before_a_restore(
+    memory: MemoryPlace, known: int
+) -> None:
+    """Bookies may hold ledgers with such an id, which the root does not know any more."""
+    store = await memory.open()
+    assert isinstance(store, MemoryStore)
+    lagging = await clusters.initialise(store, INSTANCE)
+    if known:
+        path = lagging.root.below(f"idgen-long/{ledger_ids.high_directory(known)}")
+        await store.create(path, make_parents=True)
+    cluster = await clusters.open_cluster(await memory.open())
+    store.read_lag_ms = 5_000
+    path = cluster.root.below(f"idgen-long/{ledger_ids.high_directory(9)}")
+    await cluster.store.create(path, make_parents=True)
+    assert await ledger_ids.allocate(lagging) == 9 << 32
+    assert await ledger_ids.allocate(cluster) == (9 << 32) + 1
 
 
 @pytest.mark.parametrize("loss", [Loss.ANSWER, Loss.REQUEST])

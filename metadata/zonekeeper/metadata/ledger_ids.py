@@ -4,7 +4,8 @@
     idgen-long/HOB-<high>/ID-<low>    id = high << 32 | low, as soon as ``idgen-long`` is there
 
 The store numbers the children of a node, and the number is the id; the child itself is ephemeral
-and removed again. An id is never given twice; one whose answer was lost is left out.
+and removed again. An id is never given twice. One whose answer was lost is left out, and so is one
+of before the long form, or a higher part, began.
 
 The long form begins when the short one is used up, and after a restore: the import makes a high
 part (``HOB``: high-order bits) that no ledger has, so that ledgers younger than the export, which
@@ -51,19 +52,30 @@ def parse_high_directory(name: str) -> int | None:
 
 async def allocate(cluster: Cluster) -> LedgerId:
     """Give an id that no ledger of this cluster ever had."""
-    path = cluster.root.below("idgen-long")
-    directories = await cluster.store.children(path)
-    if directories is None:
-        low = await _next(cluster, cluster.root.below("idgen"))
-        if low is not None:
-            return LedgerId(low)
-        directories = ()
-    known = [high for high in map(parse_high_directory, directories) if high is not None]
-    for high in range(max(known, default=_FIRST_HIGH), HIGH_MAX + 1):
-        low = await _next(cluster, f"{path}/{high_directory(high)}")
-        if low is not None:
+    high = await _highest(cluster)
+    while high <= HIGH_MAX:
+        low = await _next(cluster, _directory(cluster, high))
+        # The first look may have been at a follower of the store that lags. What is read after a
+        # write of our own is no older than that write.
+        now = await _highest(cluster)
+        if now <= high and low is not None:
             return LedgerId(high << 32 | low)
+        high = max(now, high + 1)
     raise IdsUsedUpError(f"{cluster} has given out every ledger id")
+
+
+async def _highest(cluster: Cluster) -> int:
+    """Give the high part that ids have now; 0: they are short."""
+    names = await cluster.store.children(cluster.root.below("idgen-long"))
+    if names is None:
+        return 0
+    known = [high for high in map(parse_high_directory, names) if high is not None]
+    return max(known, default=_FIRST_HIGH)
+
+
+def _directory(cluster: Cluster, high: int) -> str:
+    below = f"idgen-long/{high_directory(high)}" if high else "idgen"
+    return cluster.root.below(below)
 
 
 async def _next(cluster: Cluster, directory: str) -> int | None:
