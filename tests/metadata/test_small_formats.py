@@ -191,7 +191,7 @@ def test_a_bookie_says_where_it_is_looked_at_and_which_start_this_is() -> None:
     assert (read.http.port, read.boot_epoch) == (8080, 7)
 
 
-@pytest.mark.parametrize("text", ["", "-1", "seven", "\u0663"])
+@pytest.mark.parametrize("text", ["", "-1", "seven", "\u0663", "7" * 5_000], ids=range(5))
 def test_a_boot_epoch_that_is_no_number_says_nothing(text: str) -> None:
     assert ServiceInfo(endpoints=(), properties={"bootEpoch": text}).boot_epoch is None
 

@@ -24,6 +24,8 @@ HTTP_SERVER: Final = "httpserver"
 LOCATION_PROPERTY: Final = "networkLocation"
 BOOT_PROPERTY: Final = "bootEpoch"
 PORT_MAX: Final = 65_535
+#: More than any bookie is ever started.
+_BOOT_DIGITS_MAX: Final = 18
 
 _ENDPOINT: Final = Schema(
     "endpoint",
@@ -75,7 +77,8 @@ class ServiceInfo:
     def boot_epoch(self) -> int | None:
         """Which of the bookie's starts has registered; None: it does not say."""
         text = self.properties.get(BOOT_PROPERTY, "")
-        return int(text) if text.isascii() and text.isdecimal() else None
+        says = text.isascii() and text.isdecimal() and len(text) <= _BOOT_DIGITS_MAX
+        return int(text) if says else None
 
 
 def of_bookie(
