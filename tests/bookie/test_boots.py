@@ -33,8 +33,12 @@ async def cluster() -> AsyncIterator[Cluster]:
     await store.close()
 
 
-async def start(cluster: Cluster, files: MemoryFileSystem) -> int:
-    return await boots.next_boot(cluster, BOOKIE, files=files, disk=InlineDisk())
+async def start(
+    cluster: Cluster, files: MemoryFileSystem, journal: MemoryFileSystem | None = None
+) -> int:
+    return await boots.next_boot(
+        cluster, BOOKIE, files=files, journal=journal or files, disk=InlineDisk()
+    )
 
 
 async def test_starts_are_counted_on_the_disk_and_in_the_store(cluster: Cluster) -> None:
@@ -53,7 +57,7 @@ async def test_a_disk_that_was_set_back_is_refused_and_nothing_is_changed(cluste
     await start(cluster, files)
 
     for _ in range(2):
-        with pytest.raises(UntrustedDiskError, match="start number 2 of bk-a-0, and its disk of"):
+        with pytest.raises(UntrustedDiskError, match="number 2 of bk-a-0, and its data folder of"):
             await start(cluster, snapshot)
 
     assert boots.load(snapshot) == 1
@@ -63,8 +67,46 @@ async def test_a_disk_that_was_set_back_is_refused_and_nothing_is_changed(cluste
 async def test_a_disk_from_before_the_first_start_is_refused(cluster: Cluster) -> None:
     await start(cluster, MemoryFileSystem())
 
-    with pytest.raises(UntrustedDiskError, match="its disk of no start"):
+    with pytest.raises(UntrustedDiskError, match="its data folder of no start"):
         await start(cluster, MemoryFileSystem())
+
+
+async def test_a_journal_that_was_set_back_alone_is_refused_and_nothing_is_changed(
+    cluster: Cluster,
+) -> None:
+    files, journal = MemoryFileSystem(), MemoryFileSystem()
+    assert await start(cluster, files, journal) == 1
+    snapshot = journal.crashed(random.Random(1))
+    assert await start(cluster, files, journal) == 2
+
+    for wrong, said in ((snapshot, "starts up to number 1"), (MemoryFileSystem(), "no start")):
+        with pytest.raises(UntrustedDiskError, match=f"its journal of {said}"):
+            await start(cluster, files, wrong)
+
+    assert (boots.load(files), boots.load(snapshot)) == (2, 1)
+    assert await start(cluster, files, journal) == 3
+
+
+async def test_a_start_that_is_cut_short_between_the_folders_is_followed_by_one(
+    cluster: Cluster,
+) -> None:
+    files, journal = MemoryFileSystem(), MemoryFileSystem()
+    given: list[int] = []
+    for left in range(TRIES):
+        rest = left
+
+        def trouble(kind: str, name: str) -> None:
+            nonlocal rest
+            rest -= 1
+            if rest < 0:
+                raise OSError(f"no power at {kind} {name}")
+
+        files.troubles = journal.troubles = trouble
+        with suppress(OSError):
+            given.append(await start(cluster, files, journal))
+        files, journal = (each.crashed(random.Random(left)) for each in (files, journal))
+    assert given
+    assert given == sorted(set(given))
 
 
 async def test_of_a_disk_and_its_copy_only_one_goes_on(cluster: Cluster) -> None:

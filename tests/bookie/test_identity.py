@@ -364,4 +364,14 @@ async def test_a_name_that_was_used_before_goes_on_with_the_count_of_starts(
 
     await settle(cluster, files)
 
-    assert await boots.next_boot(cluster, BOOKIE, files=files, disk=InlineDisk()) == 2
+    started = boots.next_boot(cluster, BOOKIE, files=files, journal=files, disk=InlineDisk())
+    assert await started == 2
+
+
+async def test_the_journal_of_such_a_name_goes_on_with_the_count_too(cluster: Cluster) -> None:
+    await bookie_records.count_boot(cluster, BOOKIE, 1)
+    files = folders()
+
+    await settle_all(cluster, files)
+
+    assert {name for name, each in files.items() if boots.load(each) == 1} == {None, "/j"}

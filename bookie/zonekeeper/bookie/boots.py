@@ -1,4 +1,4 @@
-"""How often this bookie was started, by its own disk: so that a disk which was set back is known.
+"""How often this bookie was started, by its own disks: so that one which was set back is known.
 
 ::
 
@@ -6,11 +6,17 @@
     | magic  | ver | zero  | starts | crc32c |
     | "ZKBN" | 1   | 0 0 0 |        |        |
 
-Numbers are big-endian. The same count is in the metadata store, and the disk's is raised first,
-also before each further attempt when an answer of the store was lost. So the disk's is never behind
+Numbers are big-endian. The same count is in the metadata store, and the disks' are raised first,
+also before each further attempt when an answer of the store was lost. So a disk's is never behind
 the store's, wherever a start was cut short, unless the disk is not the one of the last start: a
 snapshot that was put back, or a copy. Such a disk lacks what was acknowledged since, and would deny
 it.
+
+It is kept in the folder of the data and in that of the log. A folder of sorted segments needs none:
+the checkpoint names them, and one that is not there is missed.
+
+What it does not tell: a snapshot of all disks that was taken since the last start has the count of
+that start. Whoever puts one back gets a bookie that denies what came behind it.
 """
 
 import struct
@@ -39,26 +45,30 @@ class UntrustedDiskError(Exception):
     """The disk is, or may be, older than the bookie's last start; nothing was changed."""
 
 
-async def next_boot(cluster: Cluster, bookie: BookieId, *, files: FileSystem, disk: Disk) -> int:
-    """Count a start, on the disk and in the store; raises ``UntrustedDiskError``.
+async def next_boot(
+    cluster: Cluster, bookie: BookieId, *, files: FileSystem, journal: FileSystem, disk: Disk
+) -> int:
+    """Count a start, on the disks and in the store; raises ``UntrustedDiskError``.
 
-    A number may be left out, and is never given twice.
+    ``journal`` may be ``files``. A number may be left out, and is never given twice.
     """
     stored = (await bookie_records.read(cluster, bookie)).boot_epoch
-    on_disk = await disk.run(lambda: load(files))
-    if (on_disk or 0) < stored:
-        said = f"starts up to number {on_disk}" if on_disk else "no start"
-        raise UntrustedDiskError(
-            f"{cluster} knows of start number {stored} of {bookie}, and its disk of {said}: the "
-            "disk was set back to an older state, or is a copy, and lacks what was acknowledged "
-            "since; mount the right one, or empty the folder and use `zonekeeper bookie cookie "
-            "replace-disk`"
-        )
+    counts = await disk.run(lambda: (load(files) or 0, load(journal) or 0))
+    options = {"data folder": "", "journal": " --folder"}
+    for (folder, option), on_disk in zip(options.items(), counts, strict=True):
+        if on_disk < stored:
+            said = f"starts up to number {on_disk}" if on_disk else "no start"
+            raise UntrustedDiskError(
+                f"{cluster} knows of start number {stored} of {bookie}, and its {folder} of "
+                f"{said}: the disk was set back to an older state, or is a copy, and lacks what "
+                "was acknowledged since; mount the right one, or empty the folder and use "
+                f"`zonekeeper bookie cookie replace-disk{option}`"
+            )
     # The store may be far behind: it was restored from an old export.
-    number = max(stored, on_disk or 0)
+    number = max(stored, *counts)
     while True:
         number += 1
-        await disk.run(partial(save, files, number))
+        await disk.run(partial(save_all, files, journal, number))
         if await bookie_records.count_boot(cluster, bookie, number):
             return number
         number = max(number, (await bookie_records.read(cluster, bookie)).boot_epoch)
@@ -80,6 +90,13 @@ def load(files: FileSystem) -> int | None:
         ) from fault
     finally:
         file.close()
+
+
+def save_all(files: FileSystem, journal: FileSystem, number: int) -> None:
+    """Save a count in both folders that have one; they may be one. Blocks."""
+    save(files, number)
+    if journal is not files:
+        save(journal, number)
 
 
 def save(files: FileSystem, number: int) -> None:

@@ -147,6 +147,7 @@ class _Folders:
         self.data = files[None]
         self._mine = mine
         self._files = files
+        self._journal = files.get(mine.journal_dirs[0], self.data)
 
     def read(self) -> dict[str | None, Version | None]:
         """Read all files ``VERSION``."""
@@ -161,7 +162,7 @@ class _Folders:
         """Make what a new bookie needs; a name that was used before goes on with its count."""
         self.write(cookie)
         if started:
-            boots.save(self.data, started)
+            boots.save_all(self.data, self._journal, started)
         if checkpoint.NAME not in self.data.names():
             storage.create(self.data, chance)
 
@@ -178,7 +179,8 @@ class _Folders:
                     f"empty ({', '.join(sorted(names)[:_NAMED_MAX])}): give a new bookie an empty "
                     "folder"
                 )
-        was_started = (boots.load(self.data) or 0) > started
+        counts = (boots.load(self.data), boots.load(self._journal))
+        was_started = any((count or 0) > started for count in counts)
         if was_started or storage.was_served(self.data, self._files.values()):
             raise WrongDiskError(
                 f"the cookie of {bookie} is gone from {cluster}, and its {self._called(None)} is "

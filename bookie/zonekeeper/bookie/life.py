@@ -90,7 +90,9 @@ async def begin(
     cookie = await identity.settle_all(
         cluster, mine, location, ground.folders, disk=writing, chance=chance
     )
-    boot_epoch = await boots.next_boot(cluster, cookie.bookie, files=files, disk=writing)
+    boot_epoch = await boots.next_boot(
+        cluster, cookie.bookie, files=files, journal=ground.journal, disk=writing
+    )
     devices = Devices(
         arrival_files=ground.journal,
         sorted_files=ground.ledgers,

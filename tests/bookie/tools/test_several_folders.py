@@ -283,6 +283,8 @@ def test_a_lost_journal_puts_all_ledgers_in_limbo_and_keeps_what_is_sorted(wide:
     found = asyncio.run(wide.kept())
     assert all(in_limbo for _, in_limbo in found.values())
     assert sum(count for count, _ in found.values()) > 0
+    with data_folder.held(wide.journal) as files:
+        assert boots.load(files) == 0
     assert wide.on_data("scrub").exit_code == 0
 
 
@@ -293,8 +295,9 @@ def test_all_disks_lost_are_replaced_at_once(wide: Wide) -> None:
     assert wide.replace().exit_code == 0
 
     assert asyncio.run(wide.kept()) == {}
-    with data_folder.held(wide.data) as files:
-        assert boots.load(files) == 0
+    for folder in (wide.data, wide.journal):
+        with data_folder.held(folder) as files:
+            assert boots.load(files) == 0
 
 
 def test_what_is_no_folder_of_the_bookie_is_not_replaced(wide: Wide) -> None:

@@ -37,10 +37,9 @@ from zonekeeper.placement.chance import Chance
 from zonekeeper.placement.ids import NO_ENTRY, BookieId, LedgerId
 
 #: What a replacement that was cut short leaves, in the folder of the data and in others.
-_CUT_SHORT: Final = frozenset(
-    {checkpoints.NAME, f"{checkpoints.NAME}.new", boots.NAME, boots.NEW_NAME, identity.NEW_NAME}
-)
-_CUT_SHORT_ELSEWHERE: Final = frozenset({identity.VERSION_NAME, identity.NEW_NAME})
+_CUT_SHORT_IN_A_FOLDER: Final = frozenset({boots.NAME, boots.NEW_NAME, identity.NEW_NAME})
+_CUT_SHORT: Final = _CUT_SHORT_IN_A_FOLDER | {checkpoints.NAME, f"{checkpoints.NAME}.new"}
+_CUT_SHORT_ELSEWHERE: Final = _CUT_SHORT_IN_A_FOLDER | {identity.VERSION_NAME}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +65,7 @@ def check_unused(data: Path, cookie: Cookie, folder: str | None) -> None:
                 f"--folder: {folder} is no folder of {cookie.bookie} besides that of its data: "
                 f"{', '.join(others) or 'it has none'}"
             )
-        identities.check_empty(Path(folder), besides=frozenset({identity.NEW_NAME}))
+        identities.check_empty(Path(folder), besides=_CUT_SHORT_IN_A_FOLDER)
         return
     identities.check_empty(data, besides=_CUT_SHORT)
     for other in others:
@@ -96,7 +95,7 @@ async def look(cluster: Cluster, bookie: BookieId, data: Path) -> Replacement:
 def replace_disk(held: Held, wanted: Replacement, chance: Chance) -> None:
     """Prepare new disks for everything; the cookie beside the data comes last. Blocks."""
     storage.create(held.data, chance)
-    boots.save(held.data, wanted.started)
+    boots.save_all(held.data, held.journal, wanted.started)
     checkpoints.save(held.data, _with_limbo(checkpoints.load(held.data), wanted.ledgers))
     for folder in sorted(held.folders, key=lambda each: each is None):
         _write_cookie(held, folder, wanted.cookie)
@@ -107,6 +106,7 @@ def replace_folder(held: Held, folder: str, wanted: Replacement, index: Index) -
     last = checkpoints.load(held.data)
     after = last
     if folder in wanted.cookie.journal_dirs:
+        boots.save(held.journal, wanted.started)
         after = _with_limbo(last, {*wanted.ledgers, *last.ledgers})
     if folder in wanted.cookie.ledger_dirs:
         missing = _missing(held, last)
