@@ -2,8 +2,9 @@
 
 The API server adds defaults and other people add what is theirs, so an object holds ours when every
 field that we say is there and the same. A field that we do not say any more shows in the mark of
-what was applied last. A wrong "differs" costs one apply that changes nothing, so quantities are
-compared by value and nothing else is.
+what was applied last. Where all that we say in a list has names, others may add to it, as an
+injector of sidecars does. A wrong "differs" costs an apply that changes nothing in each turn, so
+quantities are compared by value.
 """
 
 from zonekeeper.operator import quantities
@@ -21,12 +22,14 @@ def _holds(wanted: object, found: object) -> bool:
             name in found and _holds(value, found[name]) for name, value in wanted.items()
         )
     if isinstance(wanted, list):
-        return (
-            isinstance(found, list)
-            and len(wanted) == len(found)
-            and all(_holds(one, other) for one, other in zip(wanted, found, strict=True))
-        )
+        return isinstance(found, list) and _list_holds(wanted, found)
     return wanted == found or _same_quantity(wanted, found)
+
+
+def _list_holds(wanted: list[object], found: list[object]) -> bool:
+    if all(isinstance(one, dict) and "name" in one for one in wanted):
+        return all(any(_holds(one, other) for other in found) for one in wanted)
+    return len(wanted) == len(found) and all(map(_holds, wanted, found))
 
 
 def _same_quantity(wanted: object, found: object) -> bool:
