@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from tests.client.lab import Lab, play
+from tests.client.recovery_world import payloads, written
 from tests.client.test_writer import outcome
 from tests.support import virtual_time
 from zonekeeper.client import client as clients
@@ -53,6 +54,47 @@ def test_a_ledger_that_is_created_when_its_client_has_ended_gets_no_writer() -> 
         assert ended.value.maybe_applied
         async with lab.client() as other:
             assert await listed(other) == [LedgerId(0)]
+
+    play(scenario)
+
+
+def test_readers_of_a_client_that_was_closed_inside_its_block_are_told_so() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client() as first, lab.client("other") as second:
+            reader = await second.open((await written(first, 3)).ledger_id)
+            live = await written(first, 1, told=True)
+            tailed = await second.open(live.ledger_id, recover=False)
+            tail = tailed.tail()
+            assert (await anext(tail)).last == 0
+            following = asyncio.ensure_future(outcome(anext(tail)))
+            await asyncio.sleep(1)
+            await second.close()
+            asked = [following, outcome(payloads(reader)), outcome(tailed.read_last_confirmed())]
+            for ask in asked:
+                assert isinstance(await ask, errors.ClientClosed)
+            assert await payloads(await first.open(live.ledger_id)) == [b"entry 0"]
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("step", ["read the tail", "write it back"])
+def test_a_recovery_whose_client_is_closed_says_so(step: str) -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client() as first, lab.client("other") as second:
+            writer = await written(first, 3)
+            writer.halt()
+            for who in writer.ensemble:
+                if step == "read the tail":
+                    lab.door(who).hold_reads = asyncio.Event()
+                else:
+                    lab.door(who).holding = True
+            recovering = asyncio.ensure_future(outcome(second.open(writer.ledger_id)))
+            await asyncio.sleep(1)
+            assert not recovering.done()
+            await second.close()
+            ended = await recovering
+            assert isinstance(ended, errors.ClientClosed)
+            assert ended.maybe_applied
 
     play(scenario)
 

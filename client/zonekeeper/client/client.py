@@ -156,7 +156,6 @@ class Client:
         self._surroundings = surroundings
         self._tasks = tasks
         self._writers: dict[LedgerId, Writer] = {}
-        self._closed = False
 
     async def create(
         self,
@@ -201,7 +200,7 @@ class Client:
                 create_token=self._token(),
             )
             stored = await ledgers.create(self.cluster, ledger, ledger_id=ledger_id)
-        if self._closed:
+        if self._tasks.over:
             raise errors.ClientClosed(
                 f"ledger {stored.id} was created, and the client closed meanwhile: connect again, "
                 "and delete or recover it",
@@ -272,13 +271,13 @@ class Client:
 
     async def close(self) -> None:
         """Stop all writers without closing their ledgers, and give up all connections."""
-        self._closed = True
+        self._tasks.end()
         for writer in list(self._writers.values()):
             writer.halt()
         await self.bookies.pool.close()
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self._tasks.over:
             raise self._tasks.closed()
 
     def _writer(

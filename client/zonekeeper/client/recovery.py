@@ -80,28 +80,36 @@ class Recovery:
 
     async def run(self) -> LedgerMetadata:
         """Recover, and give the closed ledger; raises ``RecoveryFailed``."""
-        with boundary.translated(f"recovering ledger {self.ledger_id}"):
-            ledger = await self._take()
-            if ledger.is_closed:
-                return ledger
-            start, lengths = await self._fence(ledger)
-            steward = _InMemory(self.bookies, self.reading, ledger.last_fragment)
-            session: WriteSession | None = None
-            try:
-                last, length = start, lengths.get(start)
-                async with aclosing(self._tail(ledger, start)) as tail:
-                    async for kept in tail:
-                        if session is None:
-                            before = kept[0].length - len(kept[0].payload)
-                            session = self._session(ledger, start, before, steward)
-                        await self._write_back(session, kept)
-                        last, length = kept[-1].entry_id, kept[-1].length
-            finally:
-                if session is not None:
-                    session.end(errors.WriterClosed("the recovery is over"))
-            if length is None:
-                length = await self._length(ledger, last)
-            return await self._close(last, length, steward.fragments)
+        try:
+            with boundary.translated(f"recovering ledger {self.ledger_id}"):
+                return await self._run()
+        except errors.RecoveryFailed as failed:
+            if self.tasks.over:  # that is why
+                raise self.tasks.closed(maybe_applied=True) from failed
+            raise
+
+    async def _run(self) -> LedgerMetadata:
+        ledger = await self._take()
+        if ledger.is_closed:
+            return ledger
+        start, lengths = await self._fence(ledger)
+        steward = _InMemory(self.bookies, self.reading, ledger.last_fragment)
+        session: WriteSession | None = None
+        try:
+            last, length = start, lengths.get(start)
+            async with aclosing(self._tail(ledger, start)) as tail:
+                async for kept in tail:
+                    if session is None:
+                        before = kept[0].length - len(kept[0].payload)
+                        session = self._session(ledger, start, before, steward)
+                    await self._write_back(session, kept)
+                    last, length = kept[-1].entry_id, kept[-1].length
+        finally:
+            if session is not None:
+                session.end(errors.WriterClosed("the recovery is over"))
+        if length is None:
+            length = await self._length(ledger, last)
+        return await self._close(last, length, steward.fragments)
 
     async def _take(self) -> LedgerMetadata:
         def decide(ledger: LedgerMetadata) -> LedgerMetadata | None:

@@ -19,9 +19,14 @@ class Tasks:
         self._group = group
         #: What was raised that ended the client.
         self._fault: BaseException | None = None
+        #: Was it closed? Its block may go on.
+        self.over = False
 
     def start(self, work: Coroutine[None, None, Result]) -> "asyncio.Task[Result]":
         """Begin work; what it raises is a bug, and ends the client. Raises ClientClosed."""
+        if self.over:
+            work.close()
+            raise self.closed()
         try:
             task = self._group.create_task(work)
         except RuntimeError:
@@ -39,6 +44,10 @@ class Tasks:
             if waiting is not None and waiting.cancelling():
                 raise
             raise self.closed() from self._fault
+
+    def end(self) -> None:
+        """Begin nothing more."""
+        self.over = True
 
     @property
     def failed(self) -> bool:
