@@ -4,9 +4,14 @@
 
 {{- define "zonekeeper.labels" -}}
 app.kubernetes.io/name: zonekeeper-operator
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{- define "zonekeeper.image" -}}
+{{- $image := .Values.image -}}
+{{ $image.repository }}{{ if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
 
 {{- define "zonekeeper.rules" -}}
