@@ -442,12 +442,13 @@ def test_a_repair_that_keeps_its_promises_is_not_reported(event: seen.Event) -> 
     assert checker.check([event]) == []
 
 
-#: Invariants of single processes, and the tests that hold them: a history of what clients and disks
-#: say does not show them.
+#: Invariants of single processes, and a test that holds each: a history of what clients and disks
+#: say does not show them, or, as nothing is collected in these worlds, not all of it.
 ELSEWHERE = {
     "I15": "tests/crash/test_crash_states.py::"
     "test_no_state_of_the_disk_after_a_power_loss_breaks_a_promise",
     "I16": "tests/bookie/test_identity.py::test_a_wiped_disk_is_refused",
+    "I17": "tests/bookie/test_collecting.py::test_a_listing_alone_is_no_proof",
 }
 
 
@@ -458,7 +459,7 @@ def test_every_rule_has_a_bad_history() -> None:
 
 def test_every_invariant_of_ledgers_has_a_rule_or_a_test_elsewhere() -> None:
     numbered = {f"I{number}" for number in range(1, 20)}
-    assert numbered == {rule for rule in checker.RULES if rule in numbered} | set(ELSEWHERE)
+    assert numbered <= checker.RULES.keys() | ELSEWHERE.keys()
 
 
 @pytest.mark.parametrize("name", ELSEWHERE.values())
