@@ -336,7 +336,13 @@ class Checker:
                 continue
             after = now.get(ledger, _nothing(bookie, ledger))
             where = f"{bookie}, ledger {ledger}"
-            if lost := sorted(before.entries - after.entries):
+            metadata = self._metadata.get(ledger)
+            lost = [
+                entry
+                for entry in sorted(before.entries - after.entries)
+                if metadata is None or _is_of(metadata, entry)
+            ]
+            if lost:
                 self._break("I14", f"{where}: {lost} were on disk, and are gone after a crash")
             if before.fenced and not after.fenced:
                 self._break("I13", f"{where}: was fenced, and is not after a crash")
@@ -378,8 +384,12 @@ def check(events: Sequence[seen.Event]) -> list[Violation]:
 
 def _names(metadata: LedgerMetadata, bookie: BookieId, entry: EntryId) -> bool:
     """Is an entry the ledger's, and the bookie a member of its ensemble?"""
-    is_its_own = not metadata.is_closed or entry <= metadata.last_entry
-    return is_its_own and bookie in metadata.fragment_of(entry).ensemble
+    return _is_of(metadata, entry) and bookie in metadata.fragment_of(entry).ensemble
+
+
+def _is_of(metadata: LedgerMetadata, entry: EntryId) -> bool:
+    """Is an entry the ledger's? What is behind its end a bookie leaves out when it rewrites."""
+    return not metadata.is_closed or entry <= metadata.last_entry
 
 
 def _nothing(bookie: BookieId, ledger: LedgerId) -> seen.Kept:

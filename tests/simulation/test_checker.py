@@ -327,7 +327,9 @@ def test_a_bookie_that_lost_its_disk_need_not_have_what_was_on_it() -> None:
 def test_what_metadata_does_not_name_a_bookie_may_forget() -> None:
     left = [*START, recorded(ledger((B, C, D), [(1, (B, C, D))])), *lived(kept(0), kept())]
     behind_the_end = [*START, closed(0), *lived(kept(0, 1), kept(0))]
+    restarted_behind_it = [*START, closed(0), *restart(kept(0, 1), kept(0))]
     assert checker.check(left) == checker.check(behind_the_end) == []
+    assert checker.check(restarted_behind_it) == []
 
 
 def test_errors_that_the_world_explains_are_no_violations() -> None:
