@@ -1,6 +1,5 @@
 """Which upgrade domain a bookie is in, and in which order the units are worked on."""
 
-import math
 import random
 from collections.abc import Callable
 
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 from zonekeeper.placement import upgrade_domains
 from zonekeeper.placement.ids import BookieId, UpgradeDomain, ZoneName
 from zonekeeper.placement.locations import Location
-from zonekeeper.placement.upgrade_domains import Blocks, Formula, Interleaved, RoundRobin, Step
+from zonekeeper.placement.upgrade_domains import RoundRobin, Step
 
 A, B = ZoneName("a"), ZoneName("b")
 
@@ -45,45 +44,14 @@ def test_a_name_without_an_ordinal_is_an_error_and_not_nought(pod_name: str) -> 
         upgrade_domains.ordinal_of(pod_name)
 
 
-# ── formulas ──
+# ── the domain ──
 
 
-@pytest.mark.parametrize(
-    ("formula", "domains"),
-    [
-        (RoundRobin(upgrade_domains=3), "0 1 2 0 1 2 0 1"),
-        (RoundRobin(upgrade_domains=2, zones_in_set=3), "0 1 0 1 0 1 0 1"),
-        (Blocks(upgrade_domains=3, size=3), "0 0 0 1 1 1 2 2"),
-        (Interleaved(upgrade_domains=2, zones_in_set=3), "0 0 0 1 1 1 0 0"),
-    ],
-)
-def test_each_formula_lays_out_ordinals(formula: Formula, domains: str) -> None:
+def test_bookies_go_round_the_domains() -> None:
+    formula = RoundRobin(upgrade_domains=3)
     found = [upgrade_domains.of_ordinal(ordinal, formula) for ordinal in range(8)]
 
-    assert found == [f"ud-{number}" for number in domains.split()]
-
-
-@pytest.mark.parametrize(("domains", "zones"), [(3, 3), (2, 4), (6, 3), (6, 4), (4, 2)])
-def test_round_robin_over_zones_that_share_a_divisor_is_refused(domains: int, zones: int) -> None:
-    with pytest.raises(ValueError, match="no common divisor") as refused:
-        RoundRobin(upgrade_domains=domains, zones_in_set=zones)
-
-    assert f"only {domains // math.gcd(domains, zones)} of the" in str(refused.value)
-
-
-@given(st.integers(1, 12), st.integers(1, 6))
-def test_a_round_robin_that_is_not_refused_gives_every_zone_every_domain(
-    domains: int, zones: int
-) -> None:
-    try:
-        formula = RoundRobin(upgrade_domains=domains, zones_in_set=zones)
-    except ValueError:
-        assert zones > 1
-        return
-    for zone in range(zones):
-        ordinals = range(zone, domains * zones, zones)
-        found = {upgrade_domains.of_ordinal(ordinal, formula) for ordinal in ordinals}
-        assert len(found) == domains
+    assert found == [f"ud-{number}" for number in (0, 1, 2, 0, 1, 2, 0, 1)]
 
 
 @given(st.integers(1, 12), st.integers(0, 500))
@@ -98,22 +66,10 @@ def test_round_robin_sizes_differ_by_one_at_most_and_growing_moves_nobody(
     assert sum(sizes) == bookies
 
 
-def test_blocks_that_are_full_are_an_error_and_not_one_more_domain() -> None:
-    formula = Blocks(upgrade_domains=3, size=4)
-
-    assert upgrade_domains.of_ordinal(11, formula) == "ud-2"
-    with pytest.raises(ValueError, match="ordinal: 12: must be below 12"):
-        upgrade_domains.of_ordinal(12, formula)
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
         lambda: RoundRobin(upgrade_domains=0),
-        lambda: RoundRobin(upgrade_domains=3, zones_in_set=0),
-        lambda: Blocks(upgrade_domains=3, size=0),
-        lambda: Blocks(upgrade_domains=-1, size=2),
-        lambda: Interleaved(upgrade_domains=0, zones_in_set=3),
         lambda: upgrade_domains.of_ordinal(-1, RoundRobin(upgrade_domains=3)),
     ],
 )

@@ -9,11 +9,10 @@ zone b may hold copies of the same entry, so a name is never worked on in two zo
 goes zone by zone, so that a bad build meets one zone's copies first and not one copy of everything.
 """
 
-import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, assert_never
+from typing import Final
 
 from zonekeeper.placement.ids import BookieId, UpgradeDomain, ZoneName
 from zonekeeper.placement.locations import Location
@@ -24,59 +23,16 @@ _TRAILING_NUMBER: Final = re.compile(r"(.*?)([0-9]*)", re.ASCII | re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundRobin:
-    """``ordinal mod U``: the default, for a StatefulSet a zone.
+    """``ordinal mod U``, for a StatefulSet a zone.
 
-    Sizes differ by one at most, and scaling keeps every bookie where it is. Over a StatefulSet that
-    spans several zones (bookie n in zone n mod Z) it gives each zone only U / gcd(U, Z) of the
-    domains, so that is refused unless U and Z have no common divisor.
+    Sizes differ by one at most, and scaling keeps every bookie where it is.
     """
 
     upgrade_domains: int
-    zones_in_set: int = 1
 
     def __post_init__(self) -> None:
-        _at_least_one(upgrade_domains=self.upgrade_domains, zones_in_set=self.zones_in_set)
-        common = math.gcd(self.upgrade_domains, self.zones_in_set)
-        if common != 1:
-            raise ValueError(
-                f"upgradeDomains: {self.upgrade_domains}: must have no common divisor with the "
-                f"{self.zones_in_set} zones of one StatefulSet (both divide by {common}), or each "
-                f"zone gets only {self.upgrade_domains // common} of the upgrade domains; use a "
-                "StatefulSet for each zone, or the interleaved formula"
-            )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Blocks:
-    """``ordinal div size``: contiguous, as a rolling update with a partition needs it.
-
-    A zone that grows past ``upgrade_domains * size`` has no domain for the newcomer, which is an
-    error: relabelling the others would cost ledgers their adherence.
-    """
-
-    upgrade_domains: int
-    size: int
-
-    def __post_init__(self) -> None:
-        _at_least_one(upgrade_domains=self.upgrade_domains, size=self.size)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interleaved:
-    """``(ordinal div Z) mod U``: one StatefulSet over Z zones, bookie n in zone n mod Z.
-
-    It holds only where the ordinals really alternate between the zones, which Kubernetes does not
-    promise.
-    """
-
-    upgrade_domains: int
-    zones_in_set: int
-
-    def __post_init__(self) -> None:
-        _at_least_one(upgrade_domains=self.upgrade_domains, zones_in_set=self.zones_in_set)
-
-
-Formula = RoundRobin | Blocks | Interleaved
+        if self.upgrade_domains < 1:
+            raise ValueError(f"upgrade_domains: {self.upgrade_domains}: must be at least 1")
 
 
 def ordinal_of(pod_name: str) -> int:
@@ -93,27 +49,11 @@ def ordinal_of(pod_name: str) -> int:
     return int(found[1])
 
 
-def of_ordinal(ordinal: int, formula: Formula) -> UpgradeDomain:
+def of_ordinal(ordinal: int, formula: RoundRobin) -> UpgradeDomain:
     """Give the upgrade domain of a bookie, ``ud-<n>`` with n from 0."""
     if ordinal < 0:
         raise ValueError(f"ordinal: {ordinal}: must be at least 0")
-    match formula:
-        case RoundRobin():
-            number = ordinal % formula.upgrade_domains
-        case Interleaved():
-            number = ordinal // formula.zones_in_set % formula.upgrade_domains
-        case Blocks():
-            number = ordinal // formula.size
-            if number >= formula.upgrade_domains:
-                raise ValueError(
-                    f"ordinal: {ordinal}: must be below "
-                    f"{formula.upgrade_domains * formula.size}, the room in "
-                    f"{formula.upgrade_domains} upgrade domains of {formula.size}; raise "
-                    "upgradeDomains or the size"
-                )
-        case _:
-            assert_never(formula)
-    return UpgradeDomain(f"ud-{number}")
+    return UpgradeDomain(f"ud-{ordinal % formula.upgrade_domains}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,9 +110,3 @@ def _by_size(name: str) -> tuple[str, int, str]:
     found = _TRAILING_NUMBER.fullmatch(name)
     assert found is not None, "the pattern matches every string"
     return (found[1], int(found[2] or 0), name)
-
-
-def _at_least_one(**numbers: int) -> None:
-    for name, value in numbers.items():
-        if value < 1:
-            raise ValueError(f"{name}: {value}: must be at least 1")
