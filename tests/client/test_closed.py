@@ -13,8 +13,12 @@ from tests.support import virtual_time
 from zonekeeper.client import client as clients
 from zonekeeper.client import errors
 from zonekeeper.client.asks import Asks
+from zonekeeper.client.counters import Counters
+from zonekeeper.client.link_pool import LOOK_UP_EVERY_MS, LinkPool
 from zonekeeper.client.tasks import Tasks
-from zonekeeper.placement.ids import BookieId, LedgerId
+from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
+from zonekeeper.wire import errors as wire_errors
+from zonekeeper.wire import service
 from zonekeeper.wire.links import LinkSettings
 from zonekeeper.wire.stream_link import StreamLink
 
@@ -95,6 +99,52 @@ def test_a_recovery_whose_client_is_closed_says_so(step: str) -> None:
             ended = await recovering
             assert isinstance(ended, errors.ClientClosed)
             assert ended.maybe_applied
+
+    play(scenario)
+
+
+class _MovingLinks:
+    """A ``link_pool.LinkFactory`` whose bookies are elsewhere from some moment on."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self.address = "here"
+
+    async def find(self, bookie_id: BookieId) -> str | None:
+        del bookie_id
+        return self.address
+
+    def make(self, bookie_id: BookieId, address: str) -> StreamLink:
+        return self._lab.network.link(address, bookie_id)
+
+
+def test_a_link_that_was_given_up_is_closed_with_the_others_though_who_did_that_was_cancelled() -> (
+    None
+):
+    async def scenario(lab: Lab) -> None:
+        who = BookieId("bk-a-0")
+        links = _MovingLinks(lab)
+        pool = LinkPool(links, Counters())
+        old = await pool.link(who)
+        nothing = service.ReadRequest(
+            ledger_id=LedgerId(1),
+            first_entry_id=EntryId(0),
+            last_entry_id=EntryId(0),
+            bytes_max=1,
+        )
+        with pytest.raises(wire_errors.NoSuchLedger):
+            await old.read(nothing)
+        await asyncio.sleep(LOOK_UP_EVERY_MS / 1_000)
+        links.address = "there"
+        moving = asyncio.ensure_future(pool.moved(who))
+        await asyncio.sleep(0)
+        assert await pool.link(who) is not old, "it is being closed"
+        moving.cancel()
+        await asyncio.wait([moving])
+        assert moving.cancelled()
+        await pool.close()
+        with pytest.raises(wire_errors.NotConnected, match="the link was closed"):
+            await old.info()
 
     play(scenario)
 

@@ -54,6 +54,8 @@ class LinkPool:
         self._factory = factory
         self._counters = counters
         self._known: dict[BookieId, _Known] = {}
+        #: Links that are given up and not closed yet: who was to close one may have been cancelled.
+        self._given_up: dict[BookieLink, None] = {}
         #: Look-ups under way. None: who asked was cancelled, and somebody else is to ask.
         self._looking: dict[BookieId, asyncio.Future[tuple[str | None] | None]] = {}
         self._loop = asyncio.get_running_loop()
@@ -86,7 +88,9 @@ class LinkPool:
             return False
         del self._known[bookie_id]
         self._counters.links_moved += 1
+        self._given_up[known.link] = None
         await known.link.close()
+        self._given_up.pop(known.link, None)
         return True
 
     async def _find(self, bookie_id: BookieId) -> str | None:
@@ -106,6 +110,7 @@ class LinkPool:
     async def close(self) -> None:
         """Close all links, and make no others."""
         self._closed = True
-        known, self._known = self._known, {}
-        for each in known.values():
-            await each.link.close()
+        links = [each.link for each in self._known.values()] + [*self._given_up]
+        self._known.clear()
+        for link in links:
+            await link.close()
