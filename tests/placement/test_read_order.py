@@ -1,6 +1,5 @@
 """In which order replicas are asked: the nearest that will answer soon comes first."""
 
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zonekeeper.placement import read_order
-from zonekeeper.placement.ids import EntryId, ZoneName
+from zonekeeper.placement.ids import ZoneName
 from zonekeeper.placement.policy import ReadRules
-from zonekeeper.placement.quorums import Quorums
 from zonekeeper.placement.read_order import Reason, Replica
 from zonekeeper.placement.topology import Registration
 
@@ -37,6 +35,13 @@ def ordered(
     replicas: Sequence[Replica], own_zone: ZoneName | None = Z2, rules: ReadRules = TEN
 ) -> read_order.ReadOrder:
     return read_order.order(range(len(replicas)), replicas, own_zone, rules, NOW_MS)
+
+
+def against(one: Replica, rules: ReadRules, now_ms: int = NOW_MS) -> Reason | None:
+    """Say why one of another zone would be asked before this one, were it in the own zone."""
+    replicas = [replace(one, zone=Z2), Replica(zone=Z1)]
+    rules = replace(rules, hedge_remote_at=1)
+    return read_order.order((0, 1), replicas, Z2, rules, now_ms).why_remote
 
 
 # ── the worked table: A in z1, B in z2, C in z3; the reader in z2; the limit 10 ──
@@ -86,7 +91,7 @@ def test_all_classes_in_their_order() -> None:
     found = ordered(replicas, rules=rules)
 
     assert found.positions == (6, 5, 4, 3, 2, 1, 0)
-    assert found.demotions == (
+    assert [against(replicas[position], rules) for position in found.positions] == [
         None,
         None,
         Reason.FAILED,
@@ -94,7 +99,7 @@ def test_all_classes_in_their_order() -> None:
         Reason.READ_ONLY,
         Reason.SLOW,
         Reason.UNREGISTERED,
-    )
+    ]
 
 
 def test_healthy_replicas_keep_the_order_of_the_write_set_whatever_is_outstanding() -> None:
@@ -119,14 +124,14 @@ def test_the_troubled_go_by_failures_then_by_requests_outstanding() -> None:
 def test_a_replica_that_failed_and_is_slow_counts_as_failed() -> None:
     both = Replica(zone=Z2).failed(NO_LIMIT, NOW_MS).slow(NOW_MS)
 
-    assert ordered([both], rules=NO_LIMIT).demotions == (Reason.FAILED,)
+    assert against(both, NO_LIMIT) is Reason.FAILED
 
 
 def test_slow_is_only_believed_where_requests_outstanding_are_not_looked_at() -> None:
     slow = Replica(zone=Z2).slow(NOW_MS)
 
-    assert ordered([slow], rules=TEN).demotions == (None,)
-    assert ordered([slow], rules=NO_LIMIT).demotions == (Reason.SLOW,)
+    assert against(slow, TEN) is None
+    assert against(slow, NO_LIMIT) is Reason.SLOW
 
 
 def test_read_only_bookies_are_full_readers_unless_the_policy_demotes_them() -> None:
@@ -161,24 +166,18 @@ def test_failures_are_forgotten_a_while_after_the_last_one() -> None:
     once = Replica(zone=Z2).failed(rules, 0)
     twice = once.failed(rules, 50_000)
 
-    def demotion(replica: Replica, now_ms: int) -> Reason | None:
-        return read_order.order((0,), [replica], Z2, rules, now_ms).demotions[0]
-
-    assert demotion(once, 59_999) is Reason.FAILED
-    assert demotion(once, 60_000) is None
-    assert demotion(twice, 109_999) is Reason.FAILED
-    assert demotion(twice, 110_000) is None
+    assert against(once, rules, 59_999) is Reason.FAILED
+    assert against(once, rules, 60_000) is None
+    assert against(twice, rules, 109_999) is Reason.FAILED
+    assert against(twice, rules, 110_000) is None
     assert (twice.failures, twice.failed(rules, 110_000).failures) == (2, 1)
 
 
 def test_slowness_is_forgotten_as_failures_are() -> None:
     slow = Replica(zone=Z2).slow(0)
 
-    def demotion(now_ms: int) -> Reason | None:
-        return read_order.order((0,), [slow], Z2, NO_LIMIT, now_ms).demotions[0]
-
-    assert demotion(59_999) is Reason.SLOW
-    assert demotion(60_000) is None
+    assert against(slow, NO_LIMIT, 59_999) is Reason.SLOW
+    assert against(slow, NO_LIMIT, 60_000) is None
 
 
 def test_busy_begins_at_the_limit_and_ends_under_half_of_it() -> None:
@@ -194,7 +193,7 @@ def test_busy_begins_at_the_limit_and_ends_under_half_of_it() -> None:
 def test_without_a_limit_nobody_is_busy_not_even_who_was() -> None:
     busy = replica(Z2, 10)
 
-    assert ordered([busy], rules=NO_LIMIT).demotions == (None,)
+    assert against(busy, NO_LIMIT) is None
     assert not busy.with_pending(10, NO_LIMIT).busy
 
 
@@ -259,54 +258,6 @@ def test_a_hedge_position_of_nought_is_the_reason_itself() -> None:
     assert found.why_remote is Reason.HEDGED
 
 
-# ── the last-add-confirmed, and staying with one replica ──
-
-
-def test_reading_the_last_add_confirmed_asks_the_write_set_and_then_everyone_else() -> None:
-    striped = Quorums(ensemble=6, write=3, ack=2)
-    replicas = [replica(zone) for zone in (Z1, Z2, Z3, Z1, Z2, Z3)]
-    first = read_order.order(striped.write_set(EntryId(3)), replicas, Z2, TEN, NOW_MS)
-
-    assert first.positions == (4, 3, 5)
-    assert read_order.everyone(first, striped) == (4, 3, 5, 0, 1, 2)
-
-
-def test_a_sticky_reader_stays_with_a_replica_of_its_zone_and_all_of_them_get_readers() -> None:
-    quorums = Quorums(ensemble=6, write=6, ack=4)
-    replicas = [replica(zone) for zone in (Z1, Z2, Z3, Z1, Z2, Z3)]
-    chance = random.Random(7)
-
-    chosen = {read_order.sticky_write_set(quorums, replicas, Z2, chance) for _ in range(100)}
-
-    assert chosen == {(1, 2, 3, 4, 5, 0), (4, 5, 0, 1, 2, 3)}
-
-
-@pytest.mark.parametrize(
-    ("replicas", "own_zone", "starts"),
-    [
-        ([replica(Z1), gone(Z2), replica(Z3)], Z2, {0, 2}),
-        ([replica(Z1), replica(Z2), replica(Z3)], None, {0, 1, 2}),
-        ([gone(Z1), gone(Z2), gone(Z3)], Z2, {0, 1, 2}),
-    ],
-)
-def test_a_sticky_reader_without_a_replica_near_it_stays_with_any_that_is_registered(
-    replicas: list[Replica], own_zone: ZoneName | None, starts: set[int]
-) -> None:
-    quorums = Quorums(ensemble=3, write=3, ack=2)
-    chance = random.Random(7)
-
-    chosen = [read_order.sticky_write_set(quorums, replicas, own_zone, chance) for _ in range(100)]
-
-    assert {write_set[0] for write_set in chosen if write_set} == starts
-
-
-def test_a_striped_ledger_has_no_replica_to_stay_with() -> None:
-    quorums = Quorums(ensemble=6, write=3, ack=2)
-    replicas = [replica(Z1)] * 6
-
-    assert read_order.sticky_write_set(quorums, replicas, Z1, random.Random(7)) is None
-
-
 # ── for any state ──
 
 ZONES = st.sampled_from([Z1, Z2, Z3, None])
@@ -350,16 +301,15 @@ def test_always_a_permutation_and_no_remote_before_a_healthy_local_but_the_hedge
     local = [
         own_zone is not None and replicas[position].zone == own_zone for position in found.positions
     ]
-    healthy_local = [
-        near and reason is None for near, reason in zip(local, found.demotions, strict=True)
-    ]
+    reasons = [against(replicas[position], rules) for position in found.positions]
+    healthy_local = [near and reason is None for near, reason in zip(local, reasons, strict=True)]
     for place, near in enumerate(local):
         if not near and place != rules.hedge_remote_at:
             assert not any(healthy_local[place:])
     remotes = [
         place
         for place, near in enumerate(local)
-        if not near and found.demotions[place] is not Reason.UNREGISTERED
+        if not near and reasons[place] is not Reason.UNREGISTERED
     ]
     assert not remotes or remotes[0] <= rules.hedge_remote_at
     assert (found.why_remote is None) is local[0]
@@ -372,8 +322,8 @@ def test_nobody_well_stands_behind_a_troubled_one_of_its_own_side(
     found = read_order.order(range(len(replicas)), replicas, own_zone, rules, NOW_MS)
     for local in (True, False):
         well = [
-            reason is None
-            for position, reason in zip(found.positions, found.demotions, strict=True)
+            against(replicas[position], rules) is None
+            for position in found.positions
             if (own_zone is not None and replicas[position].zone == own_zone) is local
         ]
         assert well == sorted(well, reverse=True)

@@ -30,10 +30,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from zonekeeper.placement.chance import Chance
-from zonekeeper.placement.ids import EntryId, ZoneName
+from zonekeeper.placement.ids import ZoneName
 from zonekeeper.placement.policy import ReadRules
-from zonekeeper.placement.quorums import Quorums
 from zonekeeper.placement.topology import Registration
 
 
@@ -90,8 +88,6 @@ class ReadOrder:
 
     #: Ensemble positions: a permutation of the write set.
     positions: tuple[int, ...]
-    #: For each of ``positions``, what is against it; None: it is well.
-    demotions: tuple[Reason | None, ...]
     #: Why the first is not of the reader's own zone; None: it is.
     why_remote: Reason | None
 
@@ -136,38 +132,8 @@ def order(
     _hedge(ranked, rules.hedge_remote_at)
     return ReadOrder(
         positions=tuple([position for _, _, position, _ in ranked]),
-        demotions=tuple([standing[-1] for standing, _, _, _ in ranked]),
         why_remote=_why_remote(ranked, own_zone),
     )
-
-
-def everyone(first: ReadOrder, quorums: Quorums) -> tuple[int, ...]:
-    """Order a whole ensemble, as for reading the last-add-confirmed, which is asked of all.
-
-    The write set as ordered, then the other members as they stand.
-    """
-    asked = set(first.positions)
-    others = [position for position in range(quorums.ensemble) if position not in asked]
-    return (*first.positions, *others)
-
-
-def sticky_write_set(
-    quorums: Quorums, replicas: Sequence[Replica], own_zone: ZoneName | None, chance: Chance
-) -> tuple[int, ...] | None:
-    """Choose a replica for a reader to stay with; give the write set as it sees it from there.
-
-    To be passed to ``order`` for every entry in place of the entry's own, so that one bookie reads
-    ahead instead of all. It starts at a registered replica of the own zone, if there is one. None
-    where the ledger is striped (E > Qw): no bookie has every entry.
-    """
-    if quorums.ensemble != quorums.write:
-        return None
-    everywhere = range(quorums.ensemble)
-    there = [p for p in everywhere if replicas[p].registration is not Registration.ABSENT]
-    near = [p for p in there if own_zone is not None and replicas[p].zone == own_zone]
-    candidates = near or there or everywhere
-    start = candidates[int(chance.random() * len(candidates))]
-    return quorums.write_set(EntryId(start))
 
 
 def _recent_failures(replica: Replica, rules: ReadRules, now_ms: int) -> int:
