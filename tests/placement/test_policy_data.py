@@ -1,7 +1,5 @@
 """The policy record: names and defaults, and every field checked."""
 
-import json
-
 import pytest
 
 from tests.placement.default_policy import DEFAULT, DEFAULT_RECORD, LEAVES, RULE_LEAVES, with_value
@@ -49,13 +47,6 @@ def test_a_person_does_not_set_what_the_store_adds(name: str) -> None:
     (problem,) = problems(abc(**{name: 1}))
 
     assert problem == f"policy.{name}: 1: is set by zonekeeper; remove it"
-
-
-def test_the_stored_text_is_stable_and_sorted() -> None:
-    text = policy_data.encode(DEFAULT)
-
-    assert text == json.dumps(DEFAULT_RECORD, sort_keys=True)
-    assert policy_data.decode(text) == DEFAULT
 
 
 def test_manual_resume_is_the_default_where_the_scope_is_the_cluster() -> None:

@@ -1,6 +1,8 @@
 """The stored policy record: nothing is lost on the way there and back."""
 
 import dataclasses
+import json
+import math
 
 import pytest
 from hypothesis import given, settings
@@ -26,6 +28,11 @@ from zonekeeper.placement.quorums import Quorums
 # ── the stored record ──
 
 
+def as_stored(data: object) -> object:
+    """Give what comes back from a store, which keeps JSON."""
+    return json.loads(json.dumps(data))
+
+
 def test_what_a_newer_writer_added_survives_a_round_trip() -> None:
     stored = with_value(DEFAULT_RECORD, ("repair", "checks", "new"), {"deep": [1, 2.5, None]})
     stored["dotted.name"] = "x"
@@ -36,7 +43,7 @@ def test_what_a_newer_writer_added_survives_a_round_trip() -> None:
 
     assert policy_data.record(policy) == stored
     assert policy_data.record(changed) == {**stored, "version": 2}
-    assert policy_data.decode(policy_data.encode(changed)) == changed
+    assert policy_data.from_record(as_stored(policy_data.record(changed))) == changed
     assert policy_data.rules(policy) == policy_data.rules(DEFAULT)
 
 
@@ -79,12 +86,10 @@ def test_any_other_format_is_wrong(value: object) -> None:
         policy_data.from_record(with_value(DEFAULT_RECORD, ("format",), value))
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", "NaN", '{"format": 1, "x": Infinity}', "[" * 9_999]
-)
-def test_what_is_no_record_is_refused(text: str) -> None:
+@pytest.mark.parametrize("data", [None, "", 1, [], {}, {"format": 1, "x": math.inf}])
+def test_what_is_no_record_is_refused(data: object) -> None:
     with pytest.raises(fields.InvalidFieldsError):
-        policy_data.decode(text)
+        policy_data.from_record(data)
 
 
 @pytest.mark.parametrize(
@@ -196,10 +201,10 @@ def policies(draw: st.DrawFn) -> Policy:
 @settings(deadline=None)
 @given(policies())
 def test_every_policy_round_trips(policy: Policy) -> None:
-    text = policy_data.encode(policy)
+    stored = as_stored(policy_data.record(policy))
 
-    assert policy_data.decode(text) == policy
-    assert policy_data.encode(policy_data.decode(text)) == text
+    assert policy_data.from_record(stored) == policy
+    assert policy_data.record(policy_data.from_record(stored)) == stored
     envelope = dataclasses.replace(DEFAULT, placement=policy.placement)
     rules_only = policy_data.from_rules(policy_data.rules(policy))
     assert (

@@ -173,25 +173,6 @@ def record(policy: Policy) -> dict[str, Plain]:
     return data
 
 
-def decode(text: str) -> Policy:
-    """Read the stored record from JSON; raises as ``from_record`` does."""
-    try:
-        data: object = json.loads(text, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        fix = "write the policy again"
-        raise fields.refuse("the policy record", text, f"must be JSON ({error})", fix) from None
-    return from_record(data)
-
-
-def encode(policy: Policy) -> str:
-    """Give the stored record as JSON; the same policy always gives the same text."""
-    return json.dumps(record(policy), sort_keys=True)
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a number")
-
-
 class _Given:
     """What was given: known fields by their full name, unknown ones by their path."""
 
