@@ -1,5 +1,7 @@
 """The policy record: names and defaults, and every field checked."""
 
+import json
+
 import pytest
 
 from tests.placement.default_policy import DEFAULT, DEFAULT_RECORD, LEAVES, RULE_LEAVES, with_value
