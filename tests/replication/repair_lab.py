@@ -22,10 +22,12 @@ from zonekeeper.metadata.ledger_metadata import LedgerMetadata
 from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.freeze import ClusterObservation, ClusterObserved
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId, ZoneName
+from zonekeeper.placement.losses import HeldBy
 from zonekeeper.placement.observation import Observation, Observed
 from zonekeeper.placement.permission import Gate, Permission, Token
 from zonekeeper.placement.policy import Policy, RepairRules
 from zonekeeper.placement.quorums import Quorums
+from zonekeeper.placement.units import SECOND_MS
 from zonekeeper.placement.zone_counts import Count
 from zonekeeper.placement.zone_records import ClusterRecord, ZoneRecord
 from zonekeeper.replication.repair_metrics import Trouble
@@ -34,14 +36,21 @@ from zonekeeper.replication.view import View
 from zonekeeper.wire import entries, errors, frames, service
 
 ZONES = ("a", "b", "c")
+#: The least that the policy's other times allow.
+DELAY_MS = 21 * SECOND_MS
 STRIPED = Quorums(ensemble=6, write=3, ack=2, ack_zones=2)
 NAME = BookieId("worker")
 
 
 def rules(*, repair: RepairRules | None = None, quorums: Quorums | None = None) -> Policy:
-    """Give the rules of the cluster: nothing is paced unless a test says so."""
+    """Give the rules of the cluster: nothing is paced unless a test says so, and what is lost is
+    lost soon.
+    """
+    given = policy(quorums)
+    watched = dataclasses.replace(given.zone_watch, suspect_for_ms=SECOND_MS)
     free = RepairRules(bytes_per_second=0, respread_bytes_per_second=0)
-    return dataclasses.replace(policy(quorums), repair=repair or free)
+    soon = dataclasses.replace(repair or free, bookie_recovery_delay_ms=DELAY_MS)
+    return dataclasses.replace(given, zone_watch=watched, repair=soon)
 
 
 class Gates:
@@ -140,10 +149,20 @@ class Bench:
         return writer
 
     async def lose(self, *bookies: BookieId) -> None:
-        """Bookies lose power, and everybody knows."""
+        """Bookies lose power, and everybody knows that they are lost."""
+        await self.miss(*bookies)
+        await asyncio.sleep(DELAY_MS / SECOND_MS)
+        await self.until(lambda: all(self._lost(bookie) for bookie in bookies))
+
+    async def miss(self, *bookies: BookieId) -> None:
+        """Bookies lose power, and it is not known for how long."""
         for bookie in bookies:
             await self.lab.machines[bookie].crash()
         await self.until(lambda: all(bookie in self.view.missing for bookie in bookies))
+
+    def _lost(self, bookie: BookieId) -> bool:
+        held = self.view.what_holds_anew(bookie)
+        return held is None or held.by not in (HeldBy.RECOVERY_DELAY, HeldBy.NOT_EVALUATED)
 
     async def bring_back(self, bookie: BookieId) -> None:
         await self.lab.machines[bookie].start()

@@ -5,17 +5,21 @@ import asyncio
 import pytest
 
 from tests.replication.repair_lab import (
+    DELAY_MS,
     STRIPED,
     Bench,
+    bench,
     go_on_elsewhere,
     lost_one,
     payload,
     play_repair,
+    rules,
     troubles,
 )
 from zonekeeper.client import errors as client_errors
 from zonekeeper.metadata import underreplication
 from zonekeeper.placement.ids import BookieId
+from zonekeeper.placement.policy import RepairRules
 from zonekeeper.replication.repair_metrics import Trouble
 
 # ── open ledgers ──
@@ -89,6 +93,56 @@ def test_s83_a_held_loss_is_not_even_claimed() -> None:
         assert bench.metrics.all_bytes_moved == 0
         await bench.open(bench.zone(lost))
         assert (await bench.repairer.attempt(writer.ledger_id)).done
+
+    play_repair(scenario)
+
+
+def test_a_bookie_with_a_mark_left_is_not_replaced_the_moment_it_is_missing() -> None:
+    async def scenario(bench: Bench) -> None:
+        writer = await bench.written(20)
+        gone = writer.ensemble[0]
+        await bench.mark(writer.ledger_id, gone)  # to be looked at, while it is there
+        await bench.miss(gone)
+        attempt = await bench.repairer.attempt(writer.ledger_id)
+        assert troubles(attempt) == [Trouble.HELD]
+        assert "bookieRecoveryDelay" in attempt.obstacles[0].text
+        assert bench.metrics.all_bytes_moved == 0
+        await asyncio.sleep(2 * DELAY_MS / 1_000)
+        assert (await bench.repairer.attempt(writer.ledger_id)).done
+        assert gone not in await bench.ensemble(writer.ledger_id)
+
+    play_repair(scenario)
+
+
+def test_a_bookie_that_goes_away_while_others_are_worked_on_is_not_replaced_at_once() -> None:
+    async def scenario(bench: Bench) -> None:
+        writer = await bench.written(60, size=100_000, closed=False)
+        gone, lost = writer.ensemble[:2]
+        await bench.lose(lost)
+        await go_on_elsewhere(writer, 60)
+        await writer.close()
+        await bench.mark(writer.ledger_id, gone, lost)
+        attempt = bench.tasks.create_task(bench.repairer.attempt(writer.ledger_id))
+        await bench.until(lambda: bench.metrics.all_bytes_moved > 0)
+        await bench.miss(gone)
+        assert Trouble.HELD in troubles(await attempt)
+        first, last = (await bench.ledger(writer.ledger_id)).fragments
+        assert gone in first.ensemble
+        assert gone in last.ensemble
+        assert lost not in first.ensemble
+
+    play_repair(scenario, given=rules(repair=RepairRules(bytes_per_second=1 << 20)))
+
+
+def test_a_process_that_never_saw_a_bookie_there_does_not_wait_again() -> None:
+    async def scenario(one: Bench) -> None:
+        writer = await one.written(20)
+        gone = writer.ensemble[0]
+        await one.mark(writer.ledger_id, gone)
+        await one.miss(gone)
+        assert troubles(await one.repairer.attempt(writer.ledger_id)) == [Trouble.HELD]
+        async with bench(one.lab, "later", zone="b") as later:
+            assert (await later.repairer.attempt(writer.ledger_id)).done
 
     play_repair(scenario)
 

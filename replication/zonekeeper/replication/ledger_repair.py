@@ -276,7 +276,7 @@ class LedgerRepair:
         def go_on() -> None:
             for position, cause in leaving.items():
                 bookie = ensemble[position]
-                if (held := view.what_holds(view.topology.location(bookie))) is not None:
+                if (held := view.what_holds_anew(bookie)) is not None:
                     raise RepairStoppedError(Trouble.HELD, f"{bookie}: {held.by}: {held.text}")
                 now = copy_plan.cause_of(bookie, view.topology)
                 if cause in (Cause.LOST, Cause.DRAINING) and now is not cause:

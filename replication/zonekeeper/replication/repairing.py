@@ -279,8 +279,7 @@ class Repairer:
         """Say whose copies may not be made anew now."""
         found = {}
         for bookie in sorted(bookies):
-            held = self.view.what_holds(self.view.topology.location(bookie))
-            if held is not None:
+            if (held := self.view.what_holds_anew(bookie)) is not None:
                 text = f"ledger {ledger_id}: {bookie}: {held.by}: {held.text}"
                 found[bookie] = Obstacle(
                     trouble=Trouble.HELD, text=text, bookies=frozenset({bookie})

@@ -62,6 +62,8 @@ class View:
         self._maintenance: Mapping[Location, Maintenance] = {}
         self._unreadable: tuple[str, ...] = ()
         self._followed = Followed()
+        #: Every bookie that was there in some look.
+        self._met = set[BookieId]()
         self._moved = asyncio.Event()
         self._next_look = asyncio.Event()
         self._looks = 0
@@ -136,6 +138,17 @@ class View:
     def what_holds_zone(self, zone: ZoneName) -> Held | None:
         """Say what holds the repair of losses in a zone, whatever is in maintenance there."""
         return self.what_holds(Location(zone, _NO_UNIT))
+
+    def what_holds_anew(self, bookie: BookieId) -> Held | None:
+        """Say what holds making a bookie's copies anew, now; None: nothing.
+
+        Who went away under the eyes of this process may be the first of a zone: he is held as his
+        publication is. Who was away before is published by somebody who has waited, or lost by
+        order of a person.
+        """
+        if bookie in self._met and bookie in self._followed.missing:
+            return self.what_holds_publishing(bookie)
+        return self.what_holds(self._topology.location(bookie))
 
     def what_holds_publishing(self, bookie: BookieId) -> Held | None:
         """Say what holds the publication of a missing bookie's ledgers, now; None: nothing."""
@@ -215,6 +228,7 @@ class View:
         self._maintenance = heard.readable_maintenance
         self._unreadable = heard.unreadable()
         missing = {one.id: one.location for one in self._topology if not one.readable}
+        self._met.update(one.id for one in self._topology if one.readable)
         self._followed = losses.follow(
             self._followed, missing, records, self._policy.zone_watch, now_ms=_now_ms()
         )
