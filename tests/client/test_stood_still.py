@@ -4,7 +4,7 @@ When it goes on, its timers come before the answers that wait for it to be read.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
 import pytest
 
@@ -44,25 +44,46 @@ def test_what_is_waited_for_gets_the_time_back_in_which_nobody_could_answer(
     assert talk.stop is not None
 
 
-def test_a_writer_goes_on_though_its_process_stood_still_for_longer_than_an_add_may_take() -> None:
+def play_paused(
+    work: Callable[[Lab, asyncio.Event], Coroutine[None, None, None]], pause_s: float
+) -> None:
+    """Have something done in a process that is paused soon after it says that it has begun."""
+
     async def scenario(lab: Lab, loop: SimulatedLoop) -> None:
-        began = asyncio.Event()
-
-        async def work() -> None:
-            config = ClientConfig(add_timeout_ms=3_000)
-            async with lab.client(config=config) as client, await client.create() as writer:
-                began.set()
-                for _ in range(1_000):
-                    await writer.append(b"there are always some under way")
-                    await asyncio.sleep(0.000_1)
-
-        process = Process("client")
-        working = lab.tasks.create_task(work(), context=process.context)
+        began, process = asyncio.Event(), Process("client")
+        working = lab.tasks.create_task(work(lab, began), context=process.context)
         await began.wait()
         await asyncio.sleep(0.05)
         loop.pause(process)
-        await asyncio.sleep(4)
+        await asyncio.sleep(pause_s)
         loop.go_on(process)
         await working
 
     play_simulated(scenario)
+
+
+def test_a_writer_goes_on_though_its_process_stood_still_for_longer_than_an_add_may_take() -> None:
+    async def work(lab: Lab, began: asyncio.Event) -> None:
+        config = ClientConfig(add_timeout_ms=3_000)
+        async with lab.client(config=config) as client, await client.create() as writer:
+            began.set()
+            for _ in range(1_000):
+                await writer.append(b"there are always some under way")
+                await asyncio.sleep(0.000_1)
+
+    play_paused(work, pause_s=4)
+
+
+@pytest.mark.parametrize("pause_s", [2.6, 60], ids=["hedge", "timeout"])
+def test_reads_stay_in_the_zone_though_their_process_stood_still(pause_s: float) -> None:
+    async def work(lab: Lab, began: asyncio.Event) -> None:
+        async with lab.client() as client:
+            async with await client.create() as writer:
+                await writer.append_many([b"x"] * 100)
+            reader = await client.open(writer.ledger_id)
+            began.set()
+            for _ in range(100):
+                assert len([entry async for entry in reader.read_entries()]) == 100
+            assert (client.counters.reads_hedged, client.counters.reads_remote) == (0, {})
+
+    play_paused(work, pause_s)

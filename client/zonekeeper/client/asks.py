@@ -6,10 +6,12 @@ cancels what is still under way, which is safe for everything that a link can be
 
 import asyncio
 from collections.abc import Coroutine
+from functools import partial
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 from zonekeeper.client.tasks import Tasks
+from zonekeeper.wire.patience import Alarm
 
 Answer = TypeVar("Answer")
 
@@ -19,9 +21,8 @@ class Asks(Generic[Answer]):
 
     def __init__(self, group: Tasks) -> None:
         self._tasks = group
-        self._loop = asyncio.get_running_loop()
         self._running: set[asyncio.Task[Answer]] = set()
-        self._timers: list[asyncio.TimerHandle] = []
+        self._timers: list[Alarm] = []
         #: Each answer in a tuple; None: there is none, and the client is over: it was closed, or it
         #: ends by this question's fault, in which nobody else may be left to answer.
         self._answers: asyncio.Queue[tuple[Answer] | None] = asyncio.Queue()
@@ -34,8 +35,7 @@ class Asks(Generic[Answer]):
 
     def later(self, delay_ms: int, answer: Answer) -> None:
         """Have an answer after a time."""
-        when_s = self._loop.time() + delay_ms / 1_000
-        self._timers.append(self._loop.call_at(when_s, self._answers.put_nowait, (answer,)))
+        self._timers.append(Alarm(delay_ms, partial(self._answers.put_nowait, (answer,))))
 
     async def next(self) -> Answer:
         """Wait for the next answer; raises ClientClosed."""

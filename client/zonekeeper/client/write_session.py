@@ -27,7 +27,7 @@ from zonekeeper.client.writer_core import WriterCore
 from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from zonekeeper.placement.quorums import Quorums
-from zonekeeper.wire import entries, errors, openings
+from zonekeeper.wire import entries, errors, openings, patience
 from zonekeeper.wire.digests import MasterKey
 from zonekeeper.wire.links import AppendLane, BookieLink
 
@@ -435,7 +435,7 @@ class WriteSession:
         """
         self._tick = None
         late_ms = int((self._loop.time() - set_s) * 1_000) - TICK_MS
-        if late_ms > TICK_MS:
+        if late_ms > patience.LATE_MS:
             self.feed(ev.StoodStill(late_ms=late_ms))
         else:
             self.feed(ev.Ticked(now_ms=self._bookies.now_ms()))

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from zonekeeper.placement.chance import Chance
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
-from zonekeeper.wire import carriers, errors, messages, methods, service
+from zonekeeper.wire import carriers, errors, messages, methods, patience, service
 from zonekeeper.wire.asking import Asking
 from zonekeeper.wire.back_off import BackOff
 from zonekeeper.wire.byte_budget import ByteBudget
@@ -100,7 +100,7 @@ class StreamLink:
         # After close() this ends, too: those under way fail, and so make room for the next to fail.
         await self._read_budget.take(may_bring)
         try:
-            async with asyncio.timeout(self._settings.read_timeout_ms / 1_000):
+            async with patience.timeout(self._settings.read_timeout_ms):
                 asking = await self._asking.current()
                 return await asking.ask(request)
         except TimeoutError as late:
@@ -131,7 +131,7 @@ class StreamLink:
         async with aclosing(self._transport.subscribe(methods.TAIL, request)) as updates:
             while True:
                 try:
-                    async with asyncio.timeout(silence_ms / 1_000):
+                    async with patience.timeout(silence_ms):
                         update = await anext(updates)
                 except StopAsyncIteration as end:
                     raise errors.ConnectionLost(f"{self._bookie_id} ended the tail") from end
@@ -214,7 +214,7 @@ class StreamLink:
         """Wait for the bookie's first word on a stream."""
         limit_ms = self._settings.connect_timeout_ms
         try:
-            async with asyncio.timeout(limit_ms / 1_000):
+            async with patience.timeout(limit_ms):
                 match await _receive(pipe):
                     case (carriers.Hello() as hello,):
                         return hello

@@ -1,0 +1,47 @@
+"""Deadlines that do not count it against others when this process stood still.
+
+After a SIGSTOP, a pause of its machine or a blocking call, timers strike before the answers are
+read that came in time. So an alarm that strikes much later than it was set for waits its whole time
+once more, and only then is anybody late. Once: a loop that is always late still comes to an end.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+#: A timer is late by less than this, or the process stood still.
+LATE_MS: Final = 500
+
+
+class Alarm:
+    """Calls once, after a time; to be made on a running loop."""
+
+    def __init__(self, delay_ms: int, call: Callable[[], object]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._delay_s = delay_ms / 1_000
+        self._call = call
+        self._due_s = self._loop.time() + self._delay_s
+        self._timer = self._loop.call_at(self._due_s, self._strike)
+
+    def cancel(self) -> None:
+        """Do not call any more."""
+        self._timer.cancel()
+
+    def _strike(self) -> None:
+        if self._loop.time() - self._due_s > LATE_MS / 1_000:
+            self._timer = self._loop.call_later(self._delay_s, self._call)
+        else:
+            self._call()
+
+
+@asynccontextmanager
+async def timeout(delay_ms: int) -> AsyncIterator[None]:
+    """Raise TimeoutError in the block, as ``asyncio.timeout`` does, when its time is over."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(None) as limit:
+        alarm = Alarm(delay_ms, lambda: limit.reschedule(loop.time()))
+        try:
+            yield
+        finally:
+            alarm.cancel()
