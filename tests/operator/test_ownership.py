@@ -240,6 +240,23 @@ async def test_a_cluster_made_again_may_not_leave_out_bookies_that_have_cookies(
     assert await names(world, STATEFUL_SETS) == []
 
 
+async def test_a_cluster_made_again_that_may_not_be_built_leaves_all_that_was_retained() -> None:
+    world = await retained()
+    before = await world.nodes_in_store()
+    await world.make_again(bookiesPerZone=1, onDelete="Delete")
+    await world.settle()
+    item = await world.get()
+    item["metadata"]["finalizers"] = [FINALIZER]
+    world.kubernetes.put(BOOKIE_CLUSTERS, item)
+
+    world.delete()
+    await world.settle()
+
+    assert await names(world, BOOKIE_CLUSTERS) == []
+    assert len(await names(world, CLAIMS)) == 6
+    assert await world.nodes_in_store() == before
+
+
 async def test_a_cluster_made_again_with_more_bookies_has_the_old_and_the_new() -> None:
     world = await retained()
     await world.make_again(bookiesPerZone=3)

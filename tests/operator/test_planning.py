@@ -228,6 +228,18 @@ def test_a_root_where_somebody_elses_bookies_run_is_not_removed() -> None:
     assert [notice.reason for notice in plan.notices] == ["RootKept"]
 
 
+def test_a_resource_that_goes_or_is_not_legal_takes_nothing_up() -> None:
+    """What it once noted as its own, a later turn of its removal would remove."""
+    fewer = resource(zones=[{"name": "a"}, {"name": "b"}], policy={"placement": {"minZones": 2}})
+    cookies = {BookieId("log-c-0"): None}
+    going = leaving()
+    del going["status"]
+
+    for item, changes in ((fewer, {}), (going, {"pods": (POD,)}), (going, {})):
+        plan = decide(item, replace(root(held()), locations=cookies), **changes)
+        assert "instance" not in plan.status
+
+
 def test_a_root_where_only_its_own_pods_are_registered_is_taken_up() -> None:
     plan = decide(resource(), in_use(resource()), pods=(POD,))
 

@@ -87,7 +87,10 @@ def decide(wanted: Desired | Refused, observed: Observed, now: str) -> Plan:
         actions = tuple(_next_step(wanted, observed, owner))
     settled = all(condition.status is conditions.Status.TRUE for condition in said)
     recheck = SOON_MS if actions else RESTING_MS if settled else WAITING_MS
-    return _plan(actions, said, zones, observed, recheck_ms=recheck, now=now)
+    plan = _plan(actions, said, zones, observed, recheck_ms=recheck, now=now)
+    if legal and (instance := _instance(observed)) is not None:
+        plan = replace(plan, status={**plan.status, "instance": instance})
+    return plan
 
 
 def _plan(
@@ -107,8 +110,8 @@ def _plan(
         "bookies": sum(zone["bookies"] for zone in zones),
         "readyBookies": sum(zone["ready"] for zone in zones),
     }
-    if (instance := _instance(observed)) is not None:
-        status["instance"] = instance
+    if observed.instance is not None:
+        status["instance"] = observed.instance
     return Plan(
         actions=actions,
         status=status,
@@ -118,7 +121,10 @@ def _plan(
 
 
 def _instance(observed: Observed) -> str | None:
-    """Give the instance that this cluster is: set once, when its policy stands in a root."""
+    """Give the instance that this cluster is, or is built as now: where its policy stands.
+
+    It is noted once, by a turn that builds: what is noted may be removed with the resource.
+    """
     if observed.instance is not None:
         return observed.instance
     ours = _ours(observed)
