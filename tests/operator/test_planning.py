@@ -213,9 +213,11 @@ def test_a_root_where_somebody_elses_bookies_run_is_not_taken_up() -> None:
 
     assert plan.actions == bare.actions == ()
     assert "instance" not in plan.status
-    found = next(item for item in plan.status["conditions"] if item["type"] == "MetadataReady")
-    assert (found["status"], found["reason"]) == ("False", "InUse")
-    assert "does not run: log-a-0: " in found["message"]
+    found = {item["type"]: item for item in plan.status["conditions"]}
+    assert found["MetadataReady"]["status"] == "False"
+    assert found["MetadataReady"]["reason"] == "InUse"
+    assert "does not run: log-a-0: " in found["MetadataReady"]["message"]
+    assert found["PolicyPublished"]["status"] == "Unknown"
 
 
 def test_a_root_where_somebody_elses_bookies_run_is_not_removed() -> None:

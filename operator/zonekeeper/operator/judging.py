@@ -93,6 +93,8 @@ def policy_published(wanted: Desired | Refused, observed: Observed, owner: str) 
     kind, found = Type.POLICY_PUBLISHED, observed.root
     if not isinstance(found, roots.Found):
         return conditions.unknown(kind, "NotSeen", "the metadata store was not read")
+    if strangers(observed):
+        return conditions.unknown(kind, "InUse", "the root is not taken up: see MetadataReady")
     if found.policy is None:
         return conditions.bad(kind, "NoPolicy", "no policy stands there yet")
     if found.policy.owner != owner:
