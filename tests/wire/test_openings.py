@@ -17,6 +17,7 @@ SPELLED = openings.spell(Writer(7).opening())
 @given(carrying.openings)
 def test_what_is_spelled_is_parsed_to_the_same(opening: FragmentOpening) -> None:
     assert openings.parse(openings.spell(opening)) == opening
+    assert openings.size_of(opening) == len(openings.spell(opening))
 
 
 def test_an_opening_spelled_by_hand() -> None:

@@ -1,14 +1,16 @@
 """The host's half of a stream, with more on it than any client of ours would send."""
 
 import asyncio
+import dataclasses
+from collections.abc import Sequence
 
 from tests.support import virtual_time
 from tests.support.turned import Turned
 from tests.wire.link.reference_bookie import Disk, ReferenceBookie
 from tests.wire.link.worlds import BOOKIE, Writer
-from zonekeeper.placement.ids import EntryId
-from zonekeeper.wire import carriers, digests, errors
-from zonekeeper.wire.serving import Host
+from zonekeeper.placement.ids import BookieId, EntryId
+from zonekeeper.wire import carriers, digests, errors, openings, service
+from zonekeeper.wire.serving import Host, HostLimits
 
 
 class ByHand:
@@ -105,6 +107,37 @@ def test_an_opening_that_was_refused_opens_nothing() -> None:
             assert isinstance(not_opened, carriers.Refused)
             assert [refused.code, not_opened.code] == codes
             pipe.coming.put_nowait(None)
+
+    virtual_time.run(scenario())
+
+
+class SlowDisk(ReferenceBookie):
+    """A bookie that has answered nothing yet."""
+
+    taken_bytes = 0
+
+    def append(self, items: Sequence[carriers.Request], replies: service.Replies) -> None:
+        for item in items:
+            assert isinstance(item, carriers.Open)
+            self.taken_bytes += len(openings.spell(item.opening))
+
+
+def test_openings_without_an_answer_are_bounded_by_what_they_hold() -> None:
+    limit, each, count = 1 << 20, 60_000, 40
+    names = (BookieId("b" * 20_000),) * 3
+
+    async def scenario() -> None:
+        bookie, pipe = SlowDisk(BOOKIE, Disk()), ByHand()
+        opening = dataclasses.replace(Writer(7).opening(), ensemble=names)
+        host = Host(bookie, HostLimits(append_bytes_max=limit))
+        async with asyncio.TaskGroup() as tasks:
+            serving = tasks.create_task(host.serve_appends(pipe))
+            for number in range(count):
+                pipe.put(carriers.Open(number=number, opening=opening))
+            await asyncio.sleep(1)
+            assert limit < bookie.taken_bytes < limit + 2 * each
+            assert pipe.coming.qsize() > count / 2, "the rest is left to the network"
+            serving.cancel()
 
     virtual_time.run(scenario())
 

@@ -16,9 +16,9 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from zonekeeper.bookie import admission, extents, reading, records, waiting
+from zonekeeper.bookie import admission, comparing, extents, reading, records, waiting
 from zonekeeper.bookie.admission import Here
-from zonekeeper.bookie.ledgers import Ledger, ids_in
+from zonekeeper.bookie.ledgers import Ledger
 from zonekeeper.bookie.records import LedgerRecord
 from zonekeeper.bookie.segments.log import Put
 from zonekeeper.bookie.segments.storage import Storage
@@ -27,8 +27,6 @@ from zonekeeper.wire import carriers, entries, errors, service
 from zonekeeper.wire.digests import MasterKey
 from zonekeeper.wire.frames import Flags, Frame
 
-#: Listing looks up as many extents at a time as there may be.
-_LIST_BYTES: Final = 1 << 62
 #: The reason for being read-only that stays over a restart.
 BY_PERSON: Final = "by a person's order"
 
@@ -163,18 +161,8 @@ class Bookie:
 
     async def _append_again(self, ledger: Ledger, frame: Frame, answer: _Answer) -> None:
         """Append a frame of which something is here, or is on its way."""
-        compared: set[EntryId] = set()
-        here = Here.SAME
         try:
-            while here is Here.SAME:
-                on_disk = await self._ids_on_disk(ledger, frame)
-                on_the_way = ledger.packets_on_the_way(frame)
-                new = {*on_the_way, *on_disk} - compared
-                if not new:
-                    break
-                compared |= new
-                if not await self._are_same(ledger, frame, new, on_the_way):
-                    here = Here.DIFFERENT
+            here, compared = await comparing.compare(self._storage, ledger, frame)
         except errors.ProtocolError as error:
             answer.refuse(error)
             return
@@ -190,43 +178,6 @@ class Bookie:
                 assert isinstance(effect, admission.Refuse), "it has been compared"
                 answer.refuse(effect.error)
 
-    async def _ids_on_disk(self, ledger: Ledger, frame: Frame) -> list[EntryId]:
-        """Give those of a frame's ids that are on disk, as of the moment of the return."""
-        known = await self._storage.look_up(ledger, frame.first, frame.last, _LIST_BYTES)
-        if known.last < frame.last:
-            # A frame over a thousand others: rare enough to be looked up on the event loop.
-            return ids_in(ledger.extents.between(frame.first, frame.last), frame)
-        return ids_in(known.extents, frame)
-
-    async def _are_same(
-        self,
-        ledger: Ledger,
-        frame: Frame,
-        entry_ids: set[EntryId],
-        on_the_way: dict[EntryId, memoryview],
-    ) -> bool:
-        """Compare these entries of a frame with those that are here."""
-        digest = ledger.admitted.digest
-        assert digest is not None, "frames come to opened ledgers"
-        for entry_id in entry_ids & on_the_way.keys():
-            packet = frame.packet(entry_id)
-            assert packet is not None, "only the frame's own entries are looked for"
-            if not entries.same(on_the_way[entry_id], packet, digest):
-                return False
-        rest = sorted(entry_ids - on_the_way.keys())
-        for first, last in extents.runs(rest) if rest else ():
-            at = first
-            while at <= last:
-                wanted = range(at, last + 1)
-                found = await self._storage.read(ledger, wanted, carriers.CARRIER_BYTES_AIM)
-                for part in found.frames:
-                    for entry_id, there in part:
-                        packet = frame.packet(entry_id)
-                        if packet is None or not entries.same(there, packet, digest):
-                            return False
-                at = found.next_entry_id
-        return True
-
     def _hand_over(
         self, ledger: Ledger, record: Frame | LedgerRecord | None, answer: _Answer
     ) -> None:
@@ -240,7 +191,8 @@ class Bookie:
 
         A fenced ledger can be opened, for its recovery.
         """
-        refusal = self._shutting_down() if self._draining else self._crowded(ledger_id)
+        full = self._flooded(0) or self._crowded(ledger_id)
+        refusal = self._shutting_down() if self._draining else full
         if refusal is not None:
             answer.refuse(refusal)
             return
@@ -280,12 +232,8 @@ class Bookie:
                 f"{self._bookie_id} is read-only ({'; '.join(self.read_only_reasons)}); write to "
                 "another bookie"
             )
-        waiting, limits = self._log.waiting_bytes, self._limits
-        if waiting + frame.size_bytes > limits.waiting_bytes_max:
-            return errors.TooManyRequests(
-                f"{self._bookie_id}: {waiting} bytes wait for the disk, "
-                f"the limit is {limits.waiting_bytes_max}"
-            )
+        if (flooded := self._flooded(frame.size_bytes)) is not None:
+            return flooded
         if not self._log.has_room(frame, urgent=recovery):
             self._measure_soon()
             return errors.InsufficientSpace(
@@ -293,6 +241,15 @@ class Bookie:
                 "those that are kept; make room on its disk, or write to another bookie"
             )
         return None
+
+    def _flooded(self, size_bytes: int) -> errors.ProtocolError | None:
+        """Say why so much more may not wait for the disk."""
+        waiting, most = self._log.waiting_bytes, self._limits.waiting_bytes_max
+        if waiting + size_bytes <= most:
+            return None
+        return errors.TooManyRequests(
+            f"{self._bookie_id}: {waiting} bytes wait for the disk, the limit is {most}"
+        )
 
     def _measure_soon(self) -> None:
         async def measure() -> None:
@@ -444,7 +401,7 @@ class Bookie:
         ranges: list[tuple[EntryId, EntryId]] = []
         at, end = request.first_entry_id, EntryId(entries.ID_END)
         while at <= end and len(ranges) <= request.ranges_max:
-            known = await self._storage.look_up(ledger, at, end, _LIST_BYTES)
+            known = await self._storage.look_up(ledger, at, end, comparing.LIST_BYTES)
             for first, last in extents.joined(self._storage.kept(known.extents)):
                 if ranges and ranges[-1][1] + 1 == first:
                     ranges[-1] = (ranges[-1][0], last)

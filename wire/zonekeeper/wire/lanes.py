@@ -184,7 +184,7 @@ class Lanes:
             )
         lane = Lane(self, opening.ledger_id, sink)
         put = _Put(lane, NO_NUMBER, opening, 0, self._clock(), opener)
-        self._pending.put(lane, put, len(openings.spell(opening)) + _ITEM_BYTES)
+        self._pending.put(lane, put, openings.size_of(opening) + _ITEM_BYTES)
         self._on_pending()
         return lane
 

@@ -64,6 +64,11 @@ def spell(opening: FragmentOpening) -> bytes:
     return spelled
 
 
+def size_of(opening: FragmentOpening) -> int:
+    """Give how many bytes an opening is, without spelling it."""
+    return _FIXED.size + sum(_NAME.size + len(bookie.encode()) for bookie in opening.ensemble)
+
+
 def parse(data: bytes) -> FragmentOpening:
     """Give the opening that these bytes spell; raises ``FormatError``."""
     if len(data) < _FIXED.size:

@@ -51,7 +51,7 @@ _CARRIER_ROOM: Final = carriers.CARRIER_BYTES_MAX - carriers.HEADER_BYTES
 class HostLimits:
     """Limits of each stream, and one of all."""
 
-    #: Frames that were taken in and have no answer; a carrier more may be there.
+    #: Openings, frames and LACs that have no answer; a carrier more may be there.
     append_bytes_max: int = 64 << 20
     #: What the reads under way may bring.
     read_bytes_max: int = 64 << 20
@@ -220,7 +220,7 @@ class _AppendStream:
             case carriers.WriteLac(ledger_id=ledger_id, packet=packet):
                 size_bytes = len(packet)
             case carriers.Open(opening=opening):
-                ledger_id, size_bytes = opening.ledger_id, openings.BYTES_MIN
+                ledger_id, size_bytes = opening.ledger_id, openings.size_of(opening)
             case _:
                 raise errors.BadRequest(f"{item} does not belong on an Append stream")
         if item.number <= self._last_number:
