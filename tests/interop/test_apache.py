@@ -233,7 +233,9 @@ def test_the_repair_list_and_its_switch_are_shared(
         await repair_controls.set_enabled(made, enabled=False)
 
     async def delayed(made: Cluster) -> None:
-        assert await repair_controls.read_delay_s(made) == 77
+        delay = await made.store.get(made.root.below("underreplication/lostBookieRecoveryDelay"))
+        assert delay is not None
+        assert delay.value == b"77"
         await repair_controls.write_delay_s(made, 300)
 
     with ours(addresses, root) as run:

@@ -76,7 +76,6 @@ PARSERS: Final[Mapping[str, Parser]] = {
     "mark": _pair(underreplication_format.parse, underreplication_format.render),
     "holder": _pair(underreplication_format.parse_holder, underreplication_format.render_holder),
     "time": _pair(underreplication_format.parse_time, underreplication_format.render_time),
-    "seconds": _pair(underreplication_format.parse_seconds, underreplication_format.render_seconds),
     "layout": Parser(layout.parse_layout, lambda raw: raw),
     "instance": _pair(layout.parse_instance_id, lambda text: text.encode()),
     "record": _pair(

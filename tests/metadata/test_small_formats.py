@@ -216,16 +216,9 @@ def test_the_other_nodes_of_repair_are_apaches_too(golden: Golden) -> None:
     holder = underreplication_format.render_holder(BookieId("worker"))
     assert holder == b'bookieId: "worker"\n'
     assert underreplication_format.parse_holder(b'bookieId: "localhost"') == "localhost"
-    assert underreplication_format.parse_seconds(b"77") == 77
     assert underreplication_format.render_seconds(300) == b"300"
     assert underreplication_format.render_time(1) == b"\x08\x01"
     assert underreplication_format.parse_time(underreplication_format.render_time(10**12)) == 10**12
-
-
-@pytest.mark.parametrize("raw", [b"", b"-1", b"7.5", b"99999999999", b"1\n"])
-def test_a_delay_that_is_no_number_of_seconds_is_refused(raw: bytes) -> None:
-    with pytest.raises(MalformedError):
-        underreplication_format.parse_seconds(raw)
 
 
 @given(st.integers(0, 2**63 - 1).map(LedgerId))

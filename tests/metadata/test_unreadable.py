@@ -47,7 +47,6 @@ USES: dict[str, tuple[str, Use]] = {
         "/underreplication/ledgers/0000/0000/0000/0007/urL0000000007",
         lambda c: underreplication.unmark(c, SEVEN, [A]),
     ),
-    "read the delay": ("/underreplication/lostBookieRecoveryDelay", repair_controls.read_delay_s),
     "read a check's time": (
         "/underreplication/replicascheckctime",
         lambda c: repair_controls.read_check_time_ms(c, Check.REPLICAS),

@@ -45,13 +45,6 @@ async def watch_enabled(cluster: Cluster) -> AsyncIterator[AsyncIterator[bool]]:
         yield (node is None async for node in nodes)
 
 
-async def read_delay_s(cluster: Cluster) -> int | None:
-    """Read Apache's delay before a lost bookie's ledgers are marked; None: nobody set it."""
-    node = await cluster.store.get(_delay(cluster), sync=True)
-    with stored_at(_delay(cluster), cluster.store.name):
-        return None if node is None else underreplication_format.parse_seconds(node.value)
-
-
 async def write_delay_s(cluster: Cluster, seconds: int) -> None:
     """Mirror the policy's delay for Apache's tools; equal is left alone, as a write means audit."""
     raw = underreplication_format.render_seconds(seconds)

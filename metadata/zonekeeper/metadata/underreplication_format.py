@@ -110,13 +110,6 @@ def render_seconds(seconds: int) -> bytes:
     return str(seconds).encode()
 
 
-def parse_seconds(raw: bytes) -> int:
-    """Read the lost bookies' recovery delay."""
-    if not re.fullmatch(rb"[0-9]{1,10}", raw) or int(raw) > INT32_MAX:
-        raise MalformedError(Flaw.BAD_NUMBER, f"the recovery delay is {raw[:32]!r}, not seconds")
-    return int(raw)
-
-
 def render_time(wall_ms: int) -> bytes:
     """Write when a periodic check last ran."""
     return number_field(1, wall_ms)
