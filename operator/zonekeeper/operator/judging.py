@@ -104,12 +104,10 @@ def policy_published(wanted: Desired | Refused, observed: Observed, owner: str) 
             "owns it"
         )
         return conditions.bad(kind, "OwnedByAnother", message)
-    if isinstance(wanted, Refused):
-        message = f"version {found.policy.version} holds until the resource is legal again"
-        return conditions.bad(kind, "Outdated", message)
-    if not same_rules(wanted, found):
-        message = f"version {found.policy.version} is about to be replaced"
-        return conditions.bad(kind, "Outdated", message)
+    if isinstance(wanted, Refused) or not same_rules(wanted, found):
+        legal = isinstance(wanted, Desired)
+        what = "is about to be replaced" if legal else "holds until the resource is legal again"
+        return conditions.bad(kind, "Outdated", f"version {found.policy.version} {what}")
     return conditions.good(kind, "Published", f"version {found.policy.version}")
 
 
