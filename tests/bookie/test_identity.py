@@ -45,8 +45,8 @@ async def settle(
     data: str = "/data",
 ) -> Cookie:
     mine = identity.of_bookie(bookie, cluster, Path(data))
-    return await identity.settle(
-        cluster, mine, location, files=files, disk=InlineDisk(), chance=random.Random(1)
+    return await identity.settle_all(
+        cluster, mine, location, {None: files}, disk=InlineDisk(), chance=random.Random(1)
     )
 
 

@@ -89,19 +89,6 @@ def other_folders(cookie: Cookie) -> tuple[str, ...]:
     return tuple(sorted({*cookie.journal_dirs, *cookie.ledger_dirs} - set(data)))
 
 
-async def settle(
-    cluster: Cluster,
-    mine: Cookie,
-    location: Location | None,
-    *,
-    files: FileSystem,
-    disk: Disk,
-    chance: Chance,
-) -> Cookie:
-    """Settle a bookie that has one folder: see ``settle_all``."""
-    return await settle_all(cluster, mine, location, {None: files}, disk=disk, chance=chance)
-
-
 async def settle_all(
     cluster: Cluster,
     mine: Cookie,

@@ -84,7 +84,7 @@ async def begin(
 ) -> Begun:
     """Come up as far as serving.
 
-    Raises what ``identity.settle``, ``boots.next_boot`` and ``storage.open_storage`` raise.
+    Raises what ``identity.settle_all``, ``boots.next_boot`` and ``storage.open_storage`` raise.
     """
     files, writing = ground.folders[None], ground.writing
     cookie = await identity.settle_all(

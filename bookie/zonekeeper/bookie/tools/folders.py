@@ -64,13 +64,6 @@ def open_all(data: Path, cookie: Cookie) -> Iterator[Held]:
         yield opened
 
 
-@contextmanager
-def made(data: Path) -> Iterator[FileSystem]:
-    """Hold a folder that is made if there is none, but not what it stands in."""
-    with data_folder.held(data) as files:
-        yield files
-
-
 def open_sorted(held: Held, last: Checkpoint, number: int) -> File:
     """Open a sorted segment: where it counts, or wherever it is; raises ``FileNotFoundError``."""
     name = directories.name_of(number)
