@@ -9,12 +9,17 @@ import pytest
 
 from tests.replication.repair_lab import Bench, bench, payload, play_repair, rules
 from zonekeeper.client.writer import Writer
-from zonekeeper.metadata import repair_controls
-from zonekeeper.placement.ids import BookieId
+from zonekeeper.metadata import repair_controls, underreplication
+from zonekeeper.metadata.cluster import Cluster
+from zonekeeper.metadata.underreplication_format import Underreplicated
+from zonekeeper.placement.ids import BookieId, LedgerId
 from zonekeeper.placement.policy import RepairRules
 from zonekeeper.replication.repair_metrics import Trouble
 from zonekeeper.replication.replicator import Replicator
 from zonekeeper.wire import errors
+
+#: Ledgers that do not exist, marked for a bookie that may be held.
+MARKS, HELD = 100, BookieId("bk-b-0")
 
 
 @asynccontextmanager
@@ -141,6 +146,59 @@ def test_apaches_switch_stops_everything_and_starts_it_again() -> None:
             await repair_controls.set_enabled(at.cluster, enabled=True)
             await at.until(lambda: replicator.metrics.ledgers_repaired == len(writers))
 
+    play_repair(scenario)
+
+
+class MarksRead:
+    """Counts whose mark is read, and passes it on."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        self._read = underreplication.read
+        patch.setattr(underreplication, "read", self)
+
+    async def __call__(self, cluster: Cluster, ledger_id: LedgerId) -> Underreplicated | None:
+        self.count += 1
+        return await self._read(cluster, ledger_id)
+
+
+async def held_marks(at: Bench) -> None:
+    for number in range(1_000, 1_000 + MARKS):
+        await at.mark(LedgerId(number), HELD)
+
+
+def test_while_everything_is_held_no_mark_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(at: Bench) -> None:
+        await held_marks(at)
+        await repair_controls.set_enabled(at.cluster, enabled=False)
+        await at.until(lambda: not at.view.replication_enabled)
+        async with replicating(at) as replicator:
+            await asyncio.sleep(300)
+            assert read.count == 0
+            assert replicator.metrics.waiting_now == {Trouble.HELD: MARKS}
+
+    read = MarksRead(monkeypatch)
+    play_repair(scenario)
+
+
+def test_what_stays_held_is_looked_at_less_and_less_and_at_once_when_its_gate_opens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario(at: Bench) -> None:
+        writers, lost = await written_and_lost(at, 1)
+        await held_marks(at)
+        await at.hold(at.zone(lost))
+        async with replicating(at) as replicator:
+            await asyncio.sleep(300)
+            before = read.count
+            await asyncio.sleep(95)
+            assert MARKS <= read.count - before < 4 * MARKS
+            assert replicator.metrics.waiting_now == {Trouble.HELD: MARKS + len(writers)}
+            await at.open(at.zone(lost))
+            await asyncio.sleep(5)
+            assert replicator.metrics.ledgers_repaired == len(writers)
+
+    read = MarksRead(monkeypatch)
     play_repair(scenario)
 
 

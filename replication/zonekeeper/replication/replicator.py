@@ -2,9 +2,10 @@
 
 Any number of processes walk the list, and meet only at the claims. In each, a few ledgers are
 worked on at once, under one byte rate. What cannot be repaired now is left for a while, longer each
-time that it fails; what is held, or waits for its writer, is looked at again soon, as what it waits
-for costs nothing to ask. A ledger that can never be repaired stays marked and is counted; it stops
-nobody else.
+time that it fails. What waits for its writer is looked at again soon. What is held is looked at
+less and less often, up to once a minute, and at once when something is held no more; while
+everything is held, marks are only counted. A ledger that can never be repaired stays marked and is
+counted; it stops nobody else.
 
 Marks that only ask for a better spread come last: they are taken one at a time, and only while
 nothing else is under way.
@@ -15,7 +16,7 @@ Whoever cancels ``run`` stops what is in flight before its next carrier, and giv
 import asyncio
 import logging
 from collections import Counter
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,7 +24,8 @@ from zonekeeper.client.client import Client
 from zonekeeper.metadata import underreplication
 from zonekeeper.metadata.errors import StoreError
 from zonekeeper.placement.chance import Chance
-from zonekeeper.placement.ids import BookieId, LedgerId
+from zonekeeper.placement.ids import BookieId, LedgerId, ZoneName
+from zonekeeper.placement.locations import Location
 from zonekeeper.replication import respreading
 from zonekeeper.replication.repair_metrics import RepairMetrics, Trouble
 from zonekeeper.replication.repairing import Attempt, Repairer
@@ -35,10 +37,12 @@ LOOK_EVERY_S: Final = 2.0
 #: After a failure; doubled with each further one.
 _WAIT_FIRST_S: Final = 1.0
 _WAIT_MAX_S: Final = 300.0
+#: While held; it begins with a look at every walk.
+_HELD_MAX_S: Final = 60.0
 #: Ledgers whose waiting is remembered; others are tried again in every walk.
 _WAITS_MAX: Final = 100_000
 _SPREADS_MAX: Final = 1_000
-#: These are no failures, and the wait for them does not grow.
+#: These are no failures.
 _NO_FAILURE: Final = frozenset({Trouble.HELD, Trouble.OPEN})
 
 _logger = logging.getLogger(__name__)
@@ -53,6 +57,8 @@ class _Wait:
     failures: int
     #: The last walk that met it.
     walk: int
+    #: How often it was found held since something was held no more.
+    holds: int = 0
 
 
 class Replicator:
@@ -76,6 +82,9 @@ class Replicator:
         #: Marks that ask for a better spread; a dict, because sets have no order.
         self._spreads: dict[LedgerId, None] = {}
         self._walk_number = 0
+        #: The zones of which nothing held losses at the last walk, and what was in maintenance.
+        self._free = frozenset[ZoneName]()
+        self._in_maintenance = frozenset[Location]()
         self.metrics: Final = RepairMetrics()
         self._repairer = Repairer(client, view, name=name, chance=chance, metrics=self.metrics)
 
@@ -91,10 +100,18 @@ class Replicator:
                 except StoreError as error:
                     _logger.warning("the list of marked ledgers cannot be read: %s", error)
                 await asyncio.sleep(max(LOOK_EVERY_S, self._loop.time() - began_s))
+                await self._rest_while_held(began_s + _HELD_MAX_S)
+
+    async def _rest_while_held(self, until_s: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(until_s):
+                while self._view.holds_everything:
+                    await self._view.changed(self._view.looks)
 
     async def _walk(self, tasks: asyncio.TaskGroup) -> None:
         """Start work on all that is marked and due, as workers get free."""
         self._walk_number += 1
+        self._heed_gates()
         async with aclosing(underreplication.ids(self._client.cluster)) as marked:
             async for ledger_id in marked:
                 if (wait := self._waits.get(ledger_id)) is not None:
@@ -102,6 +119,9 @@ class Replicator:
                     if self._loop.time() < wait.due_s:
                         continue
                 if ledger_id in self._under_way:
+                    continue
+                if self._view.holds_everything:
+                    self._leave(ledger_id, Trouble.HELD)
                     continue
                 await self._slots.acquire()
                 self._under_way.add(ledger_id)
@@ -114,6 +134,17 @@ class Replicator:
         self.metrics.waiting_now = Counter(
             wait.trouble for wait in self._waits.values() if wait.trouble is not None
         )
+
+    def _heed_gates(self) -> None:
+        """Look at all that is held in this walk, if something is held no more since the last."""
+        view = self._view
+        free = frozenset(zone for zone in view.zones if view.what_holds_zone(zone) is None)
+        in_maintenance = frozenset(view.maintenance)
+        if free - self._free or self._in_maintenance - in_maintenance:
+            for wait in self._waits.values():
+                if wait.trouble is Trouble.HELD:
+                    wait.due_s, wait.holds = self._loop.time(), 0
+        self._free, self._in_maintenance = free, in_maintenance
 
     async def _work(self, ledger_id: LedgerId) -> None:
         try:
@@ -151,16 +182,19 @@ class Replicator:
             self._waits.pop(ledger_id, None)
 
     def _leave(self, ledger_id: LedgerId, trouble: Trouble | None) -> None:
-        """Leave a ledger for later: soon, or, if it has failed, later each time."""
+        """Leave a ledger for later: soon, or, if it is held or has failed, later each time."""
         before = self._waits.get(ledger_id)
-        failures = 0 if before is None else before.failures
+        failures, holds = (0, 0) if before is None else (before.failures, before.holds)
         delay_s = LOOK_EVERY_S
-        if trouble is not None and trouble not in _NO_FAILURE:
+        if trouble is Trouble.HELD:
+            delay_s = min(_HELD_MAX_S, LOOK_EVERY_S * 2.0 ** min(holds, 16))
+            holds += 1
+        elif trouble is not None and trouble not in _NO_FAILURE:
             delay_s = min(_WAIT_MAX_S, _WAIT_FIRST_S * 2.0 ** min(failures, 16))
             failures += 1
         if before is not None or len(self._waits) < _WAITS_MAX:
             due_s = self._loop.time() + delay_s
-            self._waits[ledger_id] = _Wait(due_s, trouble, failures, self._walk_number)
+            self._waits[ledger_id] = _Wait(due_s, trouble, failures, self._walk_number, holds)
 
 
 def _worst(attempt: Attempt) -> Trouble:

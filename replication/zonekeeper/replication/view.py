@@ -131,6 +131,12 @@ class View:
         """Is the global switch on?"""
         return self._followed.records.replication_enabled
 
+    @property
+    def holds_everything(self) -> bool:
+        """Is the switch off, or the cluster held, so that no copy of any zone may be made anew?"""
+        cluster = self.cluster_record
+        return not self.replication_enabled or cluster is None or not cluster.gate.permits
+
     def what_holds(self, where: Location | None) -> Held | None:
         """Say what holds the repair of a copy that was lost there, now; None: nothing."""
         return losses.what_holds(where, self._followed, self.policy, now_ms=_now_ms())
