@@ -71,6 +71,7 @@ def draw(profile: Profile, seed: int) -> Scenario:
             profile.meta, delay_max_ms=1 + int(profile.meta.delay_max_ms * chance.random())
         ),
         disk_max_ms=1 + int(profile.disk_max_ms * chance.random()),
+        session_ms=profile.session_ms,
         clock_drift=chance.choice((0.0, 0.01, 0.25)) if profile.kinds else 0.0,
         writers=writers,
         readers=readers,

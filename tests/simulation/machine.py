@@ -20,7 +20,7 @@ from tests.simulation import history as seen
 from tests.simulation.disk import Rot, SimulatedDisk
 from tests.simulation.loop import Process, loop
 from tests.simulation.scenarios import Scenario
-from tests.simulation.surroundings import SESSION_MS, Surroundings
+from tests.simulation.surroundings import Surroundings
 from zonekeeper.bookie import extents, identity
 from zonekeeper.bookie import life as lives
 from zonekeeper.bookie.data_folder import Held
@@ -337,7 +337,9 @@ class Machine:
             info = service_info.of_bookie(
                 self.id, 3181, self.location, tls=False, boot_epoch=begun.boot_epoch
             )
-            registrar = Registrar(cluster, self.id, info, session_timeout_ms=SESSION_MS)
+            registrar = Registrar(
+                cluster, self.id, info, session_timeout_ms=around.scenario.session_ms
+            )
             await Presence(registrar, bookie, life.store, Conditions()).keep()
 
     def _ground(self, life: _Life) -> Ground:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tests.simulation.scenarios import CHAOS_MS, Habits, Kind, MetaWeather, Occasion
+from tests.simulation.surroundings import SESSION_MS
 from zonekeeper.placement.quorums import Quorums
 
 
@@ -20,6 +21,7 @@ class Profile:
     disconnect: float = 0
     meta: MetaWeather = field(default_factory=MetaWeather)
     disk_max_ms: int = 3
+    session_ms: int = SESSION_MS
     readers_min: int = 1
     recoverers_min: int = 0
     recoverers_max: int = 2
@@ -125,7 +127,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
             habits=Habits(deferred=0.7, told=0.4, pause_max_ms=150),
         ),
         # Ensembles change all the time, and their changes take long: on an uneven network, what
-        # one bookie has acknowledged another has not seen.
+        # one bookie has acknowledged another has not seen. Sessions run out while nobody knows.
         Profile(
             name="slow-meta",
             kinds={
@@ -139,6 +141,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
             },
             delay_max_ms=80,
             meta=MetaWeather(delay_max_ms=80, request_loss=0.04, answer_loss=0.06),
+            session_ms=400,
             uneven=0.75,
             recoverers_max=1,
         ),

@@ -178,6 +178,8 @@ class Scenario:
     weather: Weather
     meta: MetaWeather
     disk_max_ms: int
+    #: The metadata store ends the session of a process that it has not heard of for so long.
+    session_ms: int
     #: How much faster or slower than the world's a process's clock may be.
     clock_drift: float
     writers: int

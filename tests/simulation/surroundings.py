@@ -20,8 +20,9 @@ from zonekeeper.wire.twin import Weather as NetworkWeather
 
 ROOT: Final = "/ledgers"
 INSTANCE: Final = "6f2ee3ee-52a8-4b5c-8f0e-4a3c8d5f0c11"
+#: How long a process may be silent before its session is over, where nothing else is said.
 SESSION_MS: Final = 2_000
-TIMEOUTS: Final = Timeouts(session_ms=SESSION_MS, request_ms=1_500)
+_REQUEST_MS: Final = 1_500
 
 #: How the network is before the first fault, and after the last.
 CALM: Final = NetworkWeather(delay_min_ms=0.2, delay_max_ms=2)
@@ -31,6 +32,8 @@ CALM: Final = NetworkWeather(delay_min_ms=0.2, delay_max_ms=2)
 REWRITTEN: Final = "segments rewritten"
 #: Lives of bookies that began with a checkpoint that a rewrite left.
 BEGAN_BEHIND_A_ROUND: Final = "starts behind a rewrite"
+#: Sessions that ended while their process knew nothing of it.
+EXPIRED: Final = "sessions run out"
 #: Frames on disks that are not what was written.
 ROTTEN: Final = "frames rotten"
 
@@ -44,6 +47,13 @@ _BEGAN_MAX_S: Final = 100_000
 
 class _Service(MemoryServer):
     """A metadata service that lives by the world's time, whichever process asks it."""
+
+    #: Sessions that it has ended, and nobody gave back.
+    sessions_ended = 0
+
+    def expire(self, session: SessionId) -> None:
+        self.sessions_ended += self.lives(session)
+        super().expire(session)
 
     def unheard(self, session: SessionId) -> None:
         loop().as_world(super().unheard, session)
@@ -93,7 +103,7 @@ class Surroundings:
     def work(self) -> Counter[str]:
         """Give what bookies did behind everybody's back, and how often."""
         segments = sum(counters.rewritten_segments for counters in self._counters)
-        return self._work + Counter({REWRITTEN: segments})
+        return self._work + Counter({REWRITTEN: segments, EXPIRED: self.server.sessions_ended})
 
     def now_ms(self) -> int:
         """Give the time since the world began."""
@@ -111,7 +121,8 @@ class Surroundings:
 
     def open_store(self, name: str) -> MemoryStore:
         """Give a process its connection to the metadata store."""
-        store = MemoryStore(self.server, root=ROOT, timeouts=TIMEOUTS)
+        timeouts = Timeouts(session_ms=self.scenario.session_ms, request_ms=_REQUEST_MS)
+        store = MemoryStore(self.server, root=ROOT, timeouts=timeouts)
         store.weather = _weather(lambda: self.meta, self.scenario.chance(f"metadata of {name}"))
         return store
 
