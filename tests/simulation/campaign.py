@@ -170,7 +170,7 @@ class Report:
         """Give what is to be summed up over many reports; seeds come first."""
         return {
             "seeds": self.seeds,
-            "simulated minutes": self.virtual_ms // 60_000,
+            "simulated seconds": self.virtual_ms // 1_000,
             "entries acknowledged": self.acked,
             "read": self.reads,
             "recoveries": self.recoveries,
@@ -185,7 +185,7 @@ class Report:
         """Give what is to be summed up of zones that went away."""
         return {
             "seeds": self.seeds,
-            "simulated minutes": self.virtual_ms // 60_000,
+            "simulated seconds": self.virtual_ms // 1_000,
             "entries acknowledged": self.acked,
             **dict(sorted(self.outages.items())),
             **{f"bytes copied, {why}": size for why, size in sorted(self.copied_bytes.items())},

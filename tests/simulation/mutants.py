@@ -400,7 +400,13 @@ MUTANTS: Final[Mapping[int, Mutant]] = {
             within_seeds=300,
             patches=_silence_denies,
         ),
-        Mutant(number=7, what="an I/O error is a negative", patches=_io_errors_are_negatives),
+        Mutant(
+            number=7,
+            what="an I/O error is a negative",
+            profile="corrupting",
+            within_seeds=150,
+            patches=_io_errors_are_negatives,
+        ),
         Mutant(
             number=8,
             what="limbo answers negatives",
