@@ -160,6 +160,22 @@ def test_without_room_or_where_it_is_unknown_it_is_refused(
         assert words in (found.refusal or "")
 
 
+def test_several_zones_do_not_get_the_same_room_each() -> None:
+    work = counted(
+        ledger((0, "a-0 b-0 c-0"), length=60 * MIB),
+        ledger((0, "a-1 b-1 c-0"), length=60 * MIB),
+        lost=frozenset(map(BookieId, ("a-0", "b-1"))),
+    )
+    assert work.bytes_by_zone == {A: 60 * MIB, B: 60 * MIB}
+    enough = {C: room(200 * MIB, 20 * MIB)}
+    assert judged(work, enough).room is Room.FITS
+    found = judged(work, {C: room(200 * MIB, 100 * MIB)})
+    assert [one.room for one in found.headroom] == [Room.NO, Room.FITS, Room.FITS]
+    assert found.headroom[0].zone == "a, b"
+    assert found.headroom[0].needed_bytes == 120 * MIB
+    assert "there is no room: zone c cannot take" in (found.refusal or "")
+
+
 def test_nothing_lost_needs_no_room() -> None:
     assert judged(counted(), {}).refusal is None
 

@@ -137,7 +137,7 @@ class Preflight:
     bookies: tuple[BookieId, ...]
     work: Work
     room: Room
-    #: The room for each zone that lost something, worst first.
+    #: The room for each zone that lost something, and for all of them together, worst first.
     headroom: tuple[Headroom, ...]
     #: How many processes repair, and how fast all of them together; None: as fast as they can.
     processes: int
@@ -169,9 +169,13 @@ def judge(
     process_bytes_per_second: int,
 ) -> Preflight:
     """Judge a release; ``usage`` is of the bookies that are there, by zone."""
+    needed = dict(sorted((zone, size) for zone, size in work.bytes_by_zone.items() if zone))
+    if len(needed) > 1:
+        # Each of them alone may fit into the same room.
+        needed[ZoneName(", ".join(needed))] = sum(needed.values())
     found = []
-    for zone, needed in sorted((zone, size) for zone, size in work.bytes_by_zone.items() if zone):
-        zones = {**usage, zone: Usage(capacity_bytes=None, used_bytes=needed)}
+    for zone, size in needed.items():
+        zones = {**usage, zone: Usage(capacity_bytes=None, used_bytes=size)}
         found += [one for one in headroom.judge(zones) if one.zone == zone]
     found.sort(key=lambda one: (_WORST_FIRST.index(one.room), one.zone))
     rooms = [one.room for one in found]
