@@ -220,6 +220,15 @@ def test_a_root_where_somebody_elses_bookies_run_is_not_taken_up() -> None:
     assert found["PolicyPublished"]["status"] == "Unknown"
 
 
+def test_a_root_of_another_owner_is_called_so_whoever_is_registered_there() -> None:
+    theirs = replace(root(resource(), owner="shell"), registered=frozenset({POD.name}))
+
+    found = {item["type"]: item for item in decide(resource(), theirs).status["conditions"]}
+
+    assert found["PolicyPublished"]["reason"] == "OwnedByAnother"
+    assert found["MetadataReady"]["reason"] == "Found"
+
+
 def test_a_root_where_somebody_elses_bookies_run_is_not_removed() -> None:
     item = leaving()
     del item["status"]

@@ -7,7 +7,7 @@ answer is Unknown, with the reason.
 from collections.abc import Iterator
 from typing import Final
 
-from zonekeeper.operator import conditions, roots
+from zonekeeper.operator import conditions, desired, roots
 from zonekeeper.operator.api import ZONE_LABEL, Json
 from zonekeeper.operator.conditions import Condition, Type
 from zonekeeper.operator.desired import Desired, Refused, Zone
@@ -73,10 +73,13 @@ def _root_found(instance: str, known: str | None) -> Condition:
 
 
 def strangers(observed: Observed) -> list[BookieId]:
-    """Name bookies that are registered in a root that is not taken up yet, and no pods of ours."""
-    if observed.instance is not None or not isinstance(observed.root, roots.Found):
+    """Name bookies that are no pods of ours, and keep us from taking up a root that we could."""
+    found = observed.root
+    if observed.instance is not None or not isinstance(found, roots.Found):
         return []
-    return sorted(observed.root.registered - {pod.name for pod in observed.pods})
+    if found.policy is not None and found.policy.owner != desired.owner(observed.resource):
+        return []
+    return sorted(found.registered - {pod.name for pod in observed.pods})
 
 
 def _root_in_use(instance: str, names: list[BookieId]) -> Condition:
