@@ -12,7 +12,7 @@ from tests.simulation.actors import Actor, Observer
 from tests.simulation.loop import Process, loop
 from tests.simulation.machine import Machine
 from tests.simulation.scenarios import WHO, Fault, Kind, MetaWeather, Occasion, position_of
-from tests.simulation.surroundings import CALM, Surroundings
+from tests.simulation.surroundings import CALM, ROTTEN, Surroundings
 from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
 
@@ -349,7 +349,7 @@ class Nemesis:
         rotten = machine.rot(disk.rotten if fault.kind is Kind.ROT else disk.rotten_unseen)
         if rotten:
             self._rotten = touched
-            self._around.rotten(rotten)
+            self._around.did(ROTTEN, rotten)
         return rotten > 0
 
     def _slow(self, machine: Machine, fault: Fault) -> None:

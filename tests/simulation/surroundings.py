@@ -94,11 +94,11 @@ class Surroundings:
     def began(self, storage: Storage) -> None:
         """Hear of what a bookie begins a life with."""
         self._counters.append(storage.counters)
-        self._work[BEGAN_BEHIND_A_ROUND] += bool(storage.segments)
+        self.did(BEGAN_BEHIND_A_ROUND, bool(storage.segments))
 
-    def rotten(self, frames: int) -> None:
-        """Hear of frames that are not what was written."""
-        self._work[ROTTEN] += frames
+    def did(self, what: str, times: int = 1) -> None:
+        """Hear of something that nobody in the world sees."""
+        self._work[what] += times
 
     def work(self) -> Counter[str]:
         """Give what bookies did behind everybody's back, and how often."""

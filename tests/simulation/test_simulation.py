@@ -14,8 +14,9 @@ import pytest
 from tests.simulation import campaign, drawing, world
 from tests.simulation.campaign import Report, Task
 from tests.simulation.profiles import PROFILES
+from tests.simulation.reached import CHANGED, OVERLAPPING
 from tests.simulation.scenarios import Kind, Shape
-from tests.simulation.surroundings import BEGAN_BEHIND_A_ROUND, REWRITTEN
+from tests.simulation.surroundings import BEGAN_BEHIND_A_ROUND, EXPIRED, REWRITTEN, ROTTEN
 from tests.support import figures
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +33,14 @@ FAULTS_A_PART = 1_000
 ACKED_A_PART = 8_000
 RECOVERIES_A_PART = 1_000
 CHANGES_A_PART = 50
-WORK_A_PART = {REWRITTEN: 1_000, BEGAN_BEHIND_A_ROUND: 80}
+WORK_A_PART = {
+    REWRITTEN: 1_000,
+    BEGAN_BEHIND_A_ROUND: 80,
+    EXPIRED: 20,
+    ROTTEN: 1,
+    OVERLAPPING: 1,
+    CHANGED: 1,
+}
 #: Zone outages, in parts: as many seeds as there are shapes, and what must have happened in a part.
 OUTAGE_PARTS = 15
 OUTAGE_PARTS_LONG = 72

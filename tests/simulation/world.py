@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from tests.simulation import actors, checker, loop, negatives, writing
+from tests.simulation import actors, checker, loop, negatives, reached, writing
 from tests.simulation import history as seen
 from tests.simulation.actors import Actor, Observer
 from tests.simulation.checker import Violation
@@ -137,7 +137,11 @@ class World:
                 self._around, self._history = around, around.history
                 run = _Run(around, self._fired)
                 self._gates = run.gates
-                with patched(negatives.listening(around, run.machines)):
+                listening = [
+                    *negatives.listening(around, run.machines),
+                    *reached.listening(around),
+                ]
+                with patched(listening):
                     await run.live()
                 _end_of_the_world()
         except* _OverError:
