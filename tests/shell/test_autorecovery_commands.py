@@ -1,5 +1,6 @@
 """``zonekeeper autorecovery``: what is seen, held, let go, and refused."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -9,8 +10,10 @@ from click.testing import CliRunner
 from tests.shell.live_world import LiveWorld
 from zonekeeper.metadata import repair_controls, underreplication, zone_store
 from zonekeeper.metadata.cluster import Cluster
+from zonekeeper.placement.freeze import Switch, SwitchPhase
 from zonekeeper.placement.ids import BookieId, LedgerId, ZoneName
-from zonekeeper.placement.permission import Permission
+from zonekeeper.placement.permission import Permission, Token
+from zonekeeper.placement.zone_records import ClusterRecord
 from zonekeeper.shell.live.autorecovery import autorecovery
 
 WHO = ("--reason", "it is gone", "--by", "anna")
@@ -83,14 +86,66 @@ def test_where_nobody_can_be_asked_yes_must_be_said(world: LiveWorld) -> None:
     assert enabled(world)
 
 
-def test_enabling_while_a_zone_is_held_is_counted_as_a_release_is(world: LiveWorld) -> None:
+def thrown_by_the_watch(world: LiveWorld) -> None:
+    """Switch off as a zone watch does with scope cluster, and has seen it done."""
+
+    def with_switch(record: ClusterRecord | None) -> ClusterRecord:
+        assert record is not None
+        switch = Switch(phase=SwitchPhase.OFF, token=Token("cluster-1"))
+        return dataclasses.replace(record, switch=switch)
+
+    async def throw(cluster: Cluster) -> None:
+        await zone_store.change_cluster(cluster, with_switch)
+        await repair_controls.set_enabled(cluster, enabled=False)
+
+    world.on(throw)
+
+
+def test_enabling_what_the_zone_watch_switched_off_is_counted_as_a_release_is(
+    world: LiveWorld,
+) -> None:
     world.build(lost="a")
-    world.data(autorecovery, "disable", "--yes", *WHO)
+    thrown_by_the_watch(world)
     result = world.call(autorecovery, "enable", "--yes", *WHO)
     assert result.exit_code == 0
     assert "switching automatic replication on" in result.stdout
     assert "2: bk-a-0, bk-a-1" in result.stdout
     assert enabled(world)
+
+
+def test_enabling_what_a_person_switched_off_counts_nothing_of_a_zone_that_stays_held(
+    world: LiveWorld,
+) -> None:
+    world.build(lost="a")
+    world.data(autorecovery, "disable", "--yes", *WHO)
+    data = world.data(autorecovery, "enable", "--yes", *WHO)
+    assert (data["bookies"], data["tokens"]) == ([], [])
+    assert permission(world, "a") is Permission.HELD
+
+
+def test_enabling_counts_what_is_missing_where_nothing_is_held(world: LiveWorld) -> None:
+    world.build(lost="a")
+    world.data(autorecovery, "release", "--zone", "a", "--yes", *WHO)
+    world.data(autorecovery, "disable", "--yes", *WHO)
+    data = world.data(autorecovery, "enable", "--dry-run", *WHO)
+    assert (data["bookies"], data["tokens"]) == (["bk-a-0", "bk-a-1"], [])
+    world.data(autorecovery, "hold", "--cluster", *WHO)
+    assert world.data(autorecovery, "enable", "--dry-run", *WHO)["bookies"] == []
+
+
+def test_what_a_person_holds_stays_held_whoever_threw_the_switch(world: LiveWorld) -> None:
+    world.build(lost="a")
+    world.data(autorecovery, "hold", "--zone", "a", *WHO)
+    thrown_by_the_watch(world)
+    data = world.data(autorecovery, "enable", "--yes", *WHO)
+    assert (data["bookies"], data["tokens"]) == ([], [])
+
+
+def test_enabling_what_is_on_counts_nothing(world: LiveWorld) -> None:
+    world.build(lost="a")
+    world.data(autorecovery, "release", "--zone", "a", "--yes", *WHO)
+    data = world.data(autorecovery, "enable", "--yes", *WHO)
+    assert (data["done"], data["bookies"]) == (False, [])
 
 
 # ── a gate ──
@@ -124,6 +179,23 @@ def test_a_release_says_first_what_it_will_do(world: LiveWorld) -> None:
     assert "zone a: released, released by anna: it is gone" in result.stdout
     assert permission(world, "a") is Permission.RELEASED
     assert ("changed", "zone a", "anna") in world.told()
+
+
+def test_a_release_says_what_holds_nevertheless(world: LiveWorld) -> None:
+    world.build(lost="a")
+    world.data(autorecovery, "disable", "--yes", *WHO)
+    result = world.call(autorecovery, *RELEASE, "--yes")
+    assert result.exit_code == 0
+    assert "zone a: released" in result.stdout
+    assert "nothing is repaired yet: automatic replication is switched off" in result.stdout
+    world.data(autorecovery, "enable", "--yes", *WHO)
+    world.data(autorecovery, "hold", "--zone", "a", *WHO)
+    world.data(autorecovery, "hold", "--cluster", *WHO)
+    still = world.data(autorecovery, *RELEASE, "--yes")["stillHeld"]
+    assert isinstance(still, str)
+    assert still.startswith("the cluster is held")
+    data = world.data(autorecovery, "release", "--cluster", "--yes", *WHO)
+    assert data["stillHeld"] is None
 
 
 def test_a_dry_run_of_a_release_is_the_preflight_alone(world: LiveWorld) -> None:

@@ -18,8 +18,10 @@ from rich.text import Text
 from zonekeeper.client.client import Client
 from zonekeeper.metadata import elections, underreplication
 from zonekeeper.placement import fields
+from zonekeeper.placement.freeze import SwitchPhase
 from zonekeeper.placement.ids import BookieId, ZoneName
-from zonekeeper.placement.permission import Person, RefusedError, Token
+from zonekeeper.placement.losses import Held, HeldBy
+from zonekeeper.placement.permission import Gate, Person, RefusedError, Token
 from zonekeeper.placement.zone_records import Record
 from zonekeeper.replication import permitting, process, releasing, settings
 from zonekeeper.replication.permitting import Request
@@ -154,8 +156,10 @@ async def _status(place: Place) -> dict[str, object]:
 def enable(**given: Unpack[_Given]) -> None:
     """Switch automatic replication on.
 
-    This lets go what the zone watch holds with the switch, so it is counted first as a release is.
-    Apache's `bookkeeper shell autorecovery -enable` throws the same switch.
+    What is missing in zones that are not held is repaired then, so it is counted first as before a
+    release. If the zone watch threw the switch (scope: cluster), this lets go what it holds, too;
+    otherwise a zone that is held stays held. Apache's `bookkeeper shell autorecovery -enable`
+    throws the same switch.
     """
     place = given["place"]
     looked = reaching.run(_look_at_switch(place, given["tls"]))
@@ -197,18 +201,36 @@ def disable(who: Person, yes: bool, dry_run: bool, place: Place) -> None:
 
 async def _look_at_switch(place: Place, tls: TlsFiles | None) -> Looked:
     async with connecting.connected(place, tls) as client, reaching.seen(client.cluster) as view:
-        records: list[Record] = [*view.zones.values()]
-        records += [view.cluster_record] if view.cluster_record is not None else []
-        gates = tuple(one.gate for one in records if not one.gate.permits)
-        held = {zone for zone, one in view.zones.items() if not one.gate.permits}
-        lost = frozenset(
-            bookie
-            for bookie in releasing.held_losses(view, None)
-            if (where := view.missing[bookie]) is None or where.zone in held
-        )
+        gates, lost = _let_go(view)
         counted = await _measured(client, view, lost)
         what = "switching automatic replication on"
         return Looked(what=what, gates=gates, preflight=counted)
+
+
+def _let_go(view: View) -> tuple[tuple[Gate, ...], frozenset[BookieId]]:
+    """Give the gates that the switch opens, and the lost bookies whose repair it starts.
+
+    Only a switch that the zone watch threw holds gates with it, but for what a person holds.
+    """
+    whole = view.cluster_record
+    if whole is None or view.replication_enabled:
+        return (), frozenset()
+    thrown = whole.switch.phase is SwitchPhase.OFF
+
+    def stays(gate: Gate) -> bool:
+        return not gate.permits and (not thrown or gate.held_by is not None)
+
+    gates = [one.gate for one in view.zones.values()] + [whole.gate]
+    opened = tuple(gate for gate in gates if not gate.permits and not stays(gate))
+    if stays(whole.gate):
+        return opened, frozenset()
+    free = {zone for zone, one in view.zones.items() if not stays(one.gate)}
+    everywhere = free >= {*view.zones, *view.policy.placement.zones}
+    return opened, frozenset(
+        bookie
+        for bookie in releasing.held_losses(view, None)
+        if (everywhere if (where := view.missing[bookie]) is None else where.zone in free)
+    )
 
 
 async def _switch(place: Place, who: Person, *, enabled: bool) -> bool:
@@ -258,9 +280,12 @@ def release(**given: Unpack[_GivenZone]) -> None:
         _answer(place, "nothing was released", preflight_text.plain(looked, done=False))
         return
     (seen,) = looked.gates
-    record = reaching.run(_release(place, gate, seen.token, given["who"]))
+    record, held = reaching.run(_release(place, gate, seen.token, given["who"]))
     text = f"{_named(gate)}: {record.gate.permission}, {record.gate.reason}"
-    _answer(place, text, preflight_text.plain(looked, done=True))
+    if held is not None:
+        text += f"\nnothing is repaired yet: {held.text}"
+    still = {"stillHeld": None if held is None else held.text}
+    _answer(place, text, {**preflight_text.plain(looked, done=True), **still})
 
 
 async def _look_at_gate(place: Place, tls: TlsFiles | None, zone: ZoneName | None) -> Looked:
@@ -288,11 +313,21 @@ def _record(view: View, zone: ZoneName | None) -> Record:
     return record
 
 
-async def _release(place: Place, zone: ZoneName | None, token: Token | None, who: Person) -> Record:
+async def _release(
+    place: Place, zone: ZoneName | None, token: Token | None, who: Person
+) -> tuple[Record, Held | None]:
+    """Release a gate; give its record, and what holds its losses nevertheless."""
     async with reaching.opened(place) as cluster, reaching.seen(cluster) as view:
         request = Request(zone=zone, person=who, wall_ms=reaching.wall_ms())
         told = reaching.chronicle(cluster, who.name)
-        return await permitting.release(cluster, request, token, view.policy, told)
+        record = await permitting.release(cluster, request, token, view.policy, told)
+        held = view.what_holds(None) if zone is None else view.what_holds_zone(zone)
+        # The view may not have seen the release yet, nor an evaluation.
+        stands = held is not None and (
+            held.by is HeldBy.REPLICATION_DISABLED
+            or (held.by is HeldBy.CLUSTER_HELD and zone is not None)
+        )
+        return record, held if stands else None
 
 
 async def _hold(place: Place, zone: ZoneName | None, who: Person) -> Record:
