@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from tests.cluster.installation import Clusters
+from tests.cluster.installation import Clusters, resource
 from zonekeeper.placement import legality
 from zonekeeper.placement.ids import ZoneName
 from zonekeeper.placement.policy import PlacementRules
@@ -61,6 +61,22 @@ def test_without_a_metadata_store_nothing_is_made_and_the_condition_says_so(
     assert clusters.condition("lonely", "PolicyPublished")["status"] == "Unknown"
     assert clusters.condition("lonely", "Ready")["status"] == "False"
     assert clusters.left(*EVERYTHING) == []
+
+
+def test_a_finalizer_that_somebody_else_put_on_is_taken_off_all_the_same(
+    new_clusters: Callable[[], Clusters],
+) -> None:
+    """As a backup does it that is played back: then it is not only the operator's to drop."""
+    clusters = new_clusters()
+    item = resource("played-back", clusters.space, "zk://10.244.0.1:1/ledgers")
+    item["metadata"]["finalizers"] = ["zonekeeper.io/operator"]
+    clusters.lab.apply([item])
+
+    clusters.until(
+        "played-back",
+        lambda: not clusters.get("played-back")["metadata"].get("finalizers"),
+        what="the finalizer gone",
+    )
 
 
 def test_a_root_that_another_resource_owns_is_not_touched(
