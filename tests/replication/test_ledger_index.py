@@ -1,5 +1,6 @@
 """The index: what it says is what the ledgers say, in little memory, with work that is linear."""
 
+import dataclasses
 import sys
 from collections import defaultdict
 from types import FrameType
@@ -9,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.allocations import peak_below
-from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata
+from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata, LedgerState
 from zonekeeper.placement.digests import Digest
-from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from zonekeeper.placement.quorums import Quorums
 from zonekeeper.replication.ledger_index import LedgerIndex
 
@@ -91,6 +92,21 @@ def test_the_copies_that_are_left_are_those_of_the_worst_write_set(
             here = [sum(fragment.ensemble[p] not in missing for p in held) for held in sets]
             expected.append((ledger_id, min(here)))
     assert sorted(built(ledgers).copies_left(missing)) == sorted(expected)
+
+
+def test_what_has_no_entries_and_gets_none_is_at_no_risk() -> None:
+    grows = ledger([(0, 1, 2), (0, 3, 4)], 3)  # from entries 0 and 10
+    begun = ledger([(0, 1, 2)], 3)
+    index = LedgerIndex()
+    index.add(LedgerId(1), grows)
+    for number, one, last in ((2, grows, 9), (3, grows, 10), (4, begun, NO_ENTRY)):
+        closed = dataclasses.replace(one, state=LedgerState.CLOSED, last_entry=EntryId(last))
+        index.add(LedgerId(number), closed)
+    missing = frozenset({bookie(0), bookie(3), bookie(4)})
+    assert sorted(index.copies_left(missing)) == [(1, 0), (1, 2), (2, 2), (3, 0), (3, 2)]
+    assert list(index.ledgers_of(bookie(0))) == [1, 2, 3, 4], (
+        "its members are replaced all the same"
+    )
 
 
 def test_ledgers_out_of_order_are_a_mistake() -> None:

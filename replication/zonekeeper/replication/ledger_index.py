@@ -4,7 +4,7 @@ One row for each fragment; bookies are numbers, and each bookie has the list of 
 
     ledger    8 bytes a row     whose fragment it is
     start     4 bytes a row     where its members begin in the flat list of members
-    write     4 bytes a row     its write quorum
+    write     4 bytes a row     its write quorum; 0: it has no entries, and gets none
     members   4 bytes a member
     rows      4 bytes a member  by bookie, ascending
 
@@ -43,10 +43,13 @@ class LedgerIndex:
         """Take in a ledger; its id is above those that were added before."""
         assert not self._ledger or self._ledger[-1] < ledger_id, "ledgers are added in order"
         self.ledgers += 1
-        for fragment in ledger.fragments:
+        ends: list[int | None] = [after.first_entry for after in ledger.fragments[1:]]
+        ends.append(ledger.last_entry + 1 if ledger.is_closed else None)
+        for fragment, end in zip(ledger.fragments, ends, strict=True):
             row = len(self._ledger)
             self._ledger.append(ledger_id)
-            self._write.append(ledger.write_quorum)
+            empty = end is not None and end <= fragment.first_entry
+            self._write.append(0 if empty else ledger.write_quorum)
             for bookie in fragment.ensemble:
                 number = self._number(bookie)
                 rows = self._rows[number]
@@ -100,14 +103,17 @@ class LedgerIndex:
     def copies_left(self, missing: Set[BookieId]) -> Iterator[tuple[LedgerId, int]]:
         """Give, for each fragment with a missing member, the copies its worst-off entries have.
 
-        Each such fragment once; the work is that of the fragments that the missing are in.
+        Each such fragment once, but for those without entries, of which nothing can be lost. The
+        work is that of the fragments that the missing are in.
         """
         gone = {self._numbers[bookie] for bookie in missing if bookie in self._numbers}
         for number in sorted(gone):
             for row in self._rows[number]:
+                if not (write := self._write[row]):
+                    continue
                 members = self._members[self._start[row] : self._start[row + 1]]
                 if next(member for member in members if member in gone) == number:
-                    yield LedgerId(self._ledger[row]), _fewest(members, self._write[row], gone)
+                    yield LedgerId(self._ledger[row]), _fewest(members, write, gone)
 
     def _number(self, bookie: BookieId) -> int:
         number = self._numbers.get(bookie)
