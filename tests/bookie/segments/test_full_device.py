@@ -258,16 +258,22 @@ def test_a_round_leaves_half_of_the_reserve_and_a_compaction_a_quarter() -> None
     virtual_time.run(what_is_left())
 
 
+def no_journal_grows(files: MemoryFileSystem, segment_bytes: int) -> Callable[[str, str], None]:
+    """Others have filled the journal's device: only what is written in advance can be written."""
+
+    def full(kind: str, name: str) -> None:
+        if not name.startswith("arrival-") or kind not in ("write", "create"):
+            return
+        if kind == "create" or len(files._find(name).seen) < segment_bytes:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)
+
+    return full
+
+
 async def no_file_can_grow_for_a_while() -> None:
     files = fresh()
     sizes = Sizes(segment_bytes=2 * KIB, segments_max=6, round_segments=2)
-
-    def full(kind: str, name: str) -> None:
-        if kind != "write" or not name.startswith("arrival-"):
-            return
-        if len(files._find(name).seen) < sizes.segment_bytes:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)
-
+    full = no_journal_grows(files, sizes.segment_bytes)
     async with running(files, MemoryOrdered(), sizes, crash=True) as kept:
         driver = Driver(kept)
         await append_until(driver, (1,), 0, lambda: kept.backlog.sealed == 1)
@@ -279,6 +285,44 @@ async def no_file_can_grow_for_a_while() -> None:
         after = files.crashed(random.Random(number))
         async with running(after, MemoryOrdered(), sizes) as kept:
             await check(kept, driver.promised)
+
+
+async def what_is_sealed_is_room_for_the_writer() -> None:
+    files = fresh()
+    sizes = Sizes(segment_bytes=2 * KIB, segments_max=8, round_segments=4)
+    async with running(files, MemoryOrdered(), sizes) as kept:
+        driver = Driver(kept)
+        await append_until(driver, (1,), 0, lambda: kept.backlog.sealed == 1)
+        files.troubles = no_journal_grows(files, sizes.segment_bytes)
+        async with asyncio.timeout(LIMIT_S):
+            await append_until(driver, (1,), 1_000, lambda: kept.counters.rewritten_segments > 20)
+        await check(kept, driver.promised)
+
+
+def test_a_writer_that_waits_for_room_gets_what_a_round_of_few_segments_frees() -> None:
+    """Too few are sealed for a round, and more could be begun, were there room."""
+    virtual_time.run(what_is_sealed_is_room_for_the_writer())
+
+
+async def nothing_is_sealed_and_nothing_grows() -> None:
+    files = fresh()
+    async with running(files, MemoryOrdered(), SIZES) as kept:
+        driver = Driver(kept)
+        await fill(driver, (1,), 1)
+        files.troubles = no_journal_grows(files, 1 << 40)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(
+                append_until(driver, (1,), 1_000, lambda: files.troubles is no_troubles)
+            )
+            await asyncio.sleep(10)
+            assert kept.backlog.trouble == "the log waits for room on its device"
+            files.troubles = no_troubles
+        assert kept.backlog.trouble is None
+        await check(kept, driver.promised)
+
+
+def test_a_log_that_waits_for_room_says_so() -> None:
+    virtual_time.run(nothing_is_sealed_and_nothing_grows())
 
 
 def test_a_segment_into_which_not_one_batch_fitted_is_missed_by_no_start() -> None:

@@ -170,6 +170,8 @@ class Arrivals:
         self._changed = asyncio.Event()
         #: Free files, from the next one on, that need not grow.
         self.prepared = 0
+        #: Does the writer wait for room on the device, whatever is in its reach?
+        self.writer_waits = False
         #: Why there can be no round, however many segments wait for one.
         self.stands_still: str | None = None
         self._tell()
@@ -193,9 +195,22 @@ class Arrivals:
                 file = self._free.popleft()
                 self._tell()
                 return file
-            if self._count < self.sizes.segments_max:
-                return await self._create(self._writing)
-            await self._change()
+            if self._count >= self.sizes.segments_max:
+                await self._change()
+            elif (created := await self._try_to_create(self._writing)) is not None:
+                return created
+            else:
+                await self.wait_for_room()
+
+    async def wait_for_room(self) -> None:
+        """Let the writer wait for a while; what is sealed, however little, is room, too."""
+        self.counters.waits_for_room += 1
+        self.writer_waits = True
+        self._tell()
+        try:
+            await asyncio.sleep(SHORT_DELAY_MS / 1_000)
+        finally:
+            self.writer_waits = False
 
     def give_back(self, file: File) -> None:
         """Free a file that was taken, and in which there is no batch."""
@@ -217,7 +232,7 @@ class Arrivals:
     def is_due(self) -> bool:
         """Are enough segments sealed for a rewrite, or is the writer about to need one of them?"""
         enough = len(self.sealed) >= self.sizes.round_segments
-        return bool(self.sealed) and (enough or self.in_reach == 0)
+        return bool(self.sealed) and (enough or self.in_reach == 0 or self.writer_waits)
 
     async def wait_for_sealed(self) -> None:
         """Return when a rewrite is due."""
@@ -249,7 +264,10 @@ class Arrivals:
             if self._free and self._count > self.sizes.segments_max:
                 await self._remove(self._free.pop())
             elif not self._free and self._count < self.sizes.segments_max:
-                await self._fill(await self._create(self._background))
+                if (created := await self._try_to_create(self._background)) is not None:
+                    await self._fill(created)
+                else:
+                    await asyncio.sleep(SHORT_DELAY_MS / 1_000)
             elif self._free and self._free[0].size() < self.segment_bytes:
                 # It was left short by an earlier life, or was a new disk's first one.
                 await self._fill(self._free.popleft())
@@ -261,19 +279,20 @@ class Arrivals:
         for file in (*self._free, *(sealed.file for sealed in self.sealed.values())):
             file.close()
 
-    async def _create(self, disk: Disk) -> File:
-        """Create a file; waits while something is short."""
+    async def _try_to_create(self, disk: Disk) -> File | None:
+        """Create a file; None: something is short."""
         self._count += 1
-        while True:
-            name = name_of(self._next_number)
-            self._next_number += 1
-            try:
-                return await disk.run(partial(create, self._files, name))
-            except OSError as error:
-                if error.errno not in SHORTAGES:
-                    raise
-                # If its name is there, nothing is in it: a start removes it.
-                await asyncio.sleep(SHORT_DELAY_MS / 1_000)
+        name = name_of(self._next_number)
+        self._next_number += 1
+        try:
+            return await disk.run(partial(create, self._files, name))
+        except OSError as error:
+            if error.errno not in SHORTAGES:
+                raise
+            # If its name is there, nothing is in it: a start removes it.
+            self._count -= 1
+            self._tell()
+            return None
 
     async def _fill(self, file: File) -> None:
         """Fill a file that nobody has with zeros to its end, and free it; if it does not fit, wait.

@@ -33,7 +33,7 @@ from zonekeeper.bookie.disks import Disk
 from zonekeeper.bookie.files import SHORTAGES, File, FileSystem, Space
 from zonekeeper.bookie.records import Record
 from zonekeeper.bookie.segments import batch_format, locations, record_format
-from zonekeeper.bookie.segments.arrivals import SHORT_DELAY_MS, Arrivals, Opened, Segment
+from zonekeeper.bookie.segments.arrivals import Arrivals, Opened, Segment
 from zonekeeper.bookie.segments.batch_format import Placed, Position
 from zonekeeper.wire import errors
 from zonekeeper.wire.frames import Flags, Frame
@@ -286,12 +286,12 @@ class Log:
             await self._roll()
         assert needed < self._arrivals.segment_bytes - self._segment.offset, "a batch fits"
         while (placed := await self._try_to_append(wanted, sync=sync)) is None:
-            if self._arrivals.prepared:
-                # It need not grow. What was written of the batch is behind the last good one.
+            grows = self._segment.offset + size > self._segment.prepared_bytes
+            if grows and self._arrivals.prepared:
+                # That need not grow. What was written of the batch is behind the last good one.
                 await self._roll()
             else:
-                self._arrivals.counters.waits_for_room += 1
-                await asyncio.sleep(SHORT_DELAY_MS / 1_000)
+                await self._arrivals.wait_for_room()
         return placed
 
     async def _try_to_append(self, wanted: Sequence[Record], *, sync: bool) -> list[Placed] | None:

@@ -375,7 +375,7 @@ class Rewriter:
         await asyncio.sleep(SHORT_DELAY_MS / 1_000)
 
     async def _pause(self, size: int) -> None:
-        hurry = self._arrivals.in_reach < HURRY_IN_REACH
+        hurry = self._arrivals.in_reach < HURRY_IN_REACH or self._arrivals.writer_waits
         await asyncio.sleep(0 if hurry else size / BYTES_PER_SECOND)
 
 

@@ -69,12 +69,16 @@ class Backlog:
     bytes_per_second: float
     #: Why it frees nothing now; None: it goes on.
     stands_still: str | None
+    #: Does the writer wait for room on its device?
+    writer_waits: bool
 
     @property
     def trouble(self) -> str | None:
         """Say why nothing can be acknowledged once no segment is left; None: it can."""
         if self.stands_still is not None:
             return f"the rewrite waits for room: {self.stands_still}"
+        if self.writer_waits:
+            return "the log waits for room on its device"
         if self.in_reach > 0:
             return None
         return f"{self.sealed} arrival segments wait to be rewritten, and none is free"
@@ -147,6 +151,7 @@ class Storage:
             used_share=arrivals.used_share,
             bytes_per_second=arrivals.pace.bytes_per_second(asyncio.get_running_loop().time()),
             stands_still=arrivals.stands_still,
+            writer_waits=arrivals.writer_waits,
         )
 
     async def room(self) -> Space:
