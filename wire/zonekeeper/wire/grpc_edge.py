@@ -106,7 +106,8 @@ def client_options(expected_name: str) -> list[Option]:
         # Notice a silent death within 15 s while anything is outstanding.
         ("grpc.keepalive_time_ms", 10_000),
         ("grpc.keepalive_timeout_ms", 5_000),
-        # The link backs off; gRPC's own delays only have to stay out of its way.
+        # The link backs off, and gives a channel up that would dial by itself; gRPC's own delays
+        # only have to stay out of its way.
         ("grpc.initial_reconnect_backoff_ms", 100),
         # To gRPC, the least time that one attempt gets: a busy bookie greets late. The link's own
         # limit ends it earlier.

@@ -1,0 +1,135 @@
+"""A bookie that is not reached is dialled when something is asked of it, and not in between."""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from typing import Final
+
+import pytest
+
+from tests.wire.link.worlds import BOOKIE, Outcomes, Writer, read
+from zonekeeper.placement.ids import EntryId, LedgerId
+from zonekeeper.wire import errors, grpc_link, service
+from zonekeeper.wire.links import BookieLink, LinkSettings
+
+LEDGER: Final = LedgerId(7)
+SETTINGS: Final = LinkSettings(
+    back_off_first_ms=1,
+    back_off_max_ms=1,
+    connect_timeout_ms=100,
+    call_timeout_ms=100,
+    read_timeout_ms=3_000,
+)
+#: gRPC itself would have dialled several times.
+PEACE_S: Final = 0.5
+
+
+async def _tail(link: BookieLink) -> None:
+    asked = service.TailRequest(
+        ledger_id=LEDGER, first_entry_id=EntryId(0), bytes_max=1, quiet_ms=1
+    )
+    async with aclosing(link.tail(asked)) as updates:
+        await anext(updates)
+
+
+QUESTIONS: Final[dict[str, Callable[[BookieLink], Awaitable[object]]]] = {
+    "a call": lambda link: link.info(),
+    "a tail": _tail,
+    "an append": lambda link: link.open_fragment(Writer(LEDGER).opening(), Outcomes()),
+    "a read": lambda link: link.read(read(LEDGER, 0, 0)),
+}
+
+
+class Door:
+    """A port where nobody serves; notes who comes."""
+
+    def __init__(self, *, silent: bool = False) -> None:
+        self.came: asyncio.Queue[None] = asyncio.Queue()
+        #: Those who come are left standing until then.
+        self._sends_away = asyncio.Event()
+        if not silent:
+            self._sends_away.set()
+
+    def send_away(self) -> None:
+        """Send those away who stand here, and all who come."""
+        self._sends_away.set()
+
+    async def comers(self) -> int:
+        """Say how many come in a while."""
+        count = 0
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PEACE_S):
+                while True:
+                    await self.came.get()
+                    count += 1
+        return count
+
+    async def __call__(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.came.put_nowait(None)
+        await self._sends_away.wait()
+        writer.close()
+
+
+@asynccontextmanager
+async def before(door: Door) -> AsyncIterator[BookieLink]:
+    """Give a link that leads to a door."""
+    server = await asyncio.start_server(door, "127.0.0.1", 0)
+    async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
+        link = grpc_link.connect(
+            BOOKIE,
+            f"127.0.0.1:{server.sockets[0].getsockname()[1]}",
+            credentials=None,
+            tasks=tasks,
+            chance=random.Random(1),
+            settings=SETTINGS,
+        )
+        try:
+            yield link
+        finally:
+            door.send_away()
+            await link.close()
+            server.close()
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+async def test_after_a_question_that_failed_nobody_comes_until_the_next(question: str) -> None:
+    door = Door()
+    async with before(door) as link:
+        with pytest.raises((errors.ConnectionLost, errors.NotConnected)) as caught:
+            await QUESTIONS[question](link)
+        assert not door.came.empty()
+        while not door.came.empty():
+            door.came.get_nowait()
+        assert await door.comers() == 0
+        assert caught.value.retryable, "the error is kept, and keeps nothing"
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+async def test_nobody_comes_again_for_a_question_that_was_not_heard_in_time(question: str) -> None:
+    door = Door(silent=True)
+    async with before(door) as link:
+        with pytest.raises((errors.Timeout, errors.NotConnected)) as caught:
+            await QUESTIONS[question](link)
+        await door.came.get()
+        door.send_away()
+        assert await door.comers() <= 1, "one may cross with the giving up"
+        assert caught.value.retryable
+
+
+async def test_a_question_does_not_take_the_way_from_another_one_under_way() -> None:
+    door = Door(silent=True)
+    async with before(door) as link, asyncio.TaskGroup() as tasks:
+        longer = tasks.create_task(_outcome(QUESTIONS["a call"](link)))
+        await door.came.get()
+        shorter = tasks.create_task(_outcome(QUESTIONS["a tail"](link)))
+        await asyncio.sleep(0)
+        shorter.cancel()
+        assert isinstance(await longer, errors.Timeout), "it had all its time"
+
+
+async def _outcome(asking: Awaitable[object]) -> errors.ProtocolError:
+    with pytest.raises(errors.ProtocolError) as caught:
+        await asking
+    return caught.value
