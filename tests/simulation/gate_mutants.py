@@ -17,6 +17,7 @@ from zonekeeper.placement.policy import RepairRules
 from zonekeeper.placement.watching import Moment
 from zonekeeper.replication.copy_plan import Cause, Finished
 from zonekeeper.replication.copying import Copier, GoOn
+from zonekeeper.replication.delivery import Delivery
 from zonekeeper.replication.ledger_repair import LedgerRepair
 from zonekeeper.replication.repair_metrics import RepairStoppedError, Trouble
 from zonekeeper.replication.view import View
@@ -52,9 +53,10 @@ def _swaps_before_the_copy() -> list[Patch]:
         after: tuple[BookieId, ...],
         leaving: Mapping[int, Cause],
         go_on: GoOn,
-    ) -> None:
+    ) -> list[Delivery]:
         del self, part, after, leaving
         go_on()
+        return []
 
     return [(Copier, "copy", copy)]
 

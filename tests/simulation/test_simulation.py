@@ -220,5 +220,6 @@ def test_a_planted_bug_is_found_within_its_bound(number: int) -> None:
         f"mutant {number}, {mutant.what}, survived {mutant.within_seeds} seeds of {mutant.profile}"
     )
     _, failure = found
+    assert "TypeError" not in failure.violations[0].kind, "it is planted where it does not fit"
     with campaign.quiet():
         assert not world.run(failure.scenario).violations, "it is not the planted bug that shows"
