@@ -2,7 +2,16 @@
 
 import dataclasses
 
-from tests.bookie.running import Outcomes, frame, lac_packet, open_fragment, opening, running
+from tests.bookie.running import (
+    Outcomes,
+    append,
+    frame,
+    lac_packet,
+    open_fragment,
+    opening,
+    read_ids,
+    running,
+)
 from zonekeeper.bookie.memory_files import MemoryFileSystem
 from zonekeeper.bookie.service import Limits
 from zonekeeper.placement.ids import BookieId, LedgerId
@@ -41,3 +50,33 @@ async def test_openings_and_lacs_beyond_what_may_wait_are_refused() -> None:
             assert isinstance(refused, errors.TooManyRequests)
             assert f"the limit is {most}" in str(refused)
         await open_fragment(bookie, dataclasses.replace(large, ledger_id=LedgerId(100 + count)))
+
+
+async def test_frames_that_are_compared_are_among_what_may_wait() -> None:
+    data = b"x" * 10_000
+    size = frame(9, data=data).size_bytes
+    async with running(
+        MemoryFileSystem(), limits=Limits(waiting_bytes_max=4 * size + 1_000)
+    ) as bookie:
+        await open_fragment(bookie, opening())
+        assert await append(bookie, frame(9, data=data)) == [None]
+
+        resent = await append(bookie, *(frame(number % 9, data=data) for number in range(40)))
+
+        assert resent[:4] == [None] * 4
+        assert all(isinstance(each, errors.TooManyRequests) for each in resent[4:])
+        assert await append(bookie, frame(8, data=data)) == [None], "nothing is compared any more"
+
+
+async def test_what_a_compared_frame_lacks_is_asked_for_like_any_other() -> None:
+    async with running(MemoryFileSystem()) as bookie:
+        await open_fragment(bookie, opening())
+        assert await append(bookie, frame(0)) == [None]
+        heard = Outcomes()
+        wanted = [carriers.Append(number=n, frame=f) for n, f in enumerate((frame(0, 1), frame(0)))]
+        bookie.append(wanted, heard)
+        bookie.set_conditions(["a device is full"])
+
+        assert isinstance(await heard.of(0), errors.ReadOnly)
+        assert await heard.of(1) is None, "it is here already"
+        assert await read_ids(bookie) == [0]

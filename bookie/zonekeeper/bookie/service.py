@@ -81,6 +81,8 @@ class Bookie:
         #: Appends of the present batch: whom to tell, and which numbers.
         self._acked: dict[int, tuple[service.Replies, list[int]]] = {}
         self._measuring = False
+        #: Of frames that are compared with what is here.
+        self._comparing_bytes = 0
         self._log.on_batch = self._tell_acked
 
     @property
@@ -153,6 +155,7 @@ class Bookie:
                 case admission.Take():
                     self._hand_over(ledger, frame, answer)
                 case admission.Compare():
+                    self._comparing_bytes += frame.size_bytes
                     self._tasks.create_task(self._append_again(ledger, frame, answer))
                 case admission.Refuse(error=error):
                     answer.refuse(error)
@@ -166,6 +169,8 @@ class Bookie:
         except errors.ProtocolError as error:
             answer.refuse(error)
             return
+        finally:
+            self._comparing_bytes -= frame.size_bytes
         if not ledger.known:
             answer.refuse(errors.NotOpened(f"ledger {ledger.ledger_id} was deleted meanwhile"))
             return
@@ -173,7 +178,11 @@ class Bookie:
         for effect in ledger.decide(event):
             if isinstance(effect, admission.Take):
                 missing = frame.subset(frozenset(frame.entry_ids) - compared)
-                self._hand_over(ledger, missing, answer)
+                # What else came meanwhile may have taken the room.
+                if missing is not None and (refusal := self._refusal(missing)) is not None:
+                    answer.refuse(refusal)
+                else:
+                    self._hand_over(ledger, missing, answer)
             else:
                 assert isinstance(effect, admission.Refuse), "it has been compared"
                 answer.refuse(effect.error)
@@ -244,11 +253,13 @@ class Bookie:
 
     def _flooded(self, size_bytes: int) -> errors.ProtocolError | None:
         """Say why so much more may not wait for the disk."""
-        waiting, most = self._log.waiting_bytes, self._limits.waiting_bytes_max
+        waiting = self._log.waiting_bytes + self._comparing_bytes
+        most = self._limits.waiting_bytes_max
         if waiting + size_bytes <= most:
             return None
         return errors.TooManyRequests(
-            f"{self._bookie_id}: {waiting} bytes wait for the disk, the limit is {most}"
+            f"{self._bookie_id}: {waiting} bytes wait for the disk or to be compared, the limit is "
+            f"{most}"
         )
 
     def _measure_soon(self) -> None:
