@@ -239,6 +239,50 @@ def test_s12_the_only_bookie_of_a_zone_is_a_node_loss() -> None:
     assert list(world.published) == members(A, 0)
 
 
+def test_a_zone_that_was_let_go_for_good_calls_nobody_once_its_losses_are_dealt_with() -> None:
+    world = settled(repair_ms=HOUR)
+    world.lose(members(A))
+    world.wait(5 * MINUTE)
+    assert world.state(A) == (Observation.DOWN, Permission.HELD)
+    world.release(A)
+    world.wait(30 * MINUTE)
+    assert Alert.ZONE_DOWN in world.zone(A).alerts, "it is being repaired"
+    world.wait(2 * HOUR)
+    assert world.zone(A).evidence.written_off == 10
+    assert world.zone(A).alerts == (Alert.ZONE_SHRUNK,)
+    assert len(world.cleared(Alert.ZONE_DOWN)) == 1
+    for bookie in members(A):
+        world.decommission(bookie)
+    world.wait(24 * HOUR, every_ms=10 * MINUTE)
+    assert world.zone(A).alerts == ()
+    assert len(world.raised(Alert.ZONE_DOWN)) == 1
+
+
+def test_a_zone_that_is_given_up_while_it_is_held_is_told_until_it_is_released() -> None:
+    world = settled()
+    world.lose(members(A))
+    world.wait(5 * MINUTE)
+    for bookie in members(A):
+        world.decommission(bookie)
+    world.wait(24 * HOUR, every_ms=10 * MINUTE)
+    assert world.zone(A).alerts == (Alert.ZONE_DOWN,)
+    world.release(A)
+    assert world.zone(A).alerts == ()
+
+
+def test_a_zone_whose_bookies_are_only_in_maintenance_is_told_whoever_let_it_go() -> None:
+    world = settled()
+    world.lose(members(A))
+    world.wait(5 * MINUTE)
+    for number in range(3):
+        world.declare(A, number, HOUR, f"m-{number}")
+    world.wait(MINUTE)
+    world.release(A)
+    assert world.zone(A).evidence.total == 0
+    world.wait(MINUTE)
+    assert Alert.ZONE_DOWN in world.zone(A).alerts
+
+
 @pytest.fixture
 def article() -> RepairRules:
     """The rules of the article: all automatic replication off, until a person enables it."""

@@ -3,6 +3,10 @@
 Alerts are derived from the record, and the record remembers which stood, so what is raised is
 cleared again, whoever watches then. A reminder comes each time that the held time passes another
 ``remindEvery``, for holds that are more than a doubt.
+
+A zone that was let go, and of which nothing is left to count, may be down for good: what was
+written off there is told (``zoneShrunk``) until it is replaced or removed, and nobody is called for
+the zone any more.
 """
 
 from dataclasses import replace
@@ -11,7 +15,7 @@ from typing import TypeVar, assert_never
 from zonekeeper.placement import freeze
 from zonekeeper.placement.freeze import ClusterObservation, SwitchPhase
 from zonekeeper.placement.observation import Observation
-from zonekeeper.placement.permission import Gate
+from zonekeeper.placement.permission import Gate, Permission
 from zonekeeper.placement.policy import RepairRules, ZoneWatchRules
 from zonekeeper.placement.watching import spelled
 from zonekeeper.placement.zone_effects import (
@@ -47,7 +51,7 @@ def told(before: Record | None, after: Record, rules: RepairRules) -> tuple[Effe
             effects.append(AlertRaised(zone=zone, alert=alert, text=_text(alert, after)))
     for alert in stood:
         if alert not in after.alerts:
-            effects.append(AlertCleared(zone=zone, alert=alert, text=after.observed.reason))
+            effects.append(AlertCleared(zone=zone, alert=alert, text=_cleared(alert, after)))
     if before is not None and _reminded(before.gate, after.gate, rules):
         text = f"repair held for {spelled(after.gate.held_ms)}: {after.gate.reason}"
         effects.append(Reminder(zone=zone, text=text))
@@ -73,12 +77,19 @@ def _of_zone(record: ZoneRecord, rules: ZoneWatchRules) -> set[Alert]:
         case Observation.SUSPECT:
             found.add(Alert.ZONE_SUSPECT)
         case Observation.DOWN | Observation.RETURNING:
-            found.add(Alert.ZONE_DOWN)
+            if not _done_with(record):
+                found.add(Alert.ZONE_DOWN)
         case Observation.UNKNOWN | Observation.UP:
             pass
         case _:
             assert_never(record.observed.state)
     return found
+
+
+def _done_with(record: ZoneRecord) -> bool:
+    """Was the zone let go, and all that was lost in it dealt with, or removed?"""
+    nothing_counts = not record.evidence.total and not record.evidence.in_maintenance
+    return record.gate.permission is Permission.RELEASED and nothing_counts
 
 
 def _of_cluster(record: ClusterRecord) -> set[Alert]:
@@ -124,6 +135,13 @@ def _text(alert: Alert, record: Record) -> str:
             return record.gate.reason
         case _:
             assert_never(alert)
+
+
+def _cleared(alert: Alert, record: Record) -> str:
+    """Say why an alert was cleared."""
+    if alert is Alert.ZONE_DOWN and isinstance(record, ZoneRecord) and _done_with(record):
+        return f"{record.evidence}: its losses were released, and none is left to be repaired"
+    return record.observed.reason
 
 
 def _reminded(before: Gate, after: Gate, rules: RepairRules) -> bool:
