@@ -9,9 +9,13 @@ from tests.client.lab import Lab, play
 from tests.client.test_closed import listed
 from zonekeeper.client import arguments
 from zonekeeper.client import client as clients
+from zonekeeper.client.config import ClientConfig
+from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.placement.digests import Digest
-from zonekeeper.placement.ids import LedgerId
+from zonekeeper.placement.ids import LedgerId, ZoneName
 from zonekeeper.placement.quorums import Quorums
+from zonekeeper.wire.links import LinkSettings
+from zonekeeper.wire.tls import TlsFiles
 
 Custom = Mapping[str, bytes]
 
@@ -45,6 +49,27 @@ REFUSED: list[tuple[str, type[Exception], Callable[[clients.Client], Awaitable[o
     ("quorums is", TypeError, lambda c: c.create(quorums=cast(Quorums, "3/3/2"))),
     ("digest is", TypeError, lambda c: c.create(digest=cast(Digest, "CRC32C"))),
     ("digest is", TypeError, lambda c: c.create(digest=cast(Digest, ""))),
+    (
+        "quorums.ensemble is between 1 and 32, not 33",
+        ValueError,
+        lambda c: c.create(quorums=Quorums(ensemble=33, write=3, ack=2)),
+    ),
+    (
+        "quorums.write is between 1 and 3, not 4",
+        ValueError,
+        lambda c: c.create(quorums=Quorums(ensemble=3, write=4, ack=2)),
+    ),
+    (
+        "quorums.ack is between 1 and 3, not 0",
+        ValueError,
+        lambda c: c.create(quorums=Quorums(ensemble=3, write=3, ack=0)),
+    ),
+    (
+        "quorums.ack_zones is between 1 and 2, not 3",
+        ValueError,
+        lambda c: c.create(quorums=Quorums(ensemble=3, write=3, ack=2, ack_zones=3)),
+    ),
+    ("deferred_sync is bool", TypeError, lambda c: c.create(deferred_sync=cast(bool, "no"))),
     ("custom is a mapping", TypeError, lambda c: c.create(custom=cast(Custom, [("a", b"")]))),
     ("a key of custom is a str", TypeError, lambda c: c.create(custom=cast(Custom, {b"a": b""}))),
     ("custom\\['a'\\] is bytes", TypeError, lambda c: c.create(custom=cast(Custom, {"a": "b"}))),
@@ -68,3 +93,31 @@ def test_each_call_looks_at_its_arguments_first() -> None:
             await (await client.create()).close()
 
     play(scenario)
+
+
+SETTINGS: list[tuple[str, type[Exception], Callable[[], object]]] = [
+    ("read_bytes is between 1 and", ValueError, lambda: ClientConfig(read_bytes=-5)),
+    ("read_bytes is between 1 and", ValueError, lambda: ClientConfig(read_bytes=1 << 32)),
+    ("read_bytes is an int, not float", TypeError, lambda: ClientConfig(read_bytes=cast(int, 1e6))),
+    ("writer_budget_bytes is", ValueError, lambda: ClientConfig(writer_budget_bytes=0)),
+    ("add_timeout_ms is", ValueError, lambda: ClientConfig(add_timeout_ms=0)),
+    ("quiet_ms is between 0 and", ValueError, lambda: ClientConfig(quiet_ms=-1)),
+    ("start_timeout_ms is", TypeError, lambda: ClientConfig(start_timeout_ms=cast(int, True))),
+    ("zone is str or None, not", TypeError, lambda: ClientConfig(zone=cast(ZoneName, b"a"))),
+    ("links is LinkSettings", TypeError, lambda: ClientConfig(links=cast(LinkSettings, None))),
+    ("store is Timeouts", TypeError, lambda: ClientConfig(store=cast(Timeouts, 5))),
+    ("tls is TlsFiles or None, not", TypeError, lambda: ClientConfig(tls=cast(TlsFiles, "ca.pem"))),
+    ("limits are positive", ValueError, lambda: LinkSettings(read_timeout_ms=0)),
+]
+
+
+def test_settings_that_mean_nothing_are_refused_where_they_are_made() -> None:
+    for said, kind, make in SETTINGS:
+        with pytest.raises(kind, match=said):
+            make()
+
+
+async def test_an_address_is_text() -> None:
+    with pytest.raises(TypeError, match="uri is a str, such as zk://host"):
+        async with clients.connect(cast(str, None)):
+            pass

@@ -6,18 +6,38 @@ for one that is out of bounds.
 """
 
 from collections.abc import Mapping
+from types import NoneType
 
 from zonekeeper.metadata.ledger_paths import LEDGER_ID_MAX
 from zonekeeper.placement.digests import Digest
+from zonekeeper.placement.policy_data import ENSEMBLE_MAX
 from zonekeeper.placement.quorums import Quorums
+
+
+def check_address(value: object) -> None:
+    """Check the address of a metadata store, as far as its kind."""
+    if not isinstance(value, str):
+        raise _wrong("uri", "a str, such as zk://host:2181/ledgers", value)
+
+
+def check_whole(name: str, value: object, least: int, most: int) -> None:
+    """Check a number that a limit is given as."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _wrong(name, "an int", value)
+    if not least <= value <= most:
+        raise ValueError(f"{name} is between {least} and {most}, not {value}")
+
+
+def check_kind(name: str, value: object, *kinds: type) -> None:
+    """Check what is of one of some kinds."""
+    if not isinstance(value, kinds):
+        names = ("None" if kind is NoneType else kind.__name__ for kind in kinds)
+        raise _wrong(name, " or ".join(names), value)
 
 
 def check_ledger_id(value: object) -> None:
     """Check the id of a ledger."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise _wrong("ledger_id", "an int", value)
-    if not 0 <= value <= LEDGER_ID_MAX:
-        raise ValueError(f"ledger_id is between 0 and {LEDGER_ID_MAX}, not {value}")
+    check_whole("ledger_id", value, 0, LEDGER_ID_MAX)
 
 
 def check_password(value: object) -> None:
@@ -28,14 +48,25 @@ def check_password(value: object) -> None:
 
 def check_quorums(value: object) -> None:
     """Check quorums, or that there are none."""
-    if not isinstance(value, Quorums | None):
+    if value is None:
+        return
+    if not isinstance(value, Quorums):
         raise _wrong("quorums", "a placement.quorums.Quorums, or None for the policy's", value)
+    check_whole("quorums.ensemble", value.ensemble, 1, ENSEMBLE_MAX)
+    check_whole("quorums.write", value.write, 1, value.ensemble)
+    check_whole("quorums.ack", value.ack, 1, value.write)
+    check_whole("quorums.ack_zones", value.ack_zones, 1, value.ack)
 
 
 def check_digest(value: object) -> None:
     """Check a kind of digest, or that there is none."""
     if not isinstance(value, Digest | None):
         raise _wrong("digest", "a placement.digests.Digest, or None for the policy's", value)
+
+
+def check_flag(name: str, value: object) -> None:
+    """Check a yes or no: other things would count as yes, and ``"no"`` among them."""
+    check_kind(name, value, bool)
 
 
 def check_custom(custom: object) -> None:

@@ -56,6 +56,7 @@ def _real() -> Surroundings:
 @asynccontextmanager
 async def connect(uri: str, config: ClientConfig | None = None) -> AsyncIterator["Client"]:
     """Give a client of the cluster at a metadata address, until the block ends."""
+    arguments.check_address(uri)
     config = config or ClientConfig()
     with boundary.translated("opening the cluster"):
         try:
@@ -177,6 +178,7 @@ class Client:
         arguments.check_quorums(quorums)
         arguments.check_digest(digest)
         arguments.check_custom(custom)
+        arguments.check_flag("deferred_sync", deferred_sync)
         if ledger_id is not None:
             arguments.check_ledger_id(ledger_id)
         if placement_stamp.KEY in (custom or {}):

@@ -7,8 +7,10 @@ of this process, and who it is.
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Final
 
+from zonekeeper.client import arguments
 from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.placement.ids import ZoneName
 from zonekeeper.wire.links import LinkSettings
@@ -16,6 +18,16 @@ from zonekeeper.wire.tls import TlsFiles
 
 #: Names the zone that a process runs in, where no setting does.
 ZONE_VARIABLE: Final = "ZONEKEEPER_ZONE"
+
+_LEAST: Final = {
+    "writer_budget_bytes": 1,
+    "add_timeout_ms": 1,
+    "quiet_ms": 0,
+    "read_bytes": 1,
+    "start_timeout_ms": 1,
+}
+#: What a read request has room for on the wire.
+_MOST: Final = (1 << 32) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +51,14 @@ class ClientConfig:
     store: Timeouts = field(default_factory=Timeouts)
     #: None: nothing is encrypted, and whoever says to be a bookie is believed.
     tls: TlsFiles | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in _LEAST.items():
+            arguments.check_whole(name, getattr(self, name), least, _MOST)
+        arguments.check_kind("zone", self.zone, str, NoneType)
+        arguments.check_kind("links", self.links, LinkSettings)
+        arguments.check_kind("store", self.store, Timeouts)
+        arguments.check_kind("tls", self.tls, TlsFiles, NoneType)
 
 
 def own_zone(config: ClientConfig, environment: Mapping[str, str] | None = None) -> ZoneName | None:

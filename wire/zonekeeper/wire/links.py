@@ -24,7 +24,7 @@ All of this belongs to one event loop. Errors are those of ``wire.errors``, and 
 """
 
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final, Protocol
 
 from zonekeeper.placement.ids import BookieId, LedgerId
@@ -166,3 +166,7 @@ class LinkSettings:
     #: Waited after a failed attempt to connect, doubled with each further one.
     back_off_first_ms: int = 100
     back_off_max_ms: int = 10_000
+
+    def __post_init__(self) -> None:
+        if min(getattr(self, each.name) for each in fields(self)) <= 0:
+            raise ValueError(f"a link's limits are positive: {self}")
