@@ -9,12 +9,15 @@ import pytest
 from tests.bookie.running import (
     KEY,
     LEDGER,
+    Outcomes,
     append,
     frame,
+    lac_packet,
     open_fragment,
     opening,
     read_ids,
     running,
+    write_lac,
 )
 from tests.bookie.segments.keeping import let_work
 from tests.support import virtual_time
@@ -23,7 +26,7 @@ from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.service import Bookie
 from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import EntryId, LedgerId
-from zonekeeper.wire import entries, errors, frames, service
+from zonekeeper.wire import carriers, entries, errors, frames, service
 from zonekeeper.wire.frames import Flags
 
 MIB = 1 << 20
@@ -92,6 +95,34 @@ async def test_what_was_written_in_advance_is_room_on_a_device_that_has_none() -
             ledger_id=LEDGER, first_entry_id=EntryId(0), ranges_max=9
         )
         assert (await bookie.list_entries(wanted)).ranges == ((0, taken - 1),)
+
+
+async def test_openings_and_lacs_leave_room_for_fences_and_for_what_is_forgotten() -> None:
+    """What makes room is a record, too, and waits behind all that waits."""
+    files = MemoryFileSystem(total_bytes=DISK_BYTES)
+    async with running(files, sizes=SIZES) as bookie, asyncio.timeout(60):
+        await open_fragment(bookie, opening())
+        await prepared(files, bookie)
+        await fill(bookie, recovery=True)
+        heard, count = Outcomes(), 20_000
+
+        bookie.append(
+            [
+                carriers.Open(number=number, opening=opening(ledger_id=LedgerId(100 + number)))
+                for number in range(count)
+            ],
+            heard,
+        )
+
+        refused = list(heard.heard.values())
+        assert refused, "not all of them fit"
+        assert all(isinstance(each, errors.InsufficientSpace) for each in refused)
+        assert isinstance(await write_lac(bookie, lac_packet(0)), errors.InsufficientSpace)
+        await bookie.fence(LedgerId(9), KEY)
+        await bookie._storage.forget([LEDGER])
+        assert [await heard.of(number) for number in range(count)].count(None) == (
+            count - len(refused)
+        )
 
 
 async def test_plain_entries_leave_the_reserve_to_a_recovery() -> None:

@@ -137,9 +137,11 @@ class Bookie:
                 case carriers.Append(frame=frame):
                     self._append(frame, answer)
                 case carriers.Open(opening=opening):
-                    self._change(opening.ledger_id, admission.Open(opening=opening), answer)
+                    record = records.Fragment(opening=opening)
+                    self._change(record, admission.Open(opening=opening), answer)
                 case carriers.WriteLac(ledger_id=ledger_id, packet=packet):
-                    self._change(ledger_id, admission.WriteLac(packet=packet), answer)
+                    lac = records.Lac(ledger_id=ledger_id, packet=packet)
+                    self._change(lac, admission.WriteLac(packet=packet), answer)
 
     def _append(self, frame: Frame, answer: _Answer) -> None:
         if (refusal := self._refusal(frame)) is not None:
@@ -195,12 +197,14 @@ class Bookie:
             ledger.sent(record)
         self._log.put(Put(record=record, written=lambda: self._ack(answer), failed=answer.refuse))
 
-    def _change(self, ledger_id: LedgerId, event: admission.Event, answer: _Answer) -> None:
-        """Decide about a ledger's state, and answer when the outcome is safe.
+    def _change(self, record: LedgerRecord, event: admission.Event, answer: _Answer) -> None:
+        """Decide about a ledger's state, which may become this record, and answer when it is safe.
 
-        A fenced ledger can be opened, for its recovery.
+        A fenced ledger can be opened, for its recovery. On a full device that ends before there is
+        no room for fences, and for the record that a ledger is forgotten, which makes room.
         """
-        full = self._flooded(0) or self._crowded(ledger_id)
+        ledger_id = record.ledger_id
+        full = self._flooded(0) or self._crowded(ledger_id) or self._cramped(record, urgent=True)
         refusal = self._shutting_down() if self._draining else full
         if refusal is not None:
             answer.refuse(refusal)
@@ -209,7 +213,8 @@ class Bookie:
         match ledger.decide(event):
             case [admission.Refuse(error=error)]:
                 answer.refuse(error)
-            case [admission.Write(record=record)]:
+            case [admission.Write(record=decided)]:
+                assert decided == record, "it is what room was asked for"
                 # A ledger begins with its first record; a refused request leaves none behind.
                 self._memory.remember(ledger)
                 self._hand_over(ledger, record, answer)
@@ -243,13 +248,19 @@ class Bookie:
             )
         if (flooded := self._flooded(frame.size_bytes)) is not None:
             return flooded
-        if not self._log.has_room(frame, urgent=recovery):
-            self._measure_soon()
-            return errors.InsufficientSpace(
-                f"{self._bookie_id}: {self._log.space.free_bytes} bytes are free, too few beside "
-                "those that are kept; make room on its disk, or write to another bookie"
-            )
-        return None
+        return self._cramped(frame, urgent=recovery)
+
+    def _cramped(
+        self, record: LedgerRecord | Frame, *, urgent: bool
+    ) -> errors.ProtocolError | None:
+        """Say why there is no room for a record."""
+        if self._log.has_room(record, urgent=urgent):
+            return None
+        self._measure_soon()
+        return errors.InsufficientSpace(
+            f"{self._bookie_id}: {self._log.space.free_bytes} bytes are free, too few beside "
+            "those that are kept; make room on its disk, or write to another bookie"
+        )
 
     def _flooded(self, size_bytes: int) -> errors.ProtocolError | None:
         """Say why so much more may not wait for the disk."""
