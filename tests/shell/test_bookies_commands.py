@@ -54,6 +54,13 @@ def test_what_is_said_of_a_bookie_is_shown(world: LiveWorld) -> None:
         assert "draining (by anna: its disk is old)" in world.call(bookies, *words).stdout
 
 
+def test_a_bookie_that_lost_its_disk_says_so(world: LiveWorld) -> None:
+    world.build()
+    world.on(lambda cluster: bookie_records.lost_data(cluster, BookieId("bk-a-0"), 2))
+    assert [name for name, row in listed(world).items() if row["lostData"]] == ["bk-a-0"]
+    assert "lost data, and is being filled in" in world.call(bookies, "show", "bk-a-0").stdout
+
+
 def test_a_bookie_that_does_not_answer_is_shown_all_the_same(world: LiveWorld) -> None:
     world.build(lost="a")
     data = world.data(bookies, "show", "bk-a-0")

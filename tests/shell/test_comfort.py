@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import shlex
 import signal
 import subprocess
@@ -165,6 +166,40 @@ def test_who_reads_no_further_gets_no_traceback(address: str, words: list[str]) 
         process.stdout.close()
         assert process.stderr is not None
         assert process.stderr.read() == ""
+    assert process.returncode == 0, "other codes mean something here"
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("words", [["timeline"], ["zones", "status"], ["bookies", "list"]])
+def test_a_terminal_that_knows_few_characters_is_no_harm(address: str, words: list[str]) -> None:
+    done = subprocess.run(
+        [*SHELL, *words, "--metadata", address],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    "words", [["zones", "status"], ["top", "--once", "--every", "0.1"], ["ledger", "list"]]
+)
+def test_an_answer_that_goes_nowhere_is_no_harm(address: str, words: list[str]) -> None:
+    closed = ["bash", "-c", 'exec "$@" >&-', "closed", *SHELL, *words, "--metadata", address]
+    done = subprocess.run(closed, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_no_column_is_left_out_where_a_terminal_is_narrow(tmp_path: Path) -> None:
+    world = LiveWorld(tmp_path)
+    world.build(lost="a")
+    words = ["zones", "status", "--metadata", world.address]
+    wide, narrow = (
+        CliRunner(env={"COLUMNS": columns}).invoke(main, words).stdout for columns in ("80", "40")
+    )
+    assert narrow == wide
 
 
 @pytest.mark.processes
@@ -247,16 +282,21 @@ def test_an_interruption_is_no_answer_to_a_question(
         stdin=theirs,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
+        bufsize=0,
         start_new_session=True,
     ) as process:
         assert process.stderr is not None
         said = b""
         try:
-            while not said.endswith(b"[y/N]:"):
+            while not said.endswith(b"[y/N]: "):
                 more = process.stderr.read(1)
                 assert more, said
                 said += more
-            os.write(ours, typed)
+            # What is typed just before it begins to read interrupts nothing: typed again, it does.
+            for _ in range(LIMIT_S):
+                os.write(ours, typed)
+                if select.select([process.stderr], [], [], 1)[0]:
+                    break
             said += process.stderr.read()
             assert process.wait(LIMIT_S) == code
         finally:

@@ -111,6 +111,16 @@ def test_what_is_made_is_shown(address: str) -> None:
 
 
 @pytest.mark.processes
+def test_a_custom_value_is_shown_on_one_line_and_moves_no_terminal(address: str) -> None:
+    words = ("--custom", "k=\x1b[31mred\nstate: OPEN", "-o", "json")
+    number = str(json.loads(done(address, "create", *words))["ledger"])
+    text = done(address, "show", number).decode()
+    assert "\x1b" not in text
+    assert len([line for line in text.splitlines() if line.startswith("state")]) == 1
+    assert r"k=\x1b[31mred\nstate: OPEN" in text
+
+
+@pytest.mark.processes
 def test_a_custom_value_may_be_any_bytes(address: str) -> None:
     words = ("--custom", os.fsdecode(b"raw=\xff\x01"), "-o", "json")
     number = str(json.loads(done(address, "create", *words))["ledger"])

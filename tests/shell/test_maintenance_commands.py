@@ -50,6 +50,18 @@ def test_a_dry_run_declares_nothing(world: LiveWorld) -> None:
     assert world.told() == []
 
 
+def test_a_dry_run_answers_with_a_key_like_all_others(world: LiveWorld) -> None:
+    world.build()
+    assert set(world.data(maintenance, *START, "--dry-run")) == {"wouldBeDeclared", "warnings"}
+
+
+def test_a_reason_is_shown_as_it_was_written(world: LiveWorld) -> None:
+    world.build()
+    reason = "[ops-12] rack [a/b], see [wiki] and back [/b]"
+    assert world.call(maintenance, *START[:6], reason, *START[7:]).exit_code == 0
+    assert reason in world.call(maintenance, "list").stdout
+
+
 def test_what_else_is_away_is_a_warning(world: LiveWorld) -> None:
     world.build(lost="b")
     assert "careful: zone b is down now" in world.call(maintenance, *START).stderr

@@ -10,6 +10,7 @@ calling it says which extra to install.
 import ast
 import importlib.util
 import inspect
+import io
 import os
 import re
 import sys
@@ -71,6 +72,9 @@ class Host(click.Group):
         """Run the command that is named; whatever ends it, what is said of that is a line."""
         if sys.stderr is None:  # it was closed: what is said there is said to nobody
             sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 to the end of the process
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):  # not every terminal knows every character
+                stream.reconfigure(errors="backslashreplace")
         try:
             return super().invoke(ctx)
         except click.Abort as abort:
@@ -81,8 +85,9 @@ class Host(click.Group):
             raise _Unasked("nobody can be asked here: repeat with --yes") from None
         except KeyboardInterrupt:
             _end_interrupted(ctx)
-        except BrokenPipeError:
-            raise  # whoever read our answer has read enough: click ends in peace
+        except BrokenPipeError:  # whoever read our answer has read enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(0)
         except OSError as error:  # above all: the answer cannot be written
             raise click.ClickException(str(error)) from None
 

@@ -227,6 +227,7 @@ def _row(bookie: Bookie, record: BookieRecord | None, view: View) -> dict[str, o
         "state": bookie.registration.value,
         "draining": _mark(record.draining),
         "writtenOff": _mark(record.written_off),
+        "lostData": record.lost_data is not None,
         "repairHeldBy": None if holds is None else {"by": holds.by, "text": holds.text},
     }
 
@@ -258,6 +259,8 @@ def _remarks(row: dict[str, object]) -> str:
     for name, words in (("draining", "draining"), ("writtenOff", "written off")):
         if isinstance(mark := row[name], dict):
             remarks.append(f"{words} (by {mark['by']}: {mark['reason']})")
+    if row["lostData"]:
+        remarks.append("lost data, and is being filled in")
     if isinstance(held := row["repairHeldBy"], dict):
         remarks.append(f"repair held by {held['by']}")
     return "; ".join(remarks)

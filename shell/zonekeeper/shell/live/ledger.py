@@ -53,7 +53,7 @@ Options = dict[str, object]
 T = TypeVar("T")
 
 
-@click.group(cls=reaching.AtWill)
+@click.group()
 def ledger() -> None:
     """Write, read, follow, recover and delete ledgers."""
 
@@ -420,7 +420,7 @@ async def _list(place: Place, *, is_long: bool) -> None:
                     continue  # deleted meanwhile
             click.echo(ledger_text.listed(number, found, as_json=place.as_json))
             shown += 1
-            if not sys.stdout.isatty():
+            if sys.stdout is not None and not sys.stdout.isatty():
                 progress.show(f"{shown} ledgers")
     progress.end()
 

@@ -37,7 +37,7 @@ def rows(number: LedgerId, ledger: LedgerMetadata) -> Iterator[tuple[str, str]]:
     yield "password", "yes" if ledger.password else "none"
     yield "created", _when(ledger.created_ms) or "not known"
     for key, value in ledger.custom:
-        yield "custom", f"{key}={value.decode(errors='backslashreplace')}"
+        yield "custom", _printable(f"{key}={value.decode(errors='backslashreplace')}")
 
 
 def line(number: LedgerId, ledger: LedgerMetadata) -> str:
@@ -72,6 +72,11 @@ def deleted_so_far(numbers: Sequence[LedgerId], done: int, *, unknown: bool) -> 
 def delete_command(numbers: Iterable[LedgerId]) -> str:
     """Give the command that deletes these."""
     return f"`zonekeeper ledger delete {' '.join(map(str, numbers))}`"
+
+
+def _printable(text: str) -> str:
+    """Spell out what would move a terminal, or look like another line of the answer."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def _state(ledger: LedgerMetadata) -> str:

@@ -6,6 +6,7 @@ from typing import Final
 import click
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
 from zonekeeper.placement import units, watching
 from zonekeeper.placement.ids import UpgradeDomain, ZoneName
@@ -19,6 +20,7 @@ from zonekeeper.shell.live import reaching
 from zonekeeper.shell.live.reaching import Place
 
 _ENDED: Final = "ended"
+_PLANNED: Final = "would be declared"
 _ZONE = click.option("--zone", required=True, help="The zone to work on.")
 _DOMAIN = click.option(
     "--upgrade-domain", "domain", metavar="UD", help="Its upgrade domain.  [default: all of them]"
@@ -65,7 +67,7 @@ def start(
     declared, warnings = reaching.run(
         _start(place, _wanted(zone, domain), who, lasts_ms, dry_run=dry_run)
     )
-    _answer(place, declared, "would be declared" if dry_run else "declared", warnings)
+    _answer(place, declared, _PLANNED if dry_run else "declared", warnings)
 
 
 @maintenance.command(epilog='Example: zonekeeper maintenance end --zone b --reason "it is done"')
@@ -95,7 +97,10 @@ def list_command(place: Place) -> None:
         assert isinstance(ran, int)
         assert isinstance(most, int)
         table.add_row(
-            str(row["unit"]), watching.spelled(ran), watching.spelled(most), str(row["by"])
+            Text(str(row["unit"])),
+            watching.spelled(ran),
+            watching.spelled(most),
+            Text(str(row["by"])),
         )
     reaching.console().print(table if rows else "nothing is declared")
 
@@ -168,7 +173,8 @@ def _answer(
 ) -> None:
     if place.as_json:
         units_plain = [_plain(one) for one in declared]
-        reaching.print_json({what: units_plain, "warnings": list(warnings)})
+        key = "wouldBeDeclared" if what == _PLANNED else what
+        reaching.print_json({key: units_plain, "warnings": list(warnings)})
         return
     for one in declared:
         lasts = "" if what == _ENDED else f", for {watching.spelled(one.lasts_ms)}"

@@ -42,6 +42,8 @@ _T = TypeVar("_T")
 
 #: Longer than any row is.
 _LINE_CHARS: Final = 4_000
+#: What every table can be drawn in.
+_TABLE_CHARS: Final = 80
 #: The records of a cluster that answers are read by then.
 SEEN_TIMEOUT_MS: Final = 20_000
 
@@ -125,16 +127,6 @@ def by_person(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @contextmanager
-def read_at_will() -> Iterator[None]:
-    """End in peace when whoever reads the answer has read enough."""
-    try:
-        yield
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-
-
-@contextmanager
 def answering(done: str) -> Iterator[None]:
     """Answer when something is done: that the answer cannot be written does not undo it."""
     try:
@@ -143,15 +135,6 @@ def answering(done: str) -> Iterator[None]:
         raise
     except OSError as error:
         raise click.ClickException(f"{done}; the answer cannot be written: {error}") from None
-
-
-class AtWill(click.Group):
-    """Commands whose output may be read as far as one likes."""
-
-    def invoke(self, ctx: click.Context) -> object:
-        """Run the command that is named."""
-        with read_at_will():
-            return super().invoke(ctx)
 
 
 class BadRequest(click.ClickException):
@@ -288,10 +271,16 @@ class _Console(Console):
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Give where tables are drawn; where nobody looks, a row is a line, however long."""
+    """Give where tables are drawn; where nobody looks, a row is a line, however long.
+
+    On a terminal that is too narrow for a table lines are wrapped: no column is left out.
+    """
     out = sys.stderr if stderr else sys.stdout
-    known = out.isatty() or "COLUMNS" in os.environ
-    return _Console(highlight=False, stderr=stderr, width=None if known else _LINE_CHARS)
+    if not (out is not None and out.isatty()) and "COLUMNS" not in os.environ:
+        return _Console(highlight=False, stderr=stderr, width=_LINE_CHARS)
+    drawn = _Console(highlight=False, stderr=stderr)
+    drawn.width = max(drawn.width, _TABLE_CHARS)
+    return drawn
 
 
 def confirm(question: str, *, yes: bool) -> None:

@@ -74,8 +74,7 @@ def top(once: bool, every_s: float, only: str | None, place: Place) -> None:
     if place.as_json and not once:
         raise reaching.BadRequest("--output json: add --once")
     zone = None if only is None else ZoneName(only)
-    with reaching.read_at_will():
-        reaching.run(_top(place, zone, every_s, once=once))
+    reaching.run(_top(place, zone, every_s, once=once))
 
 
 async def _top(place: Place, only: ZoneName | None, every_s: float, *, once: bool) -> None:
