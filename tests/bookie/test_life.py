@@ -4,16 +4,21 @@ import asyncio
 
 import pytest
 
-from tests.bookie.running import BOOKIE, running
+from tests.bookie.running import BOOKIE, LEDGER, running
 from tests.support.stores import MemoryPlace
+from zonekeeper.bookie import life
 from zonekeeper.bookie.life import Conditions, Presence
 from zonekeeper.bookie.memory_files import MemoryFileSystem
 from zonekeeper.metadata import cluster as clusters
-from zonekeeper.metadata import service_info
+from zonekeeper.metadata import ledger_format, ledgers, service_info
 from zonekeeper.metadata.cluster import Cluster
+from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata, LedgerState
 from zonekeeper.metadata.registration import Registrar
+from zonekeeper.metadata.stores.memory import MemoryStore
+from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.metadata.stores.timeouts import Timeouts
-from zonekeeper.placement.ids import UpgradeDomain, ZoneName
+from zonekeeper.placement.digests import Digest
+from zonekeeper.placement.ids import EntryId, UpgradeDomain, ZoneName
 from zonekeeper.placement.locations import Location
 
 INSTANCE = "d58c3de9-d9c6-429e-be20-474dcad4d089"
@@ -64,4 +69,29 @@ async def test_a_mode_that_changes_while_it_is_being_registered_is_registered(be
         await turns(IDLE_TURNS)
         assert await side(cluster) == "read-only"
         keeping.cancel()
+    await store.close()
+
+
+async def test_metadata_that_cannot_be_read_says_of_no_ledger_where_it_ends() -> None:
+    """One damaged node must not end every bookie whose rewrite asks."""
+    store = MemoryStore(MemoryServer())
+    cluster = await clusters.initialise(store, INSTANCE)
+    closed = LedgerMetadata(
+        ensemble_size=1,
+        write_quorum=1,
+        ack_quorum=1,
+        digest=Digest.CRC32C,
+        password=b"secret",
+        state=LedgerState.CLOSED,
+        last_entry=EntryId(10),
+        length=100,
+        fragments=(Fragment(first_entry=EntryId(0), ensemble=(BOOKIE,)),),
+    )
+    rendered = ledger_format.render(closed)
+    await store.create(ledgers.path(cluster, LEDGER), rendered, make_parents=True)
+    assert await life.ends_in(cluster)([LEDGER]) == {LEDGER: 10}
+
+    await store.create(cluster.root.beside("restored"), b"not JSON", make_parents=True)
+
+    assert await life.ends_in(cluster)([LEDGER]) == {}
     await store.close()

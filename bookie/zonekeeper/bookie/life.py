@@ -28,6 +28,7 @@ from zonekeeper.metadata import bookie_records, ledgers
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.cookies import Cookie
 from zonekeeper.metadata.errors import StoreError
+from zonekeeper.metadata.malformed import UnreadableError
 from zonekeeper.metadata.registration import Mode, Registrar
 from zonekeeper.metadata.store import MetadataStore
 from zonekeeper.placement.chance import Chance
@@ -105,18 +106,20 @@ async def begin(
     )
     space = await writing.run(ground.journal.space)
     storage = await storages.open_storage(
-        devices, ground.sizes(space.total_bytes), replace(policy, ends=_ends_in(cluster))
+        devices, ground.sizes(space.total_bytes), replace(policy, ends=ends_in(cluster))
     )
     if any(ledger.durable.in_limbo for ledger in storage.memory.ledgers.values()):
         await bookie_records.lost_data(cluster, cookie.bookie, boot_epoch)
     return Begun(cookie=cookie, boot_epoch=boot_epoch, storage=storage)
 
 
-def _ends_in(cluster: Cluster) -> Ends:
+def ends_in(cluster: Cluster) -> Ends:
+    """Ask the metadata where ledgers end; what cannot be read is unknown, and so are all."""
+
     async def proven(ledger_ids: Sequence[LedgerId]) -> Mapping[LedgerId, EntryId]:
         try:
             return await ledgers.proven_ends(cluster, ledger_ids)
-        except StoreError:
+        except (StoreError, UnreadableError):
             return {}  # what is unknown is kept
 
     return proven
