@@ -148,12 +148,12 @@ class RealFile:
 
     def read(self, offset: int, size: int) -> bytes:
         """Read up to ``size`` bytes; less only at the end of the file."""
-        data = os.pread(self._descriptor, size, offset)
+        data = self._pread(size, offset)
         if len(data) == size or not data:
             return data
         parts = [data]
         got = len(data)
-        while got < size and (data := os.pread(self._descriptor, size - got, offset + got)):
+        while got < size and (data := self._pread(size - got, offset + got)):
             parts.append(data)
             got += len(data)
         return b"".join(parts)
@@ -161,9 +161,25 @@ class RealFile:
     def read_into(self, offset: int, into: memoryview) -> int:
         """Fill a buffer, and say how far; less only at the end of the file."""
         got = 0
-        while got < len(into) and (more := os.preadv(self._descriptor, [into[got:]], offset + got)):
-            got += more
+        try:
+            while got < len(into):
+                more = os.preadv(self._descriptor, [into[got:]], offset + got)
+                if not more:
+                    break
+                got += more
+        except OSError as error:
+            raise self._named(error) from error
         return got
+
+    def _pread(self, size: int, offset: int) -> bytes:
+        try:
+            return os.pread(self._descriptor, size, offset)
+        except OSError as error:
+            raise self._named(error) from error
+
+    def _named(self, error: OSError) -> OSError:
+        """Say in which file it was: the kernel does not."""
+        return OSError(error.errno, error.strerror, self._name)
 
     def write(self, offset: int, buffers: Sequence[Buffer]) -> None:
         """Write all buffers, one behind the other, from ``offset`` on; all or an error."""

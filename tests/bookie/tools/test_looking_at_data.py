@@ -1,8 +1,11 @@
 """Tools that look: they show what is there, name damage with its byte, and change nothing."""
 
+import errno
 import fcntl
 import json
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -286,3 +289,45 @@ def test_who_only_looks_removes_nothing(full: Place, words: tuple[str, ...]) -> 
     assert full.on_data(*words).exit_code == 0
 
     assert stray.exists()
+
+
+def failing_at(path: Path, offset: int) -> Callable[[int, int, int], bytes]:
+    """Read as the kernel does where one sector of one file is bad: it names no file."""
+    read, inode = os.pread, path.stat().st_ino
+
+    def pread(descriptor: int, size: int, at: int) -> bytes:
+        if os.fstat(descriptor).st_ino == inode and at <= offset < at + size:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return read(descriptor, size, at)
+
+    return pread
+
+
+def test_scrub_says_where_it_cannot_read_and_goes_on(
+    full: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = json.loads(full.on_data("scrub", "--output", "json").stdout)
+    bad = full.names("sorted")[0]
+    monkeypatch.setattr(os, "pread", failing_at(bad, 600))
+
+    answer = full.on_data("scrub", "--output", "json")
+
+    assert answer.exit_code == 1, answer.output
+    found = json.loads(answer.stdout)
+    (damage,) = found["damage"]
+    assert damage.startswith(f"{bad.name}, byte ")
+    assert "Input/output error" in damage
+    assert "it should hold ledger" in damage
+    assert found["segments"] == whole["segments"]
+    assert found["frames"] == whole["frames"] - 1
+
+
+def test_a_log_that_cannot_be_read_is_named(full: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = full.names("arrival")[0]
+    monkeypatch.setattr(os, "pread", failing_at(bad, 0))
+
+    answer = full.on_data("scrub")
+    assert answer.exit_code == 1, answer.output
+    assert f"it cannot be read: [Errno 5] Input/output error: '{bad.name}'" in answer.stdout
+    refused = full.on_data("state")
+    assert (refused.exit_code, bad.name in refused.stderr) == (2, True)

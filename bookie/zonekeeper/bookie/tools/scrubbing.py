@@ -1,5 +1,7 @@
 """Looking at everything that a bookie keeps, and saying what is damaged; repairing nothing.
 
+What cannot be read is damage, too, and ends nothing: the rest is read.
+
 Every batch and frame that counts is read and its checksums are compared; every row of a sorted
 segment's table is held against its frame; the index is held against the tables. So each extent of
 the index is held against its frame. Entries' digests are compared where that needs no password.
@@ -11,7 +13,7 @@ from pathlib import Path
 
 from zonekeeper.bookie import records
 from zonekeeper.bookie.data_folder import Held
-from zonekeeper.bookie.files import File, FileSystem
+from zonekeeper.bookie.files import SHORTAGES, File, FileSystem
 from zonekeeper.bookie.segments import arrival_scan, directories, storage
 from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments.arrival_scan import DamagedLogError, Scanned
@@ -42,8 +44,8 @@ def scrub(data: Path, held: Held, told: Callable[[str], None]) -> Findings:
     found = Findings()
     try:
         last = checkpoints.load(held.data)
-    except (DamagedLogError, FileNotFoundError) as error:
-        found.damage.append(str(error))
+    except (DamagedLogError, OSError) as error:
+        found.damage.append(_damage(error))
         return found
     digests = digests_of(last)
     for number in last.sorted_numbers:
@@ -55,8 +57,10 @@ def scrub(data: Path, held: Held, told: Callable[[str], None]) -> Findings:
             found.damage.append(f"{name}: it is missing, and the checkpoint names it")
             continue
         try:
-            _count(found, name, segments.ordered(file, last.log_id, number, digests))
             found.size_bytes += file.size()
+            _count(found, name, segments.ordered(file, last.log_id, number, digests))
+        except OSError as error:
+            found.damage.append(_damage(error))
         finally:
             file.close()
     told("arrival segments")
@@ -108,8 +112,8 @@ def _arrivals(files: FileSystem, last: Checkpoint, found: Findings, digests: Dig
                 end = arrival_scan.scan(file.read, last.log_id, link, _nothing)
                 found.size_bytes += end.offset
                 _count(found, link.name, _good_part(file, last.log_id, end.offset, digests))
-    except DamagedLogError as error:
-        found.damage.append(str(error))
+    except (DamagedLogError, OSError) as error:
+        found.damage.append(_damage(error))
 
 
 def _good_part(file: File, log_id: int, end: int, digests: Digests) -> Iterator[segments.Part]:
@@ -125,8 +129,9 @@ def _index(data: Path, held: Held, last: Checkpoint, found: Findings) -> None:
         with indexes.live(data) as index:
             storage.settle(index, last, held.ledgers)
         compared = indexes.rebuild(data, held, keep=False, told=_silent)
-    except DamagedLogError as error:
-        found.damage.append(f"the index cannot be held against the tables: {error}")
+    except (DamagedLogError, OSError) as error:
+        problem = _damage(error)
+        found.damage.append(f"the index cannot be held against the tables: {problem}")
     except ToolError as error:
         found.damage.append(str(error))
     else:
@@ -134,6 +139,13 @@ def _index(data: Path, held: Held, last: Checkpoint, found: Findings) -> None:
             found.damage.append(
                 f"the index: {compared.problem}; `zonekeeper bookie rebuild-index` builds it again"
             )
+
+
+def _damage(error: Exception) -> str:
+    """Say what is wrong; raises what says nothing of the disk."""
+    if isinstance(error, OSError) and error.errno in SHORTAGES:
+        raise error
+    return f"it cannot be read: {error}" if isinstance(error, OSError) else str(error)
 
 
 def _nothing(_: Scanned) -> None:

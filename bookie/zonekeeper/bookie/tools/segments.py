@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from zonekeeper.bookie import records
-from zonekeeper.bookie.files import File
+from zonekeeper.bookie.files import SHORTAGES, File
 from zonekeeper.bookie.segments import arrivals, batch_format, directories, locations, sorted_format
 from zonekeeper.bookie.segments.batch_format import Header
 from zonekeeper.bookie.segments.index import Row
@@ -192,7 +192,9 @@ def _named_frame(file: File, offset: int, named: list[Row], digests: Digests) ->
         return
     try:
         frame = frames.parse(file.read(offset, first.extent.size))
-    except FormatError as fault:
+    except (FormatError, OSError) as fault:
+        if isinstance(fault, OSError) and fault.errno in SHORTAGES:
+            raise
         said = ", ".join(
             f"ledger {row.ledger_id} entries {row.extent.first} to {row.extent.last}"
             for row in named
