@@ -124,13 +124,43 @@ def test_the_same_chance_gives_the_same_plan() -> None:
     assert plan(asked, members, 5) == plan(asked, members, 5)
 
 
+def test_a_wide_ensemble_goes_back_with_as_many_moves_as_left_the_zone() -> None:
+    whole = clusters.even("abc", domains=3, each=6)
+    lost = clusters.without_zone(whole, "c")
+    for seed in range(3):
+        chance = random.Random(seed)
+        before = ensembles.choose(clusters.request(whole, (18, 3)), chance).ensemble
+        gone = clusters.in_zone(whole, before, "c")
+        soft = ensembles.replace(clusters.request(lost, (18, 3)), before, gone, chance).ensemble
+
+        found = adhere.plan(clusters.request(whole, (18, 3)), soft, chance)
+
+        assert found.cut, "this many positions are not tried in every way"
+        assert found.judgement.level is Level.STRICT
+        assert len(found.replacements) == len(gone)
+
+
+def test_a_wide_ensemble_that_two_zones_shared_from_the_start_is_chosen_anew() -> None:
+    whole = clusters.even("abc", domains=3, each=8)
+    members = ids(*(f"{'ab'[at % 2]}-{at // 2 % 3 + 1}-{at // 6}" for at in range(24)))
+
+    found = plan(clusters.request(whole, (24, 3)), members)
+
+    assert found.cut
+    assert found.judgement.level is Level.STRICT
+
+
 def test_a_plan_that_was_cut_short_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adhere, "SETS_MAX", 2)
-    asked = clusters.request(WIDE, (6, 3))
     members = ids("a-1-0", "b-1-0", "a-2-0", "b-2-0", "a-3-0", "b-3-0")
 
-    found = plan(asked, members)
+    found = plan(clusters.request(WIDE, (6, 3)), members)
 
+    assert found.cut
+    assert found.judgement.level is Level.STRICT
+    assert len(found.replacements) == 6, "fewer would do"
+    few = clusters.even("abc", domains=3, each=1)
+    found = plan(clusters.request(few, (6, 3)), members)
     assert found.cut
     assert not found.replacements
 

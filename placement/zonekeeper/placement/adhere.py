@@ -9,10 +9,11 @@ is SOFT. An ensemble that is there already, or that nothing can better today, ge
 Nothing is given up for a plan: it is no emergency, so newcomers are neither quarantined nor in an
 avoided zone. A member that is down counts as it stands; replacing it is another job. The work is
 bounded, and a plan whose search was cut short says so: fewer moves, or any at all, may be possible.
+Before it gives up on a wide ensemble, it opens at once what a zone that was away leaves to others.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -93,30 +94,54 @@ class _Planner:
 
     def fewest(self, goal: Goal) -> tuple[BookieId, ...] | None:
         """Give an ensemble that meets the goal and keeps as many members as can be."""
-        board = self._candidates.board
         if not self._conceivable(goal):
             return None
+        size = len(self._ensemble)
         sets = (
-            positions
-            for size in range(1, len(self._ensemble) + 1)
-            for positions in itertools.combinations(range(len(self._ensemble)), size)
+            frozenset(positions)
+            for number in range(1, size + 1)
+            for positions in itertools.combinations(range(size), number)
         )
         for tried, positions in enumerate(sets):
             if tried == SETS_MAX or not self._steps_left:
                 self.cut = True
                 break
-            opened = replace(
-                board,
-                taken=tuple(None if at in positions else u for at, u in enumerate(board.taken)),
-            )
-            search = Search(opened, self._chance, self._steps_left)
-            filling = search.find(goal)
-            self._steps_left -= search.steps
-            self.cut = self.cut or search.cut
-            if filling is not None:
-                kept = [None if at in positions else b for at, b in enumerate(self._ensemble)]
-                return self._candidates.draw(filling, kept, self._chance).ensemble
+            if (found := self._filled(goal, positions)) is not None:
+                return found
+        if self.cut:
+            self._steps_left = STEPS_MAX
+            for positions in self._crowded():
+                if (found := self._filled(goal, positions)) is not None:
+                    return found
         return None
+
+    def _filled(self, goal: Goal, opened: Set[int]) -> tuple[BookieId, ...] | None:
+        """Give an ensemble that meets the goal and keeps the members at other positions."""
+        board = self._candidates.board
+        taken = tuple(None if at in opened else unit for at, unit in enumerate(board.taken))
+        search = Search(replace(board, taken=taken), self._chance, self._steps_left)
+        filling = search.find(goal)
+        self._steps_left -= search.steps
+        self.cut = self.cut or search.cut
+        if filling is None:
+            return None
+        kept = [None if at in opened else bookie for at, bookie in enumerate(self._ensemble)]
+        return self._candidates.draw(filling, kept, self._chance).ensemble
+
+    def _crowded(self) -> Iterator[frozenset[int]]:
+        """Give positions in zones with more members than their share: some at once, then all.
+
+        Write sets that span all zones repeat a pattern of them, so that a zone that was away
+        leaves positions a write quorum apart to others.
+        """
+        board = self._candidates.board
+        size, write = len(board.taken), board.write
+        zones = [None if unit is None else board.units[unit].zone for unit in board.taken]
+        share = size / len({unit.zone for unit in board.units})
+        crowded = [at for at in range(size) if zones.count(zones[at]) > share]
+        for first in range(write):
+            yield frozenset(at for at in crowded if at % write == first)
+        yield frozenset(crowded)
 
     def _conceivable(self, goal: Goal) -> bool:
         """Could any set do? Asked more freely: if members and candidates were dealt out anew?"""
