@@ -116,6 +116,10 @@ def test_each_setting_has_its_own_name_everywhere_and_defaults_are_right_setting
         ({"advertise": "h/x"}, "--advertise: 'h/x'"),
         ({"advertise": ""}, "--advertise: ''"),
         ({"tls_key": "/k"}, "--tls-authority: must be given"),
+        (
+            {"id": "a:1-0", "tls_authority": "/a", "tls_certificate": "/c", "tls_key": "/k"},
+            "--id: 'a:1-0' cannot be a bookie's id with TLS",
+        ),
         ({"drain_timeout": "10"}, "--drain-timeout: '10': must be a duration"),
         ({"waiting_bytes": "0MiB"}, "--waiting-bytes: '0MiB': must be a size"),
         ({"disk_full": "95"}, "--disk-full: '95': must be a share"),

@@ -108,6 +108,20 @@ def test_another_bookie_of_the_same_cluster_is_not_believed(
     refused(certified(authorities.ours, "rack-b-0", "other"), client_files)
 
 
+async def test_a_bookie_whose_id_has_a_colon_is_not_asked(
+    client_files: TlsFiles,
+) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        with pytest.raises(errors.NotConnected, match=r"'rack-a-0:1' cannot be .* without colons"):
+            grpc_link.connect(
+                "rack-a-0:1@cluster",
+                "127.0.0.1:1",
+                credentials=tls.client_credentials(client_files),
+                tasks=tasks,
+                chance=random.Random(1),
+            )
+
+
 def test_a_file_that_is_not_what_it_should_be_is_named(client_files: TlsFiles) -> None:
     swapped = replace(client_files, certificate=client_files.key)
     with pytest.raises(ValueError, match=rf"{client_files.key}: no PEM block .* CERTIFICATE"):

@@ -21,7 +21,7 @@ from zonekeeper.placement import locations, units, upgrade_domains
 from zonekeeper.placement.ids import BookieId
 from zonekeeper.placement.locations import Location
 from zonekeeper.placement.upgrade_domains import RoundRobin
-from zonekeeper.wire import addresses
+from zonekeeper.wire import addresses, tls
 from zonekeeper.wire.addresses import Address
 from zonekeeper.wire.tls import TlsFiles
 
@@ -263,7 +263,7 @@ def parse(
         listen=listen,
         advertise=_advertised(given, listen),
         http=given.read("http", addresses.parse),
-        tls=_tls(given),
+        tls=_tls(given, bookie_id),
         drain_timeout_ms=given.read("drain-timeout", _duration),
         waiting_bytes_max=given.read("waiting-bytes", _size),
         ledgers_max=given.read("ledgers", _count),
@@ -370,7 +370,7 @@ def _advertised(given: _Given, listen: Address) -> str:
     )
 
 
-def _tls(given: _Given) -> TlsFiles | None:
+def _tls(given: _Given, bookie_id: BookieId) -> TlsFiles | None:
     names = ("tls-authority", "tls-certificate", "tls-key")
     missing = [name for name in names if not given.has(name)]
     if len(missing) == len(names):
@@ -380,6 +380,10 @@ def _tls(given: _Given) -> TlsFiles | None:
             f"--{missing[0]}: must be given, because the authority, the certificate and the key "
             "make TLS only together"
         )
+    try:
+        tls.check_id(bookie_id)
+    except ValueError as error:
+        raise BadSettingError(f"{given.source('id')}: {error}") from error
     authority, certificate, key = (given.read(name, Path) for name in names)
     return TlsFiles(authority=authority, certificate=certificate, key=key)
 

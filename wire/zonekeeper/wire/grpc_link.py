@@ -24,7 +24,7 @@ import grpc
 from grpc import aio
 
 from zonekeeper.placement.chance import Chance
-from zonekeeper.wire import errors, grpc_edge
+from zonekeeper.wire import errors, grpc_edge, tls
 from zonekeeper.wire.links import LinkSettings
 from zonekeeper.wire.methods import Call, Q, R, Subscription
 from zonekeeper.wire.pipes import StreamKind
@@ -55,9 +55,14 @@ def connect(
 ) -> StreamLink:
     """Give a link to the bookie of this name (``grpc_edge.name_of``) at an address.
 
-    It connects when it is first used.
+    It connects when it is first used. Raises NotConnected where no certificate could name it.
     Without credentials nothing is encrypted, and whoever says to be that bookie is believed.
     """
+    if credentials is not None:
+        try:
+            tls.check_id(grpc_edge.bookie_of(name))
+        except ValueError as error:
+            raise errors.NotConnected(str(error)) from error
     transport = _GrpcTransport(name, address, credentials)
     return StreamLink(
         grpc_edge.bookie_of(name), transport, tasks=tasks, chance=chance, settings=settings

@@ -3,7 +3,8 @@
 Both sides show a certificate, and both must come from the same authority: a client that has none is
 not served, and a bookie that has none is not believed. A bookie's certificate names its *bookie id*
 (as a DNS name in subjectAltName), and that is what the client checks, not the address: addresses
-move, and a certificate of another bookie of the same cluster must not do.
+move, and a certificate of another bookie of the same cluster must not do. gRPC takes a name with a
+colon for a host with a port, and compares the host alone: so no such id goes with TLS.
 
 The files are read once. Rotation means new credentials, for new channels and servers.
 """
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Final
 
 import grpc
+
+from zonekeeper.placement.ids import BookieId
 
 _PEM_BYTES_MAX: Final = 1 << 20
 
@@ -24,6 +27,15 @@ class TlsFiles:
     authority: Path
     certificate: Path
     key: Path
+
+
+def check_id(bookie_id: BookieId) -> None:
+    """Raise ValueError for a bookie that no certificate can tell from others."""
+    if ":" in bookie_id:
+        raise ValueError(
+            f"{bookie_id!r} cannot be a bookie's id with TLS: its certificate must name it, and "
+            "what stands behind a colon would not be compared; use an id without colons"
+        )
 
 
 def client_credentials(files: TlsFiles) -> grpc.ChannelCredentials:
