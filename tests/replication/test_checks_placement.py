@@ -1,9 +1,13 @@
 """The placement check: a ledger is as good as its worst finished fragment."""
 
+import dataclasses
 import random
+
+import pytest
 
 from tests.replication.test_what_if import RULES, ledger
 from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata
+from zonekeeper.placement import adhere
 from zonekeeper.placement.adherence import Level
 from zonekeeper.placement.ids import BookieId, EntryId, UpgradeDomain, ZoneName
 from zonekeeper.placement.locations import Location
@@ -55,6 +59,16 @@ def test_soft_can_be_bettered_once_the_zone_is_back_and_not_before() -> None:
     soft = ledger("a-0", "b-0", "a-1")
     assert judged(soft) == Finding(level=Level.SOFT, can_be_bettered=True)
     assert judged(soft, topology("c")) == Finding(level=Level.SOFT, can_be_bettered=False)
+
+
+def test_where_not_every_way_was_tried_nobody_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adhere, "SETS_MAX", 1)
+    wide = ("a-0", "b-0", "a-1", "b-1", "a-2", "b-2")
+    fragment = Fragment(EntryId(0), tuple(map(BookieId, wide)))
+    one = dataclasses.replace(ledger(*wide[:3]), ensemble_size=6, fragments=(fragment,))
+    assert judged(one) == Finding(level=Level.SOFT, can_be_bettered=False, undecided=True)
+    sure = Finding(level=Level.SOFT, can_be_bettered=False)
+    assert judged(one, topology("c")) == sure, "there is no zone to go to"
 
 
 def test_the_worst_finished_fragment_counts() -> None:

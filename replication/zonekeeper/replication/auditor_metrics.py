@@ -39,6 +39,8 @@ class AuditorMetrics:
     # ── the placement check ──
     #: By level, as the last check found them.
     ledgers_by_placement: Counter[str] = field(default_factory=Counter)
+    #: Too wide to try every way of spreading them better, and none was found.
+    ledgers_undecided: int = 0
     respread_marked_total: int = 0
     # ── the replicas check ──
     entries_checked_total: int = 0

@@ -259,6 +259,7 @@ class Term:
             metrics.ledgers_by_placement.clear()
             for level, count in found.by_level.items():
                 metrics.ledgers_by_placement[level.name] = count
+            metrics.ledgers_undecided = found.undecided
         self._risk_moved.set()
         _logger.info(
             "listed %d ledgers (%d cannot be read), marked %d for lost bookies and %d to be "

@@ -38,6 +38,8 @@ class Finding:
     level: Level
     #: Moving copies would better it, with the bookies that there are.
     can_be_bettered: bool
+    #: No way to better it was found, and not every way was tried.
+    undecided: bool = False
 
 
 class PlacementCheck:
@@ -62,6 +64,7 @@ class PlacementCheck:
         return Finding(
             level=min(each.level for each in findings),
             can_be_bettered=any(each.can_be_bettered for each in findings),
+            undecided=any(each.undecided for each in findings),
         )
 
     def _judge(self, quorums: Quorums, fragment: Fragment) -> Finding:
@@ -82,4 +85,5 @@ class PlacementCheck:
             return Finding(level=level, can_be_bettered=False)
         request = Request(topology=self.topology, quorums=quorums, rules=self.rules)
         plan = adhere.plan(request, fragment.ensemble, self._chance)
-        return Finding(level=level, can_be_bettered=bool(plan.replacements))
+        found = bool(plan.replacements)
+        return Finding(level=level, can_be_bettered=found, undecided=plan.cut and not found)

@@ -40,6 +40,8 @@ class Found:
     published: int = 0
     #: Ledgers by how well they keep the rules, where that was checked.
     by_level: Counter[Level] = field(default_factory=Counter)
+    #: Those of them of which nobody knows whether they could keep them better.
+    undecided: int = 0
     respread: int = 0
 
 
@@ -133,4 +135,5 @@ class Publisher:
         if finding is None:
             return False
         found.by_level[finding.level] += 1
+        found.undecided += finding.undecided
         return finding.can_be_bettered
