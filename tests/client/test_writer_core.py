@@ -256,7 +256,7 @@ def test_s29_a_change_of_unknown_outcome_is_asked_for_again_with_all_that_failed
 
 
 def test_a_bookie_that_was_replaced_in_vain_is_replaced_again_but_not_for_ever() -> None:
-    talk = started()
+    talk = started(quorums=Quorums(ensemble=3, write=3, ack=3))
     talk.fail("B", 0)
     for number in range(CHANGES_WITHOUT_PROGRESS_MAX):
         name = "XY"[number % 2]

@@ -9,14 +9,15 @@ What is to be done is given back as effects, in order. Whether and when a failed
 is not decided here.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from zonekeeper.client import writer_events as ev
+from zonekeeper.client.batches import Batch
 from zonekeeper.client.flight import Flight
 from zonekeeper.client.lac_telling import LacTelling
 from zonekeeper.client.seats import Seat, SeatState
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId, ZoneName
-from zonekeeper.placement.quorums import Quorums
+from zonekeeper.placement.quorums import Enough, Quorums
 from zonekeeper.wire import errors
 
 #: The members of an ensemble and their zones, by position.
@@ -68,6 +69,12 @@ class Seating:
     def behind(self, first: EntryId) -> list[Seat]:
         """Give the seats that still have to get the batch that begins at an entry."""
         return [seat for seat in self.seats if not seat.failed and seat.following <= first]
+
+    def others_are_enough(self, batches: Iterable[Batch]) -> bool:
+        """Can each batch be acknowledged without those that failed?"""
+        able = frozenset(seat.position for seat in self.seats if not seat.failed)
+        answers = {batch.enough(self._quorums, self.zones, able) for batch in batches}
+        return not answers & {Enough.NO, Enough.UNKNOWN}
 
     def of(self, term: ev.Term) -> Seat | None:
         """Give the seat that a lane is of; None: that lane was given up."""

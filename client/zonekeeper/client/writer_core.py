@@ -43,7 +43,9 @@ from zonekeeper.placement.quorums import Enough, Quorums
 from zonekeeper.wire import coalescing, entries, frames
 from zonekeeper.wire import errors as wire_errors
 
-#: Changes in a row without an entry confirmed: what is wrong is not the bookies.
+#: Changes in a row without an entry confirmed, while the others are enough to confirm it.
+CHANGES_IN_A_ROW_MAX: Final = 8
+#: And if they are not enough: what is wrong is not the bookies.
 CHANGES_WITHOUT_PROGRESS_MAX: Final = 16
 #: How long a writer that found no newcomers waits before it looks again.
 DEGRADED_RETRY_MS: Final = 1_000
@@ -369,10 +371,18 @@ class WriterCore:
 
     def _consider_change(self) -> None:
         """Replace failed bookies if something waits for them, and no change is under way."""
-        if self._changing or self._degraded or self._stopped is not None:
+        decided = self._changing or self._degraded or self._stopped is not None
+        if decided or self.idle or not self._seating.failed:
             return
-        if not self.idle and any(seat.failed for seat in self._seating.seats):
+        often = self._changes >= CHANGES_IN_A_ROW_MAX
+        if often and self._seating.others_are_enough(self._flight.unconfirmed):
+            self._degrade()  # nothing is confirmed while newcomers fail and are replaced
+        else:
             self._begin_change()
+
+    def _degrade(self) -> None:
+        """Go on without those that failed, and try again from time to time."""
+        self._degraded, self._retry_ms = True, None
 
     def _begin_change(self) -> None:
         self._changing = True
@@ -423,10 +433,7 @@ class WriterCore:
     def _change_impossible(self, error: Exception) -> None:
         """Go on without newcomers, if every batch can still be acknowledged."""
         self._changing = False
-        able = frozenset(seat.position for seat in self._seating.seats if not seat.failed)
-        zones = self._seating.zones
-        answers = [batch.enough(self._quorums, zones, able) for batch in self._flight.unconfirmed]
-        if Enough.NO in answers or Enough.UNKNOWN in answers:
+        if not self._seating.others_are_enough(self._flight.unconfirmed):
             failed = "; ".join(
                 errors.describe(seat.bookie, seat.error)
                 for seat in self._seating.failed
@@ -435,8 +442,7 @@ class WriterCore:
             message = f"{self._where()}: {failed}; and no others can be had: {error}"
             self._stop(errors.LostQuorum(message), close=True, cause=error)
             return
-        self._degraded = True
-        self._retry_ms = None
+        self._degrade()
         self._advance()
 
     def _tick(self, now_ms: int) -> None:
@@ -457,8 +463,8 @@ class WriterCore:
         if not self._changing:
             return shortfalls.of_batch(batch, self._seating.seats, self._quorums)
         failed = ", ".join(seat.bookie for seat in self._seating.failed)
-        why = "no answer" if self._unknown is None else f"{self._unknown}"
-        return f"the metadata store does not say whether others stand for {failed}: {why}"
+        doubt = f"the metadata store does not say whether others stand for {failed}"
+        return f"{doubt}: {self._unknown or 'no answer'}"
 
     def _retry(self, now_ms: int) -> None:
         """Try the failed bookies again; where that fails again, newcomers are asked for."""
