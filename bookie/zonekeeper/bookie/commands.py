@@ -38,7 +38,10 @@ def _each_setting(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@bookie.command()
+@bookie.command(
+    epilog="Example: zonekeeper bookie run --id bk-a-0 --zone a --upgrade-domains 3 --data /data "
+    "--metadata zk://zk/ledgers"
+)
 @click.option(
     "--config",
     envvar="ZONEKEEPER_CONFIG",

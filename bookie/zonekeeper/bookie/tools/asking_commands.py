@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -25,12 +26,19 @@ from zonekeeper.wire.errors import IoFailed
 
 T = TypeVar("T")
 
+
+def absolute(_context: click.Context, _option: click.Parameter, path: Path | None) -> Path | None:
+    """Give a folder as a cookie names it, from wherever it was typed."""
+    return None if path is None else Path(os.path.normpath(path.absolute()))
+
+
 DATA: Final = click.option(
     "--data",
     envvar="ZONEKEEPER_DATA",
     show_envvar=True,
     required=True,
     type=click.Path(path_type=Path),
+    callback=absolute,
     metavar="DIR",
     help="The bookie's data folder; the bookie must not run.",
 )
@@ -80,6 +88,8 @@ def reported() -> Iterator[None]:
     """Make a message, and exit code 2, of what can go wrong."""
     try:
         yield
+    except BrokenPipeError:
+        raise  # whoever read the answer has enough of it
     except _TROUBLES as error:
         click.echo(f"zonekeeper bookie: {error}", err=True)
         sys.exit(2)

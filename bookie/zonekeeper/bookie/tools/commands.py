@@ -10,7 +10,7 @@ import json
 import os
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -43,19 +43,33 @@ from zonekeeper.metadata.cookies import Cookie
 _PROGRESS_LINES: Final = 10_000
 
 
-@click.command(name="format")
-@asking_commands.METADATA
-@click.option("--id", envvar="ZONEKEEPER_BOOKIE_ID", show_envvar=True, metavar="NAME")
-@click.option("--zone", envvar="ZONEKEEPER_ZONE", show_envvar=True, metavar="NAME")
-@click.option(
-    "--upgrade-domains", envvar="ZONEKEEPER_UPGRADE_DOMAINS", show_envvar=True, metavar="N"
+def _setting(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the flag of one of the bookie's settings."""
+    (field,) = (each for each in settings.FIELDS if each.name == name)
+    return click.option(
+        f"--{name}",
+        envvar=field.environment,
+        show_envvar=True,
+        metavar=field.shown_as,
+        help=field.help,
+    )
+
+
+@click.command(
+    name="format",
+    epilog="Example: zonekeeper bookie format --id bk-a-0 --zone a --upgrade-domains 3 "
+    "--data /data --metadata zk://zk/ledgers",
 )
-@click.option("--journal", envvar="ZONEKEEPER_JOURNAL", show_envvar=True, metavar="DIR")
-@click.option("--ledger-dirs", envvar="ZONEKEEPER_LEDGER_DIRS", show_envvar=True, metavar="DIR,DIR")
-@asking_commands.DATA
+@asking_commands.METADATA
+@_setting("id")
+@_setting("zone")
+@_setting("upgrade-domains")
+@_setting("journal")
+@_setting("ledger-dirs")
+@_setting("data")
 @asking_commands.DRY_RUN
 @asking_commands.YES
-def format_command(*, data: Path, dry_run: bool, yes: bool, **given: str | None) -> None:
+def format_command(*, dry_run: bool, yes: bool, **given: str | None) -> None:
     """Prepare the folders of a new bookie, and register its cookie.
 
     Nothing is ever erased: a folder that is not empty, or a name that has a cookie, is refused.
@@ -63,8 +77,9 @@ def format_command(*, data: Path, dry_run: bool, yes: bool, **given: str | None)
     """
     with asking_commands.reported():
         flags = {name.replace("_", "-"): text for name, text in given.items()}
-        wanted = settings.parse({**flags, "data": str(data)}, {})
-        mine = (wanted.data, wanted.journal, wanted.ledger_dirs)
+        wanted = settings.parse(flags, {})
+        data = wanted.data
+        mine = (data, wanted.journal, wanted.ledger_dirs)
         paths = sorted({path for path in (data, wanted.journal, *wanted.ledger_dirs) if path})
 
         def cookie(cluster: Cluster) -> Cookie:
@@ -103,7 +118,7 @@ def format_command(*, data: Path, dry_run: bool, yes: bool, **given: str | None)
         click.echo("prepared")
 
 
-@click.command(name="state")
+@click.command(name="state", epilog="Example: zonekeeper bookie state --data /data")
 @asking_commands.DATA
 @click.option("--metadata", metavar="URI", help="Also ask the metadata store how often it started.")
 @asking_commands.OUTPUT
@@ -120,7 +135,7 @@ def state_command(data: Path, metadata: str | None, output: str) -> None:
         asking_commands.show(states.plain(state), states.text(state), output)
 
 
-@click.command(name="list-ledgers")
+@click.command(name="list-ledgers", epilog="Example: zonekeeper bookie list-ledgers --data /data")
 @asking_commands.DATA
 @asking_commands.OUTPUT
 def list_command(data: Path, output: str) -> None:
@@ -135,7 +150,10 @@ def list_command(data: Path, output: str) -> None:
                 click.echo(texts.ledger(summary))
 
 
-@click.command(name="read-segment")
+@click.command(
+    name="read-segment",
+    epilog="Example: zonekeeper bookie read-segment --data /data sorted-00000001 --entries",
+)
 @asking_commands.DATA
 @click.argument("name")
 @click.option("--entries", "with_entries", is_flag=True, help="List each entry, too.")
@@ -160,7 +178,7 @@ def read_command(data: Path, name: str, with_entries: bool, output: str) -> None
     sys.exit(1 if damaged else 0)
 
 
-@click.command(name="scrub")
+@click.command(name="scrub", epilog="Example: zonekeeper bookie scrub --data /data")
 @asking_commands.DATA
 @asking_commands.OUTPUT
 def scrub_command(data: Path, output: str) -> None:
@@ -179,7 +197,10 @@ def scrub_command(data: Path, output: str) -> None:
     sys.exit(1 if found.damage else 0)
 
 
-@click.command(name="rebuild-index")
+@click.command(
+    name="rebuild-index",
+    epilog="Example: zonekeeper bookie rebuild-index --data /data --dry-run",
+)
 @asking_commands.DATA
 @asking_commands.OUTPUT
 @click.option("--dry-run", is_flag=True, help="Build and compare it only; keep the live one.")
@@ -202,7 +223,10 @@ def rebuild_command(data: Path, output: str, dry_run: bool) -> None:
     sys.exit(0 if compared.equal or compared.live_rows is None else 1)
 
 
-@click.command(name="export-hints")
+@click.command(
+    name="export-hints",
+    epilog="Example: zonekeeper bookie export-hints --data /data bk-a-0.hints",
+)
 @asking_commands.DATA
 @click.argument("file", type=click.Path(dir_okay=False, writable=True, allow_dash=True))
 def export_command(data: Path, file: str) -> None:

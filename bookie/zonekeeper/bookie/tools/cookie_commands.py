@@ -19,7 +19,10 @@ def cookie_group() -> None:
     """Who the bookie is: beside its data, and in the metadata store, which is the authority."""
 
 
-@cookie_group.command(name="show")
+@cookie_group.command(
+    name="show",
+    epilog="Example: zonekeeper bookie cookie show --data /data --metadata zk://zk/ledgers",
+)
 @asking_commands.DATA
 @asking_commands.METADATA
 @asking_commands.OUTPUT
@@ -36,7 +39,10 @@ def show_command(data: Path, metadata: str, output: str, bookie_id: str | None) 
     sys.exit(0 if found.fits else 1)
 
 
-@cookie_group.command(name="create")
+@cookie_group.command(
+    name="create",
+    epilog="Example: zonekeeper bookie cookie create --data /data --metadata zk://zk/ledgers",
+)
 @asking_commands.DATA
 @asking_commands.METADATA
 @asking_commands.DRY_RUN
@@ -54,7 +60,11 @@ def create_command(data: Path, metadata: str, dry_run: bool, yes: bool) -> None:
             click.echo("written")
 
 
-@cookie_group.command(name="move-zone")
+@cookie_group.command(
+    name="move-zone",
+    epilog="Example: zonekeeper bookie cookie move-zone --data /data --metadata zk://zk/ledgers "
+    "--to /b/ud-1",
+)
 @asking_commands.DATA
 @asking_commands.METADATA
 @click.option("--to", required=True, metavar="/ZONE/DOMAIN", help="Such as /b/ud-1.")
@@ -82,25 +92,33 @@ def move_command(data: Path, metadata: str, to: str, dry_run: bool, yes: bool) -
             click.echo("moved; start it with the new zone")
 
 
-@cookie_group.command(name="replace-disk")
+@cookie_group.command(
+    name="replace-disk",
+    epilog="Example: zonekeeper bookie cookie replace-disk --data /data --metadata zk://zk/ledgers "
+    "--id bk-a-0",
+)
 @asking_commands.DATA
 @asking_commands.METADATA
 @click.option("--id", "bookie_id", required=True, metavar="NAME", help="The bookie's name.")
 @click.option(
     "--folder",
+    "given",
+    type=click.Path(path_type=Path),
+    callback=asking_commands.absolute,
     metavar="DIR",
     help="The journal's folder, or one of the ledgers', if that alone is lost. Without it, all is.",
 )
 @asking_commands.DRY_RUN
 @asking_commands.YES
 def replace_command(
-    *, data: Path, metadata: str, bookie_id: str, folder: str | None, dry_run: bool, yes: bool
+    *, data: Path, metadata: str, bookie_id: str, given: Path | None, dry_run: bool, yes: bool
 ) -> None:
     """Give a bookie whose disk is lost a new, empty one under its old name.
 
     Ledgers of which the lost disk may have held anything start in limbo: the bookie denies nothing
     of them until they have been checked, ledger by ledger, and the copies it lost are made again.
     """
+    folder = None if given is None else str(given)
     with asking_commands.reported():
         name = _bookie(bookie_id, None)
         found = asking_commands.with_cluster(
@@ -129,7 +147,10 @@ def replace_command(
         click.echo("prepared; start the bookie")
 
 
-@cookie_group.command(name="delete")
+@cookie_group.command(
+    name="delete",
+    epilog="Example: zonekeeper bookie cookie delete --id bk-a-0 --metadata zk://zk/ledgers",
+)
 @click.option("--id", "bookie_id", required=True, metavar="NAME", help="The bookie to forget.")
 @asking_commands.METADATA
 @asking_commands.DRY_RUN
