@@ -19,7 +19,7 @@ from zonekeeper.bookie.memory_files import MemoryFileSystem
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.service import Bookie, Limits
 from zonekeeper.metadata.background import alongside
-from zonekeeper.wire import errors, grpc_edge, grpc_link
+from zonekeeper.wire import errors, grpc_edge, grpc_link, tls
 from zonekeeper.wire.grpc_server import GrpcServer
 from zonekeeper.wire.links import BookieLink
 from zonekeeper.wire.serving import HostLimits
@@ -52,7 +52,7 @@ class Place:
 
     @asynccontextmanager
     async def friendly(
-        self, credentials: grpc.ChannelCredentials | None = None
+        self, credentials: tls.ClientCredentials | None = None
     ) -> AsyncIterator[BookieLink]:
         async with asyncio.TaskGroup() as tasks:
             link = grpc_link.connect(
@@ -124,7 +124,7 @@ class Honest:
 
 @asynccontextmanager
 async def honest(
-    place: Place, credentials: grpc.ChannelCredentials | None = None
+    place: Place, credentials: tls.ClientCredentials | None = None
 ) -> AsyncIterator[Honest]:
     """Let an honest writer be at work during a block; what was acknowledged is there after it."""
     async with place.friendly(credentials) as link:

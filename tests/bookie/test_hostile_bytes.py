@@ -6,7 +6,6 @@ import gzip
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import grpc
 import pytest
 
 from tests.bookie.hostile import LIMIT_S, Place, descriptors, honest, serving, until
@@ -276,9 +275,9 @@ async def test_on_a_port_with_tls_who_speaks_something_else_is_let_go(tmp_path: 
     credentials = tls.server_credentials(
         TlsFiles(authority=authority.pair.certificate, certificate=mine.certificate, key=mine.key)
     )
-    friends = tls.client_credentials(shown(authority))
+    friends = tls.ClientCredentials(shown(authority))
     async with serving(credentials=credentials) as place, honest(place, friends) as writer:
-        for other in (None, tls.client_credentials(shown(stranger))):
+        for other in (None, tls.ClientCredentials(shown(stranger))):
             await _is_kept_out(place, other)
         async with raw_peer(place.port, BOOKIE) as peer, asyncio.timeout(LIMIT_S):
             await peer.until_closed()
@@ -286,7 +285,7 @@ async def test_on_a_port_with_tls_who_speaks_something_else_is_let_go(tmp_path: 
         assert await writer.goes_on()
 
 
-async def _is_kept_out(place: Place, credentials: grpc.ChannelCredentials | None) -> None:
+async def _is_kept_out(place: Place, credentials: tls.ClientCredentials | None) -> None:
     async with place.friendly(credentials) as link:
         with pytest.raises(errors.ProtocolError):
             await link.info()
@@ -299,5 +298,5 @@ async def test_a_bookie_without_tls_lets_go_who_begins_with_it(tmp_path: Path) -
         authority=authority.pair.certificate, certificate=pair.certificate, key=pair.key
     )
     async with serving() as place, honest(place) as writer:
-        await _is_kept_out(place, tls.client_credentials(files))
+        await _is_kept_out(place, tls.ClientCredentials(files))
         assert await writer.goes_on()

@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import grpc
 import pytest
 import yaml
 
@@ -140,7 +139,7 @@ async def refused(arguments: Sequence[str]) -> tuple[int, str]:
 
 @asynccontextmanager
 async def linked(
-    bookie: Started, credentials: grpc.ChannelCredentials | None = None
+    bookie: Started, credentials: tls.ClientCredentials | None = None
 ) -> AsyncIterator[BookieLink]:
     async with asyncio.TaskGroup() as tasks:
         link = grpc_link.connect(
@@ -355,12 +354,12 @@ async def test_with_tls_only_who_shows_a_certificate_of_the_authority_is_served(
     authority, other = Authority(tmp_path / "ours"), Authority(tmp_path / "theirs")
     mine = authority.sign("bookie", name="bookie", hosts=(BOOKIE,))
 
-    def shown(signer: Authority) -> grpc.ChannelCredentials:
+    def shown(signer: Authority) -> tls.ClientCredentials:
         pair = signer.sign("client", name="client")
         files = TlsFiles(
             authority=authority.pair.certificate, certificate=pair.certificate, key=pair.key
         )
-        return tls.client_credentials(files)
+        return tls.ClientCredentials(files)
 
     files = {
         "tls_authority": str(authority.pair.certificate),

@@ -62,7 +62,7 @@ async def ask(bookie_files: TlsFiles, client_files: TlsFiles | None) -> BookieId
             link = grpc_link.connect(
                 BOOKIE,
                 f"127.0.0.1:{server.port}",
-                credentials=None if client_files is None else tls.client_credentials(client_files),
+                credentials=None if client_files is None else tls.ClientCredentials(client_files),
                 tasks=tasks,
                 chance=random.Random(1),
             )
@@ -116,7 +116,7 @@ async def test_a_bookie_whose_id_has_a_colon_is_not_asked(
             grpc_link.connect(
                 "rack-a-0:1@cluster",
                 "127.0.0.1:1",
-                credentials=tls.client_credentials(client_files),
+                credentials=tls.ClientCredentials(client_files),
                 tasks=tasks,
                 chance=random.Random(1),
             )
@@ -125,6 +125,6 @@ async def test_a_bookie_whose_id_has_a_colon_is_not_asked(
 def test_a_file_that_is_not_what_it_should_be_is_named(client_files: TlsFiles) -> None:
     swapped = replace(client_files, certificate=client_files.key)
     with pytest.raises(ValueError, match=rf"{client_files.key}: no PEM block .* CERTIFICATE"):
-        tls.client_credentials(swapped)
+        tls.ClientCredentials(swapped)
     with pytest.raises(FileNotFoundError, match="nowhere"):
         tls.server_credentials(replace(client_files, key=Path("/nowhere.pem")))

@@ -79,7 +79,7 @@ async def connect(uri: str, config: ClientConfig | None = None) -> AsyncIterator
 async def over_grpc(cluster: Cluster, config: ClientConfig) -> AsyncIterator["Client"]:
     """Give a client over a cluster that is open already; ``config.store`` is not looked at."""
     surroundings = _real()
-    credentials = None if config.tls is None else tls.client_credentials(config.tls)
+    credentials = None if config.tls is None else tls.ClientCredentials(config.tls)
 
     def links(tasks: asyncio.TaskGroup) -> GrpcLinks:
         return GrpcLinks(

@@ -3,15 +3,13 @@
 import asyncio
 import logging
 
-import grpc
-
 from zonekeeper.metadata import cookies, registration
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.errors import StoreError
 from zonekeeper.metadata.malformed import UnreadableError
 from zonekeeper.placement.chance import Chance
 from zonekeeper.placement.ids import BookieId
-from zonekeeper.wire import grpc_edge, grpc_link
+from zonekeeper.wire import grpc_edge, grpc_link, tls
 from zonekeeper.wire.links import BookieLink, LinkSettings
 
 _logger = logging.getLogger(__name__)
@@ -24,7 +22,7 @@ class GrpcLinks:
         self,
         cluster: Cluster,
         *,
-        credentials: grpc.ChannelCredentials | None,
+        credentials: tls.ClientCredentials | None,
         settings: LinkSettings,
         tasks: asyncio.TaskGroup,
         chance: Chance,

@@ -48,7 +48,7 @@ def connect(
     name: str,
     address: str,
     *,
-    credentials: grpc.ChannelCredentials | None,
+    credentials: tls.ClientCredentials | None,
     tasks: asyncio.TaskGroup,
     chance: Chance,
     settings: LinkSettings | None = None,
@@ -80,9 +80,7 @@ class _Way:
 class _GrpcTransport:
     """A ``transports.Transport``."""
 
-    def __init__(
-        self, name: str, address: str, credentials: grpc.ChannelCredentials | None
-    ) -> None:
+    def __init__(self, name: str, address: str, credentials: tls.ClientCredentials | None) -> None:
         self._name = name
         self._address = address
         self._credentials = credentials
@@ -95,7 +93,8 @@ class _GrpcTransport:
         options = grpc_edge.client_options(grpc_edge.bookie_of(self._name))
         if self._credentials is None:
             return _Way(aio.insecure_channel(self._address, options=options))
-        return _Way(aio.secure_channel(self._address, self._credentials, options=options))
+        credentials = self._credentials.current()
+        return _Way(aio.secure_channel(self._address, credentials, options=options))
 
     def stream(self, kind: StreamKind) -> "_ClientPipe":
         way = self._way

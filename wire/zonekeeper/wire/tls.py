@@ -6,18 +6,25 @@ not served, and a bookie that has none is not believed. A bookie's certificate n
 move, and a certificate of another bookie of the same cluster must not do. gRPC takes a name with a
 colon for a host with a port, and compares the host alone: so no such id goes with TLS.
 
-The files are read once. Rotation means new credentials, for new channels and servers.
+Certificates are rotated by changing the files: each new connection is made with what they are then,
+and those that are there go on. Files that cannot be used change nothing.
 """
 
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import grpc
 
 from zonekeeper.placement.ids import BookieId
 
+Made = TypeVar("Made")
+
 _PEM_BYTES_MAX: Final = 1 << 20
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +45,72 @@ def check_id(bookie_id: BookieId) -> None:
         )
 
 
-def client_credentials(files: TlsFiles) -> grpc.ChannelCredentials:
-    """Read what a client shows, and whom it believes."""
+class ClientCredentials:
+    """What a client shows, and whom it believes: for each new channel, as the files are then."""
+
+    def __init__(self, files: TlsFiles) -> None:
+        """Raises OSError or ValueError for files that are not what they should be."""
+        self._kept = _Kept(files, _channel_credentials)
+
+    def current(self) -> grpc.ChannelCredentials:
+        """Give them for a new channel."""
+        self._kept.renew()
+        return self._kept.made
+
+
+def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
+    """Give what a bookie shows, and whose clients it serves, as the files are at each connection.
+
+    Raises OSError or ValueError for files that are not what they should be.
+    """
+    kept = _Kept(files, _server_configuration)
+
+    def renewed() -> grpc.ServerCertificateConfiguration | None:
+        return kept.made if kept.renew() else None
+
+    return grpc.dynamic_ssl_server_credentials(
+        kept.made,
+        renewed,  # type: ignore[arg-type] # None is "no change", as gRPC's own text says
+        require_client_authentication=True,
+    )
+
+
+class _Kept(Generic[Made]):
+    """What is made of files, and made anew once they have changed."""
+
+    def __init__(self, files: TlsFiles, make: Callable[[TlsFiles], Made]) -> None:
+        self._files = files
+        self._make = make
+        self._state = _state(files)
+        self.made = make(files)
+        self._trouble = ""
+
+    def renew(self) -> bool:
+        """Look at the files again; say whether they were others. Any thread may.
+
+        Where they cannot be used now, such as while they are being changed, it stays as it was.
+        """
+        try:
+            state = _state(self._files)  # before they are read: what changes then is seen later
+            if state == self._state:
+                return False
+            self.made = self._make(self._files)
+        except (OSError, ValueError) as error:
+            if str(error) != self._trouble:
+                _logger.warning("TLS goes on with what was read before: %s", error)
+            self._trouble = str(error)
+            return False
+        self._state = state
+        return True
+
+
+def _state(files: TlsFiles) -> tuple[tuple[int, int, int], ...]:
+    """Give what is another one when any of the files is."""
+    found = [path.stat() for path in (files.authority, files.certificate, files.key)]
+    return tuple((one.st_ino, one.st_size, one.st_mtime_ns) for one in found)
+
+
+def _channel_credentials(files: TlsFiles) -> grpc.ChannelCredentials:
     return grpc.ssl_channel_credentials(
         root_certificates=_read(files.authority, "CERTIFICATE"),
         private_key=_read(files.key, "PRIVATE KEY"),
@@ -47,12 +118,10 @@ def client_credentials(files: TlsFiles) -> grpc.ChannelCredentials:
     )
 
 
-def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
-    """Read what a bookie shows, and whose clients it serves."""
-    return grpc.ssl_server_credentials(
+def _server_configuration(files: TlsFiles) -> grpc.ServerCertificateConfiguration:
+    return grpc.ssl_server_certificate_configuration(
         [(_read(files.key, "PRIVATE KEY"), _read(files.certificate, "CERTIFICATE"))],
         root_certificates=_read(files.authority, "CERTIFICATE"),
-        require_client_auth=True,
     )
 
 
