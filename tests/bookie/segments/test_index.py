@@ -11,6 +11,7 @@ from zonekeeper.bookie.extents import Extent
 from zonekeeper.bookie.segments.index import Index, MemoryOrdered, Ordered, Row
 from zonekeeper.bookie.segments.rocks import RocksOrdered
 from zonekeeper.placement.ids import EntryId, LedgerId
+from zonekeeper.wire import errors
 
 
 @pytest.fixture(params=["rocks", "memory"])
@@ -129,3 +130,21 @@ def test_a_damaged_index_is_refused_with_the_way_out(tmp_path: Path) -> None:
     (tmp_path / "index" / "CURRENT").write_bytes(b"nothing of the kind")
     with pytest.raises(OSError, match=r"cannot be opened.*bookie rebuild-index"):
         RocksOrdered(tmp_path / "index")
+
+
+def test_an_index_of_which_a_part_cannot_be_read_names_the_way_out(tmp_path: Path) -> None:
+    rows = [(b"x%08d" % number, bytes(20)) for number in range(1_000)]
+    for wanted in (rows, []):  # what was in its own log is in a table after the second start
+        store = RocksOrdered(tmp_path / "index")
+        store.write(wanted, sync=True)
+        store.close()
+    (table,) = (tmp_path / "index").glob("*.sst")
+    data = bytearray(table.read_bytes())
+    data[100] ^= 1
+    table.write_bytes(data)
+    store = RocksOrdered(tmp_path / "index")
+
+    with pytest.raises(errors.IoFailed, match="build it again with `zonekeeper bookie rebuild-in"):
+        list(store.from_floor(b"x"))
+
+    store.close()

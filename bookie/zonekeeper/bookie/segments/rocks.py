@@ -13,6 +13,10 @@ T = TypeVar("T")
 
 #: Above every key that is used.
 _END: Final = b"\xff"
+_REMEDY: Final = (
+    "with the bookie stopped, build it again with `zonekeeper bookie rebuild-index`: nothing is "
+    "lost by that"
+)
 
 
 class RocksOrdered:
@@ -26,10 +30,7 @@ class RocksOrdered:
         try:
             self._open = Rdict(str(folder), options)
         except Exception as error:  # rocksdict raises nothing narrower
-            raise OSError(
-                f"the index in {folder} cannot be opened ({error}); with the bookie stopped, build "
-                "it again with `zonekeeper bookie rebuild-index`: nothing is lost by that"
-            ) from error
+            raise OSError(f"the index in {folder} cannot be opened ({error}); {_REMEDY}") from error
 
     def from_floor(self, key: bytes) -> Iterator[Pair]:
         """Give the pairs in order, from the greatest key on that is not above this one."""
@@ -75,7 +76,8 @@ class RocksOrdered:
             return work()
         except Exception as error:  # rocksdict raises nothing narrower
             raise errors.IoFailed(
-                f"the index in {self._folder} cannot be read ({error}); ask another bookie"
+                f"the index in {self._folder} cannot be read ({error}); ask another bookie, and "
+                f"{_REMEDY}"
             ) from error
 
 

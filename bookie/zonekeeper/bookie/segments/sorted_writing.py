@@ -67,21 +67,18 @@ class Written:
 
 def plan(rows: Iterable[Row], end_of: EndOf) -> list[Copy]:
     """Say which frames to copy, in order; the rows of a ledger follow each other in order."""
-    by_frame: dict[tuple[LedgerId, int], Copy] = {}
+    by_frame: dict[tuple[LedgerId, int, int], list[tuple[EntryId, EntryId]]] = {}
     for ledger_id, extent in rows:
         end = end_of(ledger_id)
         last = extent.last if end is None else min(extent.last, end)
         if last < extent.first:
             continue
-        key = (ledger_id, extent.offset)
-        before = by_frame[key].runs if key in by_frame else ()
-        by_frame[key] = Copy(
-            ledger_id=ledger_id,
-            location=extent.offset,
-            size=extent.size,
-            runs=(*before, (extent.first, EntryId(last))),
-        )
-    return list(by_frame.values())
+        key = (ledger_id, extent.offset, extent.size)
+        by_frame.setdefault(key, []).append((extent.first, EntryId(last)))
+    return [
+        Copy(ledger_id=ledger_id, location=offset, size=size, runs=tuple(found))
+        for (ledger_id, offset, size), found in by_frame.items()
+    ]
 
 
 class _Gather:
