@@ -129,7 +129,8 @@ class Kubernetes(abc.ABC):
     async def release(self, kind: Kind, seen: Json) -> None:
         """Take our finalizer off this very object, whoever put it on; other finalizers stay.
 
-        ``seen`` is the object as it was read: it is refused if finalizers have changed since.
+        ``seen`` is the object as it was read, with the finalizer. It is refused if the finalizer
+        has another place in the list by now; what others put on behind it is no hindrance.
         """
 
     @abc.abstractmethod

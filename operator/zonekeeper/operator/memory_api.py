@@ -1,10 +1,15 @@
 """The twin of a Kubernetes API server: objects in memory, enough of it to run the operator against.
 
 It stores what is applied, gives uids, counts generations and versions, honours finalizers and
-preconditions (uid, version), and removes what a deleted object owned. It runs no controllers: what
-a StatefulSet's pods do, a test says with ``put``. Unlike the real one it validates nothing and
-defaults nothing, and a field that an apply no longer mentions stays, except in a status, and but
-for finalizers: of these one goes that only applies put on.
+preconditions (uid, version), and removes what has lost its last owner. It runs no controllers: what
+a StatefulSet's pods do, a test says with ``put``.
+
+What it does not model: rights, validation (of the real one's many rules it knows one: what is
+deleted gets no new finalizer), defaults, and whose a field is. A field that an apply no longer
+mentions stays, except in a status, and but for finalizers: of these one goes that only applies put
+on. A list is written over whole, also where the real one would merge by key. A status that is said
+with the rest is stored, and one that is applied replaces what others said in theirs. Labels are
+selected by ``name=value`` only. What lost its owner is gone at once, not a little later.
 """
 
 import copy
@@ -56,10 +61,13 @@ class MemoryKubernetes(Kubernetes):
         self._mark(_key(kind, namespace, name))
 
     def _mark(self, key: _Key) -> None:
-        if self._objects[key]["metadata"]["finalizers"]:
-            self._objects[key]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-        else:
+        meta = self._objects[key]["metadata"]
+        if not meta["finalizers"]:
             self._remove(key)
+        elif "deletionTimestamp" not in meta:
+            meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+            meta["generation"] += 1
+            self._new_version(meta)
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Json | None:
         """Read one object."""
@@ -72,7 +80,7 @@ class MemoryKubernetes(Kubernetes):
         wanted = dict(pair.split("=") for pair in labels.split(",") if pair)
         return [
             copy.deepcopy(item)
-            for (plural, space, _), item in sorted(self._objects.items())
+            for (plural, space, _), item in sorted(self._objects.items(), key=_by_name)
             if plural == kind.plural
             and namespace in ("", space)
             and wanted.items() <= item["metadata"].get("labels", {}).items()
@@ -94,8 +102,11 @@ class MemoryKubernetes(Kubernetes):
         known = self._objects.get(key)
         if "uid" in meta and (known is None or known["metadata"]["uid"] != meta["uid"]):
             raise GoneError(409, f"{kind.name} {meta['name']} is not the one with this uid")
+        if known is None and subresource:
+            raise GoneError(404, f"{kind.name} {meta['name']} is not there")
         if known is None:
-            self.put(kind, body)
+            made = self.put(kind, body)["metadata"]
+            self._applied[made["uid"]] = {*made["finalizers"]}
             return
         version = known["metadata"]["resourceVersion"]
         if meta.get("resourceVersion", version) != version:
@@ -104,24 +115,28 @@ class MemoryKubernetes(Kubernetes):
         if subresource:
             known[subresource] = copy.deepcopy(body[subresource])
         else:
-            if "spec" in body and body["spec"] != known.get("spec"):
-                known["metadata"]["generation"] += 1
             finalizers = self._finalizers(known["metadata"], meta.get("finalizers", []))
             _merge(known, copy.deepcopy(body))
+            if known.get("spec") != before.get("spec"):
+                known["metadata"]["generation"] += 1
             self._finalize(key, finalizers)
         if known != before:
-            known["metadata"]["resourceVersion"] = str(next(self._numbers))
+            self._new_version(known["metadata"])
 
     async def release(self, kind: Kind, seen: Json) -> None:
         """Take our finalizer off."""
         self.disturb("release", kind)
         meta = seen["metadata"]
+        place = meta["finalizers"].index(FINALIZER)
         key = _key(kind, meta.get("namespace", ""), meta["name"])
-        known = self._objects.get(key, {}).get("metadata", {})
-        if (known.get("uid"), known.get("finalizers")) != (meta["uid"], meta["finalizers"]):
+        if key not in self._objects:
+            raise GoneError(404, f"{kind.name} {meta['name']} is not there")
+        known = self._objects[key]["metadata"]
+        stand = known["finalizers"]
+        if known["uid"] != meta["uid"] or stand[place : place + 1] != [FINALIZER]:
             raise KubernetesError(422, f"{kind.name} {meta['name']} has changed")
-        known["resourceVersion"] = str(next(self._numbers))
-        self._finalize(key, [name for name in known["finalizers"] if name != FINALIZER])
+        self._new_version(known)
+        self._finalize(key, [*stand[:place], *stand[place + 1 :]])
 
     async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str) -> None:
         """Delete an object by name and uid."""
@@ -138,6 +153,8 @@ class MemoryKubernetes(Kubernetes):
         ours = self._applied.setdefault(known["uid"], set())
         stay = [name for name in known["finalizers"] if name not in ours or name in said]
         fresh = [name for name in said if name not in stay]
+        if fresh and "deletionTimestamp" in known:
+            raise KubernetesError(422, f"{known['name']} is deleted: no new finalizers")
         self._applied[known["uid"]] = (ours & set(said)) | set(fresh)
         return [*stay, *fresh]
 
@@ -151,12 +168,26 @@ class MemoryKubernetes(Kubernetes):
         uid = self._objects.pop(key)["metadata"]["uid"]
         for other, item in list(self._objects.items()):
             owners = item["metadata"].get("ownerReferences", [])
-            if other in self._objects and any(owner["uid"] == uid for owner in owners):
+            left = [owner for owner in owners if owner["uid"] != uid]
+            if other not in self._objects or left == owners:
+                continue
+            if left:
+                item["metadata"]["ownerReferences"] = left
+                self._new_version(item["metadata"])
+            else:
                 self._mark(other)
+
+    def _new_version(self, meta: Json) -> None:
+        meta["resourceVersion"] = str(next(self._numbers))
 
 
 def _key(kind: Kind, namespace: str, name: str) -> _Key:
     return kind.plural, namespace, name
+
+
+def _by_name(entry: tuple[_Key, Json]) -> tuple[str, str]:
+    (_, namespace, name), _ = entry
+    return name, namespace
 
 
 def _kept(meta: Json) -> Json:
