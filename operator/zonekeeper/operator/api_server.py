@@ -30,8 +30,10 @@ REQUEST_SECONDS_MAX: Final = 30
 _JSON: Final = "application/json"
 _APPLY: Final = "application/apply-patch+yaml"  # JSON is YAML
 _EDITS: Final = "application/json-patch+json"
-#: In the API server's words when it refuses a uid, and a version, that is another by now.
-_UID_CONFLICT: Final = "uid"
+#: In the API server's words when it refuses a uid that is another by now or not there any more (a
+#: word of its own: names have no spaces), one that it is asked to change, and a version.
+_UID_CONFLICT: Final = " uid "
+_UID_INVALID: Final = "metadata.uid: Invalid value"
 _VERSION_CONFLICT: Final = "the object has been modified"
 
 
@@ -169,6 +171,8 @@ def _refusal(status: int, what: str, text: bytes) -> KubernetesError:
     if status == http.HTTPStatus.CONFLICT and _VERSION_CONFLICT in message:
         return ChangedError(status, message)
     if status == http.HTTPStatus.CONFLICT and _UID_CONFLICT in message.lower():
+        return GoneError(status, message)
+    if status == http.HTTPStatus.UNPROCESSABLE_ENTITY and _UID_INVALID in message:
         return GoneError(status, message)
     if status == http.HTTPStatus.FORBIDDEN:
         return NotPermittedError(status, message)
