@@ -104,7 +104,8 @@ async def live(files: MemoryFileSystem, promised: Promises) -> bool:
     try:
         async with running(files, crash=True) as bookie:
             await play(bookie, promised)
-    except* (OSError, DiskFailedError, errors.IoFailed):
+    except* (OSError, DiskFailedError, errors.IoFailed, errors.InsufficientSpace):
+        # A device that died while it was asked for its room has none.
         lived = False
     return lived
 
