@@ -86,7 +86,9 @@ def cluster() -> None:
     """Make a cluster's root in the metadata store, and look at it."""
 
 
-@cluster.command(name="init")
+@cluster.command(
+    name="init", epilog="Example: zonekeeper cluster init --metadata sqlite:///tmp/meta.db"
+)
 @_STORE
 @_OUTPUT
 def init_command(address: str, output: str) -> None:
@@ -102,7 +104,7 @@ def init_command(address: str, output: str) -> None:
         click.echo(f"{'made' if made else 'was there already'}: {root}")
 
 
-@cluster.command(name="info")
+@cluster.command(name="info", epilog="Example: zonekeeper cluster info")
 @_STORE
 @_OUTPUT
 def info_command(address: str, output: str) -> None:
@@ -134,7 +136,7 @@ def commands() -> None:
     """Write a cluster's metadata to a file, read it back, compare; what a restore left behind."""
 
 
-@commands.command(name="export")
+@commands.command(name="export", epilog="Example: zonekeeper metadata export saved.jsonl")
 @_STORE
 @click.argument("file", type=click.Path(dir_okay=False, writable=True, allow_dash=True))
 def export_command(address: str, file: str) -> None:
@@ -152,7 +154,7 @@ def export_command(address: str, file: str) -> None:
     click.echo(f"{count} nodes written to {file}")
 
 
-@commands.command(name="import")
+@commands.command(name="import", epilog="Example: zonekeeper metadata import saved.jsonl")
 @_STORE
 @click.argument("file", type=click.Path(dir_okay=False, exists=True))
 def import_command(address: str, file: str) -> None:
@@ -170,7 +172,7 @@ def import_command(address: str, file: str) -> None:
     )
 
 
-@commands.command(name="restored")
+@commands.command(name="restored", epilog="Example: zonekeeper metadata restored")
 @_STORE
 @_OUTPUT
 @click.option("--clear", "reason", metavar="REASON", help="Clear the mark, and say why.")
@@ -227,7 +229,9 @@ def _when(mark: Restored) -> str:
     return datetime.fromtimestamp(mark.at_ms / 1000, UTC).isoformat(timespec="seconds")
 
 
-@commands.command(name="diff")
+@commands.command(
+    name="diff", epilog="Example: zonekeeper metadata diff saved.jsonl zk://zk/ledgers"
+)
 @click.argument("first")
 @click.argument("second")
 def diff_command(first: str, second: str) -> None:
@@ -241,7 +245,9 @@ def diff_command(first: str, second: str) -> None:
     sys.exit(1 if found else 0)
 
 
-@commands.command(name="rebuild")
+@commands.command(
+    name="rebuild", epilog="Example: zonekeeper metadata rebuild bk-a-0.hints bk-b-0.hints"
+)
 @_STORE
 @_OUTPUT
 @click.argument("hints", nargs=-1, required=True, type=click.Path(dir_okay=False, exists=True))

@@ -18,7 +18,7 @@ def commands() -> None:
     """Run bookie clusters on Kubernetes."""
 
 
-@commands.command(name="run")
+@commands.command(name="run", epilog="Example: zonekeeper operator run --namespace logs")
 @click.option(
     "--namespace",
     "namespaces",
@@ -51,7 +51,7 @@ def run_command(namespaces: tuple[str, ...], liveness: str | None) -> None:
         sys.exit(1)
 
 
-@commands.command(name="crds")
+@commands.command(name="crds", epilog="Example: zonekeeper operator crds > crds.yaml")
 def crds_command() -> None:
     """Print the custom resource definitions, to be applied before the operator is started."""
     click.echo("# Made by `zonekeeper operator crds`; make crds writes it again.")

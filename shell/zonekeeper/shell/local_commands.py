@@ -69,7 +69,7 @@ def local() -> None:
     """Run a whole cluster on this machine, to try things on."""
 
 
-@local.command()
+@local.command(epilog="Example: zonekeeper local up --zones 3 --bookies-per-zone 2")
 @_FOLDER
 @click.option(
     "--zones", type=click.IntRange(min=1), help=f"Zones.  {_DEFAULT.format(_STANDARD.zones)}"
@@ -119,7 +119,7 @@ def up(folder: Path, output: str, **given: Unpack[_Given]) -> None:
     _answer(output, "\n".join(lines), {"started": started, "metadata": found.metadata})
 
 
-@local.command()
+@local.command(epilog="Example: zonekeeper local status")
 @_FOLDER
 @_OUTPUT
 def status(folder: Path, output: str) -> None:
@@ -131,7 +131,7 @@ def status(folder: Path, output: str) -> None:
         local_text.show(found)
 
 
-@local.command("kill-bookie")
+@local.command("kill-bookie", epilog="Example: zonekeeper local kill-bookie bk-a-0")
 @click.argument("bookie")
 @_FOLDER
 @_OUTPUT
@@ -141,7 +141,7 @@ def kill_bookie(bookie: str, folder: Path, output: str) -> None:
     _answer(output, f"killed {bookie}", {"killed": [bookie]})
 
 
-@local.command("kill-autorecovery")
+@local.command("kill-autorecovery", epilog="Example: zonekeeper local kill-autorecovery auto-0")
 @click.argument("name")
 @_FOLDER
 @_OUTPUT
@@ -154,7 +154,7 @@ def kill_autorecovery(name: str, folder: Path, output: str) -> None:
     _answer(output, f"killed {name}", {"killed": [name]})
 
 
-@local.command("kill-zone")
+@local.command("kill-zone", epilog="Example: zonekeeper local kill-zone b")
 @click.argument("zone")
 @_FOLDER
 @_OUTPUT
@@ -164,7 +164,7 @@ def kill_zone(zone: str, folder: Path, output: str) -> None:
     _answer(output, f"killed {', '.join(killed)}", {"killed": killed})
 
 
-@local.command("restore-zone")
+@local.command("restore-zone", epilog="Example: zonekeeper local restore-zone b")
 @click.argument("zone")
 @_FOLDER
 @_OUTPUT
@@ -178,7 +178,7 @@ def restore_zone(zone: str, folder: Path, output: str) -> None:
     _answer(output, text, {"started": started})
 
 
-@local.command("partition-zone")
+@local.command("partition-zone", epilog="Example: zonekeeper local partition-zone b")
 @click.argument("zone")
 @_FOLDER
 @_OUTPUT
@@ -192,7 +192,7 @@ def partition_zone(zone: str, folder: Path, output: str) -> None:
     _answer(output, f"cut off {', '.join(hit)}", {"cutOff": hit})
 
 
-@local.command("heal-zone")
+@local.command("heal-zone", epilog="Example: zonekeeper local heal-zone b")
 @click.argument("zone")
 @_FOLDER
 @_OUTPUT
@@ -202,7 +202,7 @@ def heal_zone(zone: str, folder: Path, output: str) -> None:
     _answer(output, f"goes on: {', '.join(hit)}", {"healed": hit})
 
 
-@local.command()
+@local.command(epilog="Example: zonekeeper local down")
 @_FOLDER
 @click.option("--purge", is_flag=True, help="Remove everything that the cluster kept, too.")
 @_OUTPUT
@@ -215,7 +215,7 @@ def down(folder: Path, purge: bool, output: str) -> None:
     _answer(output, text, {"stopped": stopped, "purged": purge})
 
 
-@local.command("demo")
+@local.command("demo", epilog="Example: zonekeeper local demo --folder demo")
 @click.option(
     "--folder",
     type=click.Path(path_type=Path),
