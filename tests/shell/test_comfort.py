@@ -160,7 +160,13 @@ def address(tmp_path: Path) -> str:
 @pytest.mark.processes
 @pytest.mark.parametrize(
     "words",
-    [["timeline"], ["zones", "status"], ["policy", "show", "-o", "json"], ["bookies", "list"]],
+    [
+        ["timeline"],
+        ["zones", "status"],
+        ["policy", "show", "-o", "json"],
+        ["bookies", "list"],
+        ["metadata", "export", "-"],
+    ],
 )
 def test_who_reads_no_further_gets_no_traceback(address: str, words: list[str]) -> None:
     with subprocess.Popen(

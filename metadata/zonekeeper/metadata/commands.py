@@ -304,6 +304,8 @@ def _reported(failed: int) -> Iterator[None]:
     """
     try:
         yield
+    except BrokenPipeError:
+        raise  # whoever read our answer has read enough
     except (*_WRONG, *_FAILED) as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(2 if isinstance(error, _WRONG) else failed)
