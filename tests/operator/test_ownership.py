@@ -141,6 +141,23 @@ async def test_a_root_that_an_earlier_resource_left_outlives_one_that_was_never_
     assert {"RootKept", "VolumesKept"} <= await reasons(world)
 
 
+async def test_a_root_outlives_the_same_manifest_in_another_kubernetes_cluster() -> None:
+    """Nobody is registered while the first is down: its cookies, and no volumes here, tell."""
+    first, second = World(), World(onDelete="Delete")
+    second.server = first.server
+    await first.settle()
+    before = await first.nodes_in_store()
+
+    await second.settle()
+    assert (await second.conditions())["MetadataReady"] == ("False", "InUse")
+    assert await names(second, STATEFUL_SETS) == []
+    second.delete()
+    await second.settle()
+
+    assert await names(second, BOOKIE_CLUSTERS) == []
+    assert await first.nodes_in_store() == before
+
+
 async def test_claims_made_before_there_was_a_label_get_it_from_the_bookies_that_serve() -> None:
     world = World(onDelete="Delete")
     await world.settle()

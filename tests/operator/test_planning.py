@@ -216,8 +216,35 @@ def test_a_root_where_somebody_elses_bookies_run_is_not_taken_up() -> None:
     found = {item["type"]: item for item in plan.status["conditions"]}
     assert found["MetadataReady"]["status"] == "False"
     assert found["MetadataReady"]["reason"] == "InUse"
-    assert "does not run: log-a-0: " in found["MetadataReady"]["message"]
+    assert "does not run: log-a-0: if" in found["MetadataReady"]["message"]
     assert found["PolicyPublished"]["status"] == "Unknown"
+
+
+@pytest.mark.parametrize("instance", [INSTANCE, None])
+def test_a_root_with_cookies_is_taken_up_where_one_of_their_volumes_is(
+    instance: str | None,
+) -> None:
+    cookies = {BookieId("log-a-0"): None, BookieId("log-b-0"): None}
+    claims = {"data-log-b-0": Claim(uid="uid", instance=instance)}
+
+    plan = decide(resource(), replace(root(resource()), locations=cookies), claims=claims)
+
+    assert plan.status["instance"] == INSTANCE
+
+
+@pytest.mark.parametrize("name", ["data-log-a-1", "data-log-a-0"])
+def test_a_root_with_cookies_is_not_taken_up_where_all_volumes_are_of_others(name: str) -> None:
+    """They may be down in another Kubernetes cluster, where nobody is registered then."""
+    cookies = {BookieId("log-a-0"): None}
+    claims = {name: Claim(uid="uid", instance="another")}
+
+    plan = decide(resource(), replace(root(resource()), locations=cookies), claims=claims)
+
+    assert plan.actions == ()
+    assert "instance" not in plan.status
+    found = {item["type"]: item for item in plan.status["conditions"]}
+    assert found["MetadataReady"]["reason"] == "InUse"
+    assert "whose volumes are not here: log-a-0: if" in found["MetadataReady"]["message"]
 
 
 def test_a_root_of_another_owner_is_called_so_whoever_is_registered_there() -> None:

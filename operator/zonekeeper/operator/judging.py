@@ -7,7 +7,7 @@ answer is Unknown, with the reason.
 from collections.abc import Iterator
 from typing import Final
 
-from zonekeeper.operator import conditions, desired, roots
+from zonekeeper.operator import conditions, desired, owned_objects, roots
 from zonekeeper.operator.api import ZONE_LABEL, Json
 from zonekeeper.operator.conditions import Condition, Type
 from zonekeeper.operator.desired import Desired, Refused, Zone
@@ -47,7 +47,7 @@ def metadata_ready(observed: Observed) -> Condition:
             return _root_missing(known)
         case roots.Found():
             if names := strangers(observed):
-                return _root_in_use(found.instance, names)
+                return _root_in_use(found, names)
             return _root_found(found.instance, known)
 
 
@@ -73,20 +73,38 @@ def _root_found(instance: str, known: str | None) -> Condition:
 
 
 def strangers(observed: Observed) -> list[BookieId]:
-    """Name bookies that are no pods of ours, and keep us from taking up a root that we could."""
+    """Name bookies that keep us from taking up a root that we could: they are no pods of ours.
+
+    Those that run are registered. Those that are down have a cookie: where not one of them has its
+    volume here, all are somewhere else.
+    """
     found = observed.root
     if observed.instance is not None or not isinstance(found, roots.Found):
         return []
     if found.policy is not None and found.policy.owner != desired.owner(observed.resource):
         return []
-    return sorted(found.registered - {pod.name for pod in observed.pods})
+    running = sorted(found.registered - {pod.name for pod in observed.pods})
+    if running or any(_has_volume_here(bookie, found, observed) for bookie in found.locations):
+        return running
+    return sorted(found.locations)
 
 
-def _root_in_use(instance: str, names: list[BookieId]) -> Condition:
+def _has_volume_here(bookie: BookieId, found: roots.Found, observed: Observed) -> bool:
+    claim = observed.claims.get(owned_objects.claim_name(bookie))
+    return claim is not None and claim.instance in (None, found.instance)
+
+
+def _root_in_use(found: roots.Found, names: list[BookieId]) -> Condition:
+    some = _some(names)
+    if found.registered.isdisjoint(names):
+        what = f"holds cookies of bookies whose volumes are not here: {some}"
+        wait = "if they are of a resource before, restore their volumes"
+    else:
+        what = f"has bookies registered that this resource does not run: {some}"
+        wait = "if they are of a resource before, wait until their sessions end"
     message = (
-        f"bookies are registered in the root (instance {instance}) that this resource does not "
-        f"run: {_some(names)}: if they are of a resource before, wait until their sessions end; if "
-        "another Kubernetes cluster runs them, choose another root in spec.metadata.uri"
+        f"the root (instance {found.instance}) {what}: {wait}; if another Kubernetes cluster runs "
+        "them, or in doubt, choose another root in spec.metadata.uri"
     )
     return conditions.bad(Type.METADATA_READY, "InUse", message)
 

@@ -19,8 +19,9 @@ recognised, goes last. Whatever does not go away is named in the condition ``Rel
 ``onDelete: Retain`` lets the resource go.
 
 A root that this resource was not built in yet is taken up only while no bookies but its own pods
-are registered there: an owner is a namespace and a name, and a resource of the same name in another
-Kubernetes cluster may run its bookies there.
+are registered there, and, if there are cookies, one of their volumes is here: an owner is a
+namespace and a name, and a resource of the same name in another Kubernetes cluster may have its
+bookies there, up or down.
 
 A name says nothing of whose data something holds: an earlier resource of the same name may have
 left it. So only volumes are removed whose claim carries the instance that this resource was built
