@@ -119,12 +119,13 @@ PROFILES: Final[Mapping[str, Profile]] = {
                 Kind.DISK_ERROR: 2,
                 Kind.SLOW_DISK: 3,
                 Kind.RESET: 4,
-                Kind.CUT: 2,
+                Kind.CUT: 8,
             },
             delay_max_ms=30,
             disk_max_ms=40,
             uneven=0.5,
-            habits=Habits(deferred=0.7, told=0.4, pause_max_ms=150),
+            readers_min=2,
+            habits=Habits(deferred=0.7, told=0.8, pause_max_ms=150),
         ),
         # Ensembles change all the time, and their changes take long: on an uneven network, what
         # one bookie has acknowledged another has not seen. Sessions run out while nobody knows.

@@ -44,6 +44,6 @@ SYNC_MUTANTS: Final[Mapping[int, Mutant]] = {
     for number, what, within, patches in (
         (27, "a force does not sync", 100, _forces_do_not_sync),
         (28, "what is written counts as forced", 100, _written_counts_as_forced),
-        (29, "a LAC counts as told when nobody knows it", 400, _nobody_is_told),
+        (29, "a LAC counts as told when nobody knows it", 1_000, _nobody_is_told),
     )
 }
