@@ -20,6 +20,7 @@ from zonekeeper.operator.api import (
     Json,
     Kind,
     KubernetesError,
+    NotPermittedError,
 )
 from zonekeeper.placement.ids import ZoneName
 from zonekeeper.placement.policy import PlacementRules, Policy
@@ -171,6 +172,58 @@ async def test_claims_made_before_there_was_a_label_get_it_from_the_bookies_that
     world.delete()
     await world.settle()
     assert await names(world, CLAIMS) == []
+
+
+@pytest.mark.parametrize("change", [{"policy": {"quorums": {"ack": 4}}}, {"bookiesPerZone": 1}])
+async def test_claims_get_their_label_though_nothing_can_be_built_any_more(
+    change: dict[str, object],
+) -> None:
+    world = World(onDelete="Delete")
+    await world.settle()
+    await world.unmark_claims()
+    await world.change(**change)
+
+    await world.settle()
+    assert (await world.conditions())["Legal"][0] == "False"
+    world.delete()
+    await world.settle()
+
+    assert await names(world, CLAIMS) == []
+    assert await world.nodes_in_store() == []
+
+
+async def test_a_cluster_that_is_deleted_before_its_claims_had_a_label_goes_whole() -> None:
+    world = World(onDelete="Delete")
+    await world.settle()
+    await world.unmark_claims()
+
+    world.delete()
+    await world.settle()
+
+    assert await names(world, CLAIMS) == []
+    assert await world.nodes_in_store() == []
+
+
+async def test_a_removal_that_may_not_label_claims_waits_and_can_be_let_go() -> None:
+    world = World(onDelete="Delete")
+    await world.settle()
+    await world.unmark_claims()
+
+    def refuse(verb: str, kind: Kind) -> None:
+        if (verb, kind) == ("apply", CLAIMS):
+            raise NotPermittedError(403, "persistentvolumeclaims is forbidden")
+
+    world.fate = refuse
+    world.delete()
+    await world.settle()
+    assert "persistentvolumeclaims is forbidden" in await world.message("Applied")
+    assert "volumes are being marked" in await world.message("Released")
+    assert len(await names(world, STATEFUL_SETS)) == 3
+
+    await world.change(onDelete="Retain")
+    await world.settle()
+    assert await names(world, BOOKIE_CLUSTERS) == []
+    assert len(await names(world, CLAIMS)) == 6
 
 
 async def test_the_claim_templates_of_a_set_that_stands_are_left_as_they_are() -> None:

@@ -122,8 +122,15 @@ def test_only_what_differs_is_applied() -> None:
 
 
 POD = Pod(
-    name=BookieId("log-a-0"), zone=ZoneName("a"), ready=False, node="node-a", revision="log-a-1"
+    name=BookieId("log-a-0"),
+    zone=ZoneName("a"),
+    ready=False,
+    node="node-a",
+    revision="log-a-1",
+    controller="uid-statefulsets-3",
 )
+SERVING = replace(POD, ready=True)
+UNMARKED = {"data-log-a-0": Claim(uid="uid", instance=None)}
 
 
 @pytest.mark.parametrize(
@@ -131,6 +138,34 @@ POD = Pod(
     [
         (leaving(), {"owned": owned(resource())}, root(held()), ["Remove"] * 3),
         (leaving(), {"pods": (POD,)}, root(held()), []),
+        (
+            leaving(),
+            {"owned": owned(resource()), "pods": (SERVING,), "claims": UNMARKED},
+            root(held()),
+            ["MarkClaim"],
+        ),
+        (
+            leaving(),
+            {"owned": owned(resource()), "pods": (POD,), "claims": UNMARKED},
+            root(held()),
+            ["Remove"] * 3,
+        ),
+        (
+            leaving(),
+            {
+                "owned": owned(resource()),
+                "pods": (replace(SERVING, controller="uid-of-another"),),
+                "claims": UNMARKED,
+            },
+            root(held()),
+            ["Remove"] * 3,
+        ),
+        (
+            leaving(),
+            {"owned": owned(resource()), "pods": (SERVING,), "claims": UNMARKED},
+            root(held(), instance=INSTANCE[:-1] + "2"),
+            ["Remove"] * 3,
+        ),
         (
             leaving(),
             {"claims": {"data-log-a-0": Claim(uid="uid", instance=INSTANCE)}},

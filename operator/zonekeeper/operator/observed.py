@@ -31,6 +31,8 @@ class Pod:
     node: str | None
     #: Of which version of its StatefulSet's template it is.
     revision: str
+    #: The uid of the StatefulSet that made it.
+    controller: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,9 +116,10 @@ def bookies(items: Iterable[Json], resource: Json, owned: Iterable[Json]) -> tup
     """
     meta = resource["metadata"]
     ours = {item["metadata"]["uid"] for item in owned if controller_of(item) == meta["uid"]}
+    found = tuple(map(pod, items))
     if meta.get("deletionTimestamp"):
-        return tuple(found for found in map(pod, items) if _is_named_as_ours(found, meta["name"]))
-    return tuple(pod(item) for item in items if controller_of(item) in ours)
+        return tuple(one for one in found if _is_named_as_ours(one, meta["name"]))
+    return tuple(one for one in found if one.controller in ours)
 
 
 def _is_named_as_ours(found: Pod, cluster: str) -> bool:
@@ -142,4 +145,5 @@ def pod(item: Json) -> Pod:
         ready=ready and not meta.get("deletionTimestamp"),
         node=item.get("spec", {}).get("nodeName"),
         revision=meta.get("labels", {}).get(REVISION_LABEL, ""),
+        controller=controller_of(item),
     )

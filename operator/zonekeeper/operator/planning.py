@@ -27,7 +27,8 @@ A name says nothing of whose data something holds: an earlier resource of the sa
 left it. So only volumes are removed whose claim carries the instance that this resource was built
 as, and only a root with our policy in it; one that holds cookies only if it is noted as ours. A
 claim has the label from its StatefulSet. One that was made before there was such a label gets it
-once its bookie is ready, because a bookie does not serve with the data of another instance.
+while its bookie is ready, because a bookie does not serve with the data of another instance: at the
+latest before the StatefulSets are removed.
 """
 
 from collections.abc import Iterator
@@ -86,6 +87,7 @@ def decide(wanted: Desired | Refused, observed: Observed, now: str) -> Plan:
     actions: tuple[Action, ...] = tuple(_holding(observed, legal=legal))
     if not actions and isinstance(wanted, Desired) and not blocked:
         actions = tuple(_next_step(wanted, observed, owner))
+    actions += tuple(_unmarked(observed))
     settled = all(condition.status is conditions.Status.TRUE for condition in said)
     recheck = SOON_MS if actions else RESTING_MS if settled else WAITING_MS
     plan = _plan(actions, said, zones, observed, recheck_ms=recheck, now=now)
@@ -173,7 +175,6 @@ def _next_step(wanted: Desired, observed: Observed, owner: str) -> Iterator[Acti
                 )
             elif found.policy.owner == owner:
                 yield from _differing(wanted, observed)
-                yield from _unmarked(observed, found.instance)
         case roots.Unreachable():
             if known is not None:
                 yield from _differing(wanted, observed)
@@ -189,13 +190,20 @@ def _differing(wanted: Desired, observed: Observed) -> Iterator[Apply]:
             yield Apply(kind=kind, body=body)
 
 
-def _unmarked(observed: Observed, instance: str) -> Iterator[MarkClaim]:
-    """Find claims without the label whose bookies serve, and so have this instance's data."""
+def _unmarked(observed: Observed) -> Iterator[MarkClaim]:
+    """Find claims without the label whose bookies serve, and so have this instance's data.
+
+    It does not matter what can be made of the resource now: they are to go with it.
+    """
+    found, known = observed.root, observed.instance
+    if known is None or not isinstance(found, roots.Found) or found.instance != known:
+        return
+    ours = {item["metadata"]["uid"] for item in observed.sets.values()}
     for pod in observed.pods:
         name = owned_objects.claim_name(pod.name)
         claim = observed.claims.get(name)
-        if pod.ready and claim is not None and claim.instance is None:
-            yield MarkClaim(name=name, uid=claim.uid, instance=instance)
+        if pod.ready and pod.controller in ours and claim is not None and claim.instance is None:
+            yield MarkClaim(name=name, uid=claim.uid, instance=known)
 
 
 def _blocked(wanted: Desired, observed: Observed) -> Iterator[str]:
@@ -264,6 +272,8 @@ def _removal(observed: Observed) -> tuple[tuple[Action, ...], str]:
     """Give the next step of a removal, or else what is waited for."""
     if desired.on_delete(observed.resource) is OnDelete.RETAIN:
         return (Release(),), ""
+    if marks := tuple(_unmarked(observed)):
+        return marks, "volumes are being marked as this cluster's, while their bookies serve"
     sets = [
         Remove(kind=STATEFUL_SETS, name=name, uid=item["metadata"]["uid"])
         for name, item in sorted(observed.sets.items())
