@@ -310,6 +310,20 @@ async def test_a_cluster_made_again_may_not_leave_out_bookies_that_have_cookies(
     assert await names(world, STATEFUL_SETS) == []
 
 
+async def test_what_is_not_legal_does_not_become_so_when_nobody_sees_the_root() -> None:
+    world = await retained()
+    await world.make_again(bookiesPerZone=1, onDelete="Delete")
+    await world.settle()
+    assert (await world.conditions())["Legal"] == ("False", "Blocked")
+
+    cut_off(world)
+    world.reconciler = world.new_operator()
+    await world.settle()
+
+    assert (await world.conditions())["Legal"] == ("Unknown", "NotSeen")
+    assert (await world.get())["metadata"]["finalizers"] == []
+
+
 async def test_a_cluster_made_again_that_may_not_be_built_leaves_all_that_was_retained() -> None:
     world = await retained()
     before = await world.nodes_in_store()

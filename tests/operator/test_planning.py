@@ -77,6 +77,8 @@ UNKNOWN = roots.Unreachable(f"{URI}: nobody answers")
         (held(), roots.Absent(), ["InitialiseRoot"]),
         (held() | {"spec": resource()["spec"]}, roots.Absent(), ["Release"]),
         (resource(), UNKNOWN, []),
+        (resource(onDelete="Delete"), UNKNOWN, []),
+        (built(resource(onDelete="Delete")), UNKNOWN, ["Hold"]),
         (resource(), roots.Unusable("a Java cluster"), []),
         (built(resource()), roots.Absent(), []),
         (resource(), root(resource()), ["Apply"] * 6),

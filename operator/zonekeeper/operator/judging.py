@@ -21,12 +21,19 @@ from zonekeeper.placement.upgrade_domains import RoundRobin
 _NAMED_MAX: Final = 5
 
 
-def legal(wanted: Desired | Refused, blocked: tuple[str, ...]) -> Condition:
-    """Can it be built, in placement's words if not?"""
+def legal(wanted: Desired | Refused, blocked: tuple[str, ...], observed: Observed) -> Condition:
+    """Can it be built, in placement's words if not?
+
+    A root that was not taken up yet may hold bookies that a resource before left: until it is seen,
+    nobody knows whether they are left out.
+    """
     if isinstance(wanted, Refused):
         return conditions.bad(Type.LEGAL, "Refused", "\n".join(wanted.reasons))
     if blocked:
         return conditions.bad(Type.LEGAL, "Blocked", "\n".join(blocked))
+    if observed.instance is None and isinstance(observed.root, roots.Unreachable):
+        message = "bookies that a resource before left in the root were not seen: see MetadataReady"
+        return conditions.unknown(Type.LEGAL, "NotSeen", message)
     if wanted.warnings:
         return conditions.good(Type.LEGAL, "LegalWithWarnings", "\n".join(wanted.warnings))
     return conditions.good(Type.LEGAL, "Legal", "placement keeps what the policy promises")

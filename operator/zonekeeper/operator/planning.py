@@ -74,8 +74,10 @@ def decide(wanted: Desired | Refused, observed: Observed, now: str) -> Plan:
     blocked = tuple(_blocked(wanted, observed)) if isinstance(wanted, Desired) else ()
     zones = judging.zone_counts(Refused(blocked) if blocked else wanted, observed)
     owner = desired.owner(observed.resource)
+    legality = judging.legal(wanted, blocked, observed)
+    legal = legality.status is conditions.Status.TRUE
     said = (
-        judging.legal(wanted, blocked),
+        legality,
         judging.metadata_ready(observed),
         judging.policy_published(wanted, observed, owner),
         judging.applied(observed),
@@ -83,9 +85,8 @@ def decide(wanted: Desired | Refused, observed: Observed, now: str) -> Plan:
         judging.locations_verified(wanted, observed),
         judging.ready(zones),
     )
-    legal = isinstance(wanted, Desired) and not blocked
     actions: tuple[Action, ...] = tuple(_holding(observed, legal=legal))
-    if not actions and isinstance(wanted, Desired) and not blocked:
+    if not actions and isinstance(wanted, Desired) and legal:
         actions = tuple(_next_step(wanted, observed, owner))
     actions += tuple(_unmarked(observed))
     settled = all(condition.status is conditions.Status.TRUE for condition in said)
