@@ -160,6 +160,13 @@ def test_a_name_that_services_and_pods_cannot_be_named_after_is_refused(name: st
     assert "metadata.name" in found.reasons[0]
 
 
+def test_a_cluster_that_was_built_keeps_a_name_that_begins_with_a_digit() -> None:
+    item = resource() | {"status": {"instance": "0d6e3a1e"}}
+    item["metadata"]["name"] = "1log"
+
+    assert isinstance(desired.read(item), Desired)
+
+
 def test_a_zone_whose_set_name_is_too_long_is_refused() -> None:
     assert "has at most 52 characters" in reasons(zones=[{"name": "z" * 50}])
 

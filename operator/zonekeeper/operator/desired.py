@@ -29,8 +29,11 @@ CLUSTER_NAME_MAX: Final = 30
 #: Of ``<cluster>-<zone>``: a pod's label of at most 63 adds a hash of 10 characters to it.
 SET_NAME_MAX: Final = 52
 
+_NAME_REST: Final = rf"([-a-z0-9]{{0,{CLUSTER_NAME_MAX - 2}}}[a-z0-9])?"
 #: What names of Services and of pods can be made of.
-CLUSTER_NAME: Final = rf"[a-z]([-a-z0-9]{{0,{CLUSTER_NAME_MAX - 2}}}[a-z0-9])?"
+CLUSTER_NAME: Final = rf"[a-z]{_NAME_REST}"
+#: A name cannot be corrected, and what was built with a digit first shows that it could be.
+_BUILT_NAME: Final = rf"[a-z0-9]{_NAME_REST}"
 CLUSTER_NAME_RULE: Final = (
     f"must begin with a letter and have at most {CLUSTER_NAME_MAX} characters and no dot, so that "
     "names of Services and pods can be made of it"
@@ -120,6 +123,11 @@ def on_delete(resource: Json) -> OnDelete:
     return OnDelete.DELETE if given == OnDelete.DELETE.value else OnDelete.RETAIN
 
 
+def _is_built(resource: Json) -> bool:
+    """Was a cluster made of it, perhaps under rules before these?"""
+    return bool(resource.get("status", {}).get("instance"))
+
+
 def metadata_uri(resource: Json) -> str | None:
     """Read the metadata store's address, if the resource has one that can be used."""
     given = resource.get("spec", {}).get("metadata", {}).get("uri")
@@ -138,7 +146,7 @@ def read(resource: Json) -> Desired | Refused:
         problems.append(wrong)
     resources = _resources(spec.get("resources") or {}, problems)
     problems += _shared_nodes(zones)
-    problems += _name_problems(resource["metadata"]["name"], zones)
+    problems += _name_problems(resource, zones)
     reasons = [str(problem) for problem in problems]
     if policy is None:
         return Refused(tuple(reasons))
@@ -307,13 +315,14 @@ def _uri_problem(given: object) -> Problem | None:
     return None
 
 
-def _name_problems(name: str, zones: tuple[Zone, ...]) -> Iterator[Problem]:
+def _name_problems(resource: Json, zones: tuple[Zone, ...]) -> Iterator[Problem]:
+    name = resource["metadata"]["name"]
     for index, zone in enumerate(zones):
         whole = f"{name}-{zone.name}"
         if len(whole) > SET_NAME_MAX:
             rule = f"makes {whole}, and a StatefulSet's name has at most {SET_NAME_MAX} characters"
             yield Problem(f"spec.zones[{index}]", fields.shown(zone.name), rule, "shorten one")
-    if not re.fullmatch(CLUSTER_NAME, name):
+    if not re.fullmatch(_BUILT_NAME if _is_built(resource) else CLUSTER_NAME, name):
         hint = "choose another name"
         yield Problem("metadata.name", fields.shown(name), CLUSTER_NAME_RULE, hint)
 
