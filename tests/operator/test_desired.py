@@ -75,6 +75,18 @@ def test_zones_that_one_node_could_belong_to_are_refused(
     ]
 
 
+def test_a_cluster_that_was_built_is_only_warned_of_zones_that_one_node_could_belong_to() -> None:
+    """Its zones may be told apart by labels that only one of them names."""
+    item = resource(zones=three({"zone-a": "yes"}, {"zone-b": "yes"}, {"zone-c": "yes"}))
+    assert isinstance(desired.read(item), Refused)
+
+    found = desired.read(item | {"status": {"instance": "0d6e3a1e"}})
+
+    assert isinstance(found, Desired)
+    assert found.warnings[0].startswith("spec.zones[1].nodeSelector: ")
+    assert len(found.warnings) == 3
+
+
 @pytest.mark.parametrize(
     ("spec", "words"),
     [

@@ -100,7 +100,7 @@ class Desired:
     storage_class: str | None
     resources: Json
     policy: Policy
-    #: What placement allows and thinks worth knowing.
+    #: What placement allows, or was built before a rule was there, and is worth knowing.
     warnings: tuple[str, ...]
 
 
@@ -145,7 +145,9 @@ def read(resource: Json) -> Desired | Refused:
     if given_uri is not None and (wrong := _uri_problem(given_uri)):
         problems.append(wrong)
     resources = _resources(spec.get("resources") or {}, problems)
-    problems += _shared_nodes(zones)
+    shared = tuple(_shared_nodes(zones))
+    if not _is_built(resource):
+        problems += shared
     problems += _name_problems(resource, zones)
     reasons = [str(problem) for problem in problems]
     if policy is None:
@@ -170,7 +172,10 @@ def read(resource: Json) -> Desired | Refused:
         storage_class=None if storage_class is None else str(storage_class),
         resources=resources,
         policy=replace(policy, owner=owner(resource)),
-        warnings=tuple(f"spec.policy.{finding.reason}" for finding in verdict.warnings),
+        warnings=(
+            *map(str, shared),
+            *(f"spec.policy.{finding.reason}" for finding in verdict.warnings),
+        ),
     )
 
 
@@ -268,7 +273,11 @@ def _amount_problems(where: str, name: str, amount: object) -> Iterator[Problem]
 
 
 def _shared_nodes(zones: tuple[Zone, ...]) -> Iterator[Problem]:
-    """Refuse zones that a node can belong to both of: with it, both would go down together."""
+    """Find zones that a node can belong to both of: with it, both would go down together.
+
+    A cluster that was built so is only warned: its nodes may be told apart by labels that just one
+    zone names, and not to keep it up would not make it safer.
+    """
     for (first, one), (second, other) in itertools.combinations(enumerate(zones), 2):
         if any(
             other.node_labels.get(key, value) != value for key, value in one.node_labels.items()
