@@ -83,7 +83,7 @@ def _holds_nothing() -> list[Patch]:
     def what_holds(self: View, where: object) -> None:
         del self, where
 
-    return [(View, "what_holds", what_holds)]
+    return [(View, "what_holds", what_holds), (View, "what_holds_anew", what_holds)]
 
 
 def _presence_is_not_asked() -> list[Patch]:
@@ -94,7 +94,7 @@ def _presence_is_not_asked() -> list[Patch]:
 
         def go_on() -> None:
             for position in leaving:
-                if view.what_holds(view.topology.location(ensemble[position])) is not None:
+                if view.what_holds_anew(ensemble[position]) is not None:
                     raise RepairStoppedError(Trouble.HELD, ensemble[position])
 
         return go_on
