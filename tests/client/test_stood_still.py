@@ -13,6 +13,7 @@ from tests.client.other_loops import play_simulated
 from tests.client.test_deferred_sync import talking
 from tests.client.transcripts import Transcript, started
 from tests.simulation.loop import Process, SimulatedLoop
+from zonekeeper.client import errors
 from zonekeeper.client import writer_events as ev
 from zonekeeper.client.config import ClientConfig
 from zonekeeper.client.writer_core import Limits
@@ -72,6 +73,53 @@ def test_a_writer_goes_on_though_its_process_stood_still_for_longer_than_an_add_
                 await asyncio.sleep(0.000_1)
 
     play_paused(work, pause_s=4)
+
+
+def play_late(
+    work: Callable[[Lab, SimulatedLoop], Coroutine[None, None, None]], late_s: float
+) -> None:
+    """Have something done in a process whose application works for so long, again and again."""
+
+    async def scenario(lab: Lab, loop: SimulatedLoop) -> None:
+        process = Process("client")
+        working = lab.tasks.create_task(work(lab, loop), context=process.context)
+        while not working.done():
+            loop.pause(process)
+            await asyncio.sleep(late_s)
+            loop.go_on(process)
+            await asyncio.sleep(0.01)
+
+    play_simulated(scenario)
+
+
+def test_an_add_times_out_though_its_process_is_late_all_the_time() -> None:
+    async def work(lab: Lab, loop: SimulatedLoop) -> None:
+        async with lab.client(config=ClientConfig(add_timeout_ms=10_000)) as client:
+            writer = await client.create()
+            for machine in lab.machines.values():
+                machine.doorway.holding = True
+            begun_s = loop.time()
+            with pytest.raises(errors.AddTimedOut):
+                await writer.append_and_wait(b"nobody answers")
+            assert loop.time() - begun_s < 20, "in virtual time"
+
+    play_late(work, late_s=1.2)
+
+
+def test_a_bookie_that_says_nothing_is_found_out_though_its_client_is_late_all_the_time() -> None:
+    async def work(lab: Lab, loop: SimulatedLoop) -> None:
+        async with lab.client() as client:
+            writer = await client.create()
+            silent = writer.ensemble[0]
+            lab.door(silent).holding = True
+            begun_s = loop.time()
+            await writer.append_and_wait(b"two answer")
+            while silent not in client.bookies.suspects:
+                await asyncio.sleep(1)
+                assert loop.time() - begun_s < 60, "in virtual time"
+            await writer.close()
+
+    play_late(work, late_s=3)
 
 
 @pytest.mark.parametrize("pause_s", [2.6, 60], ids=["hedge", "timeout"])

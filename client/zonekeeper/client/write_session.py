@@ -84,6 +84,8 @@ class WriteSession:
         self._busy = False
         self._pump_due = False
         self._tick: asyncio.TimerHandle | None = None
+        #: Was the last tick much too late?
+        self._was_late = False
         self._lanes: dict[ev.Term, OpenedLane] = {}
         self._for_confirmed, self._for_written = Waiters(self._loop), Waiters(self._loop)
         #: For the LAC to be known; why it is not, or None.
@@ -431,11 +433,13 @@ class WriteSession:
     def _ticked(self, set_s: float) -> None:
         """Say what time it is; or, where this process stood still, how long.
 
-        Then answers that came in time may wait to be read, and timers come first.
+        Then answers that came in time may wait to be read, and timers come first. They are read by
+        the next tick: if that is late, too, its time counts, for a loop may always be late.
         """
         self._tick = None
         late_ms = int((self._loop.time() - set_s) * 1_000) - TICK_MS
-        if late_ms > patience.LATE_MS:
+        was_late, self._was_late = self._was_late, late_ms > patience.LATE_MS
+        if self._was_late and not was_late:
             self.feed(ev.StoodStill(late_ms=late_ms))
         else:
             self.feed(ev.Ticked(now_ms=self._bookies.now_ms()))

@@ -225,10 +225,12 @@ class StreamLink:
 
     async def _expire(self, lanes: Lanes) -> None:
         period_s = self._settings.append_timeout_ms / 4_000
+        late = False
         while True:
             looked_s = self._loop.time()
             await asyncio.sleep(period_s)
-            if self._loop.time() - looked_s > 2 * period_s:
+            was_late, late = late, self._loop.time() - looked_s > 2 * period_s
+            if late and not was_late:  # once in a row: a loop may always be late
                 lanes.wait_anew()
             else:
                 lanes.expire()
