@@ -7,7 +7,6 @@ will do, asks unless ``--yes``, and only says it with ``--dry-run``.
 
 import contextlib
 import json
-import os
 import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +34,7 @@ from zonekeeper.bookie.tools import (
 )
 from zonekeeper.bookie.tools.contents import Contents
 from zonekeeper.bookie.tools.folders import ToolError
-from zonekeeper.metadata import bookie_records
+from zonekeeper.metadata import bookie_records, private_file
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.cookies import Cookie
 
@@ -292,20 +291,11 @@ def _parts_of(held: Held, name: str) -> Iterator[segments.Part]:
 
 def _write_secret(target: Path, lines: Iterator[str]) -> int:
     """Write a file that only its owner may read, whole or not at all; give its lines' number."""
-    part = target.with_name(f"{target.name}.part")
     count = 0
-    part.unlink(missing_ok=True)
-    try:
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as out:
-            for line in lines:
-                out.write(line)
-                count += 1
-                if count % _PROGRESS_LINES == 0:
-                    asking_commands.told(f"{count} ledgers")
-            out.flush()
-            os.fsync(out.fileno())
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
+    with private_file.written(target) as out:
+        for line in lines:
+            out.write(line)
+            count += 1
+            if count % _PROGRESS_LINES == 0:
+                asking_commands.told(f"{count} ledgers")
     return count

@@ -107,7 +107,8 @@ class ZooKeeperClient:
             give_up()
         # What kazoo complains of while it stops cannot be helped: its threads are daemons, and
         # the session that it did not end runs out.
-        with suppress(kazoo_errors.KazooException):
+        # So it is where the interpreter ends, and begins no thread any more.
+        with suppress(kazoo_errors.KazooException, RuntimeError):
             await asyncio.to_thread(self._kazoo.stop)
             await asyncio.to_thread(self._kazoo.close)
 
