@@ -290,10 +290,15 @@ async def test_a_release_that_was_decided_on_an_old_look_is_refused() -> None:
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ({"bookiesPerZone": 1}, "set it to 2 or more"),
+        (
+            {"bookiesPerZone": 1},
+            "spec.bookiesPerZone: 1: the root has cookies of log-a-1, which would be left out with "
+            "what they hold: set it to 2 or more, or empty and forget them, such as: "
+            "zonekeeper bookies decommission log-a-1",
+        ),
         (
             {"zones": [{"name": "a"}, {"name": "b"}, {"name": "d"}]},
-            "StatefulSet log-c has bookies, and its zone is not named any more",
+            "spec.zones: the root has cookies of log-c-0, log-c-1, and their zone is not named",
         ),
     ],
 )
@@ -339,6 +344,28 @@ async def test_a_cluster_made_again_that_may_not_be_built_leaves_all_that_was_re
     assert await names(world, BOOKIE_CLUSTERS) == []
     assert len(await names(world, CLAIMS)) == 6
     assert await world.nodes_in_store() == before
+
+
+async def test_bookies_that_somebody_added_for_a_while_are_named_with_a_way_out() -> None:
+    world = World()
+    await world.settle()
+    for count in (4, 2):
+        found = await world.kubernetes.get(STATEFUL_SETS, SPACE, "log-a")
+        assert found is not None
+        spec = found["spec"] | {"replicas": count}
+        world.kubernetes.put(STATEFUL_SETS, found | {"spec": spec})
+        await world.controllers()
+
+    await world.settle()
+    assert await world.message("Legal") == (
+        "spec.bookiesPerZone: 2: the root has cookies of log-a-2, log-a-3, which would be left out "
+        "with what they hold: set it to 4 or more, or empty and forget them, such as: "
+        "zonekeeper bookies decommission log-a-3"
+    )
+
+    await world.forget("log-a-2", "log-a-3")
+    await world.settle()
+    assert (await world.conditions())["Legal"] == ("True", "Legal")
 
 
 async def test_a_cluster_made_again_with_more_bookies_has_the_old_and_the_new() -> None:

@@ -310,8 +310,10 @@ def test_a_resource_that_goes_or_is_not_legal_takes_nothing_up() -> None:
     going = leaving()
     del going["status"]
 
-    for item, changes in ((fewer, {}), (going, {"pods": (POD,)}), (going, {})):
-        plan = decide(item, replace(root(held()), locations=cookies), **changes)
+    claims = {"data-log-c-0": Claim(uid="uid", instance=INSTANCE)}
+    for item, pods in ((fewer, ()), (going, (POD,)), (going, ())):
+        found = replace(root(held()), locations=cookies)
+        plan = decide(item, found, pods=pods, claims=claims)
         assert "instance" not in plan.status
 
 

@@ -226,6 +226,16 @@ class World:
             await cookie_store.create(cluster, cookie)
         await store.close()
 
+    async def forget(self, *names: str) -> None:
+        """Remove cookies, as the end of a decommission does."""
+        store = await self.open(await self.address())
+        cluster = await clusters.open_cluster(store)
+        for name in names:
+            stored = await cookie_store.read(cluster, BookieId(name))
+            assert stored is not None
+            await cookie_store.delete(cluster, BookieId(name), version=stored.version)
+        await store.close()
+
     async def change(self, **spec: object) -> None:
         """Edit the resource as a person does."""
         self.edit(**spec)

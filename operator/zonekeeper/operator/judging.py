@@ -102,12 +102,12 @@ def _has_volume_here(bookie: BookieId, found: roots.Found, observed: Observed) -
 
 
 def _root_in_use(found: roots.Found, names: list[BookieId]) -> Condition:
-    some = _some(names)
+    named = some(names)
     if found.registered.isdisjoint(names):
-        what = f"holds cookies of bookies whose volumes are not here: {some}"
+        what = f"holds cookies of bookies whose volumes are not here: {named}"
         wait = "if they are of a resource before, restore their volumes"
     else:
-        what = f"has bookies registered that this resource does not run: {some}"
+        what = f"has bookies registered that this resource does not run: {named}"
         wait = "if they are of a resource before, wait until their sessions end"
     message = (
         f"the root (instance {found.instance}) {what}: {wait}; if another Kubernetes cluster runs "
@@ -212,7 +212,7 @@ def locations_verified(wanted: Desired | Refused, observed: Observed) -> Conditi
         return conditions.unknown(kind, "NoBookies", "no bookie runs yet")
     missing = [pod.name for pod in observed.pods if found.locations.get(pod.name) is None]
     if missing:
-        return conditions.unknown(kind, "NoCookie", f"no location yet: {_some(missing)}")
+        return conditions.unknown(kind, "NoCookie", f"no location yet: {some(missing)}")
     if observed.nodes is None:
         message = "cookies agree with the zones' StatefulSets; nodes may not be read"
         return conditions.unknown(kind, "NodesNotPermitted", message)
@@ -280,6 +280,7 @@ def zone_counts(wanted: Desired | Refused, observed: Observed) -> list[Json]:
     ]
 
 
-def _some(names: list[BookieId]) -> str:
+def some(names: list[BookieId]) -> str:
+    """Name a few of many, and count the others."""
     more = len(names) - _NAMED_MAX
     return ", ".join(sorted(names)[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")

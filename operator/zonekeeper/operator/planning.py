@@ -58,6 +58,7 @@ from zonekeeper.operator.plans import (
     Remove,
     RemoveRoot,
 )
+from zonekeeper.placement.ids import BookieId
 
 #: After an act: to see what became of it.
 SOON_MS: Final = 200
@@ -215,7 +216,7 @@ def _blocked(wanted: Desired, observed: Observed) -> Iterator[str]:
         if found is not None and controller_of(found) != observed.uid:
             yield _foreign(kind, name, found)
     zones = {owned_objects.set_name(wanted.name, zone.name) for zone in wanted.zones}
-    for name, count in sorted(_standing(wanted, observed).items()):
+    for name, count in _running(observed).items():
         if name not in zones:
             yield (
                 f"spec.zones: StatefulSet {name} has bookies, and its zone is not named any more: "
@@ -226,19 +227,46 @@ def _blocked(wanted: Desired, observed: Observed) -> Iterator[str]:
                 f"spec.bookiesPerZone: {wanted.bookies_per_zone}: StatefulSet {name} has {count}: "
                 f"removing bookies would lose what they hold; set it to {count} or more"
             )
+    for name, ordinals in sorted(_left_out(wanted, observed).items()):
+        bookies = [BookieId(f"{name}-{ordinal}") for ordinal in sorted(ordinals)]
+        forget = f"empty and forget them, such as: zonekeeper bookies decommission {bookies[-1]}"
+        what = f"the root has cookies of {judging.some(bookies)}"
+        if name in zones:
+            yield (
+                f"spec.bookiesPerZone: {wanted.bookies_per_zone}: {what}, which would be left out "
+                f"with what they hold: set it to {max(ordinals) + 1} or more, or {forget}"
+            )
+        else:
+            yield (
+                f"spec.zones: {what}, and their zone is not named, which would leave out what they "
+                f"hold: name it, or {forget}"
+            )
 
 
-def _standing(wanted: Desired, observed: Observed) -> dict[str, int]:
-    """Count bookies by StatefulSet: those that run, and those that have cookies in our root.
+def _running(observed: Observed) -> dict[str, int]:
+    """Count bookies by StatefulSet."""
+    return {name: int(item["spec"]["replicas"]) for name, item in observed.sets.items()}
+
+
+def _left_out(wanted: Desired, observed: Observed) -> dict[str, set[int]]:
+    """Find bookies that have cookies in our root, and would not run or do not, by StatefulSet.
 
     A resource that is made again over what was retained has no StatefulSets yet.
     """
-    found = {name: int(item["spec"]["replicas"]) for name, item in observed.sets.items()}
+    zones = {owned_objects.set_name(wanted.name, zone.name) for zone in wanted.zones}
+    known = dict.fromkeys(zones, wanted.bookies_per_zone)
+    for name, count in _running(observed).items():
+        known[name] = max(count, known.get(name, 0))
+    found: dict[str, set[int]] = {}
     ours = _ours(observed)
     for bookie in () if ours is None else ours.locations:
         name, _, ordinal = bookie.rpartition("-")
-        if name.startswith(f"{wanted.name}-") and ordinal.isdecimal():
-            found[name] = max(found.get(name, 0), int(ordinal) + 1)
+        if (
+            name.startswith(f"{wanted.name}-")
+            and ordinal.isdecimal()
+            and int(ordinal) >= known.get(name, 0)
+        ):
+            found.setdefault(name, set()).add(int(ordinal))
     return found
 
 
