@@ -10,6 +10,7 @@ from tests.client.recovery_world import payloads, written
 from zonekeeper.client.config import ClientConfig
 from zonekeeper.client.reader import Batch, Reader
 from zonekeeper.placement.ids import BookieId, EntryId, ZoneName
+from zonekeeper.placement.quorums import Quorums
 from zonekeeper.wire import errors as wire_errors
 from zonekeeper.wire import service
 
@@ -128,3 +129,63 @@ def test_who_follows_a_ledger_without_entries_accuses_no_bookie_of_having_none()
             following.cancel()
 
     play(scenario, bookies_in={"a": 1, "b": 4, "c": 4})
+
+
+@pytest.mark.parametrize("from_start", [True, False], ids=["from its start", "from its end"])
+def test_a_tail_whose_near_replica_has_nothing_of_the_ledger_is_told_by_another_one(
+    from_start: bool,
+) -> None:
+    """It was never reached by the writer, and says that it knows no such ledger."""
+
+    async def scenario(lab: Lab) -> None:
+        loop = asyncio.get_running_loop()
+        near = ClientConfig(zone=ZoneName("a"))
+        lab.network.cut("writer", "bk-a-0")
+        lab.network.cut("bk-a-0", "writer")
+        async with lab.client("writer") as first, lab.client("reader", config=near) as second:
+            writer = await written(first, 1)
+            reader = await second.open(writer.ledger_id, recover=False)
+            arrived_s: dict[EntryId, float] = {}
+
+            async def follow() -> None:
+                async for batch in reader.tail(0 if from_start else 1):
+                    arrived_s.update((entry.entry_id, loop.time()) for entry in batch)
+
+            following = lab.tasks.create_task(follow())
+            await asyncio.sleep(1)
+            late_s = 0.0
+            for _ in range(20):
+                await asyncio.sleep(3.3)
+                entry_id = await writer.append_and_wait(b"news")
+                acked_s = loop.time()
+                await asyncio.sleep(10)
+                late_s += arrived_s[entry_id] - acked_s
+            assert late_s / 20 < 0.2, "in virtual time"
+            following.cancel()
+            writer.halt()
+
+    play(scenario, bookies_in={"a": 1, "b": 1, "c": 1})
+
+
+@pytest.mark.parametrize(("entries", "first"), [(0, 0), (0, 5), (1, 1)])
+def test_a_tail_accuses_no_replica_of_having_nothing_before_there_is_something_for_it(
+    entries: int, first: int
+) -> None:
+    """Each entry has three of six bookies; who is asked for entry 1 has no share of entry 0."""
+
+    async def scenario(lab: Lab) -> None:
+        striped = Quorums(ensemble=6, write=3, ack=2, ack_zones=2)
+        async with lab.client("writer") as client:
+            writer = await client.create(quorums=striped)
+            for _ in range(entries):
+                await writer.append_and_wait(b"first")
+            near = ClientConfig(zone=ZoneName(writer.ensemble[3].split("-")[1]))
+            async with lab.client("reader", config=near) as other:
+                reader = await other.open(writer.ledger_id, recover=False)
+                following = asyncio.ensure_future(anext(reader.tail(first)))
+                await asyncio.sleep(60)
+                assert [who for who in writer.ensemble if other.bookies.replica(who).failures] == []
+                following.cancel()
+            writer.halt()
+
+    play(scenario)

@@ -253,7 +253,8 @@ class Reader:
         where others do have news, for then it may have been left behind.
         """
         silent = 0
-        async with Spell(self._reading, self._metadata, following, self._tasks) as spell:
+        known, confirmed = self._metadata, self._confirmed
+        async with Spell(self._reading, known, following, confirmed, self._tasks) as spell:
             while (update := await spell.next()) is not None:
                 silent = 0 if update.frames else silent + 1
                 self._confirmed = max(self._confirmed, update.last_add_confirmed)

@@ -37,11 +37,14 @@ class Spell:
         reading: Reading,
         ledger: LedgerMetadata,
         following: EntryId,
+        confirmed: EntryId,
         tasks: Tasks,
     ) -> None:
         self._reading = reading
         self._ledger = ledger
         self._following = following
+        #: What its reader knows the ledger to hold, at least.
+        self._confirmed = confirmed
         self._tasks = tasks
         self._heard: asyncio.Queue[Heard] = asyncio.Queue()
         self._room = asyncio.Semaphore(UPDATES_MAX)
@@ -86,8 +89,11 @@ class Spell:
                     self._reading.bookies.count_read(bookie, read_bytes)
                     await self._room.acquire()
                     self._heard.put_nowait(update)
-        except errors.Negative:
-            pass  # it has nothing of the ledger yet, and that is no failure
+        except errors.Negative as error:
+            # Its fragment has entries: it was left behind, and the next spell asks another one.
+            # Else it has nothing yet, and that is no failure.
+            if self._confirmed >= self._ledger.last_fragment.first_entry:
+                self._reading.report(bookie, error)
         except errors.ProtocolError as error:
             self._reading.report(bookie, error)
             if isinstance(error, link_pool.UNREACHED):
