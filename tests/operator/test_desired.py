@@ -127,6 +127,28 @@ def test_a_cluster_that_was_built_is_only_warned_of_zones_that_one_node_could_be
             "spec.zones[0].nodeSelector: ",
         ),
         ({"zones": [{"name": "a", "nodeSelector": "rack"}]}, "spec.zones[0].nodeSelector: "),
+        *(
+            ({"zones": [{"name": "a", "nodeSelector": {key: "x"}}]}, "spec.zones[0].nodeSelector: ")
+            for key in ("a..b/x", "a.-b/x", "A.b/x", "/x", "a/b/x", f"{'a.' * 127}b/x")
+        ),
+        *(
+            ({"resources": {"limits": {name: 1}}}, f"spec.resources.limits.{name}: ")
+            for name in ("a.b/bad name!", "a..b/x", "..a/x", "a.b/", f"a/{'x' * 64}")
+        ),
+        *(
+            ({"resources": {"requests": {"memory": amount}}}, "spec.resources.requests.memory: ")
+            for amount in ("1e-12", "0.1n", "1e30", "8Ei", "9223372036854775808")
+        ),
+        (
+            {"resources": {"requests": {"nvidia.com/gpu": 1}}},
+            "spec.resources.requests.nvidia.com/gpu: 1: must be the same as "
+            "spec.resources.limits.nvidia.com/gpu (missing); write both, or the limit alone",
+        ),
+        (
+            {"resources": {"requests": {"hugepages-2Mi": "2Mi"}, "limits": {"hugepages-2Mi": 1}}},
+            "must be the same as spec.resources.limits.hugepages-2Mi (1)",
+        ),
+        ({"storage": {"size": "1Gi", "className": "a..b"}}, 'spec.storage.className: "a..b": '),
         ({"policy": {"version": 4}}, "spec.policy.version: 4: is set by zonekeeper"),
         ({"policy": {"reads": {"hedge": 1}}}, "spec.policy.reads.hedge: 1: unknown field"),
         ({"policy": []}, ""),
@@ -195,6 +217,19 @@ def test_warnings_of_placement_do_not_refuse() -> None:
 
 
 def test_amounts_are_passed_on_as_they_were_written_and_empty_sections_are_not() -> None:
-    given = {"requests": {"cpu": ".5", "memory": "1e9", "nvidia.com/gpu": 1}, "limits": {}}
+    given = {"requests": {"cpu": ".5", "memory": "1e9"}, "limits": {}}
 
     assert built(resources=given).resources == {"requests": given["requests"]}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"limits": {"nvidia.com/gpu": 1}},
+        {"limits": {"nvidia.com/gpu": 1}, "requests": {"nvidia.com/gpu": "1"}},
+        {"limits": {"hugepages-2Mi": "4Mi"}, "requests": {"hugepages-2Mi": "4096Ki"}},
+        {"requests": {"cpu": 0, "memory": "9223372036854775807"}},
+    ],
+)
+def test_amounts_that_kubernetes_takes_are_good(given: Json) -> None:
+    assert built(resources=given).resources == given

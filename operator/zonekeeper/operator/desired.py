@@ -39,10 +39,17 @@ CLUSTER_NAME_RULE: Final = (
     "names of Services and pods can be made of it"
 )
 
-_SUBDOMAIN: Final = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
-_LABEL_NAME: Final = rf"({_SUBDOMAIN}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"
-LABEL_VALUE: Final = r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?"
-_RESOURCE_NAME: Final = rf"cpu|memory|ephemeral-storage|hugepages-[0-9]+[KMG]i|{_SUBDOMAIN}/.+"
+_SUBDOMAIN_MAX: Final = 253
+_DNS_LABEL: Final = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_SUBDOMAIN: Final = rf"{_DNS_LABEL}(\.{_DNS_LABEL}){{0,15}}"
+_LABEL: Final = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_LABEL_NAME: Final = rf"({_SUBDOMAIN}/)?{_LABEL}"
+LABEL_VALUE: Final = rf"({_LABEL})?"
+#: What may be promised to more than there is of it; of the rest, a request is what its limit is.
+_SHARED: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
+_RESOURCE_NAME: Final = (
+    rf"{'|'.join(sorted(_SHARED))}|hugepages-[0-9]{{1,9}}[KMG]i|{_SUBDOMAIN}/{_LABEL}"
+)
 
 
 class OnDelete(enum.StrEnum):
@@ -226,9 +233,7 @@ def _node_labels(item: Json, where: str, problems: list[Problem]) -> dict[str, s
     default = {DEFAULT_ZONE_LABEL: str(item["name"])}
     given = item.get("nodeSelector") or default
     if isinstance(given, dict) and all(
-        isinstance(label, str)
-        and re.fullmatch(_LABEL_NAME, name)
-        and re.fullmatch(LABEL_VALUE, label)
+        isinstance(label, str) and _is_name(_LABEL_NAME, name) and re.fullmatch(LABEL_VALUE, label)
         for name, label in given.items()
     ):
         return given
@@ -237,6 +242,11 @@ def _node_labels(item: Json, where: str, problems: list[Problem]) -> dict[str, s
         Problem(where, fields.shown(given), rule, f"write for example {fields.shown(default)}")
     )
     return default
+
+
+def _is_name(pattern: str, name: str) -> bool:
+    prefix = name.rpartition("/")[0]
+    return len(prefix) <= _SUBDOMAIN_MAX and re.fullmatch(pattern, name) is not None
 
 
 def _resources(given: object, problems: list[Problem]) -> Json:
@@ -253,22 +263,32 @@ def _resources(given: object, problems: list[Problem]) -> Json:
             problems += _amount_problems(f"{where}.{name}", name, amount)
         if amounts:
             found[section] = amounts
-    limits = found.get("limits", {})
-    for name, amount in found.get("requests", {}).items():
-        least, most = quantities.value(amount), quantities.value(limits.get(name))
-        if least is not None and most is not None and least > most:
-            rule = f"must not be above spec.resources.limits.{name} ({limits[name]})"
-            where = f"spec.resources.requests.{name}"
-            problems.append(Problem(where, fields.shown(amount), rule, "raise that or lower this"))
+    problems += _unlimited(found.get("requests", {}), found.get("limits", {}))
     return found
 
 
+def _unlimited(requests: Json, limits: Json) -> Iterator[Problem]:
+    """Refuse requests that their limits do not allow."""
+    for name, amount in requests.items():
+        least, most = quantities.value(amount), quantities.value(limits.get(name))
+        above, limit = f"spec.resources.limits.{name}", limits.get(name, "missing")
+        if least is None:
+            continue  # said already
+        if name not in _SHARED and least != most:
+            rule, hint = f"must be the same as {above} ({limit})", "write both, or the limit alone"
+        elif most is not None and least > most:
+            rule, hint = f"must not be above {above} ({limit})", "raise that or lower this"
+        else:
+            continue
+        yield Problem(f"spec.resources.requests.{name}", fields.shown(amount), rule, hint)
+
+
 def _amount_problems(where: str, name: str, amount: object) -> Iterator[Problem]:
-    if not re.fullmatch(_RESOURCE_NAME, name):
+    if not _is_name(_RESOURCE_NAME, name):
         rule = "must be cpu, memory, ephemeral-storage or a resource's whole name"
         yield Problem(where, fields.shown(name), rule, "write for example memory")
     if quantities.value(amount) is None:
-        rule = "must be an amount of zero or more"
+        rule = "must be an amount of zero, or from 1n to 2^63-1"
         yield Problem(where, fields.shown(amount), rule, "write for example 500m or 2Gi")
 
 

@@ -16,16 +16,23 @@ PATTERN: Final = (
     r"([0-9]{1,18}\.?[0-9]{0,18}|\.[0-9]{1,18})([numkMGTPE]|[KMGTPE]i|[eE][-+]?[0-9]{1,2})?"
 )
 _QUANTITY: Final = re.compile(PATTERN)
+#: Beyond these Kubernetes puts another amount in the place of the one that was written.
+_LEAST: Final = Decimal(1).scaleb(_DECIMAL["n"])
+_MOST: Final = Decimal(2**63 - 1)
 
 
 def value(given: object) -> Decimal | None:
-    """Give what an amount is worth; None: it is none, or below zero."""
+    """Give what an amount is worth; None: it is none, below zero, or out of Kubernetes' range."""
     if not isinstance(given, str | int):
         return None
     match = _QUANTITY.fullmatch(str(given))
     if match is None:
         return None
-    number, suffix = Decimal(match[1]), match[2] or ""
+    worth = _worth(Decimal(match[1]), match[2] or "")
+    return worth if worth == 0 or _LEAST <= worth <= _MOST else None
+
+
+def _worth(number: Decimal, suffix: str) -> Decimal:
     if suffix in _BINARY:
         return number * (1 << _BINARY[suffix])
     return number.scaleb(_DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:]))
