@@ -284,6 +284,29 @@ def test_a_root_with_cookies_is_not_taken_up_where_all_volumes_are_of_others(nam
     assert "whose volumes are not here: log-a-0: if" in found["MetadataReady"]["message"]
 
 
+def test_sessions_that_end_one_by_one_are_one_event() -> None:
+    item, told = resource(), []
+    for left in range(6, 0, -1):
+        bookies = frozenset(BookieId(f"log-a-{ordinal}") for ordinal in range(left))
+        plan = decide(item, replace(root(resource()), registered=bookies))
+        item["status"] = plan.status
+        told += [notice.reason for notice in plan.notices]
+
+    assert told.count("InUse") == 1
+
+
+def test_a_long_list_of_volumes_that_were_kept_leaves_room_for_the_reason() -> None:
+    claims = {f"data-log-a-{ordinal}": Claim(uid="uid", instance=None) for ordinal in range(100)}
+
+    (notice,) = decide(leaving(), roots.Absent(), claims=claims).notices
+
+    assert notice.reason == "VolumesKept"
+    assert notice.message.startswith("volumes were not removed (100), because their claims do not")
+    assert notice.message.endswith(
+        "data-log-a-0, data-log-a-1, data-log-a-10, data-log-a-11, data-log-a-12 and 95 more"
+    )
+
+
 def test_a_root_of_another_owner_is_called_so_whoever_is_registered_there() -> None:
     theirs = replace(root(resource(), owner="shell"), registered=frozenset({POD.name}))
 

@@ -63,8 +63,10 @@ class Notice:
     message: str
 
 
-#: Their words count bookies: each step would be an event, so only a new reason is one.
-_COUNTING: Final = frozenset({Type.READY, Type.UP_TO_DATE, Type.LOCATIONS_VERIFIED, Type.RELEASED})
+#: Their words count or name bookies: each step would be an event, so only a new reason is one.
+_COUNTING: Final = frozenset(
+    {Type.METADATA_READY, Type.READY, Type.UP_TO_DATE, Type.LOCATIONS_VERIFIED, Type.RELEASED}
+)
 
 #: How a new cluster begins: no news until it was different.
 _BEGINNINGS: Final = frozenset({"NotInitialised", "NoPolicy", "BookiesNotReady", "Refused"})

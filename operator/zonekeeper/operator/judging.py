@@ -4,7 +4,7 @@ Each function answers one question from what was observed. Where something could
 answer is Unknown, with the reason.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from zonekeeper.operator import conditions, desired, owned_objects, roots
@@ -280,7 +280,7 @@ def zone_counts(wanted: Desired | Refused, observed: Observed) -> list[Json]:
     ]
 
 
-def some(names: list[BookieId]) -> str:
+def some(names: Sequence[str]) -> str:
     """Name a few of many, and count the others."""
     more = len(names) - _NAMED_MAX
     return ", ".join(sorted(names)[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")

@@ -352,9 +352,10 @@ def _kept(observed: Observed) -> Iterator[Notice]:
         return
     if observed.claims:
         what = (
-            f"volumes were not removed: {', '.join(sorted(observed.claims))}: their claims do not "
-            f"carry the label {INSTANCE_LABEL} with the instance of this resource "
-            f"({observed.instance or 'it was never built'}); remove what nobody needs"
+            f"volumes were not removed ({len(observed.claims)}), because their claims do not carry "
+            f"the label {INSTANCE_LABEL} with the instance of this resource "
+            f"({observed.instance or 'it was never built'}); remove what nobody needs: "
+            f"{judging.some(list(observed.claims))}"
         )
         yield Notice(warning=True, reason="VolumesKept", message=what)
     match observed.root:
