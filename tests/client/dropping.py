@@ -80,6 +80,24 @@ def half_read_streams_are_collected(_: str) -> None:
             client.create().close()
 
 
+def what_is_collected_asks_something(_: str) -> None:
+    def asking(client: blocking.Client) -> Iterator[int]:
+        try:
+            yield 1
+        finally:
+            heard.append(len(list(client.ledgers())))
+
+    heard: list[int] = []
+    with connected_with_calls() as (client, calls):
+        client.create().close()
+        standing = asking(client)
+        next(standing)
+        Cycle(standing)
+        del standing
+        as_a_call_begins(calls)
+    assert heard == [1]
+
+
 def writers_blocks_are_collected(_: str) -> None:
     for collect in COLLECTING:
         with connected_with_calls() as (client, calls):
@@ -104,6 +122,22 @@ def clients_blocks_are_collected(_: str) -> None:
         with connected() as again:
             assert len(loop_threads()) == 1, "it comes when the first has ended"
             again.create().close()
+
+
+def a_block_is_left_as_a_call_begins(_: str) -> None:
+    async def nothing() -> None:
+        pass
+
+    stack = ExitStack()
+    _client, calls = stack.enter_context(connected_with_calls())
+
+    def leaving() -> Coroutine[None, None, None]:
+        stack.close()
+        return nothing()
+
+    for _again in range(2):
+        with pytest.raises(ClientEnded, match="not begun"):
+            calls.do(leaving)
 
 
 def the_last_block_is_dropped(_: str) -> None:
@@ -167,8 +201,10 @@ PROGRAMS: Final[dict[str, Callable[[str], None]]] = {
     program.__name__: program
     for program in (
         half_read_streams_are_collected,
+        what_is_collected_asks_something,
         writers_blocks_are_collected,
         clients_blocks_are_collected,
+        a_block_is_left_as_a_call_begins,
         the_last_block_is_dropped,
         a_call_in_the_loops_thread_is_refused,
         a_block_is_never_left,

@@ -11,6 +11,7 @@ Who leaves a block waits until what it opened is closed. A block may also be *dr
 that stands in it is closed, or collected, or the interpreter ends. Collectors run in any thread, in
 the middle of anything, mostly in the loop's own thread; and the loop's thread stands still when the
 interpreter is ending. So what drops a block takes no lock and waits for nothing: the loop ends it.
+What a collector runs may also begin a call, in the middle of one that begins: calls take no lock.
 
 Nothing here survives a fork: the child has no such thread, and gRPC, whose own threads outlive the
 last block by an unknown time, aborts a process that uses it on both sides of a fork. So a child of
@@ -56,8 +57,7 @@ class Calls:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._lock = threading.Lock()
-        #: How to cancel each call that waits.
+        #: How to cancel each call that waits. One step of the interpreter adds, takes or lists.
         self._running: set[Callable[[], bool]] = set()
         self._ended = False
         self._process = os.getpid()
@@ -102,29 +102,27 @@ class Calls:
 
     def end(self) -> None:
         """Cancel the calls that wait, and refuse others from now on."""
-        with self._lock:
-            self._ended = True
-            running = list(self._running)
-        for cancel in running:
+        self._ended = True
+        for cancel in list(self._running):
             cancel()
 
     def _begin(self, work: Callable[[], Coroutine[None, None, Result]]) -> Future[Result]:
         if self.forked:
             raise ForkedAfterUse
-        with self._lock:
-            if self._ended:
-                raise ClientEnded(
-                    "the client has ended: connect again; this call was not begun",
-                    maybe_applied=False,
-                )
-            answer = asyncio.run_coroutine_threadsafe(work(), self._loop)
-            self._running.add(answer.cancel)
-        answer.add_done_callback(self._forget)
+        ended = "the client has ended: connect again; this call was not begun"
+        if self._ended:
+            raise ClientEnded(ended, maybe_applied=False)
+        asked = work()
+        try:
+            answer = asyncio.run_coroutine_threadsafe(asked, self._loop)
+        except RuntimeError:  # the loop has ended meanwhile
+            asked.close()
+            raise ClientEnded(ended, maybe_applied=False) from None
+        self._running.add(answer.cancel)
+        answer.add_done_callback(lambda _: self._running.discard(answer.cancel))
+        if self._ended:  # meanwhile: it may have been added after all that run were cancelled
+            answer.cancel()
         return answer
-
-    def _forget(self, answer: Future[Result]) -> None:
-        with self._lock:
-            self._running.discard(answer.cancel)
 
 
 @contextmanager
