@@ -10,7 +10,7 @@ import pytest
 
 from tests.crash import exploring, test_mutants
 from tests.simulation import campaign, test_directed_mutants
-from tests.simulation.mutants import Mutant
+from tests.simulation.planting import Mutant
 from tests.simulation.profiles import PROFILES
 from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
 

@@ -13,7 +13,8 @@ from typing import Final
 from tests.simulation import drawing, shrinking, world
 from tests.simulation.checker import Violation
 from tests.simulation.gate_mutants import GATE_MUTANTS
-from tests.simulation.mutants import MUTANTS, Mutant
+from tests.simulation.mutants import MUTANTS
+from tests.simulation.planting import Mutant
 from tests.simulation.profiles import PROFILES
 from tests.simulation.reading_mutants import READING_MUTANTS
 from tests.simulation.scenarios import Scenario

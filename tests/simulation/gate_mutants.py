@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from tests.simulation.mutants import Mutant
 from tests.simulation.patching import Patch
+from tests.simulation.planting import Mutant
 from zonekeeper.placement import permission
 from zonekeeper.placement.ids import BookieId
 from zonekeeper.placement.permission import Gate, Judgement, Permission, Threat

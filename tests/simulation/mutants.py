@@ -9,13 +9,13 @@ directed tests.
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from tests.simulation.patching import Patch, patched
+from tests.simulation.patching import Patch
+from tests.simulation.planting import Mutant
 from zonekeeper.bookie import admission, reading, records
 from zonekeeper.bookie.memory_files import MemoryFile, MemoryFileSystem
 from zonekeeper.bookie.segments import log
@@ -42,25 +42,6 @@ from zonekeeper.placement.quorums import Quorums
 from zonekeeper.wire import digests, entries
 from zonekeeper.wire import errors as wire_errors
 from zonekeeper.wire.frames import Frame
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mutant:
-    """One bug, and where it must be found."""
-
-    number: int
-    what: str
-    patches: Callable[[], Sequence[Patch]]
-    #: The simulator's profile that finds it, and within how many seeds; None: other lanes do.
-    profile: str | None = None
-    within_seeds: int = 0
-    #: Its name among those of the crash states, if it is one of them.
-    in_crash_states: str | None = None
-
-    def planted(self) -> AbstractContextManager[None]:
-        """Let the code have the bug, while a block runs."""
-        return patched(self.patches())
-
 
 # ── fencing ──
 

@@ -5,8 +5,8 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final
 
-from tests.simulation.mutants import Mutant
 from tests.simulation.patching import Patch
+from tests.simulation.planting import Mutant
 from zonekeeper.client import writer_events as ev
 from zonekeeper.client.reader import Batch, Reader
 from zonekeeper.client.seating import Seating

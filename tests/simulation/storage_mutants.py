@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Final
 
-from tests.simulation.mutants import Mutant
 from tests.simulation.patching import Patch
+from tests.simulation.planting import Mutant
 from zonekeeper.bookie.ledgers import Ledger
 from zonekeeper.bookie.segments.memory import Memory
 from zonekeeper.wire import entries

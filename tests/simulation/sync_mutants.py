@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from tests.simulation.mutants import Mutant
 from tests.simulation.patching import Patch
+from tests.simulation.planting import Mutant
 from zonekeeper.bookie.service import Bookie
 from zonekeeper.client import writer_events as ev
 from zonekeeper.client.flight import Flight
