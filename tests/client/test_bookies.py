@@ -12,6 +12,7 @@ from zonekeeper.placement.observation import Observation, Observed
 from zonekeeper.placement.permission import Gate, Permission, Person
 from zonekeeper.placement.zone_counts import Count
 from zonekeeper.placement.zone_records import ZoneRecord
+from zonekeeper.replication import asking
 from zonekeeper.wire import errors, twin
 from zonekeeper.wire.links import BookieLink
 
@@ -80,14 +81,33 @@ def test_a_bookie_is_reached_where_it_registers_now() -> None:
         first = await pool.link(who)
         assert await pool.link(who) is first
         moving.address = "there"
-        assert not await pool.moved(who), "it was looked up just now"
+        assert not await pool.moved(who, first), "it was looked up just now"
         await asyncio.sleep(LOOK_UP_EVERY_MS / 1_000)
-        assert await pool.moved(who)
-        assert await pool.link(who) is not first
+        assert await pool.moved(who, first)
+        second = await pool.link(who)
+        assert second is not first
+        assert await pool.moved(who, first), "somebody found that out"
         moving.address = None
         await asyncio.sleep(LOOK_UP_EVERY_MS / 1_000)
-        assert not await pool.moved(who), "a bookie that is not registered has not moved"
+        assert not await pool.moved(who, second), "a bookie that is not registered has not moved"
         assert (moving.made, counters.links_moved) == (["here", "there"], 1)
+        await pool.close()
+
+    play(scenario)
+
+
+def test_of_questions_that_meet_a_moved_bookie_at_the_same_time_each_is_answered() -> None:
+    async def scenario(lab: Lab) -> None:
+        moving, counters = _Moving(lab.network), Counters()
+        pool, who = LinkPool(moving, counters), BookieId("bk-a-0")
+        await (await pool.link(who)).info()
+        await asyncio.sleep(LOOK_UP_EVERY_MS / 1_000)
+        moving.address = "there"
+        lab.network.disconnect("here", who)
+        lab.network.cut("here", who)
+        asked = (asking.ask(pool, who, lambda link: link.info()) for _ in range(4))
+        assert [info.bookie_id for info in await asyncio.gather(*asked)] == [who] * 4
+        assert counters.links_moved == 1
         await pool.close()
 
     play(scenario)

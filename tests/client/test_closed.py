@@ -136,7 +136,7 @@ def test_a_link_that_was_given_up_is_closed_with_the_others_though_who_did_that_
             await old.read(nothing)
         await asyncio.sleep(LOOK_UP_EVERY_MS / 1_000)
         links.address = "there"
-        moving = asyncio.ensure_future(pool.moved(who))
+        moving = asyncio.ensure_future(pool.moved(who, old))
         await asyncio.sleep(0)
         assert await pool.link(who) is not old, "it is being closed"
         moving.cancel()

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support import virtual_time
 from zonekeeper.client.counters import Counters
-from zonekeeper.client.link_pool import LinkPool
+from zonekeeper.client.link_pool import LOOK_UP_EVERY_MS, LinkPool
 from zonekeeper.placement.ids import BookieId
 from zonekeeper.wire import errors
 from zonekeeper.wire.links import BookieLink
@@ -88,11 +88,30 @@ def test_all_who_wait_hear_that_a_bookie_is_not_registered_and_the_next_one_asks
 @pytest.mark.parametrize("way", ["link", "moved"])
 def test_a_link_that_is_there_is_given_without_asking(way: str) -> None:
     async def scenario(pool: LinkPool, register: Register) -> None:
-        await pool.link(BOOKIE)
+        link = await pool.link(BOOKIE)
         if way == "link":
             await pool.link(BOOKIE)
         else:
-            assert not await pool.moved(BOOKIE), "it was looked up a moment ago"
+            assert not await pool.moved(BOOKIE, link), "it was looked up a moment ago"
         assert register.asked == 1
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("address", ["there", "here", None])
+def test_all_who_do_not_reach_a_bookie_share_one_look_up_and_what_came_of_it(
+    address: str | None,
+) -> None:
+    async def scenario(pool: LinkPool, register: Register) -> None:
+        link = await pool.link(BOOKIE)
+        await asyncio.sleep(LOOK_UP_EVERY_MS / 1_000)
+        register.address = address
+        first = [asyncio.ensure_future(pool.moved(BOOKIE, link)) for _ in range(3)]
+        await asyncio.sleep(0.5)
+        last = asyncio.ensure_future(pool.moved(BOOKIE, link))
+        assert await asyncio.gather(*first, last) == [address == "there"] * 4
+        assert register.asked == 2
+        assert await pool.moved(BOOKIE, link) == (address == "there")
+        assert register.asked == 2
 
     play(scenario)

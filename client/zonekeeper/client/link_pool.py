@@ -77,14 +77,21 @@ class LinkPool:
         self._known[bookie_id] = _Known(address, link, self._loop.time())
         return link
 
-    async def moved(self, bookie_id: BookieId) -> bool:
-        """Say, of a bookie that is not reached, whether it is elsewhere now: then ask again."""
+    async def moved(self, bookie_id: BookieId, asked: BookieLink) -> bool:
+        """Say, of a bookie that was not reached over a link, whether there is another one to ask.
+
+        All whose questions fail at the same time share one look-up, and what came of it.
+        """
         known, now_s = self._known.get(bookie_id), self._loop.time()
-        if known is None or now_s - known.looked_s < LOOK_UP_EVERY_MS / 1_000:
+        if known is None or known.link is not asked:
+            return True  # somebody else found that it is elsewhere
+        if bookie_id not in self._looking and now_s - known.looked_s < LOOK_UP_EVERY_MS / 1_000:
             return False
         known.looked_s = now_s
         address = await self._find(bookie_id)
-        if address in (None, known.address) or self._known.get(bookie_id) is not known:
+        if self._known.get(bookie_id) is not known:
+            return True
+        if address in (None, known.address):
             return False
         del self._known[bookie_id]
         self._counters.links_moved += 1

@@ -102,10 +102,11 @@ class Reading:
         question: Callable[[BookieLink], Coroutine[None, None, Reply]],
     ) -> Reply:
         """Ask a bookie; if it is not reached, ask where it is now, which may be a second time."""
+        link = await self.bookies.pool.link(bookie)
         try:
-            return await question(await self.bookies.pool.link(bookie))
+            return await question(link)
         except link_pool.UNREACHED:
-            if not await self.bookies.pool.moved(bookie):
+            if not await self.bookies.pool.moved(bookie, link):
                 raise
         return await question(await self.bookies.pool.link(bookie))
 

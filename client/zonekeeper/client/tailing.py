@@ -19,6 +19,7 @@ from zonekeeper.metadata.ledger_metadata import LedgerMetadata
 from zonekeeper.metadata.malformed import UnreadableError
 from zonekeeper.placement.ids import EntryId
 from zonekeeper.wire import errors, service
+from zonekeeper.wire.links import BookieLink
 
 #: The replica says something at least this often.
 QUIET_MS: Final = 5_000
@@ -81,6 +82,7 @@ class Spell:
             bytes_max=self._reading.bytes_max,
             quiet_ms=QUIET_MS,
         )
+        link: BookieLink | None = None
         try:
             link = await self._reading.bookies.pool.link(bookie)
             async with aclosing(link.tail(request)) as updates:
@@ -96,8 +98,8 @@ class Spell:
                 self._reading.report(bookie, error)
         except errors.ProtocolError as error:
             self._reading.report(bookie, error)
-            if isinstance(error, link_pool.UNREACHED):
-                await self._reading.bookies.pool.moved(bookie)  # the next spell asks there
+            if link is not None and isinstance(error, link_pool.UNREACHED):
+                await self._reading.bookies.pool.moved(bookie, link)  # the next spell asks there
 
     async def _watch(self) -> None:
         """End the spell when the metadata is another one."""

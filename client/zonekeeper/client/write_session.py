@@ -395,7 +395,7 @@ class WriteSession:
         try:
             return await link.open_fragment(opening, sink)
         except errors.NotConnected:
-            if not await self._bookies.pool.moved(bookie):
+            if not await self._bookies.pool.moved(bookie, link):
                 raise
         link = await self._bookies.pool.link(bookie)
         return await link.open_fragment(opening, sink)

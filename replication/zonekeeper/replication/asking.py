@@ -20,9 +20,10 @@ async def ask(
 
     The first question may have been heard, and its answer lost: ask what may be asked twice.
     """
+    link = await pool.link(bookie)
     try:
-        return await question(await pool.link(bookie))
+        return await question(link)
     except link_pool.UNREACHED:
-        if not await pool.moved(bookie):
+        if not await pool.moved(bookie, link):
             raise
     return await question(await pool.link(bookie))
