@@ -142,11 +142,16 @@ async def test_a_root_that_an_earlier_resource_left_outlives_one_that_was_never_
     assert {"RootKept", "VolumesKept"} <= await reasons(world)
 
 
-async def test_a_root_outlives_the_same_manifest_in_another_kubernetes_cluster() -> None:
-    """Nobody is registered while the first is down: its cookies, and no volumes here, tell."""
+@pytest.mark.parametrize("is_down", [True, False])
+async def test_a_root_outlives_the_same_manifest_in_another_kubernetes_cluster(
+    *, is_down: bool
+) -> None:
+    """While the first is down nobody is registered: its cookies, and no volumes here, tell."""
     first, second = World(), World(onDelete="Delete")
     second.server = first.server
     await first.settle()
+    if is_down:
+        await first.end_sessions(set(first.registered))
     before = await first.nodes_in_store()
 
     await second.settle()
@@ -157,6 +162,31 @@ async def test_a_root_outlives_the_same_manifest_in_another_kubernetes_cluster()
 
     assert await names(second, BOOKIE_CLUSTERS) == []
     assert await first.nodes_in_store() == before
+
+
+async def test_a_cluster_made_again_waits_until_the_sessions_before_have_ended() -> None:
+    world = World()
+    await world.settle()
+    before = (await world.get())["status"]["instance"]
+    world.sessions_linger = True
+    world.delete()
+    await world.controllers()
+
+    await world.make_again()
+    await world.settle()
+    assert (await world.conditions())["MetadataReady"] == ("False", "InUse")
+    assert await names(world, STATEFUL_SETS) == []
+    await world.end_sessions({"log-a-0", "log-b-1"})
+    await world.settle()
+    assert (await world.conditions())["MetadataReady"] == ("False", "InUse")
+    assert [item["reason"] for item in await world.kubernetes.list(EVENTS, SPACE)].count(
+        "InUse"
+    ) == 1
+
+    world.sessions_linger = False
+    await world.settle()
+    assert (await world.conditions())["Ready"] == ("True", "AllReady")
+    assert (await world.get())["status"]["instance"] == before
 
 
 async def test_claims_made_before_there_was_a_label_get_it_from_the_bookies_that_serve() -> None:

@@ -274,7 +274,7 @@ async def test_retain_leaves_volumes_and_root_and_needs_no_operator() -> None:
 
     assert await names(world, BOOKIE_CLUSTERS, *MADE) == []
     assert len(await names(world, CLAIMS)) == 6
-    assert await world.nodes_in_store() == root
+    assert await world.nodes_in_store() == [path for path in root if "/available/log" not in path]
 
 
 async def test_delete_leaves_nothing(tmp_path: Path) -> None:
@@ -308,6 +308,25 @@ async def test_a_deletion_that_waits_says_for_what_and_can_be_let_go() -> None:
     await world.settle()
     assert await names(world, BOOKIE_CLUSTERS) == []
     assert len(await names(world, CLAIMS)) == 6
+
+
+async def test_the_root_stays_until_the_last_session_has_ended() -> None:
+    world = World(onDelete="Delete")
+    await world.settle()
+    world.sessions_linger = True
+
+    world.delete()
+    await world.settle()
+    assert "bookies are still registered, until their sessions end: log-a-0" in (
+        await world.message("Released")
+    )
+    assert await names(world, STATEFUL_SETS, PODS, CLAIMS) == []
+    assert await policy_owner(world) == f"operator/{SPACE}/{NAME}"
+
+    world.sessions_linger = False
+    await world.settle()
+    assert await names(world, BOOKIE_CLUSTERS) == []
+    assert await world.nodes_in_store() == []
 
 
 async def _calls_of_a_life() -> int:

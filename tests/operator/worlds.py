@@ -7,17 +7,19 @@ registrations follow from StatefulSets.
 import datetime
 import json
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 
 from zonekeeper.metadata import cluster as clusters
 from zonekeeper.metadata import cookie_store
 from zonekeeper.metadata.cookies import Cookie
+from zonekeeper.metadata.layout import Root
 from zonekeeper.metadata.store import MetadataStore
 from zonekeeper.metadata.stores import uri
 from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.metadata.stores.opening import open_store
+from zonekeeper.operator import observed
 from zonekeeper.operator.api import (
     BOOKIE_CLUSTERS,
     CLAIMS,
@@ -91,6 +93,10 @@ class World:
         self.fate: Callable[[str, Kind], None] = lambda verb, kind: None
         #: Of which instance the data on a volume is, by the uid of its claim.
         self.volumes: dict[str, str] = {}
+        #: Where bookies are registered, by name.
+        self.registered: dict[str, str] = {}
+        #: Do registrations stay for a while when their bookies have ended?
+        self.sessions_linger = False
         self.reconciler = self.new_operator()
         for zone in "abc":
             labels = {"topology.kubernetes.io/zone": zone}
@@ -156,6 +162,31 @@ class World:
                 self.kubernetes.mark_deleted(PODS, SPACE, pod["metadata"]["name"])
         for name, item in wanted.items():
             await self._bookie(name, item)
+        await self._sessions()
+
+    async def _sessions(self) -> None:
+        """Let those bookies be registered that serve."""
+        serving = {
+            pod["metadata"]["name"]
+            for pod in await self.kubernetes.list(PODS, SPACE)
+            if pod["metadata"]["ownerReferences"] and observed.pod(pod).ready
+        }
+        for name in sorted(serving - self.registered.keys()):
+            self.registered[name] = await self.address()
+            store = await self.open(self.registered[name])
+            await store.create(Root(store.root).writable(BookieId(name)), b"")
+            await store.close()
+        if not self.sessions_linger:
+            await self.end_sessions(self.registered.keys() - serving)
+
+    async def end_sessions(self, names: Set[str]) -> None:
+        """Let bookies be registered no more."""
+        for name in sorted(names):
+            store = await self.open(self.registered.pop(name))
+            path = Root(store.root).writable(BookieId(name))
+            if await store.exists(path, sync=True):
+                await store.delete(path, version=None)
+            await store.close()
 
     async def _bookie(self, name: str, item: Json) -> None:
         labels = item["spec"]["selector"]["matchLabels"]
