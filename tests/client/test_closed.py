@@ -81,6 +81,23 @@ def test_readers_of_a_client_that_was_closed_inside_its_block_are_told_so() -> N
     play(scenario)
 
 
+def test_who_asks_how_far_a_ledger_is_confirmed_as_its_client_is_closed_is_told_so() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with lab.client() as first, lab.client("other") as second:
+            writer = await written(first, 1, told=True)
+            reader = await second.open(writer.ledger_id, recover=False)
+            for who in writer.ensemble:
+                lab.network.cut("other", who)
+                lab.network.cut(who, "other")
+            asking = asyncio.ensure_future(outcome(reader.read_last_confirmed()))
+            await asyncio.sleep(1)
+            assert not asking.done()
+            await second.close()
+            assert isinstance(await asking, errors.ClientClosed)
+
+    play(scenario)
+
+
 @pytest.mark.parametrize("step", ["read the tail", "write it back"])
 def test_a_recovery_whose_client_is_closed_says_so(step: str) -> None:
     async def scenario(lab: Lab) -> None:

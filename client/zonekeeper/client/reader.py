@@ -103,6 +103,8 @@ class Reader:
             )
             await self._reading.survey(fragment, None, found)
             if not found.complete:
+                if self._tasks.over:
+                    raise self._tasks.closed()
                 failed = ", ".join(
                     errors.describe(fragment.ensemble[at], error)
                     for at, error in sorted(found.errors.items())
