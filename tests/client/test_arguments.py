@@ -101,7 +101,7 @@ SETTINGS: list[tuple[str, type[Exception], Callable[[], object]]] = [
     ("read_bytes is an int, not float", TypeError, lambda: ClientConfig(read_bytes=cast(int, 1e6))),
     ("writer_budget_bytes is", ValueError, lambda: ClientConfig(writer_budget_bytes=0)),
     ("add_timeout_ms is", ValueError, lambda: ClientConfig(add_timeout_ms=0)),
-    ("quiet_ms is between 0 and", ValueError, lambda: ClientConfig(quiet_ms=-1)),
+    ("quiet_ms is at least 0, not -1", ValueError, lambda: ClientConfig(quiet_ms=-1)),
     ("start_timeout_ms is", TypeError, lambda: ClientConfig(start_timeout_ms=cast(int, True))),
     ("zone is str or None, not", TypeError, lambda: ClientConfig(zone=cast(ZoneName, b"a"))),
     ("links is LinkSettings", TypeError, lambda: ClientConfig(links=cast(LinkSettings, None))),
@@ -115,6 +115,18 @@ def test_settings_that_mean_nothing_are_refused_where_they_are_made() -> None:
     for said, kind, make in SETTINGS:
         with pytest.raises(kind, match=said):
             make()
+
+
+def test_a_setting_is_bounded_only_by_what_it_is_for() -> None:
+    large = 4 << 30
+    config = ClientConfig(
+        writer_budget_bytes=large,
+        add_timeout_ms=large,
+        quiet_ms=large,
+        read_bytes=large - 1,
+        start_timeout_ms=large,
+    )
+    assert config.writer_budget_bytes == large
 
 
 async def test_an_address_is_text() -> None:

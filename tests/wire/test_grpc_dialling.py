@@ -11,7 +11,7 @@ import pytest
 
 from tests.wire.link.worlds import BOOKIE, Outcomes, Writer, read
 from zonekeeper.placement.ids import EntryId, LedgerId
-from zonekeeper.wire import errors, grpc_link, service
+from zonekeeper.wire import errors, grpc_edge, grpc_link, service
 from zonekeeper.wire.links import BookieLink, LinkSettings
 
 LEDGER: Final = LedgerId(7)
@@ -22,8 +22,8 @@ SETTINGS: Final = LinkSettings(
     call_timeout_ms=100,
     read_timeout_ms=3_000,
 )
-#: gRPC itself would have dialled several times.
-PEACE_S: Final = 0.5
+#: The longest that gRPC itself, left alone, would wait before it dials again.
+REDIAL_MS: Final = dict(grpc_edge.client_options(BOOKIE))["grpc.max_reconnect_backoff_ms"]
 
 
 async def _tail(link: BookieLink) -> None:
@@ -57,10 +57,11 @@ class Door:
         self._sends_away.set()
 
     async def comers(self) -> int:
-        """Say how many come in a while."""
+        """Say how many come in a while in which gRPC itself would have dialled twice."""
+        assert isinstance(REDIAL_MS, int)
         count = 0
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(PEACE_S):
+            async with asyncio.timeout(2.5 * REDIAL_MS / 1_000):
                 while True:
                     await self.came.get()
                     count += 1

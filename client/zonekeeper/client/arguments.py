@@ -20,12 +20,13 @@ def check_address(value: object) -> None:
         raise _wrong("uri", "a str, such as zk://host:2181/ledgers", value)
 
 
-def check_whole(name: str, value: object, least: int, most: int) -> None:
-    """Check a number that a limit is given as."""
+def check_whole(name: str, value: object, least: int, most: int | None) -> None:
+    """Check a whole number; ``most`` None: it may be as large as you like."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise _wrong(name, "an int", value)
-    if not least <= value <= most:
-        raise ValueError(f"{name} is between {least} and {most}, not {value}")
+    if value < least or (most is not None and value > most):
+        bounds = f"at least {least}" if most is None else f"between {least} and {most}"
+        raise ValueError(f"{name} is {bounds}, not {value}")
 
 
 def check_kind(name: str, value: object, *kinds: type) -> None:

@@ -19,15 +19,14 @@ from zonekeeper.wire.tls import TlsFiles
 #: Names the zone that a process runs in, where no setting does.
 ZONE_VARIABLE: Final = "ZONEKEEPER_ZONE"
 
-_LEAST: Final = {
-    "writer_budget_bytes": 1,
-    "add_timeout_ms": 1,
-    "quiet_ms": 0,
-    "read_bytes": 1,
-    "start_timeout_ms": 1,
+#: What a number is between; None: it has no upper bound.
+_BOUNDS: Final[Mapping[str, tuple[int, int | None]]] = {
+    "writer_budget_bytes": (1, None),
+    "add_timeout_ms": (1, None),
+    "quiet_ms": (0, None),
+    "read_bytes": (1, (1 << 32) - 1),  # what a request has room for on the wire
+    "start_timeout_ms": (1, None),
 }
-#: What a read request has room for on the wire.
-_MOST: Final = (1 << 32) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +52,8 @@ class ClientConfig:
     tls: TlsFiles | None = None
 
     def __post_init__(self) -> None:
-        for name, least in _LEAST.items():
-            arguments.check_whole(name, getattr(self, name), least, _MOST)
+        for name, (least, most) in _BOUNDS.items():
+            arguments.check_whole(name, getattr(self, name), least, most)
         arguments.check_kind("zone", self.zone, str, NoneType)
         arguments.check_kind("links", self.links, LinkSettings)
         arguments.check_kind("store", self.store, Timeouts)
