@@ -12,7 +12,8 @@ from functools import partial
 
 from zonekeeper.client import errors as client_errors
 from zonekeeper.client import writer_events as ev
-from zonekeeper.client.writer_core import Limits, Start, WriterCore
+from zonekeeper.client.writer_core import WriterCore
+from zonekeeper.client.writer_start import Limits, Start
 from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId, ZoneName
 from zonekeeper.placement.quorums import Enough, Quorums

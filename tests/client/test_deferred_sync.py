@@ -10,7 +10,7 @@ from tests.client.transcripts import Transcript, bookies
 from zonekeeper.client import errors
 from zonekeeper.client import writer_events as ev
 from zonekeeper.client.config import ClientConfig
-from zonekeeper.client.writer_core import Limits, Start
+from zonekeeper.client.writer_start import Limits, Start
 from zonekeeper.placement.ids import BookieId, EntryId, ZoneName
 from zonekeeper.placement.quorums import Quorums
 from zonekeeper.wire import errors as wire_errors

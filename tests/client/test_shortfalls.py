@@ -6,7 +6,7 @@ Where the zones of its members can never make one, it says so at once.
 from tests.client.transcripts import Transcript, bookies, started
 from zonekeeper.client import errors
 from zonekeeper.client import writer_events as ev
-from zonekeeper.client.writer_core import Limits, Start
+from zonekeeper.client.writer_start import Limits, Start
 from zonekeeper.placement.ids import EntryId, ZoneName
 from zonekeeper.placement.quorums import Quorums
 

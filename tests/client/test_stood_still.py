@@ -16,7 +16,7 @@ from tests.simulation.loop import Process, SimulatedLoop
 from zonekeeper.client import errors
 from zonekeeper.client import writer_events as ev
 from zonekeeper.client.config import ClientConfig
-from zonekeeper.client.writer_core import Limits
+from zonekeeper.client.writer_start import Limits
 from zonekeeper.placement.ids import EntryId
 
 LIMITS = Limits(add_timeout_ms=10_000)

@@ -5,12 +5,8 @@ import pytest
 from tests.client.transcripts import SEALER, THREE, Transcript, bookies, started
 from zonekeeper.client import errors as client_errors
 from zonekeeper.client import writer_events as ev
-from zonekeeper.client.writer_core import (
-    CHANGES_WITHOUT_PROGRESS_MAX,
-    DEGRADED_RETRY_MS,
-    Limits,
-    Start,
-)
+from zonekeeper.client.writer_core import CHANGES_WITHOUT_PROGRESS_MAX, DEGRADED_RETRY_MS
+from zonekeeper.client.writer_start import Limits, Start
 from zonekeeper.placement.ids import EntryId, ZoneName
 from zonekeeper.placement.quorums import Quorums
 from zonekeeper.wire import entries, errors, frames

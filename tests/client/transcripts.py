@@ -1,7 +1,8 @@
 """A writer's core, spoken to by hand."""
 
 from zonekeeper.client import writer_events as ev
-from zonekeeper.client.writer_core import Limits, Start, WriterCore
+from zonekeeper.client.writer_core import WriterCore
+from zonekeeper.client.writer_start import Limits, Start
 from zonekeeper.placement.digests import Digest
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId, ZoneName
 from zonekeeper.placement.quorums import Quorums

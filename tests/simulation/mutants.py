@@ -32,7 +32,8 @@ from zonekeeper.client.flight import Flight
 from zonekeeper.client.reading import Reading
 from zonekeeper.client.recovery import Recovery
 from zonekeeper.client.tail_read import TailRead
-from zonekeeper.client.writer_core import Limits, Start, WriterCore
+from zonekeeper.client.writer_core import WriterCore
+from zonekeeper.client.writer_start import Limits, Start
 from zonekeeper.metadata import ledger_metadata, ledgers
 from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata
 from zonekeeper.placement import coverage

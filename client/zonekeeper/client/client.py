@@ -25,7 +25,8 @@ from zonekeeper.client.recovery import Recovery
 from zonekeeper.client.tasks import Tasks
 from zonekeeper.client.write_session import Identity, WriteSession
 from zonekeeper.client.writer import Writer
-from zonekeeper.client.writer_core import Limits, Start, WriterCore
+from zonekeeper.client.writer_core import WriterCore
+from zonekeeper.client.writer_start import Limits, Start
 from zonekeeper.metadata import ledger_listing, ledgers, placement_stamp
 from zonekeeper.metadata.cluster import Cluster, ForeignRootError, NotAClusterError, open_cluster
 from zonekeeper.metadata.errors import NoStoreError

@@ -30,7 +30,8 @@ from zonekeeper.client.survey import Survey
 from zonekeeper.client.tail_read import TailRead, Verdict
 from zonekeeper.client.tasks import Tasks
 from zonekeeper.client.write_session import Identity, WriteSession
-from zonekeeper.client.writer_core import Limits, Start, WriterCore
+from zonekeeper.client.writer_core import WriterCore
+from zonekeeper.client.writer_start import Limits, Start
 from zonekeeper.metadata import ledger_metadata, ledgers, placement_stamp
 from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata, LedgerState
 from zonekeeper.metadata.malformed import UnreadableError

@@ -28,7 +28,6 @@ ack. Recovery writes through it, too: its frames say so and carry the LAC that i
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, assert_never
 
 from zonekeeper.client import errors, shortfalls
@@ -38,9 +37,10 @@ from zonekeeper.client.flight import Flight
 from zonekeeper.client.forcing import Forcing
 from zonekeeper.client.seating import Seating
 from zonekeeper.client.seats import LANE_LOST, Seat
-from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, ZoneName
+from zonekeeper.client.writer_start import Limits, Start
+from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId
 from zonekeeper.placement.quorums import Enough, Quorums
-from zonekeeper.wire import coalescing, entries, frames
+from zonekeeper.wire import entries, frames
 from zonekeeper.wire import errors as wire_errors
 
 #: Changes in a row without an entry confirmed, while the others are enough to confirm it.
@@ -49,33 +49,6 @@ CHANGES_IN_A_ROW_MAX: Final = 8
 CHANGES_WITHOUT_PROGRESS_MAX: Final = 16
 #: How long a writer that found no newcomers waits before it looks again.
 DEGRADED_RETRY_MS: Final = 1_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What a writer allows itself."""
-
-    budget_bytes: int = 64 << 20
-    #: From taking a batch to its acknowledgement.
-    add_timeout_ms: int = 60_000
-    #: Batches without an acknowledgement; more wait to be taken, and grow meanwhile ...
-    in_flight_max: int = coalescing.IN_FLIGHT_MAX
-    #: ... but for full ones, which would gain nothing by that: enough of them to fill the carriers.
-    full_in_flight_max: int = 4 * coalescing.IN_FLIGHT_MAX
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
-    """Where a writer begins: behind the entries that are there, in the last fragment."""
-
-    fragment_first: EntryId
-    ensemble: tuple[BookieId, ...]
-    zones: tuple[ZoneName | None, ...]
-    confirmed: EntryId = NO_ENTRY
-    length: int = 0
-    recovery: bool = False
-    #: Bookies may acknowledge before they sync, and are forced.
-    deferred: bool = False
 
 
 class WriterCore:
