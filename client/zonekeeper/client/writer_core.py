@@ -38,7 +38,7 @@ from zonekeeper.client.forcing import Forcing
 from zonekeeper.client.seating import Seating
 from zonekeeper.client.seats import LANE_LOST, Seat
 from zonekeeper.client.writer_start import Limits, Start
-from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId
+from zonekeeper.placement.ids import BookieId, EntryId
 from zonekeeper.placement.quorums import Enough, Quorums
 from zonekeeper.wire import entries, frames
 from zonekeeper.wire import errors as wire_errors
