@@ -152,6 +152,45 @@ async def test_a_piece_of_a_segment_that_went_elsewhere_is_not_taken_for_it() ->
         assert failing.names() == []
 
 
+async def test_a_segment_that_was_moved_to_another_directory_is_not_removed() -> None:
+    """It is missing where the checkpoint places it, and what is elsewhere is all there is."""
+    data, journal = fresh(), MemoryFileSystem()
+    other, roomiest = MemoryFileSystem(total_bytes=1 << 30), MemoryFileSystem()
+    devices = replace(
+        keeping.devices(data, MemoryOrdered()),
+        arrival_files=journal,
+        sorted_files=(other, roomiest),
+    )
+    kept = await storage.open_storage(devices, SIZES, POLICY)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(kept.run())
+        driver = Driver(kept)
+        await append_until_sorted(kept, driver)
+        kept.log.close()
+    there = roomiest.names()
+    assert sorted_names(other) == []
+    move(roomiest, other)
+
+    moved = await storage.open_storage(devices, SIZES, POLICY)
+
+    assert moved.failed_directories
+    assert "in directory 1 of 2, in the configured order" in str(moved.failed_directories)
+    assert other.names() == there
+    move(other, roomiest)
+    await check(await storage.open_storage(devices, SIZES, POLICY), driver.promised)
+
+
+def move(source: MemoryFileSystem, target: MemoryFileSystem) -> None:
+    for name in source.names():
+        file = source.open(name)
+        copy = target.create(name)
+        copy.write(0, [file.read(0, file.size())])
+        copy.sync()
+        source.remove(name)
+    source.sync_names()
+    target.sync_names()
+
+
 @pytest.mark.parametrize(
     "name",
     [

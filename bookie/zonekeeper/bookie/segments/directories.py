@@ -56,10 +56,13 @@ class Directories:
         """
         found = self._found()
         named = {(segment.number, segment.directory) for segment in segments}
-        # A segment that counts may have left a piece in another directory, where it was begun.
-        self._strays = sorted(found - named)
-        self._where = dict(self._strays) | dict(named)
         lost = [segment for segment in segments if (segment.number, segment.directory) not in found]
+        lost_numbers = {segment.number for segment in lost}
+        # A segment that counts may have left a piece in another directory, where it was begun. One
+        # that is not in its place may have been moved: then what is elsewhere is all there is.
+        elsewhere = {number: at for number, at in found - named if number in lost_numbers}
+        self._strays = sorted(each for each in found - named if each[0] not in lost_numbers)
+        self._where = dict(self._strays) | dict(named)
         names = [name_of(segment.number) for segment in lost]
         if lost and (len(self._files) == 1 or not indexed.issuperset(s.number for s in lost)):
             raise DamagedLogError(
@@ -68,8 +71,15 @@ class Directories:
                 "its ledgers be repaired"
             )
         for segment in lost:
+            at = elsewhere.get(segment.number)
+            why = (
+                "is it mounted?"
+                if at is None
+                else f"a file of that name is in directory {at + 1} of {len(self._files)}, in the "
+                "configured order: if it was moved there, stop the bookie and move it back"
+            )
             self._failed.setdefault(
-                segment.directory, f"{name_of(segment.number)} is missing; is it mounted?"
+                segment.directory, f"{name_of(segment.number)} is missing; {why}"
             )
 
     def _found(self) -> set[tuple[int, int]]:
