@@ -10,7 +10,10 @@ import pytest
 
 from tests.client.lab import Machine
 from tests.replication.repair_lab import Bench, packet_at, play_repair, rules, troubles
+from zonekeeper.client.writer import Writer
 from zonekeeper.metadata import ledgers
+from zonekeeper.metadata.errors import StoreUnavailableError
+from zonekeeper.metadata.store import SessionId, Write, Written
 from zonekeeper.metadata.stores.memory import Kind, MemoryStore, Passage, calm
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.policy import RepairRules
@@ -24,6 +27,7 @@ SLOW = RepairRules(bytes_per_second=256 * 1024)
 SIZE, COUNT = 100_000, 40
 LAST = EntryId(COUNT - 1)
 WIDE = {"a": 3, "b": 3, "c": 3}
+PAIRS = {"a": 2, "b": 2, "c": 2}
 
 
 async def _anew(machine: Machine) -> None:
@@ -77,13 +81,104 @@ def test_a_target_that_loses_its_disk_while_the_swap_is_on_its_way_is_looked_at_
         assert target.id not in stored.metadata.bookies
         await _anew(target)
         store.weather = calm
-        assert (await attempt).again
+        assert troubles(await attempt) == [Trouble.OVERTAKEN]
         assert await bench.ensemble(writer.ledger_id) == (target.id, *writer.ensemble[1:])
         assert target.id in (await bench.marked(writer.ledger_id) or ())
         assert (await bench.repairer.attempt(writer.ledger_id)).done
         assert await bench.lacks(writer.ledger_id, size=SIZE) == []
 
     play_repair(scenario, given=rules(repair=SLOW), bookies_in=WIDE)
+
+
+class ForgetsBeforeTheSwap:
+    """The newcomer of a ledger loses its disk after it was asked, and before its swap is applied.
+
+    Each copy in one zone has one place to go to, so that it is known who that is.
+    """
+
+    def __init__(self, bench: Bench, writer: Writer) -> None:
+        self.bench, self.ledger_id = bench, writer.ledger_id
+        self.lost = next(one for one in writer.ensemble if bench.zone(one) == "b")
+        self.target = next(
+            machine
+            for machine in bench.lab.machines.values()
+            if machine.id not in writer.ensemble and bench.zone(machine.id) == "b"
+        )
+        assert isinstance(bench.cluster.store, MemoryStore)
+        self.store = bench.cluster.store
+        self.swapped = False
+        self.no_marks_until_s = 0.0
+        self._commit = self.store.commit
+
+    async def __call__(
+        self, writes: Sequence[Write], *, session: SessionId | None = None
+    ) -> tuple[Written, ...]:
+        where = ledgers.path(self.bench.cluster, self.ledger_id)
+        takes_marks = asyncio.get_running_loop().time() >= self.no_marks_until_s
+        if not takes_marks and "/underreplication/ledgers/" in writes[0].path:
+            raise StoreUnavailableError("the test's", store="test")
+        if self.swapped or writes[0].path != where:
+            return await self._commit(writes, session=session)
+        self.swapped = True
+        await _anew(self.target)
+        try:
+            return await self._commit(writes, session=session)
+        finally:
+            await self.afterwards()
+
+    async def afterwards(self) -> None:
+        """What happens once the swap is applied, and before its answer is heard."""
+
+    async def repaired(self, *named: BookieId) -> None:
+        """Repair, and see that the newcomer was looked at."""
+        bench = self.bench
+        await bench.lose(self.lost)
+        await bench.attempt(self.ledger_id, self.lost, *named)
+        assert self.target.id in await bench.ensemble(self.ledger_id)
+        assert self.target.id in (await bench.marked(self.ledger_id) or ())
+        await bench.open("b")
+        await bench.until(lambda: bench.view.what_holds(None) is None)
+        assert (await bench.repairer.attempt(self.ledger_id)).done
+        assert await bench.marked(self.ledger_id) is None
+        assert await bench.lacks(self.ledger_id) == []
+
+
+class HeldMeanwhile(ForgetsBeforeTheSwap):
+    """The answer is lost, and something is held when the swap is decided again."""
+
+    async def afterwards(self) -> None:
+        await self.bench.hold("b")
+        raise StoreUnavailableError("the test's", store="test", maybe_applied=True)
+
+
+class NoMarksTaken(ForgetsBeforeTheSwap):
+    """The store takes no mark for longer than a call waits."""
+
+    async def afterwards(self) -> None:
+        self.no_marks_until_s = asyncio.get_running_loop().time() + 100
+
+
+@pytest.mark.parametrize("what", [ForgetsBeforeTheSwap, HeldMeanwhile, NoMarksTaken])
+def test_a_newcomer_that_may_have_forgotten_is_looked_at_however_its_swap_ended(
+    what: type[ForgetsBeforeTheSwap], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(bench: Bench) -> None:
+        forgets = what(bench, await bench.written(20))
+        monkeypatch.setattr(bench.cluster.store, "commit", forgets)
+        await forgets.repaired()
+
+    play_repair(scenario, bookies_in=PAIRS)
+
+
+def test_a_newcomer_that_may_have_forgotten_is_looked_at_if_the_mark_names_him_already(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario(bench: Bench) -> None:
+        forgets = ForgetsBeforeTheSwap(bench, await bench.written(20))
+        monkeypatch.setattr(bench.cluster.store, "commit", forgets)
+        await forgets.repaired(forgets.target.id)
+
+    play_repair(scenario, bookies_in=PAIRS)
 
 
 def test_what_was_acknowledged_in_another_start_is_not_taken_for_a_copy() -> None:

@@ -9,7 +9,9 @@ another one overtakes, leaves metadata true and costs copies at most.
 
 A newcomer counts as long as it is in the start in which it took its copy, which is asked before the
 swap and after it. Who gets an empty disk later is in limbo for the ledger, as it names him; who may
-have got one just before, and denies what he took, is marked, and looked at entry by entry.
+have got one just before, and denies what he took, is marked, and looked at entry by entry. He is
+asked whether the swap is known to have come about or not, and the ledger is not done before. Not
+promised: that one is seen whose repairer dies between the swap and this look.
 
 Whether the work may go on is asked before each carrier, and last of all inside the compare-and-set:
 the gates of all that leave, and that they still have to.
@@ -48,6 +50,8 @@ from zonekeeper.wire import errors
 TARGETS_TRIED_MAX: Final = 3
 #: While a recovery runs, this often it is asked whether it may go on.
 _ASK_EVERY_S: Final = 0.25
+#: While the store does not take the mark of a newcomer that is to be looked at.
+_MARK_AGAIN_S: Final = 1.0
 #: Older than any loss: nothing but a look takes the mark off.
 _UNTIMED_MS: Final = 0
 _DOWN: Final = frozenset({Observation.SUSPECT, Observation.DOWN})
@@ -86,6 +90,8 @@ class LedgerRepair:
         self._metrics = metrics
         #: By first entry, as they are after what was done here.
         self._ensembles = {one.first_entry: one.ensemble for one in copier.ledger.fragments}
+        #: Newcomers that may deny what they took: they are marked, whoever else is done.
+        self._doubted = set[BookieId]()
         #: Was anything copied, put in or swapped?
         self.changed = False
 
@@ -106,7 +112,18 @@ class LedgerRepair:
                 obstacles.append(self._obstacle(error.trouble, error, concerned))
             except (StoreError, UnreadableError, IllegalChangeError) as error:
                 obstacles.append(self._obstacle(Trouble.METADATA, error, concerned))
-        return obstacles
+        return obstacles + self._doubts()
+
+    def _doubts(self) -> list[Obstacle]:
+        """Say which newcomers are to be looked at again, so that nobody takes their mark off."""
+        if not self._doubted:
+            return []
+        text = (
+            f"ledger {self._id}: started again since they took their copies: "
+            f"{', '.join(sorted(self._doubted))}"
+        )
+        bookies = frozenset(self._doubted)
+        return [Obstacle(trouble=Trouble.OVERTAKEN, text=text, bookies=bookies)]
 
     async def replace(self, part: Finished, leaving: Mapping[int, Cause], go_on: GoOn) -> None:
         """Replace members of a fragment, choosing again where a newcomer fails."""
@@ -137,25 +154,30 @@ class LedgerRepair:
 
         def decide(ledger: LedgerMetadata) -> LedgerMetadata | None:
             nonlocal swapped
+            changed = copy_plan.swapped(ledger, part.fragment, after)
+            if changed is None:
+                return None  # done, perhaps by a write whose answer was lost
             go_on()
             for position in leaving:
                 target = self._view.topology.get(after[position])
                 if target is None or not target.readable:
                     text = f"{after[position]} went away after it was copied to"
                     raise RepairStoppedError(Trouble.OVERTAKEN, text)
-            changed = copy_plan.swapped(ledger, part.fragment, after)
-            swapped = swapped or changed is not None
+            swapped = True
             return changed
 
         try:
             await ledgers.change(self._client.cluster, self._id, decide)
         except OvertakenError as error:
             raise RepairStoppedError(Trouble.OVERTAKEN, str(error)) from error
-        self.changed = True
-        self._metrics.fragments_swapped += swapped
-        self._ensembles[part.fragment.first_entry] = after
-        for newcomer in newcomers:
-            await self._look_again(newcomer)
+        else:
+            self.changed = True
+            self._metrics.fragments_swapped += swapped
+            self._ensembles[part.fragment.first_entry] = after
+        finally:
+            # However that ended: a write that was tried may have been applied.
+            for newcomer in newcomers if swapped else ():
+                await self._look_again(newcomer)
 
     async def _look_again(self, newcomer: Delivery) -> None:
         """Have a copy looked at if its bookie may have been started without knowing of it."""
@@ -163,10 +185,24 @@ class LedgerRepair:
             await newcomer.check_start()
         except TargetFailedError as error:
             _logger.warning("ledger %d: a copy is to be looked at again: %s", self._id, error)
-            # The mark that is worked on stands, with its own time.
-            await underreplication.mark(
-                self._client.cluster, self._id, [newcomer.bookie], at_ms=_UNTIMED_MS
-            )
+            self._doubted.add(newcomer.bookie)
+            await self._mark(newcomer.bookie)
+
+    async def _mark(self, doubted: BookieId) -> None:
+        """Mark a newcomer, however long the store is away: nothing else remembers him."""
+        while True:
+            try:
+                # The mark that is worked on stands, with its own time.
+                await underreplication.mark(
+                    self._client.cluster, self._id, [doubted], at_ms=_UNTIMED_MS
+                )
+            except StoreError as error:
+                if not error.retryable:
+                    raise
+                _logger.warning("ledger %d: %s is marked later: %s", self._id, doubted, error)
+                await asyncio.sleep(_MARK_AGAIN_S)
+            else:
+                return
 
     async def recover(self, ledger: LedgerMetadata, named: Collection[BookieId]) -> LedgerMetadata:
         """Fence an open ledger and close it, as long as the gates of the lost copies permit."""
