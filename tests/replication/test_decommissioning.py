@@ -2,11 +2,11 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 
 import pytest
 
-from tests.replication.repair_lab import Bench, play_repair
+from tests.replication.repair_lab import Bench, play_repair, rules
 from tests.replication.test_replicator import replicating
 from zonekeeper.client.writer import Writer
 from zonekeeper.metadata import (
@@ -16,9 +16,11 @@ from zonekeeper.metadata import (
     timeline,
     underreplication,
 )
+from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.metadata.ledgers import StoredLedger
-from zonekeeper.placement.ids import NO_ENTRY, BookieId
+from zonekeeper.placement.ids import NO_ENTRY, BookieId, LedgerId
 from zonekeeper.placement.permission import RefusedError
+from zonekeeper.placement.policy import RepairRules
 from zonekeeper.replication import decommissioning, emptying
 from zonekeeper.replication.orders import NotEmptiedError, Order, Phase, Progress
 from zonekeeper.wire import errors
@@ -163,6 +165,36 @@ def test_a_drain_waits_while_the_zone_is_held_and_says_so() -> None:
         await drain
 
     play_repair(scenario)
+
+
+def test_a_drain_whose_bookie_dies_marks_and_lists_nothing_until_it_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario(bench: Bench) -> None:
+        await on_leaving(bench, 8)
+        told, marked = Told(), list[LedgerId]()
+        mark = underreplication.mark
+
+        async def counted(
+            cluster: Cluster, ledger_id: LedgerId, lost: Collection[BookieId], *, at_ms: int
+        ) -> None:
+            marked.append(ledger_id)
+            await mark(cluster, ledger_id, lost, at_ms=at_ms)
+
+        drain = bench.tasks.create_task(decommissioning.drain(bench.repairer, order(LEAVING, told)))
+        await bench.until(lambda: Phase.COPYING in told.phases)
+        await bench.miss(LEAVING)
+        await bench.until(lambda: told.phases[-1] is Phase.HELD)
+        monkeypatch.setattr(underreplication, "mark", counted)
+        before = len(told.phases)
+        await asyncio.sleep(10)
+        assert bench.view.what_holds_anew(LEAVING) is not None
+        assert (marked, told.phases[before:]) == ([], [])
+        await bench.until(drain.done)
+        assert marked
+
+    slow = RepairRules(bytes_per_second=2_048, respread_bytes_per_second=0)
+    play_repair(scenario, given=rules(repair=slow))
 
 
 def test_a_drain_that_is_taken_back_ends() -> None:

@@ -128,7 +128,7 @@ class Emptying:
         while True:
             self._still()
             looks = view.looks
-            held = view.what_holds(view.topology.location(self._bookie))
+            held = view.what_holds_anew(self._bookie)
             if held is None:
                 return
             self._order.report(Progress(phase=Phase.HELD, done=self._done, held=held))
