@@ -2,14 +2,15 @@
 
 import asyncio
 from collections.abc import Sequence
+from itertools import pairwise
 
-from tests.client.lab import Lab
+from tests.client.lab import Door, Lab
 from zonekeeper.client import client as clients
 from zonekeeper.client.reader import Reader
 from zonekeeper.client.writer import Writer
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.quorums import Quorums
-from zonekeeper.wire import errors, service
+from zonekeeper.wire import errors, frames, service
 
 STRIPED = Quorums(ensemble=6, write=3, ack=2, ack_zones=2)
 
@@ -77,3 +78,24 @@ async def entries_at(lab: Lab, who: BookieId, ledger_id: LedgerId, first: int) -
     except errors.NoSuchLedger:
         return []
     return [number for low, high in listed.ranges for number in range(low, high + 1)]
+
+
+def spoil(door: Door) -> None:
+    """Let a bookie give entries whose digest does not match, as a bad disk does."""
+
+    def spoiled(reply: service.ReadReply) -> service.ReadReply:
+        parts = []
+        for frame in reply.frames:
+            packets = bytearray(frame.packets)
+            packets[-1] ^= 1
+            ids = frame.entry_ids
+            cut = [0, *frame.ends]
+            pieces = [bytes(packets[a:b]) for a, b in pairwise(cut)]
+            parts.append(frames.build(frame.ledger_id, ids, pieces))
+        return service.ReadReply(
+            frames=tuple(parts),
+            next_entry_id=reply.next_entry_id,
+            last_add_confirmed=reply.last_add_confirmed,
+        )
+
+    door.spoil = spoiled

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.client.lab import Lab, play
-from tests.client.test_recovery import data, payloads, spoil, written
+from tests.client.recovery_world import data, payloads, spoil, written
 from zonekeeper.client import errors
 from zonekeeper.client.client import Client
 from zonekeeper.client.config import ClientConfig

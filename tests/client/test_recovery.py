@@ -1,11 +1,10 @@
 """Recovery on a small real cluster. Numbers are those of the scenarios (reliability, B)."""
 
 import asyncio
-from itertools import pairwise
 
 import pytest
 
-from tests.client.lab import Door, Lab, play
+from tests.client.lab import Lab, play
 from tests.client.recovery_world import (
     STRIPED,
     append_to,
@@ -20,7 +19,7 @@ from zonekeeper.metadata import ledger_metadata, ledgers
 from zonekeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState
 from zonekeeper.placement.ids import EntryId
 from zonekeeper.placement.quorums import Quorums
-from zonekeeper.wire import digests, frames, service
+from zonekeeper.wire import digests
 from zonekeeper.wire import errors as wire_errors
 
 
@@ -278,24 +277,3 @@ def test_a_bad_copy_counts_as_silence_in_a_recovery_and_another_copy_is_taken() 
             assert all(second.counters.bad_copies[who] > 0 for who in bad)
 
     play(scenario)
-
-
-def spoil(door: Door) -> None:
-    """Let a bookie give entries whose digest does not match, as a bad disk does."""
-
-    def spoiled(reply: service.ReadReply) -> service.ReadReply:
-        parts = []
-        for frame in reply.frames:
-            packets = bytearray(frame.packets)
-            packets[-1] ^= 1
-            ids = frame.entry_ids
-            cut = [0, *frame.ends]
-            pieces = [bytes(packets[a:b]) for a, b in pairwise(cut)]
-            parts.append(frames.build(frame.ledger_id, ids, pieces))
-        return service.ReadReply(
-            frames=tuple(parts),
-            next_entry_id=reply.next_entry_id,
-            last_add_confirmed=reply.last_add_confirmed,
-        )
-
-    door.spoil = spoiled
