@@ -36,8 +36,11 @@ async def cluster() -> AsyncIterator[Cluster]:
 async def start(
     cluster: Cluster, files: MemoryFileSystem, journal: MemoryFileSystem | None = None
 ) -> int:
+    folders: dict[str | None, MemoryFileSystem] = {None: files}
+    if journal is not None:
+        folders["/j"] = journal
     return await boots.next_boot(
-        cluster, BOOKIE, files=files, journal=journal or files, disk=InlineDisk()
+        cluster, BOOKIE, folders, journal=journal or files, disk=InlineDisk()
     )
 
 
@@ -80,11 +83,38 @@ async def test_a_journal_that_was_set_back_alone_is_refused_and_nothing_is_chang
     assert await start(cluster, files, journal) == 2
 
     for wrong, said in ((snapshot, "starts up to number 1"), (MemoryFileSystem(), "no start")):
-        with pytest.raises(UntrustedDiskError, match=f"its journal of {said}"):
+        with pytest.raises(UntrustedDiskError, match=f"its journal /j of {said}.*--folder /j`"):
             await start(cluster, files, wrong)
 
     assert (boots.load(files), boots.load(snapshot)) == (2, 1)
     assert await start(cluster, files, journal) == 3
+
+
+async def test_a_journal_that_was_served_from_before_it_had_a_count_takes_the_datas(
+    cluster: Cluster,
+) -> None:
+    files, journal = MemoryFileSystem(), MemoryFileSystem()
+    await start(cluster, files)  # as it was: the data folder's alone was counted
+    journal.create("arrival-00000001")
+    snapshot = journal.crashed(random.Random(1))
+
+    assert await start(cluster, files, journal) == 2
+
+    assert boots.load(journal) == 2
+    boots.save(snapshot, 1)
+    with pytest.raises(UntrustedDiskError, match="its journal /j of starts up to number 1"):
+        await start(cluster, files, snapshot)
+
+
+async def test_a_data_folder_without_a_count_is_refused_whatever_the_journal_holds(
+    cluster: Cluster,
+) -> None:
+    files, journal = MemoryFileSystem(), MemoryFileSystem()
+    await start(cluster, files, journal)
+    journal.create("arrival-00000001")
+
+    with pytest.raises(UntrustedDiskError, match=r"its data folder of no start.*replace-disk`"):
+        await start(cluster, MemoryFileSystem(), journal)
 
 
 async def test_a_start_that_is_cut_short_between_the_folders_is_followed_by_one(
@@ -185,8 +215,17 @@ async def test_a_damaged_count_is_refused(cluster: Cluster) -> None:
     await start(cluster, files)
     files.open(boots.NAME).write(15, [b"\x07"])
 
-    with pytest.raises(UntrustedDiskError, match="'boots' is damaged"):
+    with pytest.raises(UntrustedDiskError, match="'boots' in the data folder is damaged"):
         await start(cluster, files)
+
+
+async def test_a_damaged_count_of_the_journal_is_refused_with_its_folder(cluster: Cluster) -> None:
+    files, journal = MemoryFileSystem(), MemoryFileSystem()
+    await start(cluster, files, journal)
+    journal.open(boots.NAME).write(15, [b"\x07"])
+
+    with pytest.raises(UntrustedDiskError, match=r"'boots' in the journal /j is.*--folder /j`"):
+        await start(cluster, files, journal)
 
 
 def test_version_1_is_read_for_ever() -> None:

@@ -364,7 +364,7 @@ async def test_a_name_that_was_used_before_goes_on_with_the_count_of_starts(
 
     await settle(cluster, files)
 
-    started = boots.next_boot(cluster, BOOKIE, files=files, journal=files, disk=InlineDisk())
+    started = boots.next_boot(cluster, BOOKIE, {None: files}, journal=files, disk=InlineDisk())
     assert await started == 2
 
 

@@ -13,18 +13,21 @@ snapshot that was put back, or a copy. Such a disk lacks what was acknowledged s
 it.
 
 It is kept in the folder of the data and in that of the log. A folder of sorted segments needs none:
-the checkpoint names them, and one that is not there is missed.
+the checkpoint names them, and one that is not there is missed. A bookie from before the log's had a
+count has arrival segments there, and none: the data's is taken, and from then on it has its own.
 
 What it does not tell: a snapshot of all disks that was taken since the last start has the count of
 that start. Whoever puts one back gets a bookie that denies what came behind it.
 """
 
 import struct
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
 from zonekeeper.bookie.disks import Disk
 from zonekeeper.bookie.files import FileSystem
+from zonekeeper.bookie.segments import arrivals
 from zonekeeper.metadata import bookie_records
 from zonekeeper.metadata.cluster import Cluster
 from zonekeeper.placement.ids import BookieId
@@ -46,26 +49,33 @@ class UntrustedDiskError(Exception):
 
 
 async def next_boot(
-    cluster: Cluster, bookie: BookieId, *, files: FileSystem, journal: FileSystem, disk: Disk
+    cluster: Cluster,
+    bookie: BookieId,
+    folders: Mapping[str | None, FileSystem],
+    *,
+    journal: FileSystem,
+    disk: Disk,
 ) -> int:
     """Count a start, on the disks and in the store; raises ``UntrustedDiskError``.
 
-    ``journal`` may be ``files``. A number may be left out, and is never given twice.
+    ``folders`` are all of the bookie's, by their paths, that of the data under None; ``journal`` is
+    one of them. A number may be left out, and is never given twice.
     """
     stored = (await bookie_records.read(cluster, bookie)).boot_epoch
-    counts = await disk.run(lambda: (load(files) or 0, load(journal) or 0))
-    options = {"data folder": "", "journal": " --folder"}
-    for (folder, option), on_disk in zip(options.items(), counts, strict=True):
+    files = folders[None]
+    counted = {None: files} | {path: each for path, each in folders.items() if each is journal}
+    counts = await disk.run(partial(_load_all, counted))
+    for folder, on_disk in counts.items():
         if on_disk < stored:
             said = f"starts up to number {on_disk}" if on_disk else "no start"
             raise UntrustedDiskError(
-                f"{cluster} knows of start number {stored} of {bookie}, and its {folder} of "
-                f"{said}: the disk was set back to an older state, or is a copy, and lacks what "
+                f"{cluster} knows of start number {stored} of {bookie}, and its {_called(folder)} "
+                f"of {said}: the disk was set back to an older state, or is a copy, and lacks what "
                 "was acknowledged since; mount the right one, or empty the folder and use "
-                f"`zonekeeper bookie cookie replace-disk{option}`"
+                f"{_replaced(folder)}"
             )
     # The store may be far behind: it was restored from an old export.
-    number = max(stored, *counts)
+    number = max(stored, *counts.values())
     while True:
         number += 1
         await disk.run(partial(save_all, files, journal, number))
@@ -74,8 +84,23 @@ async def next_boot(
         number = max(number, (await bookie_records.read(cluster, bookie)).boot_epoch)
 
 
-def load(files: FileSystem) -> int | None:
-    """Read how often it was started; None: it never was. Blocks."""
+def _load_all(folders: Mapping[str | None, FileSystem]) -> dict[str | None, int]:
+    """Read the counts of the data's folder, and then the journal's if that is another."""
+    counts: dict[str | None, int] = {}
+    for folder, files in folders.items():
+        count = load(files, folder)
+        served = any(arrivals.number_of(name) is not None for name in files.names())
+        if count is None and folder is not None and served:
+            count = counts[None]  # it was served from before a journal had a count
+        counts[folder] = count or 0
+    return counts
+
+
+def load(files: FileSystem, folder: str | None = None) -> int | None:
+    """Read how often it was started; None: it never was. Blocks.
+
+    ``folder`` is what the refusal of a damaged one calls it; None: that of the data.
+    """
     try:
         file = files.open(NAME)
     except FileNotFoundError:
@@ -84,12 +109,21 @@ def load(files: FileSystem) -> int | None:
         return parse(file.read(0, _SIZE + 1))
     except FormatError as fault:
         raise UntrustedDiskError(
-            f"the file {NAME!r} is damaged ({fault}), so that this disk may be an older state of "
-            "itself: restore it, or empty the folder and use `zonekeeper bookie cookie "
-            "replace-disk`"
+            f"the file {NAME!r} in the {_called(folder)} is damaged ({fault}), so that this disk "
+            "may be an older state of itself: restore it, or empty the folder and use "
+            f"{_replaced(folder)}"
         ) from fault
     finally:
         file.close()
+
+
+def _called(folder: str | None) -> str:
+    return "data folder" if folder is None else f"journal {folder}"
+
+
+def _replaced(folder: str | None) -> str:
+    option = "" if folder is None else f" --folder {folder}"
+    return f"`zonekeeper bookie cookie replace-disk{option}`"
 
 
 def save_all(files: FileSystem, journal: FileSystem, number: int) -> None:

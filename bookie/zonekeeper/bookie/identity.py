@@ -134,7 +134,9 @@ class _Folders:
         self.data = files[None]
         self._mine = mine
         self._files = files
-        self._journal = files.get(mine.journal_dirs[0], self.data)
+        #: None: it is that of the data.
+        self._journal_folder = next((each for each in mine.journal_dirs if each in files), None)
+        self._journal = files[self._journal_folder]
 
     def read(self) -> dict[str | None, Version | None]:
         """Read all files ``VERSION``."""
@@ -166,7 +168,7 @@ class _Folders:
                     f"empty ({', '.join(sorted(names)[:_NAMED_MAX])}): give a new bookie an empty "
                     "folder"
                 )
-        counts = (boots.load(self.data), boots.load(self._journal))
+        counts = (boots.load(self.data), boots.load(self._journal, self._journal_folder))
         was_started = any((count or 0) > started for count in counts)
         if was_started or storage.was_served(self.data, self._files.values()):
             raise WrongDiskError(

@@ -87,17 +87,17 @@ async def begin(
 
     Raises what ``identity.settle_all``, ``boots.next_boot`` and ``storage.open_storage`` raise.
     """
-    files, writing = ground.folders[None], ground.writing
+    writing = ground.writing
     cookie = await identity.settle_all(
         cluster, mine, location, ground.folders, disk=writing, chance=chance
     )
     boot_epoch = await boots.next_boot(
-        cluster, cookie.bookie, files=files, journal=ground.journal, disk=writing
+        cluster, cookie.bookie, ground.folders, journal=ground.journal, disk=writing
     )
     devices = Devices(
         arrival_files=ground.journal,
         sorted_files=ground.ledgers,
-        files=files,
+        files=ground.folders[None],
         index=Index(await writing.run(ground.open_index)),
         writing=writing,
         background=ground.background,
