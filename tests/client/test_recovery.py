@@ -12,6 +12,7 @@ from tests.client.recovery_world import (
     entries_at,
     forget_held,
     payloads,
+    spoil,
     written,
 )
 from zonekeeper.client import errors
