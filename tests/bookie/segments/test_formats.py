@@ -21,10 +21,12 @@ from zonekeeper.bookie.segments import (
     record_format,
     sorted_format,
 )
+from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
 from zonekeeper.bookie.segments.batch_format import Position
 from zonekeeper.bookie.segments.checkpoint import Checkpoint, Kept, SortedSegment
 from zonekeeper.bookie.segments.index import Row
 from zonekeeper.placement.ids import EntryId, LedgerId
+from zonekeeper.wire import checksums
 from zonekeeper.wire.errors import FormatError
 from zonekeeper.wire.frames import Frame
 
@@ -100,10 +102,11 @@ def test_a_batch_is_read_as_it_was_written(wanted: list[Record]) -> None:
     ("data", "parse"),
     [
         (batch_bytes(ONE_OF_EACH), lambda data: batch_format.parse(data, LOG_ID)),
+        (checkpoint.render(CHECKPOINT), checkpoint.parse),
         (checkpoint.render(CHECKPOINT_2), checkpoint.parse),
         (table_bytes(), parse_table),
     ],
-    ids=["batch", "checkpoint", "sorted table"],
+    ids=["batch", "checkpoint", "checkpoint of version 2", "sorted table"],
 )
 def test_no_bit_can_change_and_no_byte_be_missing_unnoticed(
     data: bytes, parse: Callable[[bytes], object]
@@ -176,6 +179,22 @@ def test_a_checkpoint_is_read_as_it_was_written() -> None:
     assert checkpoint.parse(checkpoint.render(CHECKPOINT_2)) == CHECKPOINT_2
 
 
+def test_a_checkpoint_without_what_is_new_in_version_2_is_one_of_version_1() -> None:
+    """So that one can go back to a release of before, unless it would forget a limbo."""
+    assert [checkpoint.render(each)[4] for each in (CHECKPOINT, CHECKPOINT_2)] == [1, 2]
+
+
+def test_a_checkpoint_of_a_newer_version_is_not_called_damaged() -> None:
+    files = keeping.fresh()
+    data = bytearray(checkpoint.render(CHECKPOINT_2)[:-4])
+    data[4] = 3
+    files.remove(checkpoint.NAME)
+    files.create(checkpoint.NAME).write(0, [data, checksums.value(data).to_bytes(4, "big")])
+
+    with pytest.raises(DamagedLogError, match=r"by a newer zonekeeper .* start that version"):
+        checkpoint.load(files)
+
+
 def test_a_frame_is_not_a_ledgers_state() -> None:
     frame = keeping.frame(3, [0])
     data = checkpoint.render(CHECKPOINT)
@@ -196,6 +215,7 @@ def test_version_1_is_read_for_ever() -> None:
     assert [record for record, _ in batch_format.parse(golden["batch"], LOG_ID)[1]] == list(
         ONE_OF_EACH
     )
+    assert checkpoint.render(CHECKPOINT) == golden["checkpoint"]
     assert checkpoint.parse(golden["checkpoint"]) == CHECKPOINT
     assert parse_table(golden["sorted table"]) == list(ROWS)
 

@@ -4,7 +4,7 @@
 
     0        4     5       8        16                 24               32
     | magic  | ver | zero  | log id | mark: generation | mark: sequence | next sorted number 8 |
-    | "ZKCP" | 2   | 0 0 0 |        |                  |                |
+    | "ZKCP" | 1, 2| 0 0 0 |        |                  |                |
     40        48                   52            56          60          61                   69
     | sweep 8 | sorted segments 4  | forgotten 4 | ledgers 4 | read-only | limbo generation 8 |
     | sorted segment, ... | forgotten ledger 8, ... | ledger, ... | crc32c |
@@ -16,7 +16,8 @@
     | ledger 8 | since 8 | LAC that was shown 8, signed | records 4 | record | record | ...
 
 All numbers are big-endian; a record is that of ``record_format``; the crc32c covers all before it.
-Version 1 has no limbo generation, which is 0 then.
+Version 1 has no limbo generation, which is 0 then. Where it is 0, version 1 is written, so that a
+release which reads no other can go on with this disk.
 
 * The *mark* never goes back. Nothing that stands in an arrival segment up to it is needed: its
   entries are in the sorted segments that the same file names, and its ledger state is in the file.
@@ -148,8 +149,11 @@ def render(checkpoint: Checkpoint, ledgers: Sequence[bytes] | None = None) -> by
         ledgers = [rendered(*one) for one in checkpoint.ledgers.items()]
     numbers = (checkpoint.log_id, *checkpoint.mark, checkpoint.next_sorted, checkpoint.sweep)
     counts = (len(checkpoint.segments), len(checkpoint.forgotten), len(ledgers))
-    flags = (checkpoint.read_only, checkpoint.limbo_generation)
-    parts = [_HEAD.pack(_MAGIC, VERSION, 0, 0, *numbers, *counts, *flags)]
+    said = (0, 0, *numbers, *counts, checkpoint.read_only)
+    if checkpoint.limbo_generation:
+        parts = [_HEAD.pack(_MAGIC, VERSION, *said, checkpoint.limbo_generation)]
+    else:
+        parts = [_HEAD_1.pack(_MAGIC, 1, *said)]
     parts += [
         _SEGMENT.pack(each.number, each.directory, each.size_bytes, each.live_bytes)
         for each in checkpoint.segments
@@ -229,6 +233,11 @@ def _read(files: FileSystem) -> tuple[Checkpoint, bytes]:
         data = file.read(0, file.size())
         return parse(data), data
     except FormatError as fault:
+        if fault.fault is Fault.VERSION:
+            raise DamagedLogError(
+                f"the file {NAME!r} was written by a newer zonekeeper ({fault}): start that "
+                "version; nothing is lost"
+            ) from fault
         raise DamagedLogError(
             f"the file {NAME!r} is damaged ({fault}): restore the disk, or remove this bookie, "
             "start it anew, and let its ledgers be repaired"
@@ -262,12 +271,12 @@ def _head_of(data: bytes) -> struct.Struct:
         raise bad(Fault.TRUNCATED, f"a checkpoint of {len(data)} bytes")
     if not data.startswith(_MAGIC):
         raise bad(Fault.MAGIC, data[: len(_MAGIC)].hex())
-    version = data[len(_MAGIC)]
-    if version not in (1, VERSION):
-        raise bad(Fault.VERSION, f"{version}, this side reads up to {VERSION}")
     (expected,) = _CRC.unpack_from(data, end)
     if (found := checksums.value(data[:end])) != expected:
         raise bad(Fault.CHECKSUM, f"{found:08x}, the end says {expected:08x}")
+    version = data[len(_MAGIC)]
+    if version not in (1, VERSION):
+        raise bad(Fault.VERSION, f"{version}, this side reads up to {VERSION}")
     head = _HEAD_1 if version == 1 else _HEAD
     if end < head.size:
         raise bad(Fault.TRUNCATED, f"a checkpoint of version {version} of {len(data)} bytes")
