@@ -202,6 +202,57 @@ def test_what_stays_held_is_looked_at_less_and_less_and_at_once_when_its_gate_op
     play_repair(scenario)
 
 
+#: A ledger of ten large entries takes 16 s.
+BUSY = RepairRules(bytes_per_second=64 * 1024, respread_bytes_per_second=0)
+
+
+async def large_and_lost(at: Bench, count: int, zone: str) -> None:
+    """So many large ledgers with one lost member in a zone, all marked."""
+    lost, marked = BookieId(f"bk-{zone}-0"), list[LedgerId]()
+    while len(marked) < count:
+        writer = await at.written(10, size=100_000)
+        if lost in writer.ensemble:
+            marked.append(writer.ledger_id)
+    await at.lose(lost)
+    for ledger_id in marked:
+        await at.mark(ledger_id, lost)
+
+
+def test_after_a_walk_that_waited_for_its_workers_there_is_no_long_rest() -> None:
+    async def scenario(at: Bench) -> None:
+        small = await at.written(3)
+        await large_and_lost(at, 6, "b")
+        async with replicating(at, workers=1) as replicator:
+            await at.until(lambda: replicator.metrics.all_bytes_moved > 0)
+            await at.mark(small.ledger_id, small.ensemble[0])
+            await asyncio.sleep(60)
+            await at.until(lambda: replicator.metrics.under_way_now == 0)
+            await asyncio.sleep(5)
+            assert await at.marked(small.ledger_id) is None
+
+    play_repair(scenario, given=rules(repair=BUSY))
+
+
+def test_what_is_free_while_a_walk_waits_for_its_workers_need_not_wait_for_its_end() -> None:
+    async def scenario(at: Bench) -> None:
+        small = await at.written(3)
+        await large_and_lost(at, 6, "a")
+        await at.mark(small.ledger_id, next(one for one in small.ensemble if at.zone(one) == "b"))
+        await at.hold("b")
+        async with replicating(at, workers=1) as replicator:
+            await at.until(lambda: replicator.metrics.all_bytes_moved > 0)
+            await asyncio.sleep(20)
+            assert await at.marked(small.ledger_id) is not None
+            await at.open("b")
+            await asyncio.sleep(25)
+            assert await at.marked(small.ledger_id) is None
+            assert replicator.metrics.ledgers_repaired < 5
+            await asyncio.sleep(120)
+            assert replicator.metrics.ledgers_repaired == 6
+
+    play_repair(scenario, given=rules(repair=BUSY))
+
+
 def test_who_is_told_to_stop_gives_back_his_claims_and_another_process_goes_on() -> None:
     async def scenario(at: Bench) -> None:
         writer = await at.written(60, size=100_000)

@@ -3,9 +3,9 @@
 Any number of processes walk the list, and meet only at the claims. In each, a few ledgers are
 worked on at once, under one byte rate. What cannot be repaired now is left for a while, longer each
 time that it fails. What waits for its writer is looked at again soon. What is held is looked at
-less and less often, up to once a minute, and at once when something is held no more; while
-everything is held, marks are only counted. A ledger that can never be repaired stays marked and is
-counted; it stops nobody else.
+less and less often, up to once a minute, and at once when something is held no more: a walk that
+waits for its workers is left then, and begun anew. While everything is held, marks are only
+counted. A ledger that can never be repaired stays marked and is counted; it stops nobody else.
 
 Marks that only ask for a better spread come last: they are taken one at a time, and only while
 nothing else is under way.
@@ -32,7 +32,7 @@ from zonekeeper.replication.repairing import Attempt, Repairer
 from zonekeeper.replication.view import View
 
 WORKERS: Final = 4
-#: Between two walks, at least; a walk that took longer is followed by as long a rest.
+#: Between two walks, at least; after one whose looking took longer there is as long a rest.
 LOOK_EVERY_S: Final = 2.0
 #: After a failure; doubled with each further one.
 _WAIT_FIRST_S: Final = 1.0
@@ -82,7 +82,9 @@ class Replicator:
         #: Marks that ask for a better spread; a dict, because sets have no order.
         self._spreads: dict[LedgerId, None] = {}
         self._walk_number = 0
-        #: The zones of which nothing held losses at the last walk, and what was in maintenance.
+        #: How long this walk has waited for workers: that is no looking.
+        self._waited_s = 0.0
+        #: The zones of which nothing held losses at the last look, and what was in maintenance.
         self._free = frozenset[ZoneName]()
         self._in_maintenance = frozenset[Location]()
         self.metrics: Final = RepairMetrics()
@@ -99,7 +101,8 @@ class Replicator:
                     await self._walk(tasks)
                 except StoreError as error:
                     _logger.warning("the list of marked ledgers cannot be read: %s", error)
-                await asyncio.sleep(max(LOOK_EVERY_S, self._loop.time() - began_s))
+                looked_s = self._loop.time() - began_s - self._waited_s
+                await asyncio.sleep(max(LOOK_EVERY_S, looked_s))
                 await self._rest_while_held(began_s + _HELD_MAX_S)
 
     async def _rest_while_held(self, until_s: float) -> None:
@@ -109,8 +112,12 @@ class Replicator:
                     await self._view.changed(self._view.looks)
 
     async def _walk(self, tasks: asyncio.TaskGroup) -> None:
-        """Start work on all that is marked and due, as workers get free."""
+        """Start work on all that is marked and due, as workers get free.
+
+        If something gets free meanwhile, the rest is left to the next walk.
+        """
         self._walk_number += 1
+        self._waited_s = 0.0
         self._heed_gates()
         async with aclosing(underreplication.ids(self._client.cluster)) as marked:
             async for ledger_id in marked:
@@ -123,7 +130,12 @@ class Replicator:
                 if self._view.holds_everything:
                     self._leave(ledger_id, Trouble.HELD)
                     continue
+                began_s = self._loop.time()
                 await self._slots.acquire()
+                self._waited_s += self._loop.time() - began_s
+                if self._heed_gates():
+                    self._slots.release()
+                    return
                 self._under_way.add(ledger_id)
                 tasks.create_task(self._work(ledger_id))
         self._waits = {
@@ -135,16 +147,18 @@ class Replicator:
             wait.trouble for wait in self._waits.values() if wait.trouble is not None
         )
 
-    def _heed_gates(self) -> None:
-        """Look at all that is held in this walk, if something is held no more since the last."""
+    def _heed_gates(self) -> bool:
+        """Have all that is held looked at, if something is held no more; say whether it is so."""
         view = self._view
         free = frozenset(zone for zone in view.zones if view.what_holds_zone(zone) is None)
         in_maintenance = frozenset(view.maintenance)
-        if free - self._free or self._in_maintenance - in_maintenance:
+        freed = bool(free - self._free or self._in_maintenance - in_maintenance)
+        self._free, self._in_maintenance = free, in_maintenance
+        if freed:
             for wait in self._waits.values():
                 if wait.trouble is Trouble.HELD:
                     wait.due_s, wait.holds = self._loop.time(), 0
-        self._free, self._in_maintenance = free, in_maintenance
+        return freed
 
     async def _work(self, ledger_id: LedgerId) -> None:
         try:
