@@ -186,8 +186,8 @@ def test_a_checkpoint_without_what_is_new_in_version_2_is_one_of_version_1() -> 
 
 def test_a_checkpoint_of_a_newer_version_is_not_called_damaged() -> None:
     files = keeping.fresh()
-    data = bytearray(checkpoint.render(CHECKPOINT_2)[:-4])
-    data[4] = 3
+    written = checkpoint.render(CHECKPOINT_2)
+    data = written[:4] + b"\x03" + written[5:-4]
     files.remove(checkpoint.NAME)
     files.create(checkpoint.NAME).write(0, [data, checksums.value(data).to_bytes(4, "big")])
 
