@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -117,13 +118,17 @@ class Wide(Place):
 
     async def end_limbo_of_all(self) -> None:
         """Put all ledgers in limbo, and let it end: both stand in the log then."""
+        every = [LedgerId(each) for each in range(1, LEDGERS + 1)]
+        await self.change_limbo(every, True, False)
+
+    async def change_limbo(self, ledger_ids: Sequence[LedgerId], *changes: bool) -> None:
         with self.devices() as devices:
             kept = await storage.open_storage(devices, SIZES)
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(kept.run())
                 driver = Driver(kept)
-                for in_limbo in (True, False):
-                    for ledger_id in range(1, LEDGERS + 1):
+                for in_limbo in changes:
+                    for ledger_id in ledger_ids:
                         await driver.state(ledger_id, admission.Limbo(in_limbo=in_limbo))
                 kept.log.close()
             kept.close()
@@ -245,6 +250,45 @@ def test_limbo_of_a_lost_folder_is_not_ended_by_what_the_log_says_of_an_earlier_
         assert all(in_limbo for count, in_limbo in found.values() if count < 2 * FRAMES)
     asyncio.run(wide.end_limbo_of_all())
     assert not any(in_limbo for _, in_limbo in asyncio.run(wide.kept()).values())
+
+
+def test_limbo_that_ended_after_the_journal_was_replaced_too_does_not_come_back(
+    wide: Wide,
+) -> None:
+    """The generations that the checkpoint spoke of are gone with the journal."""
+    for _ in range(5):  # each start begins a generation, and the mark stays
+        asyncio.run(wide.kept())
+    for lost in (wide.ledger_dirs[0], wide.journal):
+        shutil.rmtree(lost)
+        answer = wide.replace("--folder", str(lost))
+        assert answer.exit_code == 0, answer.output
+    assert all(in_limbo for _, in_limbo in asyncio.run(wide.kept()).values())
+
+    asyncio.run(wide.change_limbo([LedgerId(each) for each in range(1, LEDGERS + 1)], False))
+
+    for _ in range(3):
+        assert not any(in_limbo for _, in_limbo in asyncio.run(wide.kept()).values())
+
+
+def test_a_ledger_that_lost_nothing_does_not_come_into_limbo_again(wide: Wide) -> None:
+    """The checkpoint has it in limbo, and the log says that this ended."""
+    untouched = LedgerId(9)
+    limbo = records.Limbo(ledger_id=untouched, in_limbo=True)
+    with data_folder.held(wide.data) as files:
+        last = checkpoints.load(files)
+        kept = {untouched: Kept(records=(limbo,), confirmed=NO_ENTRY)}
+        checkpoints.save(files, replace(last, ledgers={**last.ledgers, **kept}))
+    asyncio.run(wide.change_limbo([untouched], False))
+    lost = wide.ledger_dirs[0]
+    shutil.rmtree(lost)
+
+    answer = wide.replace("--folder", str(lost))
+
+    assert answer.exit_code == 0, answer.output
+    for _ in range(2):
+        found = asyncio.run(wide.kept())
+        assert found.pop(untouched) == (0, False)
+        assert all(in_limbo for count, in_limbo in found.values() if count < 2 * FRAMES)
 
 
 def test_limbo_that_ended_before_anybody_showed_a_key_comes_again(wide: Wide) -> None:

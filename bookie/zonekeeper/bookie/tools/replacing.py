@@ -10,7 +10,9 @@ those are added that the checkpoint knows; if one folder of sorted segments is, 
 that had something in the segments which are missing now.
 
 A lost folder of sorted segments leaves the log as it is. What stands in there may end a limbo of
-before, and must not end this one: the checkpoint says up to which generation that is so.
+before, and must not end this one: the checkpoint says up to which generation that is so. A ledger
+that lost nothing is left out of that: the checkpoint says itself that its limbo ended. With a lost
+journal all its generations are gone, and nothing is said of them.
 
 The checkpoint is written before the cookie: without a cookie in each folder nothing starts, so a
 replacement that was cut short is done again.
@@ -28,7 +30,7 @@ from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments import directories, locations, storage
 from zonekeeper.bookie.segments.checkpoint import Checkpoint, Kept
 from zonekeeper.bookie.segments.index import Index
-from zonekeeper.bookie.tools import chains, identities
+from zonekeeper.bookie.tools import chains, contents, identities
 from zonekeeper.bookie.tools.folders import ToolError
 from zonekeeper.metadata import bookie_records, cookie_store
 from zonekeeper.metadata.cluster import Cluster
@@ -107,11 +109,16 @@ def replace_folder(held: Held, folder: str, wanted: Replacement, index: Index) -
     after = last
     if folder in wanted.cookie.journal_dirs:
         boots.save(held.journal, wanted.started)
-        after = _with_limbo(last, {*wanted.ledgers, *last.ledgers})
+        after = _with_limbo(replace(last, limbo_generation=0), {*wanted.ledgers, *last.ledgers})
     if folder in wanted.cookie.ledger_dirs:
         missing = _missing(held, last)
         kept = [each for each in last.segments if each.number not in missing]
-        after = replace(after, segments=tuple(kept), limbo_generation=_newest(held, last))
+        after = replace(
+            after,
+            segments=tuple(kept),
+            limbo_generation=_newest(held, last),
+            ledgers={**after.ledgers, **_out_of_limbo(held, after, index)},
+        )
         after = _with_limbo(after, _ledgers_in(missing, last, index))
     checkpoints.save(held.data, after)
     _write_cookie(held, folder, wanted.cookie)
@@ -122,6 +129,18 @@ def _newest(held: Held, last: Checkpoint) -> int:
     """Give the newest generation of the log; the next start begins another."""
     with chains.opened(held.journal, last) as chain:
         return max((link.generation for link in chain.links), default=last.mark.generation)
+
+
+def _out_of_limbo(held: Held, last: Checkpoint, index: Index) -> dict[LedgerId, Kept]:
+    """Give the ledgers whose limbo the log ended, as the checkpoint has to have them then."""
+    memory = contents.load(last, held.journal, index).memory
+    found: dict[LedgerId, Kept] = {}
+    for ledger_id, kept in last.ledgers.items():
+        now = memory.ledgers.get(ledger_id)
+        if now is not None and not now.durable.in_limbo and _in_limbo(kept):
+            ended = records.Limbo(ledger_id=ledger_id, in_limbo=False)
+            found[ledger_id] = replace(kept, records=(*kept.records, ended))
+    return found
 
 
 def _missing(held: Held, last: Checkpoint) -> frozenset[int]:
