@@ -84,9 +84,11 @@ class Replicator:
         self._walk_number = 0
         #: How long this walk has waited for workers: that is no looking.
         self._waited_s = 0.0
-        #: The zones of which nothing held losses at the last look, and what was in maintenance.
+        #: The zones of which nothing held losses at the last look, what was in maintenance, and
+        #: who was missing and held, by his own delay perhaps.
         self._free = frozenset[ZoneName]()
         self._in_maintenance = frozenset[Location]()
+        self._held = frozenset[BookieId]()
         self.metrics: Final = RepairMetrics()
         self._repairer = Repairer(client, view, name=name, chance=chance, metrics=self.metrics)
 
@@ -152,8 +154,11 @@ class Replicator:
         view = self._view
         free = frozenset(zone for zone in view.zones if view.what_holds_zone(zone) is None)
         in_maintenance = frozenset(view.maintenance)
-        freed = bool(free - self._free or self._in_maintenance - in_maintenance)
-        self._free, self._in_maintenance = free, in_maintenance
+        held = frozenset(one for one in view.missing if view.what_holds_anew(one) is not None)
+        freed = bool(
+            free - self._free or self._in_maintenance - in_maintenance or self._held - held
+        )
+        self._free, self._in_maintenance, self._held = free, in_maintenance, held
         if freed:
             for wait in self._waits.values():
                 if wait.trouble is Trouble.HELD:
