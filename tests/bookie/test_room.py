@@ -9,6 +9,7 @@ import pytest
 from tests.bookie.running import (
     KEY,
     LEDGER,
+    OTHER_KEY,
     Outcomes,
     append,
     frame,
@@ -123,6 +124,29 @@ async def test_openings_and_lacs_leave_room_for_fences_and_for_what_is_forgotten
         assert [await heard.of(number) for number in range(count)].count(None) == (
             count - len(refused)
         )
+
+
+async def test_a_full_bookie_acknowledges_what_needs_no_byte() -> None:
+    files = MemoryFileSystem(total_bytes=DISK_BYTES)
+    async with running(files, sizes=SIZES) as bookie, asyncio.timeout(60):
+        await open_fragment(bookie, opening())
+        assert await write_lac(bookie, lac_packet(5)) is None
+        await prepared(files, bookie)
+        await fill(bookie, recovery=True)
+        bookie.append(
+            [
+                carriers.Open(number=number, opening=opening(ledger_id=LedgerId(100 + number)))
+                for number in range(20_000)
+            ],
+            Outcomes(),
+        )
+
+        assert isinstance(await write_lac(bookie, lac_packet(6)), errors.InsufficientSpace)
+        for lac in (3, 5):
+            assert await write_lac(bookie, lac_packet(lac)) is None
+        await open_fragment(bookie, opening())
+        with pytest.raises(errors.UnauthorizedAccess):
+            await open_fragment(bookie, opening(key=OTHER_KEY))
 
 
 async def test_plain_entries_leave_the_reserve_to_a_recovery() -> None:

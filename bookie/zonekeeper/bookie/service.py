@@ -201,15 +201,19 @@ class Bookie:
         """Decide about a ledger's state, which may become this record, and answer when it is safe.
 
         A fenced ledger can be opened, for its recovery. On a full device that ends before there is
-        no room for fences, and for the record that a ledger is forgotten, which makes room.
+        no room for fences, and for the record that a ledger is forgotten, which makes room. What
+        changes nothing needs no room.
         """
         ledger_id = record.ledger_id
-        full = self._flooded(0) or self._crowded(ledger_id) or self._cramped(record, urgent=True)
-        refusal = self._shutting_down() if self._draining else full
+        ledger = self._ledger(ledger_id)
+        refusal = self._shutting_down() if self._draining else self._flooded(0)
+        if refusal is None:
+            to_come = admission.decide(ledger_id, ledger.admitted, event)
+            if any(isinstance(effect, admission.Write) for effect in to_come):
+                refusal = self._crowded(ledger_id) or self._cramped(record, urgent=True)
         if refusal is not None:
             answer.refuse(refusal)
             return
-        ledger = self._ledger(ledger_id)
         match ledger.decide(event):
             case [admission.Refuse(error=error)]:
                 answer.refuse(error)
