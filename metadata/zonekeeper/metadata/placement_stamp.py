@@ -13,6 +13,9 @@ stamp that cannot be read is a third answer. Who goes on as the ledger's writer 
 then, or it would acknowledge under a weaker promise: ``promised`` raises. Who reads and judges
 what is stored already takes the least that may have been promised: ``quorums_of`` does not raise,
 and no damaged stamp hides a ledger's entries from anybody.
+
+Ledgers were created once with more zones than an acknowledgement has bookies. Each of these in a
+zone of its own is the most that their writer can have kept to, and that is what they promise.
 """
 
 import json
@@ -71,11 +74,7 @@ def promised(ledger: LedgerMetadata) -> Quorums:
         return _quorums(ledger, 1)
     with stored_at(KEY, "its custom metadata"):
         zones = parse(raw)
-        if zones > ledger.ack_quorum:
-            raise MalformedError(
-                Flaw.INCONSISTENT, f"{zones} zones for an ack quorum of {ledger.ack_quorum}"
-            )
-    return _quorums(ledger, zones)
+    return _quorums(ledger, min(zones, ledger.ack_quorum))
 
 
 def quorums_of(ledger: LedgerMetadata) -> Quorums:
