@@ -258,6 +258,23 @@ def test_a_zone_that_was_let_go_for_good_calls_nobody_once_its_losses_are_dealt_
     assert len(world.raised(Alert.ZONE_DOWN)) == 1
 
 
+def test_nobody_is_called_when_a_zone_that_was_let_go_for_good_comes_back_after_all() -> None:
+    world = settled(repair_ms=HOUR)
+    world.lose(members(A))
+    world.wait(5 * MINUTE)
+    world.release(A)
+    world.wait(3 * HOUR)
+    assert world.zone(A).alerts == (Alert.ZONE_SHRUNK,)
+    world.come(members(A))
+    states = set()
+    for _ in range(240):
+        world.wait(30_000)
+        states.add(world.state(A)[0])
+    assert {Observation.RETURNING, Observation.UP} <= states
+    assert len(world.raised(Alert.ZONE_DOWN)) == 1
+    assert world.zone(A).alerts == ()
+
+
 def test_a_zone_that_is_given_up_while_it_is_held_is_told_until_it_is_released() -> None:
     world = settled()
     world.lose(members(A))

@@ -6,7 +6,7 @@ cleared again, whoever watches then. A reminder comes each time that the held ti
 
 A zone that was let go, and of which nothing is left to count, may be down for good: what was
 written off there is told (``zoneShrunk``) until it is replaced or removed, and nobody is called for
-the zone any more.
+the zone any more, nor when it comes back.
 """
 
 from dataclasses import replace
@@ -32,7 +32,7 @@ _R = TypeVar("_R", bound=Record)
 
 
 def standing(record: _R, rules: ZoneWatchRules) -> _R:
-    """Give the record with the alerts that stand by what it says."""
+    """Give the record with the alerts that stand by what it says, and by those that stood."""
     found = _of_gate(record.gate)
     if isinstance(record, ZoneRecord):
         found |= _of_zone(record, rules)
@@ -76,8 +76,12 @@ def _of_zone(record: ZoneRecord, rules: ZoneWatchRules) -> set[Alert]:
             found.add(Alert.ZONE_DEGRADED)
         case Observation.SUSPECT:
             found.add(Alert.ZONE_SUSPECT)
-        case Observation.DOWN | Observation.RETURNING:
+        case Observation.DOWN:
             if not _done_with(record):
+                found.add(Alert.ZONE_DOWN)
+        case Observation.RETURNING:
+            # Nobody is called because a zone comes back.
+            if Alert.ZONE_DOWN in record.alerts and not _done_with(record):
                 found.add(Alert.ZONE_DOWN)
         case Observation.UNKNOWN | Observation.UP:
             pass
