@@ -163,6 +163,21 @@ async def test_the_same_entry_is_accepted_while_the_first_is_on_its_way() -> Non
         assert await read_ids(bookie) == [0, 1, 2]
 
 
+async def test_the_same_entry_is_accepted_while_its_ledgers_opening_is_on_its_way() -> None:
+    async with running(MemoryFileSystem()) as bookie:
+        heard = Outcomes()
+        bookie.append(
+            [
+                carriers.Open(number=0, opening=opening()),
+                carriers.Append(number=1, frame=frame(0)),
+                carriers.Append(number=2, frame=frame(0)),
+            ],
+            heard,
+        )
+        assert [await heard.of(number) for number in range(3)] == [None, None, None]
+        assert await read_ids(bookie) == [0]
+
+
 @pytest.mark.parametrize("settled", [True, False])
 async def test_another_entry_under_the_same_id_is_refused(settled: bool) -> None:
     async with running(MemoryFileSystem()) as bookie:

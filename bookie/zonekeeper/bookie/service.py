@@ -173,7 +173,8 @@ class Bookie:
             return
         finally:
             self._comparing_bytes -= frame.size_bytes
-        if not ledger.known:
+        # Its opening may be on its way still.
+        if self._memory.ledgers.get(ledger.ledger_id) is not ledger:
             answer.refuse(errors.NotOpened(f"ledger {ledger.ledger_id} was deleted meanwhile"))
             return
         event = admission.Append(recovery=Flags.RECOVERY in frame.flags, here=here)
