@@ -347,3 +347,39 @@ def test_all_disks_lost_are_replaced_at_once(wide: Wide) -> None:
 def test_what_is_no_folder_of_the_bookie_is_not_replaced(wide: Wide) -> None:
     answer = wide.replace("--folder", "/elsewhere")
     assert (answer.exit_code, "--folder: /elsewhere is no folder of" in answer.stderr) == (2, True)
+
+
+class Roundabout(Wide):
+    """A bookie whose folders were given to it as no tool spells them."""
+
+    @property
+    def roundabout(self) -> Path:
+        return self.folder / "x" / ".."
+
+    @property
+    def journal(self) -> Path:
+        return self.roundabout / "journal"
+
+    @property
+    def ledger_dirs(self) -> tuple[Path, Path]:
+        return self.roundabout / "ledgers-1", self.roundabout / "ledgers-2"
+
+
+def test_folders_that_were_given_with_dots_in_them_are_replaced(tmp_path: Path) -> None:
+    place = Roundabout(tmp_path)
+    place.data = place.roundabout / "data"
+    (tmp_path / "x").mkdir()
+    place.initialise()
+    assert place.format().exit_code == 0
+    assert "/../" in (place.data / "VERSION").read_text()
+    shutil.rmtree(place.journal)
+
+    alone = place.replace("--folder", str(tmp_path / "journal"))
+
+    assert alone.exit_code == 0, alone.output
+    assert place.on_data("state").exit_code == 0
+    for folder in (place.data, place.journal, *place.ledger_dirs):
+        shutil.rmtree(folder)
+    assert place.replace().exit_code == 0
+    assert place.on_data("state").exit_code == 0
+    assert place.on_data("cookie", "show", "--metadata", place.metadata).exit_code == 0

@@ -118,12 +118,13 @@ def replace_command(
     Ledgers of which the lost disk may have held anything start in limbo: the bookie denies nothing
     of them until they have been checked, ledger by ledger, and the copies it lost are made again.
     """
-    folder = None if given is None else str(given)
     with asking_commands.reported():
         name = _bookie(bookie_id, None)
         found = asking_commands.with_cluster(
             metadata, lambda cluster: replacing.look(cluster, name, data)
         )
+        data = replacing.data_of(found.cookie, data)
+        folder = None if given is None else replacing.folder_of(found.cookie, given)
         replacing.check_unused(data, found.cookie, folder)
         if folder is None:
             limbo = f"{len(found.ledgers)} ledgers name it, and start"

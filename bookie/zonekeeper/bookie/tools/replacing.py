@@ -18,7 +18,8 @@ The checkpoint is written before the cookie: without a cookie in each folder not
 replacement that was cut short is done again.
 """
 
-from collections.abc import Collection
+import os
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -58,20 +59,42 @@ class Replacement:
 def check_unused(data: Path, cookie: Cookie, folder: str | None) -> None:
     """Refuse a new disk on which anything is, but for a replacement that was cut short.
 
-    With a ``folder`` that alone is new; it must be one of the bookie's.
+    With a ``folder`` that alone is new.
     """
-    others = identity.other_folders(cookie)
     if folder is not None:
-        if folder not in others:
-            raise ToolError(
-                f"--folder: {folder} is no folder of {cookie.bookie} besides that of its data: "
-                f"{', '.join(others) or 'it has none'}"
-            )
         identities.check_empty(Path(folder), besides=_CUT_SHORT_IN_A_FOLDER)
         return
     identities.check_empty(data, besides=_CUT_SHORT)
-    for other in others:
+    for other in identity.other_folders(cookie):
         identities.check_empty(Path(other), besides=_CUT_SHORT_ELSEWHERE)
+
+
+def data_of(cookie: Cookie, given: Path) -> Path:
+    """Give the folder of the bookie's data as the cookie spells it; raises ``ToolError``."""
+    known = cookie.index_dirs or cookie.journal_dirs
+    if (folder := _spelled(known, given)) is None:
+        raise ToolError(
+            f"--data: the data of {cookie.bookie} is in {', '.join(known)}: mount the new disk "
+            "there"
+        )
+    return Path(folder)
+
+
+def folder_of(cookie: Cookie, given: Path) -> str:
+    """Give another folder of the bookie as the cookie spells it; raises ``ToolError``."""
+    others = identity.other_folders(cookie)
+    if (folder := _spelled(others, given)) is None:
+        raise ToolError(
+            f"--folder: {given} is no folder of {cookie.bookie} besides that of its data: "
+            f"{', '.join(others) or 'it has none'}"
+        )
+    return folder
+
+
+def _spelled(known: Iterable[str], given: Path) -> str | None:
+    """Find a folder among those of a cookie, which has them as they were given to the bookie."""
+    wanted = os.path.normpath(given)
+    return next((each for each in known if os.path.normpath(each) == wanted), None)
 
 
 async def look(cluster: Cluster, bookie: BookieId, data: Path) -> Replacement:
@@ -83,9 +106,7 @@ async def look(cluster: Cluster, bookie: BookieId, data: Path) -> Replacement:
             "bookie with `zonekeeper bookie format`"
         )
     cookie = stored.cookie
-    if str(data) not in (cookie.index_dirs or cookie.journal_dirs):
-        known = ", ".join(cookie.index_dirs or cookie.journal_dirs)
-        raise ToolError(f"--data: the data of {bookie} is in {known}: mount the new disk there")
+    data_of(cookie, data)
     await identities.refuse_registered(cluster, bookie)
     return Replacement(
         cookie=cookie,
