@@ -6,7 +6,7 @@ from tests.replication.gate_world import ANNA, MINUTE, SECOND, A, B, GateWorld, 
 from zonekeeper.metadata.stores.memory import Kind, Loss, MemoryStore, Passage
 from zonekeeper.placement.ids import ZoneName
 from zonekeeper.placement.permission import Permission, Person, RefusedError, Token
-from zonekeeper.replication import permitting
+from zonekeeper.replication import permitting, releasing
 from zonekeeper.replication.permitting import Request
 
 
@@ -118,5 +118,16 @@ def test_an_evaluation_behind_a_lost_answer_does_not_hide_the_release() -> None:
         )
         await releasing
         assert (await world.zone(A)).gate.permission is Permission.OPEN
+
+    play(scenario)
+
+
+def test_a_release_is_not_about_who_is_in_maintenance() -> None:
+    async def scenario(world: GateWorld) -> None:
+        await world.declare("a", "ud-0", lasts_ms=60 * MINUTE)
+        await world.lose(members(A))
+        await world.lose(members(B, 1))
+        assert releasing.held_losses(world.observer, A) == {*members(A, 1, 3)}
+        assert releasing.held_losses(world.observer, None) == {*members(A, 1, 3), *members(B, 1)}
 
     play(scenario)

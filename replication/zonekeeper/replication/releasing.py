@@ -22,11 +22,15 @@ _TELL_EVERY: Final = 1_000
 
 
 def held_losses(view: View, zone: ZoneName | None) -> frozenset[BookieId]:
-    """Give the lost bookies that a zone's gate is about, or (None) the cluster's."""
+    """Give the lost bookies that a zone's gate is about, or (None) the cluster's.
+
+    Who stands where people work is held by that, whatever a gate permits.
+    """
     return frozenset(
         name
         for name, where in view.missing.items()
         if name not in view.written_off
+        and where not in view.maintenance
         and (zone is None or (where is not None and where.zone == zone))
     )
 
