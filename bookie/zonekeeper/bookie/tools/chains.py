@@ -1,12 +1,13 @@
 """The arrival segments that count, opened to be read: what a start reads, and nothing changed."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from zonekeeper.bookie.files import File, FileSystem
 from zonekeeper.bookie.segments import arrival_scan, arrivals
-from zonekeeper.bookie.segments.arrival_scan import Link
+from zonekeeper.bookie.segments.arrival_scan import DamagedLogError, Link
+from zonekeeper.bookie.segments.batch_format import Header
 from zonekeeper.bookie.segments.checkpoint import Checkpoint
 
 
@@ -18,23 +19,55 @@ class Chain:
     links: Sequence[Link]
 
 
+def _refuse(error: DamagedLogError | OSError) -> None:
+    raise error
+
+
 @contextmanager
-def opened(files: FileSystem, last: Checkpoint) -> Iterator[Chain]:
-    """Open the arrival segments; raises ``DamagedLogError`` where a start would."""
+def opened(
+    files: FileSystem,
+    last: Checkpoint,
+    damaged: Callable[[DamagedLogError | OSError], None] = _refuse,
+) -> Iterator[Chain]:
+    """Open the arrival segments; raises ``DamagedLogError`` or ``OSError`` where a start would.
+
+    Who wants to hear of that instead (``damaged``) gets what can be read in spite of it.
+    """
     named: dict[str, File] = {}
+    headers: dict[str, Header | None] = {}
     try:
         for name in files.names():
             if arrivals.number_of(name) is not None:
-                named[name] = files.open(name)
-        headers = {n: arrival_scan.first_header(f.read, last.log_id) for n, f in named.items()}
+                try:
+                    named[name] = files.open(name)
+                    headers[name] = arrival_scan.first_header(named[name].read, last.log_id)
+                except OSError as error:
+                    damaged(error)
         heads = {name: header for name, header in headers.items() if header is not None}
-        links = arrival_scan.chain(heads, last.mark)
+        try:
+            links = arrival_scan.chain(heads, last.mark)
+        except DamagedLogError as error:
+            damaged(error)
+            links = _unchained(heads, last)
         known = {link.generation for link in links}
-        for name in sorted(set(named) - set(heads)):
-            arrival_scan.refuse_lost_generation(
-                named[name].read, last.log_id, name=name, known=known, mark=last.mark
-            )
+        for name in sorted(set(headers) - set(heads)):
+            try:
+                arrival_scan.refuse_lost_generation(
+                    named[name].read, last.log_id, name=name, known=known, mark=last.mark
+                )
+            except (DamagedLogError, OSError) as error:
+                damaged(error)
         yield Chain(files=named, links=links)
     finally:
         for file in named.values():
             file.close()
+
+
+def _unchained(heads: Mapping[str, Header], last: Checkpoint) -> list[Link]:
+    """Give the generations past the mark, each as if it were the newest."""
+    found = [
+        Link(name=name, generation=head.position.generation, before=head.before, last=None)
+        for name, head in heads.items()
+        if head.position.generation > last.mark.generation
+    ]
+    return sorted(found, key=lambda link: link.generation)

@@ -16,7 +16,7 @@ from zonekeeper.bookie.data_folder import Held
 from zonekeeper.bookie.files import SHORTAGES, File, FileSystem
 from zonekeeper.bookie.segments import arrival_scan, directories, storage
 from zonekeeper.bookie.segments import checkpoint as checkpoints
-from zonekeeper.bookie.segments.arrival_scan import DamagedLogError, Scanned
+from zonekeeper.bookie.segments.arrival_scan import DamagedLogError, Link, Scanned
 from zonekeeper.bookie.segments.checkpoint import Checkpoint
 from zonekeeper.bookie.tools import chains, folders, indexes, segments
 from zonekeeper.bookie.tools.folders import ToolError
@@ -55,6 +55,9 @@ def scrub(data: Path, held: Held, told: Callable[[str], None]) -> Findings:
             file = folders.open_sorted(held, last, number)
         except FileNotFoundError:
             found.damage.append(f"{name}: it is missing, and the checkpoint names it")
+            continue
+        except OSError as error:
+            found.damage.append(_damage(error))
             continue
         try:
             found.size_bytes += file.size()
@@ -104,16 +107,31 @@ def _count(found: Findings, name: str, parts: Iterator[segments.Part]) -> None:
 
 
 def _arrivals(files: FileSystem, last: Checkpoint, found: Findings, digests: Digests) -> None:
-    """Read those that a start would read, as it would."""
-    try:
-        with chains.opened(files, last) as chain:
-            for link in chain.links:
-                file = chain.files[link.name]
-                end = arrival_scan.scan(file.read, last.log_id, link, _nothing)
-                found.size_bytes += end.offset
-                _count(found, link.name, _good_part(file, last.log_id, end.offset, digests))
-    except (DamagedLogError, OSError) as error:
+    """Read those that a start would read, as it would; one that is damaged ends not the others."""
+
+    def damaged(error: DamagedLogError | OSError) -> None:
         found.damage.append(_damage(error))
+
+    try:
+        with chains.opened(files, last, damaged) as chain:
+            for link in chain.links:
+                try:
+                    _arrival(chain.files[link.name], link, last.log_id, found, digests)
+                except OSError as error:
+                    damaged(error)
+    except OSError as error:
+        damaged(error)
+
+
+def _arrival(file: File, link: Link, log_id: int, found: Findings, digests: Digests) -> None:
+    """Read one to its end; behind a batch that is damaged, what is whole is read, too."""
+    try:
+        end = arrival_scan.scan(file.read, log_id, link, _nothing).offset
+    except DamagedLogError as error:
+        found.damage.append(_damage(error))
+        end = file.size()
+    found.size_bytes += end
+    _count(found, link.name, _good_part(file, log_id, end, digests))
 
 
 def _good_part(file: File, log_id: int, end: int, digests: Digests) -> Iterator[segments.Part]:
