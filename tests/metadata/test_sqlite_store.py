@@ -373,6 +373,26 @@ async def test_a_renewal_and_a_write_that_find_the_lease_over_are_both_heard(
     assert unheard == []
 
 
+async def test_a_write_of_a_session_that_is_over_does_not_wait_for_those_that_want_a_new_one(
+    place: SqlitePlace,
+) -> None:
+    store = await place.open(_RARELY)
+    assert isinstance(store, SqliteStore)
+    assert store._lease is not None
+    over = store.session.id
+    holder = sqlite3.connect(place.path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")  # so that no session can be begun
+    store._lost(store._lease)
+    waiting = asyncio.ensure_future(store.create(f"{place.root}/a"))
+    await asyncio.sleep(0)
+    with pytest.raises(errors.SessionLostError):
+        await store.create(f"{place.root}/b", session=over)
+    assert not waiting.done()
+    holder.execute("ROLLBACK")
+    holder.close()
+    await waiting
+
+
 async def test_what_a_store_writes_its_own_watches_see_without_waiting_for_the_poll(
     place: SqlitePlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

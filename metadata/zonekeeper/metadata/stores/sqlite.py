@@ -177,6 +177,7 @@ class SqliteStore(MetadataStore):
     ) -> tuple[Written, ...]:
         deadline_ms = self._deadline_ms()
         path = writes[0].path
+        await self._lease_for(session, path)  # who waits for a session keeps nobody waiting
         async with self._taking_turns(path):
             lease = await self._lease_for(session, path)
             job = partial(self._written.commit, tuple(writes), lease.session, deadline_ms)
