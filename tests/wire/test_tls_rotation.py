@@ -104,7 +104,7 @@ def test_files_that_cannot_be_used_change_nothing_and_are_told_of_once(
     assert credentials.current() is first
 
     files.key.write_text("half of a ke")
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING, logger=tls.__name__):
         assert credentials.current() is first
         assert credentials.current() is first
     assert len(caplog.records) == 1

@@ -83,6 +83,10 @@ class Calls:
                 "the client ended while this call waited: what was asked for may have happened",
                 maybe_applied=True,
             ) from None
+        except errors.ClientClosed as error:
+            if not self._ended:
+                raise
+            raise ClientEnded(str(error), maybe_applied=error.maybe_applied) from error
         finally:
             answer.cancel()  # of a thread that was interrupted; else it is done
 
