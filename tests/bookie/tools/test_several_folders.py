@@ -194,6 +194,17 @@ def test_the_tools_see_all_folders_and_are_told_of_one(wide: Wide) -> None:
         assert wide.on_data("read-segment", name).exit_code == 0
 
 
+def test_a_segment_that_was_moved_to_another_folder_is_said_to_be_there(wide: Wide) -> None:
+    name = names(wide.ledger_dirs[0], "sorted")[0]
+    (wide.ledger_dirs[0] / name).rename(wide.ledger_dirs[1] / name)
+
+    answer = wide.on_data("read-segment", name)
+
+    assert answer.exit_code == 2
+    assert f"{name} is not in the ledger directory in which the checkpoint" in answer.stderr
+    assert "move it back" in answer.stderr
+
+
 def test_a_folder_that_is_not_there_is_refused_with_the_way_out(wide: Wide) -> None:
     shutil.rmtree(wide.ledger_dirs[0])
 

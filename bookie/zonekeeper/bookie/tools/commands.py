@@ -279,6 +279,11 @@ def _parts_of(held: Held, name: str) -> Iterator[segments.Part]:
     except FileNotFoundError as error:
         names = {each for files in held.folders.values() for each in files.names()}
         there = sorted(filter(segments.is_segment, names))
+        if name in there:
+            raise ToolError(
+                f"{name} is not in the ledger directory in which the checkpoint has it; a file of "
+                "that name is in another folder: if it was moved there, move it back"
+            ) from error
         raise ToolError(f"there is no {name}; there are {', '.join(there) or 'none'}") from error
     try:
         if number is None:
