@@ -150,20 +150,21 @@ class LedgerRepair:
         newcomers = await self._copier.copy(part, after, leaving, go_on)
         for newcomer in newcomers:
             await newcomer.check_start()
-        swapped = False
+        named = swapped = False
 
         def decide(ledger: LedgerMetadata) -> LedgerMetadata | None:
-            nonlocal swapped
+            nonlocal named, swapped
             changed = copy_plan.swapped(ledger, part.fragment, after)
-            if changed is None:
-                return None  # done, perhaps by a write whose answer was lost
+            if changed is None:  # done, perhaps by a write whose answer was lost
+                named = True
+                return None
             go_on()
             for position in leaving:
                 target = self._view.topology.get(after[position])
                 if target is None or not target.readable:
                     text = f"{after[position]} went away after it was copied to"
                     raise RepairStoppedError(Trouble.OVERTAKEN, text)
-            swapped = True
+            named = swapped = True
             return changed
 
         try:
@@ -176,7 +177,7 @@ class LedgerRepair:
             self._ensembles[part.fragment.first_entry] = after
         finally:
             # However that ended: a write that was tried may have been applied.
-            for newcomer in newcomers if swapped else ():
+            for newcomer in newcomers if named else ():
                 await self._look_again(newcomer)
 
     async def _look_again(self, newcomer: Delivery) -> None:
