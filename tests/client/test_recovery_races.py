@@ -118,6 +118,22 @@ async def recovered(lab: Lab, writer: Writer, name: str, after_s: float) -> Ledg
         return (await client.open(writer.ledger_id)).metadata
 
 
+def test_a_bookie_whose_copy_is_bad_is_replaced_by_the_recovery_that_meets_it() -> None:
+    """It compares what is written back with bytes that have rotted, and refuses that for ever."""
+
+    async def scenario(lab: Lab) -> None:
+        async with lab.client("first") as first, lab.client("second") as second:
+            writer = await left_with_a_tail(lab, first, TAIL)
+            bad = writer.ensemble[1]
+            lab.door(bad).append_error = wire_errors.EntryMismatch("another entry is here")
+            lab.door(writer.ensemble[2]).hold_reads = asyncio.Event()
+            reader = await second.open(writer.ledger_id)
+            assert await payloads(reader) == [data(n) for n in range(3 + TAIL)]
+            assert bad not in reader.metadata.last_fragment.ensemble
+
+    play(scenario)
+
+
 def hold_writes(store: MemoryStore, for_ms: int) -> None:
     """Let what a client writes to the metadata store travel for so long."""
     store.weather = lambda kind: Passage(there_ms=for_ms if kind is Kind.WRITE else 0)

@@ -313,7 +313,10 @@ class WriterCore:
     # ── failures ──
 
     def _failure(self, seat: Seat, error: wire_errors.ProtocolError) -> None:
-        """Act on what a bookie, or the way to it, has done."""
+        """Act on what a bookie, or the way to it, has done.
+
+        What a recovery writes back was checked by its digest: who has other bytes has a bad copy.
+        """
         said = f"{self._where()}: {errors.describe(seat.bookie, error)}"
         match error:
             case wire_errors.Fenced():
@@ -325,7 +328,7 @@ class WriterCore:
             case wire_errors.UnauthorizedAccess():
                 message = f"{said}; check the ledger's password and this client's rights"
                 self._stop(errors.KeyRefused(message), close=True, cause=error)
-            case wire_errors.EntryMismatch():
+            case wire_errors.EntryMismatch() if self._pinned_lac is None:
                 message = f"{said}; two writers were at work: recover the ledger"
                 self._stop(errors.Misfit(message), close=False, cause=error)
             case _ if isinstance(error, LANE_LOST) and seat.proven:
