@@ -21,7 +21,7 @@ from zonekeeper.bookie.service import Bookie, Limits
 from zonekeeper.metadata.background import alongside
 from zonekeeper.wire import errors, grpc_edge, grpc_link, tls
 from zonekeeper.wire.grpc_server import GrpcServer
-from zonekeeper.wire.links import BookieLink
+from zonekeeper.wire.links import BookieLink, LinkSettings
 from zonekeeper.wire.serving import HostLimits
 
 ENTRY: Final = bytes(100 << 10)
@@ -61,6 +61,8 @@ class Place:
                 credentials=credentials,
                 tasks=tasks,
                 chance=random.Random(1),
+                # The peers beside it keep this loop so busy that an answer may take its time.
+                settings=LinkSettings(append_timeout_ms=1_000 * LIMIT_S),
             )
             yield link
             await link.close()

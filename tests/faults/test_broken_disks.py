@@ -76,7 +76,7 @@ async def write_one(client: Client, size_bytes: int = LEDGER_BYTES) -> Written |
     ("fault", "words"),
     [
         ("sync:arrival-:20:eio", "([Errno 5] Input/output error: 'arrival-"),
-        ("sync:checkpoint:2:eio", "a segment cannot be rewritten or prepared ([Errno 5]"),
+        ("sync:checkpoint:3:eio", "a segment cannot be rewritten or prepared ([Errno 5]"),
     ],
 )
 async def test_a_sync_that_fails_ends_the_process_which_says_why(
