@@ -1,7 +1,8 @@
 """A disk that was set back to an older state, or copied, is known by its count of starts."""
 
+import itertools
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
 import pytest
@@ -31,6 +32,17 @@ async def cluster() -> AsyncIterator[Cluster]:
     store = MemoryStore(MemoryServer())
     yield await clusters.initialise(store, "11111111-2222-3333-4444-555555555555")
     await store.close()
+
+
+def no_power_after(count: int) -> Callable[[str, str], None]:
+    """What disks do that lose power behind so many steps."""
+    steps = itertools.count()
+
+    def trouble(kind: str, name: str) -> None:
+        if next(steps) >= count:
+            raise OSError(f"no power at {kind} {name}")
+
+    return trouble
 
 
 async def start(
@@ -123,15 +135,7 @@ async def test_a_start_that_is_cut_short_between_the_folders_is_followed_by_one(
     files, journal = MemoryFileSystem(), MemoryFileSystem()
     given: list[int] = []
     for left in range(TRIES):
-        rest = left
-
-        def trouble(kind: str, name: str) -> None:
-            nonlocal rest
-            rest -= 1
-            if rest < 0:
-                raise OSError(f"no power at {kind} {name}")
-
-        files.troubles = journal.troubles = trouble
+        files.troubles = journal.troubles = no_power_after(left)
         with suppress(OSError):
             given.append(await start(cluster, files, journal))
         files, journal = (each.crashed(random.Random(left)) for each in (files, journal))
@@ -163,15 +167,7 @@ async def test_a_start_that_is_cut_short_anywhere_is_followed_by_one_with_a_new_
     files = MemoryFileSystem()
     given: list[int] = []
     for left in range(20):
-        rest = left
-
-        def trouble(kind: str, name: str) -> None:
-            nonlocal rest
-            rest -= 1
-            if rest < 0:
-                raise OSError(f"no power at {kind} {name}")
-
-        files.troubles = trouble
+        files.troubles = no_power_after(left)
         try:
             given.append(await start(cluster, files))
         except OSError:

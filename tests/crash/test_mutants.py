@@ -11,23 +11,23 @@ import pytest
 from tests.bookie.segments import keeping
 from tests.bookie.segments.keeping import Driver
 from tests.crash import exploring
+from tests.simulation.mutants import MUTANTS as MUTANTS_OF_THE_REFERENCE
 from tests.support import virtual_time
 from zonekeeper.bookie import reading, records
 from zonekeeper.bookie.memory_files import MemoryFile, MemoryFileSystem, no_troubles
-from zonekeeper.bookie.segments import arrival_scan, log, rewrite, storage
+from zonekeeper.bookie.segments import arrival_scan, log, rewrite
 from zonekeeper.bookie.segments.arrival_scan import DamagedLogError, Read
-from zonekeeper.bookie.segments.arrivals import Arrivals, Sizes
+from zonekeeper.bookie.segments.arrivals import Arrivals
 from zonekeeper.bookie.segments.batch_format import Header, Placed, Position
 from zonekeeper.bookie.segments.checkpoint import Checkpoint
-from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.directories import Directories, name_of
 from zonekeeper.bookie.segments.index import Index, MemoryOrdered, Row
 from zonekeeper.bookie.segments.ledger_entries import LedgerEntries
 from zonekeeper.bookie.segments.log import Log, Put
 from zonekeeper.bookie.segments.memory import Memory
 from zonekeeper.bookie.segments.rewrite import Rewriter, Step
-from zonekeeper.bookie.segments.storage import Policy, Storage
-from zonekeeper.placement.ids import NO_ENTRY, EntryId, LedgerId
+from zonekeeper.bookie.segments.storage import Storage
+from zonekeeper.placement.ids import EntryId, LedgerId
 from zonekeeper.wire import errors
 
 #: States of a draw within which a bug must show; rare ones need another draw.
@@ -83,17 +83,8 @@ def is_fence(record: object) -> bool:
 
 def lac_only_in_memory(patch: Patch) -> None:
     """An explicit LAC is acknowledged, and gone with the process."""
-    open_storage = storage.open_storage
-
-    async def forgetful(devices: Devices, sizes: Sizes, policy: Policy) -> Storage:
-        opened = await open_storage(devices, sizes, policy)
-        for ledger in opened.memory.ledgers.values():
-            ledger.durable = replace(ledger.durable, explicit_lac=None)
-            ledger.admitted = replace(ledger.admitted, explicit_lac=None)
-            ledger.confirmed = NO_ENTRY
-        return opened
-
-    patch.setattr(storage, "open_storage", forgetful)
+    for owner, name, replacement in MUTANTS_OF_THE_REFERENCE[18].patches():
+        patch.setattr(owner, name, replacement)
 
 
 def mark_as_maximum(patch: Patch) -> None:

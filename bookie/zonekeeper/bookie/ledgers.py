@@ -60,8 +60,12 @@ class Ledger:
         effects = admission.decide(self.ledger_id, self.admitted, event)
         for effect in effects:
             if isinstance(effect, admission.Write):
-                self.admitted = admission.applied(self.admitted, effect.record)
+                self.admit(effect.record)
         return effects
+
+    def admit(self, record: LedgerRecord) -> None:
+        """Count on a record that is handed to the log at once."""
+        self.admitted = admission.applied(self.admitted, record)
 
     def sent(self, record: LedgerRecord | Frame) -> None:
         """Note what is handed to the log."""

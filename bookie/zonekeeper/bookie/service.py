@@ -137,11 +137,9 @@ class Bookie:
                 case carriers.Append(frame=frame):
                     self._append(frame, answer)
                 case carriers.Open(opening=opening):
-                    record = records.Fragment(opening=opening)
-                    self._change(record, admission.Open(opening=opening), answer)
+                    self._change(opening.ledger_id, admission.Open(opening=opening), answer)
                 case carriers.WriteLac(ledger_id=ledger_id, packet=packet):
-                    lac = records.Lac(ledger_id=ledger_id, packet=packet)
-                    self._change(lac, admission.WriteLac(packet=packet), answer)
+                    self._change(ledger_id, admission.WriteLac(packet=packet), answer)
 
     def _append(self, frame: Frame, answer: _Answer) -> None:
         if (refusal := self._refusal(frame)) is not None:
@@ -198,29 +196,28 @@ class Bookie:
             ledger.sent(record)
         self._log.put(Put(record=record, written=lambda: self._ack(answer), failed=answer.refuse))
 
-    def _change(self, record: LedgerRecord, event: admission.Event, answer: _Answer) -> None:
-        """Decide about a ledger's state, which may become this record, and answer when it is safe.
+    def _change(self, ledger_id: LedgerId, event: admission.Event, answer: _Answer) -> None:
+        """Decide about a ledger's state, and answer when the outcome is safe.
 
         A fenced ledger can be opened, for its recovery. On a full device that ends before there is
         no room for fences, and for the record that a ledger is forgotten, which makes room. What
         changes nothing needs no room.
         """
-        ledger_id = record.ledger_id
-        ledger = self._ledger(ledger_id)
         refusal = self._shutting_down() if self._draining else self._flooded(0)
-        if refusal is None:
-            to_come = admission.decide(ledger_id, ledger.admitted, event)
-            if any(isinstance(effect, admission.Write) for effect in to_come):
-                refusal = self._crowded(ledger_id) or self._cramped(record, urgent=True)
         if refusal is not None:
             answer.refuse(refusal)
             return
-        match ledger.decide(event):
+        ledger = self._ledger(ledger_id)
+        match admission.decide(ledger_id, ledger.admitted, event):
             case [admission.Refuse(error=error)]:
                 answer.refuse(error)
-            case [admission.Write(record=decided)]:
-                assert decided == record, "it is what room was asked for"
+            case [admission.Write(record=record)]:
+                refusal = self._crowded(ledger_id) or self._cramped(record, urgent=True)
+                if refusal is not None:
+                    answer.refuse(refusal)
+                    return
                 # A ledger begins with its first record; a refused request leaves none behind.
+                ledger.admit(record)
                 self._memory.remember(ledger)
                 self._hand_over(ledger, record, answer)
             case done:

@@ -38,6 +38,17 @@ async def append_until_sorted(kept: Storage, driver: Driver, first: int = 0) -> 
     return first
 
 
+async def written_until_sorted(devices: Devices) -> Driver:
+    """Have a life on devices until there are some sorted segments."""
+    kept = await storage.open_storage(devices, SIZES, POLICY)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(kept.run())
+        driver = Driver(kept)
+        await append_until_sorted(kept, driver)
+        kept.log.close()
+    return driver
+
+
 async def test_a_checkpoint_whose_name_was_not_synced_is_not_counted_on() -> None:
     """A sync that failed is not made good by the next one; the checkpoint is written anew."""
     files = fresh()
@@ -107,12 +118,7 @@ async def test_disks_that_do_not_belong_together_are_refused_as_they_are() -> No
     data, journal, ledgers = fresh(), MemoryFileSystem(), MemoryFileSystem()
     older = MemoryFileSystem()
     checkpoints.save(older, checkpoints.load(data))
-    kept = await storage.open_storage(on(data, journal, ledgers), SIZES, POLICY)
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(kept.run())
-        driver = Driver(kept)
-        await append_until_sorted(kept, driver)
-        kept.log.close()
+    driver = await written_until_sorted(on(data, journal, ledgers))
     there = ledgers.names()
 
     with pytest.raises(DamagedLogError, match=r"missing|go back"):
@@ -137,12 +143,7 @@ async def test_a_piece_of_a_segment_that_went_elsewhere_is_not_taken_for_it() ->
             raise OSError(errno.EIO, os.strerror(errno.EIO), name)
 
     failing.troubles = fail
-    kept = await storage.open_storage(devices, SIZES, POLICY)
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(kept.run())
-        driver = Driver(kept)
-        await append_until_sorted(kept, driver)
-        kept.log.close()
+    driver = await written_until_sorted(devices)
     assert failing.names() == [sorted_names(good)[0]]
     failing.troubles = no_troubles
 
@@ -161,12 +162,7 @@ async def test_a_segment_that_was_moved_to_another_directory_is_not_removed() ->
         arrival_files=journal,
         sorted_files=(other, roomiest),
     )
-    kept = await storage.open_storage(devices, SIZES, POLICY)
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(kept.run())
-        driver = Driver(kept)
-        await append_until_sorted(kept, driver)
-        kept.log.close()
+    driver = await written_until_sorted(devices)
     there = roomiest.names()
     assert sorted_names(other) == []
     move(roomiest, other)

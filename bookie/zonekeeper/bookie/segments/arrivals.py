@@ -33,7 +33,7 @@ from typing import Final
 
 from zonekeeper.bookie.disks import Disk
 from zonekeeper.bookie.files import SHORTAGES, File, FileSystem, Space
-from zonekeeper.bookie.segments import arrival_scan, batch_format
+from zonekeeper.bookie.segments import arrival_scan, batch_format, numbered_names
 from zonekeeper.bookie.segments.arrival_scan import Scanned
 from zonekeeper.bookie.segments.batch_format import Position
 from zonekeeper.bookie.segments.counters import Counters
@@ -336,14 +336,12 @@ class Arrivals:
 
 def name_of(number: int) -> str:
     """Give the name of an arrival segment's file."""
-    return f"{_PREFIX}{number:08}"
+    return numbered_names.name_of(_PREFIX, number)
 
 
 def number_of(name: str) -> int | None:
     """Give the number of the arrival segment's file that is called so; None: none is."""
-    digits = name.removeprefix(_PREFIX)
-    number = int(digits) if digits.isascii() and digits.isdecimal() else None
-    return number if number is not None and name_of(number) == name else None
+    return numbered_names.number_of(_PREFIX, name)
 
 
 def create(files: FileSystem, name: str) -> File:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from zonekeeper.bookie.files import SHORTAGES, File, FileSystem, Space
+from zonekeeper.bookie.segments import numbered_names
 from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
 from zonekeeper.bookie.segments.checkpoint import SortedSegment
 
@@ -22,14 +23,12 @@ _NAMED_MAX: Final = 5
 
 def name_of(number: int) -> str:
     """Give the name of a sorted segment's file."""
-    return f"{_PREFIX}{number:08}"
+    return numbered_names.name_of(_PREFIX, number)
 
 
 def number_of(name: str) -> int | None:
     """Give the number of the sorted segment that is called so; None: none is."""
-    digits = name.removeprefix(_PREFIX)
-    number = int(digits) if digits.isascii() and digits.isdecimal() else None
-    return number if number is not None and name_of(number) == name else None
+    return numbered_names.number_of(_PREFIX, name)
 
 
 class Directories:
