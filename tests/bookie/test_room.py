@@ -79,6 +79,28 @@ async def fill(bookie: Bookie, *, recovery: bool) -> int:
         count += 1
 
 
+def flood(bookie: Bookie, *, lac: int) -> tuple[Outcomes, int]:
+    """Ask at once for more openings, and then for more LACs, than fit; give how many were asked.
+
+    A LAC is smaller than an opening: where no opening fits any more, a LAC or two may.
+    """
+    heard, openings = Outcomes(), 20_000
+    wanted: list[carriers.Request] = [
+        carriers.Open(number=number, opening=opening(ledger_id=LedgerId(100 + number)))
+        for number in range(openings)
+    ]
+    wanted += [
+        carriers.WriteLac(number=openings + at, ledger_id=LEDGER, packet=lac_packet(lac + at))
+        for at in range(20)
+    ]
+
+    bookie.append(wanted, heard)
+
+    assert all(isinstance(each, errors.InsufficientSpace) for each in heard.heard.values())
+    assert heard.heard.keys() >= {openings - 1, len(wanted) - 1}, "the last of each do not fit"
+    return heard, len(wanted)
+
+
 async def test_what_was_written_in_advance_is_room_on_a_device_that_has_none() -> None:
     files = MemoryFileSystem(total_bytes=DISK_BYTES)
     async with running(files, sizes=SIZES) as bookie:
@@ -105,25 +127,13 @@ async def test_openings_and_lacs_leave_room_for_fences_and_for_what_is_forgotten
         await open_fragment(bookie, opening())
         await prepared(files, bookie)
         await fill(bookie, recovery=True)
-        heard, count = Outcomes(), 20_000
 
-        bookie.append(
-            [
-                carriers.Open(number=number, opening=opening(ledger_id=LedgerId(100 + number)))
-                for number in range(count)
-            ],
-            heard,
-        )
+        heard, count = flood(bookie, lac=0)
 
-        refused = list(heard.heard.values())
-        assert refused, "not all of them fit"
-        assert all(isinstance(each, errors.InsufficientSpace) for each in refused)
-        assert isinstance(await write_lac(bookie, lac_packet(0)), errors.InsufficientSpace)
+        refused = len(heard.heard)
         await bookie.fence(LedgerId(9), KEY)
         await bookie._storage.forget([LEDGER])
-        assert [await heard.of(number) for number in range(count)].count(None) == (
-            count - len(refused)
-        )
+        assert [await heard.of(number) for number in range(count)].count(None) == count - refused
 
 
 async def test_a_full_bookie_acknowledges_what_needs_no_byte() -> None:
@@ -133,15 +143,8 @@ async def test_a_full_bookie_acknowledges_what_needs_no_byte() -> None:
         assert await write_lac(bookie, lac_packet(5)) is None
         await prepared(files, bookie)
         await fill(bookie, recovery=True)
-        bookie.append(
-            [
-                carriers.Open(number=number, opening=opening(ledger_id=LedgerId(100 + number)))
-                for number in range(20_000)
-            ],
-            Outcomes(),
-        )
+        flood(bookie, lac=6)
 
-        assert isinstance(await write_lac(bookie, lac_packet(6)), errors.InsufficientSpace)
         for lac in (3, 5):
             assert await write_lac(bookie, lac_packet(lac)) is None
         await open_fragment(bookie, opening())

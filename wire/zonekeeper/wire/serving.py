@@ -174,6 +174,8 @@ class _AppendStream:
         #: Answers that have not left.
         self._acked: list[int] = []
         self._refused: deque[carriers.Refused] = deque()
+        #: How many are in the message that is on its way out.
+        self._leaving = 0
         self._answered = asyncio.Event()
         self._has_room = asyncio.Event()
         self._has_room.set()
@@ -203,8 +205,9 @@ class _AppendStream:
             await self._answered.wait()
             self._answered.clear()
             while items := self._take_answers():
-                self._look_for_room()
                 await pipe.send(carriers.build(items))
+                self._leaving = 0
+                self._look_for_room()
 
     def _open(self, ledger_id: LedgerId) -> None:
         self._opened[ledger_id] = None
@@ -249,7 +252,7 @@ class _AppendStream:
         self._look_for_room()
 
     def _look_for_room(self) -> None:
-        answers = len(self._acked) + len(self._refused)
+        answers = self._leaving + len(self._acked) + len(self._refused)
         limits = self._limits
         if self._waiting_bytes <= limits.append_bytes_max and answers < limits.answers_max:
             self._has_room.set()
@@ -275,6 +278,7 @@ class _AppendStream:
         refused = list(islice(self._refused, room))
         for _ in refused:
             self._refused.popleft()
+        self._leaving = len(acked) - len(self._acked) + len(refused)
         return [*items, *refused]
 
 
