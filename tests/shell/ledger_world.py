@@ -4,10 +4,11 @@ import asyncio
 import json
 import os
 import shlex
+import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from click.testing import CliRunner, Result
@@ -39,6 +40,22 @@ def ledger_cluster(folder: Path) -> Iterator[BookieProcesses]:
     with bookie_processes(uri, folder, ZONES) as bookies:
         bookies.start()
         yield bookies
+
+
+@contextmanager
+def frozen(cluster: BookieProcesses, bookies: Iterable[BookieId]) -> Iterator[None]:
+    """Have bookies stand still. None has the metadata locked then, which would stop all others."""
+    pids = dict(zip(cluster.running(), cluster.pids(), strict=True))
+    with closing(sqlite3.connect(cluster.address.removeprefix("sqlite://"), timeout=60)) as store:
+        store.execute("BEGIN IMMEDIATE")
+        for bookie in bookies:
+            cluster.freeze(bookie)
+            os.waitid(os.P_PID, pids[bookie], os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+    try:
+        yield
+    finally:
+        for bookie in bookies:
+            cluster.thaw(bookie)
 
 
 def call(

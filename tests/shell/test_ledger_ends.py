@@ -21,6 +21,7 @@ from tests.shell.ledger_world import (
     by_sh,
     call,
     done,
+    frozen,
     shown,
 )
 from tests.support.bookie_processes import BookieProcesses
@@ -258,25 +259,21 @@ def test_a_recovery_that_is_interrupted_says_that_it_may_be_given_again(
     cluster: BookieProcesses, address: str
 ) -> None:
     number = abandoned(address, 3)
-    silent = list(ZONES)[:2]
-    for bookie in silent:
-        cluster.freeze(bookie)
-    try:
-        with subprocess.Popen(
+    with (
+        frozen(cluster, list(ZONES)[:2]),
+        subprocess.Popen(
             [*INTERRUPTIBLE, "ledger", "recover", number, "--yes", "--metadata", address],
             stderr=subprocess.PIPE,
             text=True,
-        ) as recover:
-            try:
-                while shown(address, number)["state"] == "OPEN":
-                    assert recover.poll() is None
-                recover.send_signal(signal.SIGINT)
-                _, said = recover.communicate(timeout=60)
-            finally:
-                recover.kill()
-    finally:
-        for bookie in silent:
-            cluster.thaw(bookie)
+        ) as recover,
+    ):
+        try:
+            while shown(address, number)["state"] == "OPEN":
+                assert recover.poll() is None
+            recover.send_signal(signal.SIGINT)
+            _, said = recover.communicate(timeout=60)
+        finally:
+            recover.kill()
     assert recover.returncode == 130
     assert f"ledger {number} may be in recovery now, and its writer fenced; the same" in said
     assert b"CLOSED at entry 2" in done(address, "recover", number, "--yes")
