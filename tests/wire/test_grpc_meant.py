@@ -1,6 +1,7 @@
 """An address is not a bookie: what is meant for one is never done by another one."""
 
 import asyncio
+import dataclasses
 import random
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,18 +15,18 @@ from grpc import aio
 from tests.support import fronts
 from tests.support.fronts import Fronts
 from tests.wire.link.reference_bookie import Disk, ReferenceBookie
-from tests.wire.link.worlds import KEY, Outcomes, WatchedHost, Writer, opened, read
+from tests.wire.link.worlds import KEY, PATIENT, Outcomes, WatchedHost, Writer, opened, read
 from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
 from zonekeeper.wire import errors, grpc_edge, grpc_link, methods, service
 from zonekeeper.wire.grpc_server import GrpcServer
-from zonekeeper.wire.links import BookieLink, LinkSettings
+from zonekeeper.wire.links import BookieLink
 from zonekeeper.wire.pipes import StreamKind
 from zonekeeper.wire.serving import Host, HostLimits
 
 A: Final = BookieId("bk-a-0")
 B: Final = BookieId("bk-a-1")
 LEDGER: Final = LedgerId(7)
-SETTINGS: Final = LinkSettings(back_off_first_ms=1, back_off_max_ms=10)
+SETTINGS: Final = dataclasses.replace(PATIENT, back_off_first_ms=1, back_off_max_ms=10)
 
 
 class Place:
@@ -70,7 +71,7 @@ class Place:
 async def place() -> AsyncIterator[Place]:
     """A and B, each at its address."""
     async with (
-        asyncio.timeout(60),
+        asyncio.timeout(300),
         AsyncExitStack() as stack,
         fronts.fronts() as ways,
         asyncio.TaskGroup() as tasks,
@@ -222,7 +223,7 @@ async def test_a_bookie_of_that_id_in_another_cluster_is_another_bookie() -> Non
     server = GrpcServer(Host(bookie), "127.0.0.1:0", name=theirs, credentials=None)
     await server.start()
     try:
-        async with asyncio.timeout(60), asyncio.TaskGroup() as tasks, AsyncExitStack() as stack:
+        async with asyncio.timeout(300), asyncio.TaskGroup() as tasks, AsyncExitStack() as stack:
             links = {}
             for name in (ours, theirs):
                 links[name] = grpc_link.connect(
@@ -231,6 +232,7 @@ async def test_a_bookie_of_that_id_in_another_cluster_is_another_bookie() -> Non
                     credentials=None,
                     tasks=tasks,
                     chance=random.Random(1),
+                    settings=PATIENT,
                 )
                 stack.push_async_callback(links[name].close)
             with pytest.raises(errors.NotConnected, match=f"{ours} was meant"):

@@ -1,6 +1,7 @@
 """A bookie in a process of its own is killed, and stopped, in the middle of appends."""
 
 import asyncio
+import dataclasses
 import random
 import signal
 import subprocess
@@ -10,7 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.wire.link.worlds import BOOKIE, Outcomes, Writer, acked_in_time, opened
+from tests.wire.link.worlds import (
+    BOOKIE,
+    PATIENT,
+    Outcomes,
+    Writer,
+    acked_in_time,
+    opened,
+    patiently,
+)
 from zonekeeper.wire import errors, grpc_link
 from zonekeeper.wire.links import AppendLane, LinkSettings
 from zonekeeper.wire.stream_link import StreamLink
@@ -64,8 +73,8 @@ def test_a_killed_bookie_leaves_no_frame_without_an_outcome(
     process, port = bookie
 
     async def main() -> None:
-        async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
-            link = connect(port, tasks, LinkSettings(budget_bytes=4 << 20))
+        async with asyncio.timeout(300), asyncio.TaskGroup() as tasks:
+            link = connect(port, tasks, dataclasses.replace(PATIENT, budget_bytes=4 << 20))
             writer, lane, outcomes = await opened(link, 7)
             taken = await write_until_acked(writer, lane, outcomes, 20)
             process.kill()
@@ -86,9 +95,10 @@ def test_a_stopped_bookie_is_found_out_by_the_deadline_and_goes_on_where_it_was(
     process, port = bookie
 
     async def main() -> None:
-        async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
-            link = connect(port, tasks, LinkSettings(append_timeout_ms=1_000, call_timeout_ms=200))
-            writer, lane, outcomes = await opened(link, 7)
+        async with asyncio.timeout(300), asyncio.TaskGroup() as tasks:
+            settings = dataclasses.replace(PATIENT, append_timeout_ms=1_000, call_timeout_ms=200)
+            link = connect(port, tasks, settings)
+            writer, lane, outcomes = await patiently(link, 7)
             process.send_signal(signal.SIGSTOP)
             stopped = lane.append(writer.frame(b"zero"))
             with pytest.raises(errors.Timeout):

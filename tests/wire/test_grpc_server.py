@@ -1,6 +1,7 @@
 """What is gRPC's alone: sizes, trailers, unreadable requests, the port."""
 
 import asyncio
+import dataclasses
 from collections.abc import Awaitable, Callable
 
 import grpc
@@ -8,10 +9,9 @@ import pytest
 from grpc import aio
 
 from tests.wire.link.reference_bookie import ReferenceBookie
-from tests.wire.link.worlds import BOOKIE, GrpcWorld, World, opened
+from tests.wire.link.worlds import BOOKIE, PATIENT, GrpcWorld, World, opened
 from zonekeeper.placement.ids import LedgerId
 from zonekeeper.wire import carriers, errors, grpc_edge, grpc_server
-from zonekeeper.wire.links import LinkSettings
 from zonekeeper.wire.serving import Host
 
 MEANT = grpc_edge.meant_for(BOOKIE)
@@ -38,7 +38,7 @@ async def ask(channel: aio.Channel, method: str, request: bytes) -> aio.AioRpcEr
         grpc_edge.method_path(method)
     )
     with pytest.raises(aio.AioRpcError) as caught:
-        await call(request, timeout=10, metadata=MEANT)
+        await call(request, timeout=60, metadata=MEANT)
     return caught.value
 
 
@@ -111,7 +111,8 @@ def test_a_deadline_is_the_bookies_too() -> None:
         await world.crash()
         world.bookie = Ponders(BOOKIE, world.disk)
         await world.start()
-        link = world.link(LinkSettings(call_timeout_ms=50))
+        link = world.link(dataclasses.replace(PATIENT, call_timeout_ms=50))
+        await opened(link, 7)  # so that it is connected
         while not began.is_set():  # on a busy machine the time may be over on the way
             with pytest.raises(errors.Timeout) as caught:
                 await link.force(LedgerId(1))

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.certificates import Authority
 from tests.wire.link.reference_bookie import Disk, ReferenceBookie
-from tests.wire.link.worlds import BOOKIE
+from tests.wire.link.worlds import BOOKIE, PATIENT
 from zonekeeper.placement.ids import BookieId
 from zonekeeper.wire import errors, grpc_link, grpc_server, tls
 from zonekeeper.wire.serving import Host
@@ -65,6 +65,7 @@ async def ask(bookie_files: TlsFiles, client_files: TlsFiles | None) -> BookieId
                 credentials=None if client_files is None else tls.ClientCredentials(client_files),
                 tasks=tasks,
                 chance=random.Random(1),
+                settings=PATIENT,
             )
             try:
                 return (await link.info()).bookie_id

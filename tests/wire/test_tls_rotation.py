@@ -12,7 +12,7 @@ import pytest
 from tests.support.certificates import Authority
 from tests.support.fronts import Front
 from tests.wire.link.reference_bookie import Disk, ReferenceBookie
-from tests.wire.link.worlds import BOOKIE
+from tests.wire.link.worlds import BOOKIE, PATIENT
 from zonekeeper.wire import errors, grpc_link, grpc_server, tls
 from zonekeeper.wire.links import BookieLink
 from zonekeeper.wire.serving import Host
@@ -46,6 +46,7 @@ async def linked(port: int, files: TlsFiles) -> AsyncIterator[BookieLink]:
             credentials=tls.ClientCredentials(files),
             tasks=tasks,
             chance=random.Random(1),
+            settings=PATIENT,
         )
         try:
             yield link
@@ -55,7 +56,7 @@ async def linked(port: int, files: TlsFiles) -> AsyncIterator[BookieLink]:
 
 async def until_served(link: BookieLink) -> None:
     """Ask until there is an answer."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(300):
         while True:
             try:
                 assert (await link.info()).bookie_id == BOOKIE

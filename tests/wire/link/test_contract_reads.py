@@ -1,17 +1,18 @@
 """How many reads are under way at once: the others wait, and nobody fails for their number."""
 
 import asyncio
+import dataclasses
 from collections.abc import Sequence
 
 from tests.wire.link import worlds
 from tests.wire.link.reference_bookie import Disk, ReferenceBookie
-from tests.wire.link.worlds import BOOKIE, Run, World, opened, read
+from tests.wire.link.worlds import BOOKIE, PATIENT, Run, World, opened, read
 from zonekeeper.placement.ids import EntryId
 from zonekeeper.wire import errors, service
 from zonekeeper.wire.links import BookieLink, LinkSettings
 
 #: Room for one of ``asked``.
-ONE = LinkSettings(read_budget_bytes=1_000_000)
+ONE = dataclasses.replace(PATIENT, read_budget_bytes=1_000_000)
 
 
 class Gated(ReferenceBookie):
