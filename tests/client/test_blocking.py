@@ -69,7 +69,9 @@ def test_what_was_written_is_read_back() -> None:
             assert writer.append(data(0)) == 0
             assert writer.append_nowait(bytearray(data(1))) == 1
             assert writer.append_and_wait(memoryview(data(2))) == 2
-            assert (writer.last_confirmed, writer.used_bytes) == (2, 0)
+            assert writer.last_confirmed == 2
+            while writer.used_bytes:  # the third bookie may still be without a lane
+                writer.flush()
             assert writer.append_many(data(number) for number in range(3, 500)) == 499
             writer.flushed(writer.last_appended)
             assert writer.last_confirmed == 499
