@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from zonekeeper.client import blocking
 
-LIMIT_S = 60
+LIMIT_S = 300
 
 
 def in_a_fork(work: Callable[[], bool]) -> bool:

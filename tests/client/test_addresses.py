@@ -4,6 +4,7 @@ Real services on real ports. Each is registered with a port that leads to it, un
 another one: as an address does that a bookie has left and another one was given.
 """
 
+import dataclasses
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.client.lab import policy
-from tests.client.test_over_grpc import cluster_of
+from tests.client.test_over_grpc import PATIENT, cluster_of
 from tests.support.fronts import Fronts, fronts
 from zonekeeper.client import client as clients
 from zonekeeper.client import errors, link_pool
@@ -25,9 +26,9 @@ from zonekeeper.placement.locations import Location
 from zonekeeper.placement.quorums import Quorums
 from zonekeeper.wire import errors as wire_errors
 from zonekeeper.wire import service
-from zonekeeper.wire.links import LinkSettings
 
-CONFIG = ClientConfig(links=LinkSettings(back_off_first_ms=1, back_off_max_ms=10))
+LINKS = dataclasses.replace(PATIENT, back_off_first_ms=1, back_off_max_ms=10)
+CONFIG = ClientConfig(links=LINKS)
 BOOKIES = {BookieId(f"bk-{zone}-0") for zone in "abc"}
 
 

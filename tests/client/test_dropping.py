@@ -15,7 +15,7 @@ from zonekeeper.placement.policy import PlacementRules, Policy
 
 pytestmark = pytest.mark.processes
 
-LIMIT_S: Final = 60
+LIMIT_S: Final = 300
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -4,6 +4,7 @@ Real services on real ports. At the old addresses nobody listens any more, or no
 """
 
 import asyncio
+import dataclasses
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -12,27 +13,21 @@ from typing import Final
 
 import pytest
 
-from tests.client.test_addresses import BOOKIES, cluster, register
+from tests.client.test_addresses import BOOKIES, CONFIG, LINKS, cluster, register
 from tests.support.fronts import Fronts
 from zonekeeper.client import client as clients
 from zonekeeper.client import link_pool
 from zonekeeper.client.client import Client
-from zonekeeper.client.config import ClientConfig
 from zonekeeper.client.writer import Writer
 from zonekeeper.placement.ids import LedgerId
 from zonekeeper.replication import asking
-from zonekeeper.wire.links import LinkSettings
+from zonekeeper.wire.stream_link import StreamLink
 
-CONFIG: Final = ClientConfig(
-    links=LinkSettings(
-        back_off_first_ms=1,
-        back_off_max_ms=10,
-        connect_timeout_ms=500,
-        call_timeout_ms=500,
-        read_timeout_ms=500,
-    )
+#: Of links to where nobody says anything any more, which is found out by this alone.
+IMPATIENT: Final = dataclasses.replace(
+    LINKS, connect_timeout_ms=500, call_timeout_ms=500, read_timeout_ms=500
 )
-
+LIMIT_S: Final = 120
 
 Leaving = Callable[[Fronts, int], Awaitable[None]]
 
@@ -68,6 +63,9 @@ async def left(
 
             async def move() -> None:
                 for bookie_id in BOOKIES:
+                    link = await client.bookies.pool.link(bookie_id)
+                    assert isinstance(link, StreamLink)
+                    link._settings = IMPATIENT
                     await register(uri, bookie_id, ways.home(bookie_id))
                 await leaving(ways, silent.getsockname()[1])
 
@@ -97,7 +95,7 @@ async def test_the_first_question_finds_a_bookie_where_it_is_now(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(link_pool, "LOOK_UP_EVERY_MS", 0)
-    async with asyncio.timeout(30), left(tmp_path, leaving) as (client, writer, move):
+    async with asyncio.timeout(LIMIT_S), left(tmp_path, leaving) as (client, writer, move):
         await move()
         await question(client, writer.ledger_id)
         while client.counters.links_moved < 2:  # something went through before it was cut
@@ -108,7 +106,7 @@ async def test_a_tail_goes_on_at_the_new_addresses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link_pool, "LOOK_UP_EVERY_MS", 0)
-    async with asyncio.timeout(30), left(tmp_path, _refuse) as (client, writer, move):
+    async with asyncio.timeout(LIMIT_S), left(tmp_path, _refuse) as (client, writer, move):
         reader = await client.open(writer.ledger_id, recover=False)
         tail = reader.tail()
         assert [entry.payload for entry in await anext(tail)] == [b"zero"]

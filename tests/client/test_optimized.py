@@ -31,6 +31,6 @@ def test_a_ledger_is_recovered_where_asserts_are_left_out() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     assert (done.stdout, done.stderr) == ("False 2\n", "")

@@ -30,8 +30,16 @@ from zonekeeper.placement.locations import Location
 from zonekeeper.placement.policy import Policy
 from zonekeeper.wire import grpc_edge
 from zonekeeper.wire.grpc_server import GrpcServer
+from zonekeeper.wire.links import LinkSettings
 from zonekeeper.wire.serving import Host
 
+#: For machines under load: who answers at all is waited for.
+PATIENT = LinkSettings(
+    connect_timeout_ms=60_000,
+    append_timeout_ms=60_000,
+    read_timeout_ms=60_000,
+    call_timeout_ms=60_000,
+)
 INSTANCE = "6f2ee3ee-52a8-4b5c-8f0e-4a3c8d5f0c11"
 
 
@@ -108,7 +116,7 @@ async def cluster_of(
 
 
 async def test_a_log_is_written_followed_and_recovered_over_sockets(tmp_path: Path) -> None:
-    config = ClientConfig(zone=ZoneName("a"))
+    config = ClientConfig(zone=ZoneName("a"), links=PATIENT)
     async with (
         cluster_of(tmp_path, "abc") as (uri, kills),
         clients.connect(uri, config) as first,
