@@ -187,7 +187,8 @@ def _packaged_go() -> str | None:
                 shutil.rmtree(making, ignore_errors=True)
                 return None
             making.rename(folder)
-    return next((str(path) for path in sorted(folder.rglob("bin/go"))), None)
+    # Not bin/go: that is pip's script, which finds its package only in an environment.
+    return str(folder / "go" / "bin" / "go")
 
 
 @contextmanager
