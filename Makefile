@@ -25,7 +25,9 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "zonekeeper needs Python 3.11 or newer on the PATH (or: make PYTHON=/path/to/python3.11 ...)" >&2; exit 2; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "$(PYTHON) cannot make environments: install its venv module (Debian: apt install python3-venv)" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	for try in 1 2 3; do \
+	  $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock && break; \
+	  test $$try != 3; done # a download that breaks off is not taken up again by pip
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	@touch $@
 
