@@ -14,14 +14,14 @@ from grpc import aio
 
 from tests.bookie.running import BOOKIE, append, frame, open_fragment, opening, running
 from tests.bookie.test_links import Sink, reading
-from tests.wire.link.worlds import WatchedHost
+from tests.wire.link.worlds import PATIENT, WatchedHost
 from zonekeeper.bookie.memory_files import MemoryFileSystem
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.service import Bookie, Limits
 from zonekeeper.metadata.background import alongside
 from zonekeeper.wire import errors, grpc_edge, grpc_link, tls
 from zonekeeper.wire.grpc_server import GrpcServer
-from zonekeeper.wire.links import BookieLink, LinkSettings
+from zonekeeper.wire.links import BookieLink
 from zonekeeper.wire.serving import HostLimits
 
 ENTRY: Final = bytes(100 << 10)
@@ -62,10 +62,12 @@ class Place:
                 tasks=tasks,
                 chance=random.Random(1),
                 # The peers beside it keep this loop so busy that an answer may take its time.
-                settings=LinkSettings(append_timeout_ms=1_000 * LIMIT_S),
+                settings=PATIENT,
             )
-            yield link
-            await link.close()
+            try:
+                yield link
+            finally:
+                await link.close()
 
     async def serves_a_newcomer(self) -> bool:
         """Is somebody served who connects now, and is as patient as a client is?"""
