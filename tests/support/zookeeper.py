@@ -12,7 +12,7 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -219,8 +219,12 @@ def quorum() -> Iterator[Ensemble]:
 @contextlib.contextmanager
 def _running(count: int, wanted: _Wanted) -> Iterator[Ensemble]:
     installation = require()
-    with tempfile.TemporaryDirectory(prefix="zookeeper-") as folder:
-        ensemble = _started(installation, Path(folder), count, wanted)
+    with (
+        tempfile.TemporaryDirectory(prefix="zookeeper-") as folder,
+        contextlib.ExitStack() as held,
+    ):
+        ports = _free_ports(4 * count, wanted.host, held)
+        ensemble = _started(installation, Path(folder), ports, wanted)
         try:
             yield ensemble
         finally:
@@ -228,10 +232,12 @@ def _running(count: int, wanted: _Wanted) -> Iterator[Ensemble]:
                 server.kill()
 
 
-def _started(installation: Installation, folder: Path, count: int, wanted: _Wanted) -> Ensemble:
-    """Start servers; another process may take a free port first, so more than once if need be."""
+def _started(
+    installation: Installation, folder: Path, ports: Sequence[int], wanted: _Wanted
+) -> Ensemble:
+    """Start servers, more than once if need be."""
     for attempt in range(_START_ATTEMPTS):
-        ensemble = _configured(installation, folder / str(attempt), count, wanted)
+        ensemble = _configured(installation, folder / str(attempt), ports, wanted)
         for server in ensemble.servers:
             server.start()
         try:
@@ -246,9 +252,10 @@ def _started(installation: Installation, folder: Path, count: int, wanted: _Want
     raise AssertionError("unreachable")
 
 
-def _configured(installation: Installation, folder: Path, count: int, wanted: _Wanted) -> Ensemble:
-    tls, host = wanted.tls, wanted.host
-    ports = _free_ports(4 * count, host)
+def _configured(
+    installation: Installation, folder: Path, ports: Sequence[int], wanted: _Wanted
+) -> Ensemble:
+    tls, host, count = wanted.tls, wanted.host, len(ports) // 4
     clients = ports[:count]
     members = [
         f"server.{n + 1}={host}:{ports[count + n]}:{ports[2 * count + n]};{host}:{port}"
@@ -289,9 +296,14 @@ def _tls_settings(tls: ServerTls, host: str, port: int) -> list[str]:
     ]
 
 
-def _free_ports(count: int, host: str) -> list[int]:
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind((host, 0))
-        return [each.getsockname()[1] for each in sockets]
+def _free_ports(count: int, host: str, held: contextlib.ExitStack) -> list[int]:
+    """Choose ports; nobody else is given them as long as they are held, whoever runs or not.
+
+    Who asks for an address to be used again, as ZooKeeper does, may listen where such a socket is
+    bound and does not listen; the kernel gives it to nobody who asks for any port.
+    """
+    sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+    for each in sockets:
+        each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        each.bind((host, 0))
+    return [each.getsockname()[1] for each in sockets]
