@@ -4,6 +4,7 @@ import asyncio
 import os
 import select
 import signal
+import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement.ids import ZoneName
 from zonekeeper.placement.observation import Observation
 from zonekeeper.placement.zone_records import ZoneRecord
-from zonekeeper.shell import local_state
+from zonekeeper.shell import local_state, local_zookeeper
 from zonekeeper.shell.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.processes
@@ -228,6 +229,22 @@ def test_a_bookie_that_cannot_stop_in_order_is_killed(
     assert processes_with(str(world.folder)) == []
 
 
+@pytest.fixture
+def kept_port(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The ZooKeeper server's port goes to nobody else before it starts, and while it is down.
+
+    Where a socket is bound that does not listen, the server may; the kernel does not give the port
+    to those who ask for any.
+    """
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", local_zookeeper.free_port()))
+        port = held.getsockname()[1]
+        monkeypatch.setattr(local_zookeeper, "free_port", lambda: port)
+        yield
+
+
+@pytest.mark.usefixtures("kept_port")
 def test_with_a_zookeeper_server_it_keeps_what_it_was_told(world: LocalWorld) -> None:
     zookeeper.require()
     assert world.data("up", "--zookeeper", *SMALL)["started"] == ["zookeeper", *ALL]
