@@ -32,6 +32,9 @@ _JVM = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
     "-Dzookeeper.admin.enableServer=false",
+    # Tests kill servers, and leave the machine its power: without syncs nobody's session ends
+    # because a disk that others write to is slow.
+    "-Dzookeeper.forceSync=no",
 )
 
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
@@ -183,12 +186,16 @@ class Ensemble:
 
 
 def _wait_until_ready(address: str) -> None:
+    # A server that has let a client in may lose its leader, or stand still, before it answers.
     client = KazooClient(
-        address, timeout=5, connection_retry=KazooRetry(max_tries=-1, delay=0.05, max_delay=0.2)
+        address,
+        timeout=5,
+        connection_retry=KazooRetry(max_tries=-1, delay=0.05, max_delay=0.2),
+        command_retry=KazooRetry(max_tries=-1, delay=0.05, max_delay=0.2, deadline=_READY_SECONDS),
     )
     try:
         client.start(timeout=_READY_SECONDS)
-        client.exists("/")
+        client.retry(client.exists, "/")
     finally:
         client.stop()
         client.close()
