@@ -220,6 +220,7 @@ def test_what_is_forced_is_read_by_everybody_and_survives_all_bookies_losing_pow
             assert await reader.read_last_confirmed() == -1
             await writer.force()
             assert (writer.last_confirmed, writer.used_bytes) == (99, 0)
+            await asyncio.sleep(0.005)  # bookies are told: 0.5 ms; after a silence, 20 ms
             assert await reader.read_last_confirmed() == 99
             writer.halt()
             for machine in lab.machines.values():
