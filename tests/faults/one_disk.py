@@ -29,8 +29,8 @@ LIFE_BYTES = 80 << 20
 SIZES_BYTES = (10, 1_000, 30_000, 400_000)
 #: For each half of a life; a whole one takes 7 s, and 34 s were seen on a very busy machine.
 LIMIT_S = 180
-#: Many rounds of all that is done from time to time.
-BACKGROUND_LOOKS = 400
+#: A minute: many rounds of all that is done from time to time, on a busy machine, too.
+BACKGROUND_LOOKS = 1_200
 LOOK_S = 0.05
 #: What is deleted is collected, and its space given back, while the next load goes on.
 FLAGS = {

@@ -163,7 +163,8 @@ async def test_a_ledger_directory_that_is_gone_makes_its_entries_unknown(tmp_pat
             while len(list(first.glob("sorted-*"))) < 2:
                 written.append(await write_one(client))
             written.append(await write_one(client, 1))
-            shutil.rmtree(first)
+            while first.exists():  # the bookie may begin a segment there meanwhile
+                shutil.rmtree(first, ignore_errors=True)
             known = [await is_known(client, one) for one in written if one is not None]
             assert len(known) == len(written)
             assert not all(known)
