@@ -13,6 +13,9 @@ from tests.cluster.installation import Clusters
 from tests.cluster.lab import Lab
 from tests.support import zookeeper
 
+#: Of the metadata store's own client: for a busy machine, which may stand still for a while.
+PATIENCE_SECONDS = 60
+
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
@@ -47,8 +50,8 @@ def metadata_servers(lab: Lab) -> Iterator[str]:
 @pytest.fixture
 def store(metadata_servers: str) -> Iterator[KazooClient]:
     """A client that looks at the metadata store past all of our code."""
-    client = KazooClient(metadata_servers)
-    client.start()
+    client = KazooClient(metadata_servers, timeout=PATIENCE_SECONDS)
+    client.start(timeout=PATIENCE_SECONDS)
     try:
         yield client
     finally:
