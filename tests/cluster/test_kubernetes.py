@@ -66,6 +66,8 @@ def with_probes(lab: Lab) -> Lab:
 
 @pytest.fixture
 async def place(with_probes: Lab, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Place]:
+    # A machine that is a pod itself has an API server of its own.
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     # The client read KUBECONFIG when it was imported.
     monkeypatch.setattr(
         kubernetes.config.kube_config,
