@@ -66,7 +66,7 @@ class _Children:
                 self._adopt((), group)
 
     def _adopt(self, names: tuple[str, ...], group: asyncio.TaskGroup) -> None:
-        for gone in self._following.keys() - set(names):
+        for gone in sorted(self._following.keys() - set(names)):
             self._following.pop(gone).cancel()
             self._values.pop(gone, None)
         for name in names:
