@@ -9,6 +9,7 @@ from typing import Final
 
 import pytest
 
+from tests.client.patience import PATIENT
 from tests.client.test_blocking import connected, lab_client, loop_threads
 from zonekeeper.client import blocking, loop_thread
 from zonekeeper.client.loop_thread import Calls, ClientEnded
@@ -175,7 +176,7 @@ def a_generator_stands_in_its_block(_: str) -> None:
 def a_block_is_left_at_the_exit(address: str) -> None:
     stack = ExitStack()
     atexit.register(stack.close)
-    assert not list(stack.enter_context(blocking.connect(address)).ledgers())
+    assert not list(stack.enter_context(blocking.connect(address, PATIENT)).ledgers())
 
 
 class Asking:

@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Callable
 
+from tests.client.patience import PATIENT
 from zonekeeper.client import blocking
 
 LIMIT_S = 300
@@ -24,7 +25,7 @@ def in_a_fork(work: Callable[[], bool]) -> bool:
 
 
 def writes_and_reads(address: str) -> bool:
-    with blocking.connect(address) as client:
+    with blocking.connect(address, PATIENT) as client:
         with client.create() as writer:
             writer.append_many(b"%d" % number for number in range(1_000))
         found = client.open(writer.ledger_id).read_entries()

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from tests.client.lab import policy
-from tests.client.test_over_grpc import PATIENT, cluster_of
+from tests.client.patience import PATIENT
+from tests.client.test_over_grpc import cluster_of
 from tests.support.fronts import Fronts, fronts
 from zonekeeper.client import client as clients
 from zonekeeper.client import errors, link_pool
 from zonekeeper.client.client import Client
-from zonekeeper.client.config import ClientConfig
 from zonekeeper.metadata import cluster as clusters
 from zonekeeper.metadata import service_info
 from zonekeeper.metadata.stores.opening import open_store
@@ -27,8 +27,8 @@ from zonekeeper.placement.quorums import Quorums
 from zonekeeper.wire import errors as wire_errors
 from zonekeeper.wire import service
 
-LINKS = dataclasses.replace(PATIENT, back_off_first_ms=1, back_off_max_ms=10)
-CONFIG = ClientConfig(links=LINKS)
+LINKS = dataclasses.replace(PATIENT.links, back_off_first_ms=1, back_off_max_ms=10)
+CONFIG = dataclasses.replace(PATIENT, links=LINKS)
 BOOKIES = {BookieId(f"bk-{zone}-0") for zone in "abc"}
 
 
@@ -53,7 +53,7 @@ def swap(ways: Fronts, gone: BookieId, *, comes: BookieId) -> None:
 
 async def register(uri: str, bookie_id: BookieId, port: int) -> None:
     """Let a bookie be registered at a port, whether it was at another one or not at all."""
-    store = await open_store(uri)
+    store = await open_store(uri, PATIENT.store)
     try:
         made = await clusters.open_cluster(store)
         path = made.root.writable(bookie_id)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.client.forking import LIMIT_S, in_a_fork, writes_and_reads
+from tests.client.patience import PATIENT
 from tests.support.bookie_processes import bookie_processes, make_cluster
 from zonekeeper.client import blocking
 from zonekeeper.client.loop_thread import ForkedAfterUse
@@ -47,7 +48,7 @@ def test_what_was_written_through_processes_is_read_back(address: str) -> None:
 def test_who_is_forked_inside_a_clients_block_is_refused_and_the_parent_is_unharmed(
     address: str,
 ) -> None:
-    with blocking.connect(address) as client:
+    with blocking.connect(address, PATIENT) as client:
         writer = client.create()
         writer.append_and_wait(b"one")
         batches = client.open(writer.ledger_id, recover=False).tail()
@@ -85,7 +86,7 @@ def test_who_is_forked_before_a_client_is_connected_connects(address: str) -> No
 
 def test_a_child_that_leaves_the_block_it_was_forked_in_does_not_hang(address: str) -> None:
     parent = os.getpid()
-    with blocking.connect(address) as client:
+    with blocking.connect(address, PATIENT) as client:
         child = os.fork()
         if child == 0:
             signal.alarm(LIMIT_S)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.test_over_grpc import PATIENT, cluster_of
+from tests.client.patience import PATIENT
+from tests.client.test_over_grpc import cluster_of
 from tests.support.fronts import Front
 from zonekeeper.client import client as clients
-from zonekeeper.client.config import ClientConfig
 
 ENTRY_BYTES = 50_000
 ENTRIES = 60
@@ -71,7 +71,8 @@ async def test_s11_a_stream_that_breaks_inside_a_frame_costs_no_entry(
 ) -> None:
     chance = random.Random(after_bytes)
     sent = [chance.randbytes(ENTRY_BYTES) for _ in range(ENTRIES)]
-    config = ClientConfig(links=dataclasses.replace(PATIENT, back_off_first_ms=10))
+    links = dataclasses.replace(PATIENT.links, back_off_first_ms=10)
+    config = dataclasses.replace(PATIENT, links=links)
     async with (
         broken(ending, after_bytes) as front,
         cluster_of(tmp_path, "abc", front.before) as (uri, _),

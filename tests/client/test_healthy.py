@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.test_over_grpc import PATIENT
+from tests.client.patience import PATIENT
 from tests.support.bookie_processes import bookie_processes, make_cluster
 from zonekeeper.client import client as clients
-from zonekeeper.client.config import ClientConfig
 from zonekeeper.placement.ids import BookieId, LedgerId, ZoneName
 from zonekeeper.placement.policy import PlacementRules, Policy
 from zonekeeper.placement.quorums import Quorums
@@ -22,7 +21,6 @@ POLICY = Policy(
     quorums=Quorums(ensemble=3, write=3, ack=2, ack_zones=2),
     placement=PlacementRules(zones=tuple(ZONES.values())),
 )
-CONFIG = ClientConfig(links=PATIENT)
 
 
 def data(number: int) -> bytes:
@@ -31,7 +29,7 @@ def data(number: int) -> bytes:
 
 async def follow(address: str, ledger_id: LedgerId) -> None:
     """Tail a ledger to its end, by a client of its own; all is there, in order."""
-    async with clients.connect(address, CONFIG) as client:
+    async with clients.connect(address, PATIENT) as client:
         reader, expected = await client.open(ledger_id, recover=False), 0
         async for batch in reader.tail():
             for entry in batch:
@@ -45,7 +43,7 @@ async def test_s01_without_faults_all_is_acknowledged_and_all_tails_agree(tmp_pa
     await make_cluster(address, POLICY)
     with bookie_processes(address, tmp_path, ZONES) as bookies:
         await asyncio.to_thread(bookies.start)
-        async with clients.connect(address, CONFIG) as client, asyncio.TaskGroup() as tails:
+        async with clients.connect(address, PATIENT) as client, asyncio.TaskGroup() as tails:
             writer = await client.create()
             for _ in range(TAILS):
                 tails.create_task(follow(address, writer.ledger_id))

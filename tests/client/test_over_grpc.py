@@ -1,6 +1,7 @@
 """The whole way for real: sockets, a metadata store in a file, and ``connect`` by its address."""
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,13 +10,13 @@ import pytest
 
 from tests.bookie import running
 from tests.client.lab import SEGMENT_BYTES, policy
+from tests.client.patience import PATIENT
 from zonekeeper.bookie.disks import InlineDisk
 from zonekeeper.bookie.memory_files import MemoryFileSystem
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.service import Bookie
 from zonekeeper.client import client as clients
 from zonekeeper.client import errors
-from zonekeeper.client.config import ClientConfig
 from zonekeeper.metadata import (
     cluster,
     cookie_store,
@@ -30,16 +31,8 @@ from zonekeeper.placement.locations import Location
 from zonekeeper.placement.policy import Policy
 from zonekeeper.wire import grpc_edge
 from zonekeeper.wire.grpc_server import GrpcServer
-from zonekeeper.wire.links import LinkSettings
 from zonekeeper.wire.serving import Host
 
-#: For machines under load: who answers at all is waited for.
-PATIENT = LinkSettings(
-    connect_timeout_ms=60_000,
-    append_timeout_ms=60_000,
-    read_timeout_ms=60_000,
-    call_timeout_ms=60_000,
-)
 INSTANCE = "6f2ee3ee-52a8-4b5c-8f0e-4a3c8d5f0c11"
 
 
@@ -60,7 +53,7 @@ async def serve(
     storage = await running.open_storage(
         files, InlineDisk(), InlineDisk(), sizes=Sizes(segment_bytes=SEGMENT_BYTES)
     )
-    store = await open_store(uri)
+    store = await open_store(uri, PATIENT.store)
     found = await cluster.open_cluster(store)
     bookie_id = BookieId(f"bk-{zone}-0")
     location = Location(ZoneName(zone), UpgradeDomain("ud-0"))
@@ -98,7 +91,7 @@ async def cluster_of(
 ) -> AsyncIterator[tuple[str, dict[str, asyncio.Event]]]:
     """Give the cluster's address, and what kills the bookie of each zone."""
     uri = f"sqlite://{folder / 'meta.db'}"
-    store = await open_store(uri)
+    store = await open_store(uri, PATIENT.store)
     made = await cluster.initialise(store, INSTANCE)
     await policy_store.write(made, rules or policy(), replaces=0)
     kills = {zone: asyncio.Event() for zone in zones}
@@ -116,7 +109,7 @@ async def cluster_of(
 
 
 async def test_a_log_is_written_followed_and_recovered_over_sockets(tmp_path: Path) -> None:
-    config = ClientConfig(zone=ZoneName("a"), links=PATIENT)
+    config = dataclasses.replace(PATIENT, zone=ZoneName("a"))
     async with (
         cluster_of(tmp_path, "abc") as (uri, kills),
         clients.connect(uri, config) as first,
@@ -149,9 +142,9 @@ async def test_a_log_is_written_followed_and_recovered_over_sockets(tmp_path: Pa
 async def test_errors_of_an_open_client_come_as_they_are(tmp_path: Path) -> None:
     async with cluster_of(tmp_path, "abc") as (uri, _):
         with pytest.raises(LookupError):
-            async with clients.connect(uri):
+            async with clients.connect(uri, PATIENT):
                 raise LookupError
-        async with clients.connect(uri) as client:
+        async with clients.connect(uri, PATIENT) as client:
             with pytest.raises(errors.NoSuchLedger):
                 await client.open(LedgerId(1 << 20))
 
@@ -169,9 +162,9 @@ async def test_a_cluster_without_a_policy_is_refused_when_a_ledger_is_created(
     tmp_path: Path,
 ) -> None:
     uri = f"sqlite://{tmp_path / 'meta.db'}"
-    store = await open_store(uri)
+    store = await open_store(uri, PATIENT.store)
     await cluster.initialise(store, INSTANCE)
-    async with clients.connect(uri) as client:
+    async with clients.connect(uri, PATIENT) as client:
         with pytest.raises(errors.ClusterNotReady, match="policy set"):
             await client.create()
     await store.close()
