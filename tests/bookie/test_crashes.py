@@ -24,6 +24,7 @@ from tests.bookie.running import (
     running,
     write_lac,
 )
+from tests.support import virtual_time
 from zonekeeper.bookie import admission
 from zonekeeper.bookie.memory_files import MemoryFileSystem, no_troubles
 from zonekeeper.bookie.segments import storage
@@ -147,6 +148,7 @@ async def calls_of_the_script() -> int:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
+@virtual_time.played
 async def test_whatever_a_power_loss_leaves_has_all_that_was_acknowledged(seed: int) -> None:
     total = await calls_of_the_script()
     assert total > 20
@@ -162,6 +164,7 @@ async def test_whatever_a_power_loss_leaves_has_all_that_was_acknowledged(seed: 
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
+@virtual_time.played
 async def test_what_was_read_after_a_failed_sync_is_there_after_the_power_is_lost(
     seed: int,
 ) -> None:
@@ -186,6 +189,7 @@ async def test_what_was_read_after_a_failed_sync_is_there_after_the_power_is_los
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
+@virtual_time.played
 async def test_a_start_that_loses_power_on_what_a_dead_process_left_never_looks_like_damage(
     seed: int,
 ) -> None:

@@ -10,14 +10,16 @@ address, another one in each run; here it is the task's number.
 """
 
 import asyncio
+import functools
 import heapq
 from asyncio import Handle, TimerHandle
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextvars import Context, copy_context
 from itertools import count
-from typing import TypeVar, TypeVarTuple
+from typing import ParamSpec, TypeVar, TypeVarTuple
 
+P = ParamSpec("P")
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -215,3 +217,13 @@ def run(main: Coroutine[None, None, T]) -> T:
     """Run to the end on virtual time."""
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(main)
+
+
+def played(test: Callable[P, Coroutine[None, None, None]]) -> Callable[P, None]:
+    """Let a test play in virtual time; its fixtures must not be asynchronous."""
+
+    @functools.wraps(test)
+    def play(*args: P.args, **kwargs: P.kwargs) -> None:
+        run(test(*args, **kwargs))
+
+    return play
