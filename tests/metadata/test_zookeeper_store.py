@@ -24,7 +24,7 @@ from zonekeeper.metadata.stores.zookeeper import ZooKeeperStore
 
 pytestmark = pytest.mark.contracts
 
-#: Sessions outlive what is done to servers here.
+#: Sessions outlive what is done to servers here, and a server's first handshake takes its time.
 _LASTING = Timeouts(session_ms=30_000, request_ms=30_000)
 #: For calls that are not to be answered; what is, may take longer on a busy machine.
 _HASTY = Timeouts(session_ms=30_000, request_ms=1_000)
@@ -187,8 +187,10 @@ def _secret(folder: Path, text: str) -> Path:
 async def test_what_one_identity_made_no_other_touches(
     place: ZooKeeperPlace, server: zookeeper.Ensemble, tmp_path: Path
 ) -> None:
-    owner = await open_store(f"{place.uri}?auth-file={_secret(tmp_path, 'bookie:hunter2')}")
-    stranger = await open_store(f"{place.uri}?auth-file={_secret(tmp_path, 'mallory:guess')}")
+    owner, stranger = [
+        await open_store(f"{place.uri}?auth-file={_secret(tmp_path, who)}", _LASTING)
+        for who in ("bookie:hunter2", "mallory:guess")
+    ]
     nobody = await place.open()
     await owner.create(f"{place.root}/a", b"one")
     await owner.put(f"{place.root}/a", b"two", version=0)
@@ -214,7 +216,8 @@ async def test_no_node_of_an_identity_is_open_to_the_world(
     place: ZooKeeperPlace, server: zookeeper.Ensemble, tmp_path: Path
 ) -> None:
     await place.open()
-    owner = await open_store(f"{place.uri}?auth-file={_secret(tmp_path, 'bookie:hunter2')}")
+    secret = _secret(tmp_path, "bookie:hunter2")
+    owner = await open_store(f"{place.uri}?auth-file={secret}", _LASTING)
     await owner.create(f"{place.root}/a/b", make_parents=True)
     await owner.create(f"{place.root}/e-", ephemeral=True, sequential=True)
     reader = KazooClient(server.addresses, auth_data=[("digest", "bookie:hunter2")])
@@ -231,7 +234,8 @@ async def test_the_password_is_in_no_message_and_no_log(
     place: ZooKeeperPlace, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    store = await open_store(f"{place.uri}?auth-file={_secret(tmp_path, 'bookie:hunter2')}")
+    secret = _secret(tmp_path, "bookie:hunter2")
+    store = await open_store(f"{place.uri}?auth-file={secret}", _LASTING)
     await store.get("/")
     assert "hunter2" not in store.name
     await store.close()
@@ -287,7 +291,7 @@ async def test_a_server_and_a_client_that_show_their_certificates_talk(
 ) -> None:
     client = secure.ours.sign("client", name="bookie")
     address = f"zk://localhost:{secure.port}/x?{secure.options(secure.ours, client)}"
-    store = await open_store(address)
+    store = await open_store(address, _LASTING)
     await store.create("/x", b"one")
     assert await store.exists("/x")
     assert "tls" not in store.name
