@@ -87,18 +87,24 @@ class Clusters:
         return {zone["name"]: zone["ready"] for zone in zones}
 
     def wait(self, name: str, kind: str, status: str, reason: str = "") -> Json:
-        """Wait for a condition, and give it."""
+        """Wait for a condition, and give it as it was when it held: it may be another soon."""
+        found: Json = {}
 
         def holds() -> bool:
+            nonlocal found
             found = self.condition(name, kind)
             return found.get("status") == status and reason in ("", found.get("reason"))
 
         self.until(name, holds, what=f"{name}: {kind}={status} {reason}")
-        return self.condition(name, kind)
+        return found
 
     def wait_for_ready(self, name: str) -> None:
         """Wait until all bookies of a cluster are ready."""
         self.wait(name, "Ready", "True")
+
+    def wait_for_counts(self, name: str, ready: Mapping[str, int]) -> None:
+        """Wait until so many bookies are ready in each zone: each may miss a probe meanwhile."""
+        self.until(name, lambda: self.ready_in(name) == ready, what=f"{name}: ready {ready}")
 
     def until(self, name: str, condition: Callable[[], object], *, what: str) -> None:
         """Wait for a condition; what the resource says then is in the error."""
