@@ -20,7 +20,7 @@ ETCD_PORT = 2379
 SERVICE_NETWORK = "10.96.0.0/16"
 FIRST_SERVICE_ADDRESS = "10.96.0.1"
 ISSUER = "https://kubernetes.default.svc"
-READY_SECONDS_MAX = 120.0
+READY_SECONDS_MAX = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

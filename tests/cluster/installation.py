@@ -14,7 +14,7 @@ SYSTEM = "zonekeeper-system"
 ZONES = ("a", "b", "c")
 
 #: On a machine under load; a cluster that comes up at all does so in a fraction of it.
-READY_SECONDS_MAX = 180.0
+READY_SECONDS_MAX = 600.0
 
 
 def namespace(name: str) -> Json:
@@ -32,7 +32,7 @@ def install(lab: Lab) -> None:
     lab.kubectl("apply", "--server-side", "-f", "-", stdin=rendered)
     lab.kubectl(
         *("wait", "--for=condition=Established", "crd/bookieclusters.zonekeeper.io"),
-        "--timeout=60s",
+        "--timeout=600s",
     )
     until(
         lambda: lab.get("deployment", "zonekeeper-operator", namespace=SYSTEM)["status"].get(
@@ -116,7 +116,7 @@ class Clusters:
 
     def delete(self, name: str) -> None:
         """Delete a resource and wait until it is gone."""
-        self.lab.kubectl("delete", "bookiecluster", name, "-n", self.space, "--timeout=180s")
+        self.lab.kubectl("delete", "bookiecluster", name, "-n", self.space, "--timeout=600s")
 
     def left(self, *kinds: str) -> list[str]:
         """Name what objects of these kinds are there, as ``kind/name``."""

@@ -18,7 +18,7 @@ from tests.cluster.kubelet.volumes import PROVISIONER
 from tests.cluster.processes import Process, until
 
 STORAGE_CLASS = "folders"
-NODE_SECONDS_MAX = 60.0
+NODE_SECONDS_MAX = 300.0
 
 
 class Lab:

@@ -15,7 +15,7 @@ class DeadlineExceededError(Exception):
     """A condition did not come true in time; the message says which, and what was seen last."""
 
 
-def until(condition: Callable[[], object], *, what: str, seconds: float = 60.0) -> None:
+def until(condition: Callable[[], object], *, what: str, seconds: float = 300.0) -> None:
     """Wait until a condition is true; exceptions count as "not yet" and are told at the end."""
     deadline = time.monotonic() + seconds  # noqa: TID251 waits for real processes in real time
     last: object = None
@@ -64,7 +64,7 @@ class Process:
     def running(self) -> bool:
         return self._popen.poll() is None
 
-    def until(self, condition: Callable[[], object], *, what: str, seconds: float = 60.0) -> None:
+    def until(self, condition: Callable[[], object], *, what: str, seconds: float = 300.0) -> None:
         """Wait for a condition; a process that ended meanwhile is told at once, with its log."""
 
         def alive_and_true() -> object:

@@ -19,7 +19,7 @@ ENTRIES = 10_000
 BEFORE_THE_STOP = 2_000
 #: The last ones are written when it is gone.
 BEHIND_THE_STOP = 1_000
-CHANGE_LIMIT_S = 60
+CHANGE_LIMIT_S = 300
 
 
 def payload(number: int) -> bytes:
