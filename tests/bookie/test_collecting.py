@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.bookie.segments import keeping
 from tests.bookie.segments.keeping import Driver, frame, opening, read_ids
+from tests.support import virtual_time
 from tests.support.stores import MemoryPlace
 from zonekeeper.bookie import admission, collecting
 from zonekeeper.bookie.collecting import Collecting, Collector
@@ -93,6 +94,7 @@ async def world() -> AsyncIterator[World]:
         await place.close()
 
 
+@virtual_time.played
 async def test_a_deleted_ledger_is_forgotten_with_its_extents_and_its_space() -> None:
     async with world() as it:
         await it.create(1, 2, 3, entries=40)
@@ -110,6 +112,7 @@ async def test_a_deleted_ledger_is_forgotten_with_its_extents_and_its_space() ->
         assert await read_ids(again, 1) == set(range(40))
 
 
+@virtual_time.played
 async def test_what_is_not_deleted_is_kept() -> None:
     async with world() as it:
         await it.create(0, 1, 7, 1 << 40)
@@ -134,10 +137,12 @@ async def collected_after_a_short_listing(patch: pytest.MonkeyPatch) -> int:
         return count
 
 
+@virtual_time.played
 async def test_a_listing_alone_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     assert await collected_after_a_short_listing(monkeypatch) == 0
 
 
+@virtual_time.played
 async def test_a_collector_that_trusts_one_listing_would_be_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -149,6 +154,7 @@ async def test_a_collector_that_trusts_one_listing_would_be_found(
     assert await collected_after_a_short_listing(monkeypatch) == 1
 
 
+@virtual_time.played
 async def test_a_ledger_that_came_after_the_listing_began_is_not_looked_at(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -169,6 +175,7 @@ async def test_a_ledger_that_came_after_the_listing_began_is_not_looked_at(
         assert await it.collector.round() == 1
 
 
+@virtual_time.played
 async def test_nothing_is_collected_after_an_old_export_is_imported() -> None:
     async with world() as it:
         await it.create(1)
@@ -191,6 +198,7 @@ async def test_nothing_is_collected_after_an_old_export_is_imported() -> None:
         await place.close()
 
 
+@virtual_time.played
 async def test_a_restore_during_a_round_is_seen_before_the_next_ledger_goes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -209,6 +217,7 @@ async def test_a_restore_during_a_round_is_seen_before_the_next_ledger_goes(
         assert it.known() == [2]
 
 
+@virtual_time.played
 async def test_metadata_that_cannot_be_read_is_no_proof() -> None:
     async with world() as it:
         await it.create(1)
@@ -224,6 +233,7 @@ async def test_metadata_that_cannot_be_read_is_no_proof() -> None:
         assert await it.collector.round() == 1
 
 
+@virtual_time.played
 async def test_another_cluster_under_the_same_root_proves_nothing() -> None:
     async with world() as it:
         await it.create(1)

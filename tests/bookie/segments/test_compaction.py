@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.bookie.segments import keeping
 from tests.bookie.segments.keeping import Driver, fill, frame, fresh, read_ids, running
+from tests.support import virtual_time
 from zonekeeper.bookie.files import FileSystem, Space
 from zonekeeper.bookie.memory_files import MemoryFileSystem
 from zonekeeper.bookie.segments import compaction, storage
@@ -30,6 +31,7 @@ def sizes(kept: Storage) -> tuple[int, int]:
     return sum(s.size_bytes for s in segments), sum(s.live_bytes for s in segments)
 
 
+@virtual_time.played
 async def test_minor_compaction_takes_what_is_nearly_empty_and_major_the_rest() -> None:
     files, store = fresh(), MemoryOrdered()
     async with running(files, store) as kept:
@@ -50,6 +52,7 @@ async def test_minor_compaction_takes_what_is_nearly_empty_and_major_the_rest() 
         assert await kept.compact(major=True) == 0
 
 
+@virtual_time.played
 async def test_a_reader_of_a_compacted_segment_ends_before_it_is_removed() -> None:
     files, store = fresh(), MemoryOrdered()
     async with running(files, store) as kept:
@@ -68,6 +71,7 @@ async def test_a_reader_of_a_compacted_segment_ends_before_it_is_removed() -> No
         assert await read_ids(kept, 2) == set(range(120))
 
 
+@virtual_time.played
 async def test_a_segment_that_cannot_be_read_is_not_compacted_and_not_lost() -> None:
     files, store = fresh(), MemoryOrdered()
     async with running(files, store) as kept:
@@ -86,6 +90,7 @@ async def test_a_segment_that_cannot_be_read_is_not_compacted_and_not_lost() -> 
         assert await read_ids(kept, 2) == set(range(120))
 
 
+@virtual_time.played
 async def test_without_room_nothing_is_compacted_and_nothing_is_lost() -> None:
     files, store = fresh(), MemoryOrdered()
     async with running(files, store) as kept:
@@ -98,6 +103,7 @@ async def test_without_room_nothing_is_compacted_and_nothing_is_lost() -> None:
         assert await read_ids(kept, 2) == set(range(120))
 
 
+@virtual_time.played
 async def test_what_has_nothing_that_counts_is_given_up_on_a_full_device_too() -> None:
     files, store = fresh(), MemoryOrdered()
     async with running(files, store) as kept:
@@ -130,6 +136,7 @@ async def fail_in_a_commanded_compaction() -> None:
         await asyncio.Event().wait()
 
 
+@virtual_time.played
 async def test_a_disk_that_fails_under_a_commanded_compaction_ends_the_storage() -> None:
     with pytest.raises(BaseExceptionGroup) as caught:
         await fail_in_a_commanded_compaction()
@@ -182,6 +189,7 @@ def homes_of(*sizes: int) -> list[MemoryFileSystem]:
     return [MemoryFileSystem(total_bytes=size) for size in sizes]
 
 
+@virtual_time.played
 async def test_sorted_segments_are_spread_over_the_directories() -> None:
     files, store, homes = fresh(), MemoryOrdered(), homes_of(1 << 20, 1 << 20)
     driver = await live(await opened(files, store, homes), 200)
@@ -189,6 +197,7 @@ async def test_sorted_segments_are_spread_over_the_directories() -> None:
     await keeping.check(await opened(files, store, homes), driver.promised)
 
 
+@virtual_time.played
 async def test_the_room_is_that_of_the_ledger_directories_each_device_once() -> None:
     """A journal of its own has other room, and two directories may be on one device."""
     files, store, homes = fresh(), MemoryOrdered(), homes_of(1 << 22, 1 << 20)
@@ -196,6 +205,7 @@ async def test_the_room_is_that_of_the_ledger_directories_each_device_once() -> 
     assert room == Space(total_bytes=(1 << 22) + (1 << 20), free_bytes=(1 << 22) + (1 << 20))
 
 
+@virtual_time.played
 async def test_a_directory_that_cannot_be_written_is_left_for_the_others() -> None:
     files, store, homes = fresh(), MemoryOrdered(), homes_of(1 << 22, 1 << 20)
 
@@ -211,6 +221,7 @@ async def test_a_directory_that_cannot_be_written_is_left_for_the_others() -> No
     await keeping.check(kept, driver.promised)
 
 
+@virtual_time.played
 async def test_a_bookie_without_any_directory_stops() -> None:
     files, store, homes = fresh(), MemoryOrdered(), homes_of(1 << 20, 1 << 20)
 
@@ -224,6 +235,7 @@ async def test_a_bookie_without_any_directory_stops() -> None:
         await live(await opened(files, store, homes), 200)
 
 
+@virtual_time.played
 async def test_what_was_in_a_lost_directory_is_unknown_and_all_else_is_read() -> None:
     files, store, homes = fresh(), MemoryOrdered(), homes_of(1 << 20, 1 << 20)
     driver = await live(await opened(files, store, homes), 200)
@@ -247,6 +259,7 @@ async def test_what_was_in_a_lost_directory_is_unknown_and_all_else_is_read() ->
     await keeping.check(await opened(files, store, homes), driver.promised)
 
 
+@virtual_time.played
 async def test_what_was_in_a_lost_directory_is_not_listed_as_here() -> None:
     """Who lists to see whether all is here would count on it."""
     files, store, homes = fresh(), MemoryOrdered(), homes_of(1 << 20, 1 << 20)
@@ -265,6 +278,7 @@ async def test_what_was_in_a_lost_directory_is_not_listed_as_here() -> None:
                     await bookie.list_entries(wanted)
 
 
+@virtual_time.played
 async def test_without_the_index_a_lost_directory_is_refused() -> None:
     """It is not even known which entries are gone, so that none could be denied."""
     files, store, homes = fresh(), MemoryOrdered(), homes_of(1 << 20, 1 << 20)
@@ -276,6 +290,7 @@ async def test_without_the_index_a_lost_directory_is_refused() -> None:
 # ── the index ──
 
 
+@virtual_time.played
 async def test_an_index_that_is_behind_a_compaction_or_a_sweep_is_put_right() -> None:
     files, store = fresh(), MemoryOrdered()
     async with running(files, store) as kept:

@@ -21,6 +21,7 @@ from tests.bookie.segments.keeping import (
     running,
     sorted_names,
 )
+from tests.support import virtual_time
 from zonekeeper.bookie import admission
 from zonekeeper.bookie.disks import ThreadDisk
 from zonekeeper.bookie.files import RealFileSystem
@@ -52,6 +53,7 @@ def arrival_names(files: MemoryFileSystem) -> list[str]:
     return [name for name in files.names() if name.startswith("arrival-")]
 
 
+@virtual_time.played
 async def test_what_was_acknowledged_is_read_back_through_rewrites_and_restarts() -> None:
     files, store = fresh(), MemoryOrdered()
     async with running(files, store) as kept:
@@ -65,6 +67,7 @@ async def test_what_was_acknowledged_is_read_back_through_rewrites_and_restarts(
             await check(kept, driver.promised)
 
 
+@virtual_time.played
 async def test_the_log_never_has_more_segments_than_it_may() -> None:
     files, store = fresh(), MemoryOrdered()
     async with running(files, store) as kept:
@@ -72,6 +75,7 @@ async def test_the_log_never_has_more_segments_than_it_may() -> None:
     assert len(arrival_names(files)) <= keeping.SIZES.segments_max
 
 
+@virtual_time.played
 async def test_segments_that_a_life_with_other_sizes_made_are_given_up_when_they_are_free() -> None:
     files, store = fresh(), MemoryOrdered()
     many = Sizes(segment_bytes=2048, segments_max=12)
@@ -103,6 +107,7 @@ def test_recycled_segments_take_a_quarter_of_a_device_at_most(total_bytes: int) 
     assert sizes.reserve_bytes == 7
 
 
+@virtual_time.played
 async def test_an_index_that_is_gone_is_built_again_and_is_the_same() -> None:
     files, store = fresh(), MemoryOrdered()
     async with running(files, store) as kept:
@@ -125,6 +130,7 @@ async def test_an_index_that_is_gone_is_built_again_and_is_the_same() -> None:
     assert list(Index(store).rows()) == live
 
 
+@virtual_time.played
 async def test_a_restart_reads_what_was_not_rewritten_however_much_there_is() -> None:
     for rounds in (40, 400):
         files, store = fresh(), MemoryOrdered()
@@ -139,6 +145,7 @@ async def test_a_restart_reads_what_was_not_rewritten_however_much_there_is() ->
         assert sum(call.startswith("read sorted-") for call in calls) <= 2
 
 
+@virtual_time.played
 async def test_a_read_of_a_rewritten_frame_is_one_read_of_the_disk() -> None:
     files, store = fresh(), MemoryOrdered()
     async with running(files, store) as kept:
@@ -153,6 +160,7 @@ async def test_a_read_of_a_rewritten_frame_is_one_read_of_the_disk() -> None:
         assert sum(call.startswith("read sorted-") for call in calls) == 1
 
 
+@virtual_time.played
 async def test_entries_past_the_end_of_a_closed_ledger_are_dropped_by_the_rewrite() -> None:
     files, store = fresh(), MemoryOrdered()
     ends = {1: 4, 2: -1}
@@ -165,6 +173,7 @@ async def test_entries_past_the_end_of_a_closed_ledger_are_dropped_by_the_rewrit
         assert {0, 1, 2, 3, 4} <= await read_ids(kept, 1)
 
 
+@virtual_time.played
 async def test_a_reader_keeps_a_segment_from_being_recycled() -> None:
     files, store = fresh(), MemoryOrdered()
     async with running(files, store) as kept:
@@ -184,6 +193,7 @@ async def fill_on(driver: Driver, count: int) -> None:
         await driver.append(frame(1, [first, first + 1]))
 
 
+@virtual_time.played
 async def test_who_waits_for_a_segment_waits_until_the_rewrite_frees_one() -> None:
     """The backlog is bounded: with a rewrite that stands still, nothing more is acknowledged."""
     files, store = fresh(), MemoryOrdered()
@@ -197,12 +207,13 @@ async def test_who_waits_for_a_segment_waits_until_the_rewrite_frees_one() -> No
     while not writing.done():
         if kept.backlog.sealed:
             await kept._rewriter.round()
-        await asyncio.sleep(0)
+        await asyncio.sleep(keeping.TURN_S)
     kept.log.close()
     await log
     await check(kept, driver.promised)
 
 
+@virtual_time.played
 async def test_deferred_frames_are_acknowledged_without_a_sync_and_shown_with_the_next() -> None:
     files, store = fresh(), MemoryOrdered()
     async with running(files, store) as kept:
@@ -222,6 +233,7 @@ async def test_deferred_frames_are_acknowledged_without_a_sync_and_shown_with_th
         assert await read_ids(kept, 1) == {0, 1, 2, 3}
 
 
+@virtual_time.played
 async def test_settling_without_deferred_frames_asks_nothing_of_the_disk() -> None:
     files, store = fresh(), MemoryOrdered()
     async with running(files, store) as kept:
@@ -230,6 +242,7 @@ async def test_settling_without_deferred_frames_asks_nothing_of_the_disk() -> No
         await kept.log.settle()
 
 
+@virtual_time.played
 async def test_what_was_fenced_and_never_had_entries_stays_fenced_through_rewrites() -> None:
     files, store = fresh(), MemoryOrdered()
     async with running(files, store) as kept:
@@ -243,6 +256,7 @@ async def test_what_was_fenced_and_never_had_entries_stays_fenced_through_rewrit
 
 @pytest.mark.parametrize("first", [0, 1, 2, 3])
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
+@virtual_time.played
 async def test_frames_that_overlap_fill_gaps_before_and_after_the_rewrite(
     first: int, size: int
 ) -> None:
