@@ -10,6 +10,7 @@ from typing import TypeVar
 from click.testing import CliRunner, Result
 
 from tests.bookie.segments.keeping import Driver, frame, let_work, opening
+from tests.support import virtual_time
 from zonekeeper.bookie import admission, commands, process
 from zonekeeper.bookie.disks import InlineDisk
 from zonekeeper.bookie.files import RealFileSystem
@@ -78,8 +79,11 @@ class Place:
         return asyncio.run(run())
 
     def fill(self, *, ledgers: int = 3, frames: int = 30, then_fence: int | None = None) -> None:
-        """Let a bookie keep entries 0, 1, ... of each ledger, in its segments and its index."""
-        asyncio.run(self._fill(ledgers, frames, then_fence))
+        """Let a bookie keep entries 0, 1, ... of each ledger, in its segments and its index.
+
+        In virtual time: what comes into which segment is the same on every machine.
+        """
+        virtual_time.run(self._fill(ledgers, frames, then_fence))
 
     def names(self, prefix: str) -> list[Path]:
         return sorted(self.data.glob(f"{prefix}-*"))

@@ -14,6 +14,7 @@ from click.testing import Result
 
 from tests.bookie.segments.keeping import Driver, frame, let_work, opening
 from tests.bookie.tools.places import BOOKIE, KEY, SIZES, Place
+from tests.support import virtual_time
 from zonekeeper.bookie import admission, boots, data_folder, process, records
 from zonekeeper.bookie.data_folder import Held
 from zonekeeper.bookie.disks import InlineDisk
@@ -163,7 +164,7 @@ def wide(tmp_path: Path) -> Wide:
     made.initialise()
     answer = made.format()
     assert answer.exit_code == 0, answer.output
-    asyncio.run(made.fill_all())
+    virtual_time.run(made.fill_all())
     return made
 
 
