@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.support import virtual_time
 from zonekeeper.bookie.disks import Disk, InlineDisk, ThreadDisk
 
 
@@ -48,6 +49,7 @@ async def test_a_cancelled_wait_does_not_undo_the_work(disk: Disk) -> None:
     await first
 
 
+@virtual_time.played
 async def test_a_crash_drops_what_had_not_begun() -> None:
     disk = InlineDisk(lambda: 1)
     done: list[str] = []
