@@ -33,6 +33,7 @@ from zonekeeper.placement.ids import EntryId, LedgerId
 from zonekeeper.wire import carriers, errors, service
 
 ABSENT = LedgerId(404)
+LIMIT_S = 60
 
 
 def first_segment(files: MemoryFileSystem) -> MemoryFile:
@@ -429,7 +430,7 @@ async def test_an_error_of_the_disk_stops_the_bookie_and_acknowledges_nothing(ki
             await open_fragment(bookie, opening())
             files.troubles = fail
             bookie.append([carriers.Append(number=0, frame=frame(0))], heard)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(LIMIT_S):
                 await asyncio.Event().wait()
 
     with pytest.raises(ExceptionGroup) as stopped:
@@ -453,7 +454,7 @@ async def test_an_idle_log_is_covered_and_damage_of_its_last_entry_is_then_notic
         await open_fragment(bookie, opening())
         await append(bookie, frame(0))
         files.troubles = note
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT_S):
             await synced.wait()
     damage(files, payload(0))
 
