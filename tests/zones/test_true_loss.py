@@ -20,8 +20,8 @@ ANNA = Person(name="anna", reason="the building burns")
 WHO = ("--by", ANNA.name, "--reason", ANNA.reason)
 RELEASE_A = ("autorecovery", "release", "--zone", A, "--yes", *WHO)
 SILENT = BookieId("bk-c-2")
-#: Longer than a shell asks a bookie that says nothing, on the busiest machine.
-PATIENT_MS = 45_000
+#: Longer than a shell asks a bookie that says nothing, on a busy machine; none may be longer here.
+PATIENT_MS = 60_000
 
 
 async def patient(made: World, bookie: BookieId) -> None:
@@ -49,6 +49,7 @@ async def test_a_zone_that_is_gone_is_repaired_once_a_person_lets_it_go(ground: 
         await patient(made, SILENT)
         made.kill_zone(A)
         held = await made.zone_is(A, Observation.DOWN, permission=Permission.HELD)
+        had = await copies.every(cluster)
         said = await made.shell("autorecovery", "release", "--zone", "d", "--yes", *WHO, code=2)
         assert "there is no zone d" in said
         said = await made.shell("autorecovery", "release", "--zone", B, "--yes", *WHO, code=2)
@@ -69,8 +70,8 @@ async def test_a_zone_that_is_gone_is_repaired_once_a_person_lets_it_go(ground: 
         assert "zone a: released, released by anna" in said
         await made.unnamed(*made.members(A))
         assert await made.moved() > 0
-        good = {one for one in await copies.every(cluster) if one.bookie != SILENT}
-        assert await copies.check_there(made.client, good) > 0
+        repaired = await copies.newcomers(cluster, had)
+        assert await copies.check_there(made.client, repaired) > 0
 
         await made.start(made.members(A))
         await made.calm()
@@ -81,7 +82,7 @@ async def test_planned_work_is_no_loss_until_its_time_is_over(ground: Ground) ->
     unit = ("--zone", C, "--upgrade-domain", "ud-1", *WHO)
     worked_on = BookieId("bk-c-1")
     async with world(ground) as made:
-        await made.shell("maintenance", "start", "--for", "2m", *unit)
+        await made.shell("maintenance", "start", "--for", "1h", *unit)
         made.kill(worked_on)
         await made.kill_leaders()
         await made.evaluations()
