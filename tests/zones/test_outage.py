@@ -20,18 +20,19 @@ async def test_nothing_is_moved_for_a_zone_that_comes_back_and_a_bookie_elsewher
         made.kill_zone(A)
         await made.zone_is(A, Observation.SUSPECT, permission=Permission.HELD)
         await made.zone_is(A, Observation.DOWN, permission=Permission.HELD)
-        assert await made.alert_stands("zoneDown")
+        await made.alert_stands("zoneDown")
         await made.written()
         assert await made.moved() == 0
-        held = {one for one in await copies.every(made.client.cluster) if one.zone == A}
+        had = await copies.every(made.client.cluster)
+        held = {one for one in had if one.zone == A}
         before = await copies.closed(made.client.cluster)
 
         made.kill(LOST)
         await made.unnamed(LOST)
         moved = await made.moved()
         assert moved > 0
-        there = {one for one in await copies.every(made.client.cluster) if one.zone != A}
-        assert await copies.check_there(made.client, there) > 0
+        repaired = await copies.newcomers(made.client.cluster, had)
+        assert await copies.check_there(made.client, repaired) > 0
         assert held <= await copies.every(made.client.cluster)
         after = await copies.closed(made.client.cluster)
         for ledger_id, ledger in before.items():

@@ -56,7 +56,7 @@ REPAIR: Final = RepairRules(bookie_recovery_delay_ms=6_000, open_ledger_grace_ms
 #: Whatever could be published, if the gate did not hold it, has been by so many evaluations.
 LONG_ENOUGH: Final = 9
 #: For anything that is waited for; a busy machine takes its time.
-LIMIT_S: Final = 90.0
+LIMIT_S: Final = 300.0
 _LOOK_AGAIN_S: Final = 0.2
 
 
@@ -93,6 +93,8 @@ class World:
     faults: Counter[str]
     #: What processes that were killed had moved.
     _moved_before: int = 0
+    #: How many records of each zone there were when bookies were last started.
+    _recorded: dict[ZoneName, int] = field(default_factory=dict)
 
     # ── what is done to it ──
 
@@ -113,7 +115,8 @@ class World:
                 self.bookies.kill(name)
 
     async def start(self, bookies: Iterable[BookieId]) -> None:
-        """Start bookies again."""
+        """Start bookies again; what their zones are until all are ready is seen, too."""
+        self._recorded = {zone: len(records) for zone, records in self.gates.zones.items()}
         await asyncio.to_thread(self.bookies.start, *bookies)
 
     def freeze_zone(self, zone: ZoneName) -> None:
@@ -197,11 +200,6 @@ class World:
         now = [await self._moved_by(name) for name in self.autos.running()]
         return self._moved_before + sum(now)
 
-    async def alert_stands(self, alert: str) -> bool:
-        """Does some process show this alert?"""
-        metrics = (await self.metrics()).values()
-        return any(one.sum_of("zonekeeper_alert", alert=alert) for one in metrics)
-
     async def _moved_by(self, name: BookieId) -> int:
         return int((await self.autos.metrics(name)).sum_of("zonekeeper_repair_bytes_moved_total"))
 
@@ -219,13 +217,17 @@ class World:
     async def zone_is(
         self, zone: ZoneName, *states: Observation, permission: Permission | None = None
     ) -> ZoneRecord:
-        """Wait until a zone is seen so; give its record."""
+        """Wait until a zone is seen so, now or since bookies were last started; give its record."""
         found: list[ZoneRecord] = []
+        begin = self._recorded.pop(zone, None)
 
         async def so() -> bool:
-            now = self.gates.zone(zone)
-            if now.observed.state in states and permission in (None, now.gate.permission):
-                found.append(now)
+            records = self.gates.zones[zone]
+            found.extend(
+                one
+                for one in records[-1 if begin is None else begin :]
+                if one.observed.state in states and permission in (None, one.gate.permission)
+            )
             return bool(found)
 
         await self.until(so, f"zone {zone} is {', '.join(states)} and {permission}")
@@ -244,6 +246,16 @@ class World:
             )
 
         await self.until(so, "all zones are up")
+        self._recorded.clear()
+
+    async def alert_stands(self, alert: str) -> None:
+        """Wait until some process shows this alert: each hears of a record in its own time."""
+
+        async def so() -> bool:
+            metrics = (await self.metrics()).values()
+            return any(one.sum_of("zonekeeper_alert", alert=alert) for one in metrics)
+
+        await self.until(so, f"the alert {alert}")
 
     async def lasts(self, seconds: float) -> None:
         """Let what was frozen stand still for so long: that is the fault, and no waiting for it."""
