@@ -67,6 +67,7 @@ def test_a_zone_and_what_the_quorums_allow_besides_is_lost_under_load(
                     victim = next(who for who in writer.ensemble if f"-{zone}-" not in who)
                     await lab.machines[victim].crash()
                 await writer.flushed(writer.last_appended)
+                await writer.tell_confirmed()
 
                 await reads_all(other, writer, before + 1)
                 taken = await other.open(abandoned.ledger_id)
