@@ -27,6 +27,9 @@ from zonekeeper.wire.serving import HostLimits
 ENTRY: Final = bytes(100 << 10)
 ENTRIES: Final = 20
 LIMIT_S: Final = 60
+#: Who takes no answer for so long is cut off, where a test waits for that: long enough for the
+#: honest one, which has as long on a machine that is busy with the others.
+TAKING_MS: Final = 3_000
 
 Stream = aio.StreamStreamCall[bytes, bytes]
 

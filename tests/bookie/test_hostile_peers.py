@@ -10,6 +10,7 @@ from tests.bookie.hostile import (
     ENTRIES,
     ENTRY,
     LIMIT_S,
+    TAKING_MS,
     Stream,
     honest,
     serving,
@@ -84,7 +85,7 @@ async def test_a_message_above_the_limit_ends_its_stream_and_no_other() -> None:
 async def test_who_asks_for_much_and_takes_nothing_is_bounded_and_then_cut_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(grpc_server, "SEND_TIMEOUT_MS", 1_000)
+    monkeypatch.setattr(grpc_server, "SEND_TIMEOUT_MS", TAKING_MS)
     limits = HostLimits(read_bytes_max=8 << 20, all_replies_bytes_max=8 << 20)
     async with serving(limits) as place, honest(place) as writer, place.hostile() as channel:
         streams = [await stream_of(channel, "Read") for _ in range(6)]
