@@ -36,6 +36,7 @@ DISK_BYTES = 80 * MIB
 SIZES = Sizes(segment_bytes=32 * MIB, reserve_bytes=4 * MIB)
 
 
+@virtual_time.played
 async def test_recovery_is_taken_by_a_bookie_that_is_read_only_for_any_reason() -> None:
     async with running(MemoryFileSystem()) as bookie:
         await open_fragment(bookie, opening())
@@ -50,6 +51,7 @@ async def test_recovery_is_taken_by_a_bookie_that_is_read_only_for_any_reason() 
         assert await read_ids(bookie) == [0, 1]
 
 
+@virtual_time.played
 async def test_recovery_is_refused_by_a_bookie_that_stops() -> None:
     async with running(MemoryFileSystem()) as bookie:
         await open_fragment(bookie, opening())
@@ -101,6 +103,7 @@ def flood(bookie: Bookie, *, lac: int) -> tuple[Outcomes, int]:
     return heard, len(wanted)
 
 
+@virtual_time.played
 async def test_what_was_written_in_advance_is_room_on_a_device_that_has_none() -> None:
     files = MemoryFileSystem(total_bytes=DISK_BYTES)
     async with running(files, sizes=SIZES) as bookie:
@@ -120,6 +123,7 @@ async def test_what_was_written_in_advance_is_room_on_a_device_that_has_none() -
         assert (await bookie.list_entries(wanted)).ranges == ((0, taken - 1),)
 
 
+@virtual_time.played
 async def test_openings_and_lacs_leave_room_for_fences_and_for_what_is_forgotten() -> None:
     """What makes room is a record, too, and waits behind all that waits."""
     files = MemoryFileSystem(total_bytes=DISK_BYTES)
@@ -136,6 +140,7 @@ async def test_openings_and_lacs_leave_room_for_fences_and_for_what_is_forgotten
         assert [await heard.of(number) for number in range(count)].count(None) == count - refused
 
 
+@virtual_time.played
 async def test_a_full_bookie_acknowledges_what_needs_no_byte() -> None:
     files = MemoryFileSystem(total_bytes=DISK_BYTES)
     async with running(files, sizes=SIZES) as bookie, asyncio.timeout(60):
@@ -152,6 +157,7 @@ async def test_a_full_bookie_acknowledges_what_needs_no_byte() -> None:
             await open_fragment(bookie, opening(key=OTHER_KEY))
 
 
+@virtual_time.played
 async def test_plain_entries_leave_the_reserve_to_a_recovery() -> None:
     files = MemoryFileSystem(total_bytes=DISK_BYTES)
     sizes = Sizes(segment_bytes=32 * MIB, reserve_bytes=12 * MIB)
@@ -163,6 +169,7 @@ async def test_plain_entries_leave_the_reserve_to_a_recovery() -> None:
         assert outcome is None
 
 
+@virtual_time.played
 async def test_recovery_uses_half_of_what_is_kept_free() -> None:
     files = MemoryFileSystem(total_bytes=10 * MIB)
     sizes = Sizes(segment_bytes=32 * MIB, reserve_bytes=8 * MIB)
@@ -175,6 +182,7 @@ async def test_recovery_uses_half_of_what_is_kept_free() -> None:
         assert await append(bookie, frame(0, data=bytes(MIB))) != [None]
 
 
+@virtual_time.played
 async def test_writing_in_advance_leaves_the_reserve() -> None:
     files = MemoryFileSystem(total_bytes=20 * MIB)
     async with running(files, sizes=SIZES) as bookie:
@@ -230,6 +238,7 @@ def test_a_sync_without_room_is_no_shortage() -> None:
         virtual_time.run(play())
 
 
+@virtual_time.played
 async def test_a_start_without_room_for_one_batch_changes_nothing() -> None:
     files = MemoryFileSystem(total_bytes=MIB)
     sizes = Sizes(segment_bytes=MIB // 2, reserve_bytes=MIB - (MIB >> 6))

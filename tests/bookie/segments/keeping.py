@@ -343,7 +343,8 @@ async def let_work(until: Callable[[], bool]) -> None:
             break
         await asyncio.sleep(TURN_S)
     assert until()
-    await asyncio.sleep(10 * TURN_S)
+    for _ in range(100):
+        await asyncio.sleep(TURN_S / 10)
 
 
 def mark_of(files: FileSystem) -> tuple[int, int]:
