@@ -2,17 +2,12 @@
 
 from typing import Final
 
+from tests.wire.link import worlds
 from zonekeeper.client.config import ClientConfig
 from zonekeeper.metadata.stores.timeouts import Timeouts
-from zonekeeper.wire.links import LinkSettings
 
 PATIENT: Final = ClientConfig(
-    links=LinkSettings(
-        connect_timeout_ms=60_000,
-        append_timeout_ms=60_000,
-        read_timeout_ms=60_000,
-        call_timeout_ms=60_000,
-    ),
+    links=worlds.PATIENT,
     store=Timeouts(session_ms=60_000, request_ms=60_000),
     start_timeout_ms=60_000,
 )
