@@ -37,21 +37,22 @@ class Front:
     async def close(self) -> None:
         """End everything."""
         assert self._server is not None
-        self._server.close()
+        await close(self._server)
         self.cut()
         await asyncio.gather(*self._connections, return_exceptions=True)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = asyncio.current_task()
-        assert connection is not None
+        # A task of its own: a stream server logs it as an error that one of its own is cancelled.
+        connection = asyncio.ensure_future(self.lead_on(reader, writer))
         self._connections.add(connection)
         try:
-            await self.lead_on(reader, writer)
-        except OSError:
-            pass  # nobody listens there
+            await asyncio.wait([connection])
         finally:
             self._connections.discard(connection)
             writer.transport.abort()
+        error = None if connection.cancelled() else connection.exception()
+        if error is not None and not isinstance(error, OSError):  # nobody listens there
+            raise error
 
     async def lead_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve a connection: bytes both ways, until either side ends."""
@@ -66,6 +67,19 @@ class Front:
     async def pass_there(self, source: asyncio.StreamReader, to: asyncio.StreamWriter) -> None:
         """Pass on what is sent to where it leads; a front that spoils something does it here."""
         await pass_on(source, to)
+
+
+async def close(server: asyncio.Server) -> None:
+    """Let nobody else in, and close when all who are on the way in are through the door.
+
+    Whom asyncio has accepted when its server closes, and not yet given to a protocol, is closed by
+    nobody; nor is one whose handler is cancelled before it began.
+    """
+    for listening in server.sockets:
+        asyncio.get_running_loop().remove_reader(listening)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    server.close()
 
 
 @asynccontextmanager

@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from tests.support import fronts
 from tests.wire.link.worlds import BOOKIE, PATIENT, Outcomes, Writer, read
 from zonekeeper.placement.ids import EntryId, LedgerId
 from zonekeeper.wire import errors, grpc_edge, grpc_link, service
@@ -98,7 +99,7 @@ async def before(door: Door, settings: LinkSettings = SETTINGS) -> AsyncIterator
         finally:
             door.send_away()
             await link.close()
-            server.close()
+            await fronts.close(server)
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
