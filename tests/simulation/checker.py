@@ -98,6 +98,7 @@ class Checker:
         #: What bookies answered for when they died, and what they began their present life with.
         self._kept: dict[tuple[BookieId, LedgerId], seen.Kept] = {}
         self._began: dict[tuple[BookieId, LedgerId], seen.Kept] = {}
+        self._without_disk: set[BookieId] = set()
 
     def take(self, event: seen.Event) -> None:
         """Take the next event in."""
@@ -185,6 +186,7 @@ class Checker:
                 where = f"{event.bookie}, ledger {event.ledger}"
                 self._break("I12", f"{where}: {list(event.entries)} were denied, and it had them")
             case seen.DiskLost():
+                self._without_disk.add(event.bookie)
                 for known in (self._kept, self._began):
                     for which in [which for which in known if which[0] == event.bookie]:
                         del known[which]
@@ -277,6 +279,9 @@ class Checker:
             allowed |= kind == "NoSuchLedger" and ledger is not None
         else:
             allowed |= kind in _TAKEN and metadata.state is not LedgerState.OPEN
+            # Limbo fences, and a bookie that lost its disk is in limbo for what names it.
+            named = {bookie for fragment in metadata.fragments for bookie in fragment.ensemble}
+            allowed |= kind == "Fenced" and not self._without_disk.isdisjoint(named)
         if not allowed:
             self._break("reason", f"ledger {ledger}: {event.who} got {kind} for no reason")
 

@@ -211,6 +211,10 @@ BAD: dict[str, tuple[str, list[seen.Event]]] = {
     ),
     "the metadata is said to be unreadable": ("reason", [failed("MetadataFailed")]),
     "a writer is fenced, and nobody has taken its ledger": ("reason", [failed("Fenced")]),
+    "a writer is fenced, and it is another's disk that is lost": (
+        "reason",
+        [seen.DiskLost(bookie=D), failed("Fenced")],
+    ),
     "a bookie denies what it has": ("I12", [disowned(1)]),
     "an entry is gone within a bookie's life": ("I17", lived(kept(0, 1), kept(0))),
     "an entry is gone that the last fragment names": (
@@ -343,6 +347,10 @@ def test_errors_that_the_world_explains_are_no_violations() -> None:
         failed("ClosedByOther"),
     ]
     assert checker.check([*START, *events]) == []
+
+
+def test_a_bookie_that_lost_its_disk_fences_what_names_it() -> None:
+    assert checker.check([*START, seen.DiskLost(bookie=A), failed("Fenced")]) == []
 
 
 def test_a_ledger_may_grow_into_other_ensembles_and_its_replicas_be_replaced() -> None:
