@@ -183,8 +183,13 @@ class Checker:
                 for kept in event.kept:
                     self._began[kept.bookie, kept.ledger] = kept
             case seen.Disowned():
-                where = f"{event.bookie}, ledger {event.ledger}"
-                self._break("I12", f"{where}: {list(event.entries)} were denied, and it had them")
+                metadata = self._metadata.get(event.ledger)
+                entries = [
+                    entry for entry in event.entries if metadata is None or _is_of(metadata, entry)
+                ]
+                if entries:
+                    where = f"{event.bookie}, ledger {event.ledger}"
+                    self._break("I12", f"{where}: {entries} were denied, and it had them")
             case seen.DiskLost():
                 self._without_disk.add(event.bookie)
                 for known in (self._kept, self._began):

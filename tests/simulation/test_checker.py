@@ -216,6 +216,7 @@ BAD: dict[str, tuple[str, list[seen.Event]]] = {
         [seen.DiskLost(bookie=D), failed("Fenced")],
     ),
     "a bookie denies what it has": ("I12", [disowned(1)]),
+    "a bookie denies a ledger's last entry": ("I12", [closed(1), disowned(1)]),
     "an entry is gone within a bookie's life": ("I17", lived(kept(0, 1), kept(0))),
     "an entry is gone that the last fragment names": (
         "I17",
@@ -347,6 +348,10 @@ def test_errors_that_the_world_explains_are_no_violations() -> None:
         failed("ClosedByOther"),
     ]
     assert checker.check([*START, *events]) == []
+
+
+def test_a_bookie_may_leave_out_what_is_behind_an_end_while_it_is_asked_for_it() -> None:
+    assert checker.check([*START, closed(1), disowned(2)]) == []
 
 
 def test_a_bookie_that_lost_its_disk_fences_what_names_it() -> None:
