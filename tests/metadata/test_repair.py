@@ -19,7 +19,7 @@ from zonekeeper.metadata.repair_controls import Check
 from zonekeeper.metadata.store import SessionId
 from zonekeeper.metadata.stores.memory import Kind, Loss, MemoryStore, Passage, calm
 from zonekeeper.metadata.stores.timeouts import Timeouts
-from zonekeeper.metadata.underreplication import Held
+from zonekeeper.metadata.underreplication import Claim, Held
 from zonekeeper.metadata.underreplication_format import Underreplicated
 from zonekeeper.placement.ids import BookieId, LedgerId
 
@@ -155,49 +155,48 @@ async def test_claiming_and_finishing_in_doubt_end_clean(
     assert await underreplication.held(cluster) == []
 
 
-def test_finishing_in_doubt_leaves_a_mark_that_was_made_anew_and_its_claim() -> None:
-    async def play() -> None:
-        memory = MemoryPlace()
-        store = await memory.open()
-        cluster = await clusters.initialise(store, INSTANCE)
-        other = await clusters.open_cluster(await memory.open())
-        await underreplication.mark(cluster, L7, [A], at_ms=1)
-        claim = await underreplication.claim(cluster, L7, ME)
-        assert claim is not None
-        assert isinstance(store, MemoryStore)
-
-        async def lost_again() -> None:
-            await underreplication.mark(other, L7, [B], at_ms=2)
-            assert await underreplication.claim(other, L7, YOU) is not None
-
-        # The first is applied, and nobody hears of it; the next one is slow.
-        passages = iter([Passage(loss=Loss.ANSWER)])
-
-        def passage(_: Kind) -> Passage:
-            if (first := next(passages, None)) is not None:
-                return first
-            tasks.create_task(lost_again())
-            store.weather = calm
-            return Passage(there_ms=500)
-
-        async with asyncio.TaskGroup() as tasks:
-            store.weather = passage
-            assert not await underreplication.finish(cluster, claim)
-        mark = await underreplication.read(other, L7)
-        assert mark == Underreplicated(replicas=(B,), marked_ms=2)
-        assert await underreplication.held(other) == [Held(ledger_id=L7, holder=YOU)]
-        await memory.close()
-
-    virtual_time.run(play())
-
-
-async def test_a_worker_that_lost_its_session_cannot_finish(memory: MemoryPlace) -> None:
-    store = await memory.open()
-    cluster = await clusters.initialise(store, INSTANCE)
+async def claimed(memory: MemoryPlace) -> tuple[Cluster, Cluster, Claim]:
+    """Have a ledger marked and claimed by one; give his view, another's, and the claim."""
+    cluster = await clusters.initialise(await memory.open(), INSTANCE)
     other = await clusters.open_cluster(await memory.open())
     await underreplication.mark(cluster, L7, [A], at_ms=1)
     claim = await underreplication.claim(cluster, L7, ME)
     assert claim is not None
+    return cluster, other, claim
+
+
+@virtual_time.played
+async def test_finishing_in_doubt_leaves_a_mark_that_was_made_anew_and_its_claim() -> None:
+    memory = MemoryPlace()
+    cluster, other, claim = await claimed(memory)
+    store = cluster.store
+    assert isinstance(store, MemoryStore)
+
+    async def lost_again() -> None:
+        await underreplication.mark(other, L7, [B], at_ms=2)
+        assert await underreplication.claim(other, L7, YOU) is not None
+
+    # The first is applied, and nobody hears of it; the next one is slow.
+    passages = iter([Passage(loss=Loss.ANSWER)])
+
+    def passage(_: Kind) -> Passage:
+        if (first := next(passages, None)) is not None:
+            return first
+        tasks.create_task(lost_again())
+        store.weather = calm
+        return Passage(there_ms=500)
+
+    async with asyncio.TaskGroup() as tasks:
+        store.weather = passage
+        assert not await underreplication.finish(cluster, claim)
+    mark = await underreplication.read(other, L7)
+    assert mark == Underreplicated(replicas=(B,), marked_ms=2)
+    assert await underreplication.held(other) == [Held(ledger_id=L7, holder=YOU)]
+    await memory.close()
+
+
+async def test_a_worker_that_lost_its_session_cannot_finish(memory: MemoryPlace) -> None:
+    cluster, other, claim = await claimed(memory)
     memory.server.expire(claim.session)
     yours = await underreplication.claim(other, L7, YOU)
     assert yours is not None

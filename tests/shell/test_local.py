@@ -4,15 +4,14 @@ import asyncio
 import os
 import select
 import signal
-import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.shell.local_world import LocalWorld, local_world, processes_with
-from tests.support import zookeeper
+from tests.support import held_ports, zookeeper
 from zonekeeper.client.client import connect
 from zonekeeper.metadata import cluster as clusters
 from zonekeeper.metadata import elections, zone_store
@@ -231,15 +230,9 @@ def test_a_bookie_that_cannot_stop_in_order_is_killed(
 
 @pytest.fixture
 def kept_port(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The ZooKeeper server's port goes to nobody else before it starts, and while it is down.
-
-    Where a socket is bound that does not listen, the server may; the kernel does not give the port
-    to those who ask for any.
-    """
-    with socket.socket() as held:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind(("127.0.0.1", local_zookeeper.free_port()))
-        port = held.getsockname()[1]
+    """The ZooKeeper server's port goes to nobody else before it starts, and while it is down."""
+    with ExitStack() as held:
+        (port,) = held_ports.choose(1, "127.0.0.1", held)
         monkeypatch.setattr(local_zookeeper, "free_port", lambda: port)
         yield
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from kazoo.client import KazooClient
 from kazoo.retry import KazooRetry
 
-from tests.support import java_runtime
+from tests.support import held_ports, java_runtime
 
 _JARS = ("zookeeper-3*", "zookeeper-jute-*", "slf4j-api-*", "metrics-core-*", "snappy-java-*")
 
@@ -230,7 +230,7 @@ def _running(count: int, wanted: _Wanted) -> Iterator[Ensemble]:
         tempfile.TemporaryDirectory(prefix="zookeeper-") as folder,
         contextlib.ExitStack() as held,
     ):
-        ports = _free_ports(4 * count, wanted.host, held)
+        ports = held_ports.choose(4 * count, wanted.host, held)
         ensemble = _started(installation, Path(folder), ports, wanted)
         try:
             yield ensemble
@@ -301,16 +301,3 @@ def _tls_settings(tls: ServerTls, host: str, port: int) -> list[str]:
         f"ssl.trustStore.location={tls.authority}",
         "ssl.clientAuth=need",
     ]
-
-
-def _free_ports(count: int, host: str, held: contextlib.ExitStack) -> list[int]:
-    """Choose ports; nobody else is given them as long as they are held, whoever runs or not.
-
-    Who asks for an address to be used again, as ZooKeeper does, may listen where such a socket is
-    bound and does not listen; the kernel gives it to nobody who asks for any port.
-    """
-    sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-    for each in sockets:
-        each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        each.bind((host, 0))
-    return [each.getsockname()[1] for each in sockets]

@@ -42,6 +42,7 @@ CHECKPOINT_OF_ENDED_LIMBO = Checkpoint(
     },
 )
 LEDGERS = 3
+EVERY = [LedgerId(each) for each in range(1, LEDGERS + 1)]
 FRAMES = 60
 
 
@@ -119,8 +120,7 @@ class Wide(Place):
 
     async def end_limbo_of_all(self) -> None:
         """Put all ledgers in limbo, and let it end: both stand in the log then."""
-        every = [LedgerId(each) for each in range(1, LEDGERS + 1)]
-        await self.change_limbo(every, True, False)
+        await self.change_limbo(EVERY, True, False)
 
     async def change_limbo(self, ledger_ids: Sequence[LedgerId], *changes: bool) -> None:
         with self.devices() as devices:
@@ -276,7 +276,7 @@ def test_limbo_that_ended_after_the_journal_was_replaced_too_does_not_come_back(
         assert answer.exit_code == 0, answer.output
     assert all(in_limbo for _, in_limbo in asyncio.run(wide.kept()).values())
 
-    asyncio.run(wide.change_limbo([LedgerId(each) for each in range(1, LEDGERS + 1)], False))
+    asyncio.run(wide.change_limbo(EVERY, False))
 
     for _ in range(3):
         assert not any(in_limbo for _, in_limbo in asyncio.run(wide.kept()).values())
