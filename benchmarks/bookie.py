@@ -34,12 +34,12 @@ from typing import Final
 from benchmarks.support import accounting, floor, loads, reading_back, rounds
 from benchmarks.support.rounds import Sample
 from tests.support.bookie_processes import BookieProcesses, bookie_processes, make_cluster
-from zonekeeper.client import client as clients
-from zonekeeper.client.client import Client
-from zonekeeper.client.writer import Writer
-from zonekeeper.placement.ids import BookieId, EntryId, LedgerId, ZoneName
-from zonekeeper.placement.policy import PlacementRules, Policy
-from zonekeeper.placement.quorums import Quorums
+from zonekeeper.client.api import client as clients
+from zonekeeper.client.api.client import Client
+from zonekeeper.client.api.writer import Writer
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId, ZoneName
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.placement.policy.rules import PlacementRules, Policy
 
 BOOKIE: Final = BookieId("bk-a-0")
 ONE: Final = Quorums(ensemble=1, write=1, ack=1, ack_zones=1)

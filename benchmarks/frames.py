@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from statistics import median
 
-from zonekeeper.placement.digests import Digest
-from zonekeeper.placement.ids import NO_ENTRY, EntryId, LedgerId
-from zonekeeper.wire import carriers, checksums, entries, frames
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
+from zonekeeper.wire.formats import carriers, checksums, entries, frames
 
 ROUNDS = 15
 #: Each timing takes at least this long, far above the clock's resolution.

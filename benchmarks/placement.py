@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from zonekeeper.placement import ensembles
-from zonekeeper.placement.candidates import Avoid, Request
-from zonekeeper.placement.ids import BookieId, UpgradeDomain, ZoneName
-from zonekeeper.placement.locations import Location
-from zonekeeper.placement.policy import PlacementRules
-from zonekeeper.placement.quorums import Quorums
-from zonekeeper.placement.topology import Bookie, Registration, Topology
+from zonekeeper.placement.base.ids import BookieId, UpgradeDomain, ZoneName
+from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.placement.base.topology import Bookie, Registration, Topology
+from zonekeeper.placement.ensembles import selector
+from zonekeeper.placement.ensembles.candidates import Avoid, Request
+from zonekeeper.placement.policy.rules import PlacementRules
 
 SIZES = (30, 300, 3_000, 10_000)
 SHAPES = ((3, 3), (6, 3), (6, 6), (8, 4), (12, 6))
@@ -105,19 +105,19 @@ def request(topology: Topology, shape: tuple[int, int]) -> Request:
 def choosing(topology: Topology, shape: tuple[int, int]) -> Callable[[random.Random], object]:
     """Measure a new ensemble."""
     asked = request(topology, shape)
-    return lambda chance: ensembles.choose(asked, chance)
+    return lambda chance: selector.choose(asked, chance)
 
 
 def replacing(
     before: Topology, after: Topology, shape: tuple[int, int], zone: ZoneName | None
 ) -> Callable[[random.Random], object]:
     """Measure new members for the first position, or for all in a zone."""
-    members = ensembles.choose(request(before, shape), random.Random(1)).ensemble
+    members = selector.choose(request(before, shape), random.Random(1)).ensemble
     places = [before.location(member) for member in members]
     leaving = [0] if zone is None else [at for at, where in enumerate(places)
                                         if where is not None and where.zone == zone]  # fmt: skip
     asked = request(after, shape)
-    return lambda chance: ensembles.replace(asked, members, leaving, chance)
+    return lambda chance: selector.replace(asked, members, leaving, chance)
 
 
 def changing(topology: Topology) -> Callable[[random.Random], object]:

@@ -33,15 +33,15 @@ from typing import Final
 from benchmarks.support import accounting, floor, loads, per_entry, reading_back, rounds
 from benchmarks.support.rounds import Sample
 from tests.support.bookie_processes import BookieProcesses, bookie_processes, make_cluster
-from zonekeeper.client import client as clients
-from zonekeeper.client.client import Client
-from zonekeeper.client.writer import Writer
-from zonekeeper.metadata import registration
-from zonekeeper.placement.digests import Digest
-from zonekeeper.placement.ids import BookieId, EntryId, ZoneName
-from zonekeeper.placement.policy import PlacementRules, Policy
-from zonekeeper.placement.quorums import Quorums
-from zonekeeper.wire import digests, openings
+from zonekeeper.client.api import client as clients
+from zonekeeper.client.api.client import Client
+from zonekeeper.client.api.writer import Writer
+from zonekeeper.metadata.bookies import registration
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import BookieId, EntryId, ZoneName
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.placement.policy.rules import PlacementRules, Policy
+from zonekeeper.wire.formats import digests, openings
 
 THREE: Final = Quorums(ensemble=3, write=3, ack=2)
 FIVE: Final = Quorums(ensemble=5, write=3, ack=2)

@@ -7,8 +7,8 @@ writer's. It says ``reading``, and ends when it is told to.
 import asyncio
 import sys
 
-from zonekeeper.client import client as clients
-from zonekeeper.placement.ids import EntryId, LedgerId
+from zonekeeper.client.api import client as clients
+from zonekeeper.placement.base.ids import EntryId, LedgerId
 
 
 async def main(address: str, ledger_id: LedgerId) -> None:

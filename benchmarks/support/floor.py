@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.support.rounds import Sample
-from zonekeeper.wire import checksums
+from zonekeeper.wire.formats import checksums
 
 PIECE_BYTES: Final = 512 << 10
 _FILE_PIECES: Final = 64

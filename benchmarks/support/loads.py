@@ -9,8 +9,8 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from zonekeeper.client.writer import Writer
-from zonekeeper.placement.ids import EntryId
+from zonekeeper.client.api.writer import Writer
+from zonekeeper.placement.base.ids import EntryId
 
 #: How often a load at a rate looks what is due.
 _TICK_S: Final = 0.001

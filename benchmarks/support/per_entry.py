@@ -13,9 +13,10 @@ from typing import Final
 
 from grpc import aio
 
-from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId
-from zonekeeper.wire import carriers, entries, frames, grpc_edge, openings
-from zonekeeper.wire.pipes import StreamKind
+from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId
+from zonekeeper.wire.contract.pipes import StreamKind
+from zonekeeper.wire.formats import carriers, entries, frames, openings
+from zonekeeper.wire.grpc import grpc_edge
 
 _WINDOW: Final = 1_000
 #: The number of the first request of a stream; those of the entries follow.

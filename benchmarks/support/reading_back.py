@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from zonekeeper.client.client import Client
-from zonekeeper.client.writer import Writer
-from zonekeeper.placement.ids import EntryId, LedgerId
+from zonekeeper.client.api.client import Client
+from zonekeeper.client.api.writer import Writer
+from zonekeeper.placement.base.ids import EntryId, LedgerId
 
 
 async def checked(client: Client, writers: Sequence[Writer], payload: bytes, entries: int) -> None:

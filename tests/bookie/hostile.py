@@ -13,16 +13,17 @@ import grpc
 from grpc import aio
 
 from tests.bookie.running import BOOKIE, append, frame, open_fragment, opening, running
-from tests.bookie.test_links import Sink, reading
+from tests.bookie.serving.test_links import Sink, reading
 from tests.wire.link.worlds import PATIENT, WatchedHost
-from zonekeeper.bookie.memory_files import MemoryFileSystem
+from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
 from zonekeeper.bookie.segments.arrivals import Sizes
-from zonekeeper.bookie.service import Bookie, Limits
-from zonekeeper.metadata.background import alongside
-from zonekeeper.wire import errors, grpc_edge, grpc_link, tls
-from zonekeeper.wire.grpc_server import GrpcServer
-from zonekeeper.wire.links import BookieLink
-from zonekeeper.wire.serving import HostLimits
+from zonekeeper.bookie.serving.service import Bookie, Limits
+from zonekeeper.metadata.store.background import alongside
+from zonekeeper.wire.contract.links import BookieLink
+from zonekeeper.wire.formats import errors
+from zonekeeper.wire.grpc import grpc_edge, grpc_link, tls
+from zonekeeper.wire.grpc.grpc_server import GrpcServer
+from zonekeeper.wire.host.serving import HostLimits
 
 ENTRY: Final = bytes(100 << 10)
 ENTRIES: Final = 20

@@ -5,20 +5,22 @@ import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from zonekeeper.bookie.disks import Disk, InlineDisk
-from zonekeeper.bookie.files import FileSystem
-from zonekeeper.bookie.segments import checkpoint, storage
+from zonekeeper.bookie.disk.disks import Disk, InlineDisk
+from zonekeeper.bookie.disk.files import FileSystem
+from zonekeeper.bookie.formats.index import Index, MemoryOrdered
+from zonekeeper.bookie.segments import checkpoint
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.devices import Devices
-from zonekeeper.bookie.segments.index import Index, MemoryOrdered
-from zonekeeper.bookie.segments.storage import Storage
-from zonekeeper.bookie.service import Bookie, Limits
-from zonekeeper.placement.chance import Chance
-from zonekeeper.placement.digests import Digest
-from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
-from zonekeeper.placement.quorums import Quorums
-from zonekeeper.wire import carriers, digests, entries, errors, frames, openings, service
-from zonekeeper.wire.frames import Flags, Frame
+from zonekeeper.bookie.serving.service import Bookie, Limits
+from zonekeeper.bookie.storage import storage
+from zonekeeper.bookie.storage.storage import Storage
+from zonekeeper.placement.base.chance import Chance
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.wire.contract import service
+from zonekeeper.wire.formats import carriers, digests, entries, errors, frames, openings
+from zonekeeper.wire.formats.frames import Flags, Frame
 
 BOOKIE = BookieId("bk-a-0")
 LEDGER = LedgerId(7)

@@ -13,11 +13,13 @@ from tests.bookie.running import BOOKIE, LEDGER
 from tests.support import raw_http2
 from tests.support.certificates import Authority
 from tests.support.raw_http2 import RawPeer, raw_peer
-from zonekeeper.metadata.background import alongside
-from zonekeeper.placement.ids import LedgerId
-from zonekeeper.wire import carriers, errors, grpc_edge, grpc_server, messages, tls
-from zonekeeper.wire.serving import HostLimits
-from zonekeeper.wire.tls import TlsFiles
+from zonekeeper.metadata.store.background import alongside
+from zonekeeper.placement.base.ids import LedgerId
+from zonekeeper.wire.contract import messages
+from zonekeeper.wire.formats import carriers, errors
+from zonekeeper.wire.grpc import grpc_edge, grpc_server, tls
+from zonekeeper.wire.grpc.tls import TlsFiles
+from zonekeeper.wire.host.serving import HostLimits
 
 #: Of a peer's greeting, or its request, where a test waits for the end.
 SOON_MS = 1_000

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from zonekeeper.client import errors as client_errors
-from zonekeeper.client import writer_events as ev
-from zonekeeper.client.writer_core import WriterCore
-from zonekeeper.client.writer_start import Limits, Start
-from zonekeeper.placement.digests import Digest
-from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId, ZoneName
-from zonekeeper.placement.quorums import Enough, Quorums
-from zonekeeper.wire import entries, errors
+from zonekeeper.client.base import errors as client_errors
+from zonekeeper.client.writing import writer_events as ev
+from zonekeeper.client.writing.writer_core import WriterCore
+from zonekeeper.client.writing.writer_start import Limits, Start
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId, ZoneName
+from zonekeeper.placement.base.quorums import Enough, Quorums
+from zonekeeper.wire.formats import entries, errors
 
 LEDGER = LedgerId(7)
 SEALER = entries.Sealer(LEDGER, Digest.CRC32C, b"")

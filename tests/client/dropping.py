@@ -9,11 +9,11 @@ from typing import Final
 
 import pytest
 
+from tests.client.api.test_blocking import connected, lab_client, loop_threads
 from tests.client.patience import PATIENT
-from tests.client.test_blocking import connected, lab_client, loop_threads
-from zonekeeper.client import blocking, loop_thread
-from zonekeeper.client.loop_thread import Calls, ClientEnded
-from zonekeeper.client.reader import Batch
+from zonekeeper.client.api import blocking, loop_thread
+from zonekeeper.client.api.loop_thread import Calls, ClientEnded
+from zonekeeper.client.api.reader import Batch
 
 #: What a program keeps until its end, and leaves to the interpreter.
 KEPT: Final[list[object]] = []

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 
 from tests.client.patience import PATIENT
-from zonekeeper.client import blocking
+from zonekeeper.client.api import blocking
 
 LIMIT_S = 300
 

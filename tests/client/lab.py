@@ -12,38 +12,36 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from tests.bookie import running
 from tests.support import virtual_time
-from zonekeeper.bookie import records
-from zonekeeper.bookie.disks import InlineDisk
-from zonekeeper.bookie.memory_files import MemoryFileSystem
-from zonekeeper.bookie.segments import checkpoint, storage
+from zonekeeper.bookie.disk.disks import InlineDisk
+from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
+from zonekeeper.bookie.ledgers import records
+from zonekeeper.bookie.segments import checkpoint
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.checkpoint import Kept
-from zonekeeper.bookie.service import Bookie
+from zonekeeper.bookie.serving.service import Bookie
+from zonekeeper.bookie.storage import storage
 from zonekeeper.bookie.tools import identities
-from zonekeeper.client import client as clients
-from zonekeeper.client.config import ClientConfig
-from zonekeeper.metadata import (
-    bookie_records,
-    cookie_store,
-    cookies,
-    policy_store,
-    registration,
-    service_info,
-)
-from zonekeeper.metadata import cluster as clusters
-from zonekeeper.metadata.cluster import Cluster
+from zonekeeper.client.api import client as clients
+from zonekeeper.client.base.config import ClientConfig
+from zonekeeper.metadata.bookies import bookie_records, cookie_store, registration
+from zonekeeper.metadata.cluster import cluster as clusters
+from zonekeeper.metadata.cluster import policy_store
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.formats import cookies, service_info
 from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.metadata.stores.timeouts import Timeouts
-from zonekeeper.placement.ids import NO_ENTRY, BookieId, LedgerId, UpgradeDomain, ZoneName
-from zonekeeper.placement.locations import Location
-from zonekeeper.placement.policy import PlacementRules, Policy
-from zonekeeper.placement.quorums import Quorums
-from zonekeeper.wire import carriers, errors, openings, service, twin
-from zonekeeper.wire.digests import MasterKey
-from zonekeeper.wire.links import LinkSettings
-from zonekeeper.wire.serving import Host
-from zonekeeper.wire.stream_link import StreamLink
+from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, LedgerId, UpgradeDomain, ZoneName
+from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.placement.policy.rules import PlacementRules, Policy
+from zonekeeper.wire.contract import service
+from zonekeeper.wire.contract.links import LinkSettings
+from zonekeeper.wire.formats import carriers, errors, openings
+from zonekeeper.wire.formats.digests import MasterKey
+from zonekeeper.wire.host.serving import Host
+from zonekeeper.wire.link.stream_link import StreamLink
+from zonekeeper.wire.twin import twin
 
 ROOT = "/ledgers"
 #: Room for a writer's largest batch.

@@ -3,7 +3,7 @@
 from typing import Final
 
 from tests.wire.link import worlds
-from zonekeeper.client.config import ClientConfig
+from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.metadata.stores.timeouts import Timeouts
 
 PATIENT: Final = ClientConfig(

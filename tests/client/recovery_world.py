@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from tests.client.lab import Door, Lab
-from zonekeeper.client import client as clients
-from zonekeeper.client.reader import Reader
-from zonekeeper.client.writer import Writer
-from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
-from zonekeeper.placement.quorums import Quorums
-from zonekeeper.wire import errors, frames, service
+from zonekeeper.client.api import client as clients
+from zonekeeper.client.api.reader import Reader
+from zonekeeper.client.api.writer import Writer
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.wire.contract import service
+from zonekeeper.wire.formats import errors, frames
 
 STRIPED = Quorums(ensemble=6, write=3, ack=2, ack_zones=2)
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.client.dropping import PROGRAMS
 from tests.support.bookie_processes import make_cluster
-from zonekeeper.placement.ids import ZoneName
-from zonekeeper.placement.policy import PlacementRules, Policy
+from zonekeeper.placement.base.ids import ZoneName
+from zonekeeper.placement.policy.rules import PlacementRules, Policy
 
 pytestmark = pytest.mark.processes
 

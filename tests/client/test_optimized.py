@@ -2,10 +2,9 @@
 
 import subprocess
 import sys
-from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).parents[2]
+from tests.support.checkout_root import ROOT
 
 #: A writer dies; the ledger is recovered, and its entries are written back. In virtual time.
 RECOVERY: Final = """

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.client.api.test_writer import data, fill, holds
 from tests.client.lab import Lab, play, policy
-from tests.client.test_writer import data, fill, holds
-from zonekeeper.client.client import Client
-from zonekeeper.client.writer import Writer
-from zonekeeper.placement.quorums import Quorums
+from zonekeeper.client.api.client import Client
+from zonekeeper.client.api.writer import Writer
+from zonekeeper.placement.base.quorums import Quorums
 
 
 @dataclass(frozen=True)

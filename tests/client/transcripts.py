@@ -1,13 +1,13 @@
 """A writer's core, spoken to by hand."""
 
-from zonekeeper.client import writer_events as ev
-from zonekeeper.client.writer_core import WriterCore
-from zonekeeper.client.writer_start import Limits, Start
-from zonekeeper.placement.digests import Digest
-from zonekeeper.placement.ids import BookieId, EntryId, LedgerId, ZoneName
-from zonekeeper.placement.quorums import Quorums
-from zonekeeper.wire import entries, errors
-from zonekeeper.wire.frames import Frame
+from zonekeeper.client.writing import writer_events as ev
+from zonekeeper.client.writing.writer_core import WriterCore
+from zonekeeper.client.writing.writer_start import Limits, Start
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId, ZoneName
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.wire.formats import entries, errors
+from zonekeeper.wire.formats.frames import Frame
 
 SEALER = entries.Sealer(LedgerId(7), Digest.CRC32C, b"")
 THREE = Quorums(ensemble=3, write=3, ack=2)

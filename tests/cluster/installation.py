@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from tests.cluster.kubelet.api import Json
 from tests.cluster.lab import Lab
 from tests.cluster.processes import until
+from tests.support.checkout_root import ROOT
 
-CHECKOUT = Path(__file__).parents[2]
-CHART = CHECKOUT / "charts" / "zonekeeper"
+CHART = ROOT / "charts" / "zonekeeper"
 SYSTEM = "zonekeeper-system"
 ZONES = ("a", "b", "c")
 

@@ -16,6 +16,7 @@ from tests.cluster.controlplane import ControlPlane
 from tests.cluster.kubelet.api import Json
 from tests.cluster.kubelet.volumes import PROVISIONER
 from tests.cluster.processes import Process, until
+from tests.support.checkout_root import ROOT
 
 STORAGE_CLASS = "folders"
 NODE_SECONDS_MAX = 300.0
@@ -72,7 +73,7 @@ class Lab:
                 *("--folder", self.folder / "nodes" / name),
             ],
             log=self.folder / "logs" / f"kubelet-{name}.log",
-            cwd=Path(__file__).parents[2],
+            cwd=ROOT,
         )
 
     def stop_node(self, name: str) -> None:

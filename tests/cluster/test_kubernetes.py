@@ -10,9 +10,9 @@ import pytest
 from tests.cluster.kubelet.api import Json
 from tests.cluster.lab import Lab
 from tests.cluster.processes import until
-from tests.operator.test_kubernetes import PROBES, Contract, Place
-from zonekeeper.operator.api import Kind
-from zonekeeper.operator.api_server import ApiServer
+from tests.operator.kubernetes.test_kubernetes import PROBES, Contract, Place
+from zonekeeper.operator.kubernetes.api import Kind
+from zonekeeper.operator.kubernetes.api_server import ApiServer
 
 pytestmark = pytest.mark.cluster
 

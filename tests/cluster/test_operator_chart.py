@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.installation import CHART, CHECKOUT, SYSTEM
+from tests.cluster.installation import CHART, SYSTEM
 from tests.cluster.kubelet.api import Json
 from tests.cluster.lab import Lab
+from tests.support.checkout_root import ROOT
 
 pytestmark = pytest.mark.cluster
 
@@ -33,7 +34,7 @@ def template(lab: Lab, *arguments: str) -> str:
 
 
 def test_by_default_the_chart_is_the_manifests(operator: Lab) -> None:
-    shipped: list[Path] = sorted((CHECKOUT / "manifests").glob("*.yaml"))
+    shipped: list[Path] = sorted((ROOT / "manifests").glob("*.yaml"))
     manifests = dict(pair for path in shipped for pair in documents(path.read_text()))
     manifests.pop(f"Namespace/{SYSTEM}")  # helm's user makes it, or helm itself
 

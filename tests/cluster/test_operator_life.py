@@ -10,7 +10,7 @@ from kazoo.protocol.states import ZnodeStat
 
 from tests.cluster.installation import SYSTEM, ZONES, Clusters
 from tests.cluster.lab import Lab
-from zonekeeper.metadata import cookies
+from zonekeeper.metadata.formats import cookies
 
 pytestmark = pytest.mark.cluster
 

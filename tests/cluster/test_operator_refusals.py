@@ -7,10 +7,10 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.cluster.installation import Clusters, resource
-from zonekeeper.placement import legality
-from zonekeeper.placement.ids import ZoneName
-from zonekeeper.placement.policy import PlacementRules
-from zonekeeper.placement.quorums import Quorums
+from zonekeeper.placement.base.ids import ZoneName
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.placement.policy import legality
+from zonekeeper.placement.policy.rules import PlacementRules
 
 pytestmark = pytest.mark.cluster
 

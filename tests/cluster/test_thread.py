@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pytest
 
 from tests.cluster.installation import Clusters
-from zonekeeper.client import client as clients
-from zonekeeper.client.client import Client
-from zonekeeper.placement.ids import EntryId, LedgerId
+from zonekeeper.client.api import client as clients
+from zonekeeper.client.api.client import Client
+from zonekeeper.placement.base.ids import EntryId, LedgerId
 
 pytestmark = pytest.mark.cluster
 

@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from zonekeeper.bookie.memory_files import (
+from zonekeeper.bookie.disk.memory_files import (
     Inode,
     MemoryFileSystem,
     NameChange,
@@ -20,7 +20,7 @@ from zonekeeper.bookie.memory_files import (
     _apply_name,
     sectors,
 )
-from zonekeeper.bookie.segments.index import Change, MemoryOrdered
+from zonekeeper.bookie.formats.index import Change, MemoryOrdered
 
 #: So many states of one moment are looked at; if there are more, they are drawn.
 STATES_OF_A_MOMENT = 24

@@ -9,8 +9,8 @@ from tests.bookie.segments.keeping import LedgerPromise
 from tests.crash import lives
 from tests.crash.disk_states import index_state
 from tests.crash.lives import Moment, Recorder
-from zonekeeper.bookie.memory_files import MemoryFileSystem, no_troubles
-from zonekeeper.bookie.segments.index import MemoryOrdered
+from zonekeeper.bookie.disk.memory_files import MemoryFileSystem, no_troubles
+from zonekeeper.bookie.formats.index import MemoryOrdered
 
 
 @dataclass

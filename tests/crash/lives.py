@@ -10,16 +10,16 @@ from typing import TypeVar
 from tests.bookie.segments import keeping
 from tests.bookie.segments.keeping import Driver, LedgerPromise
 from tests.crash.disk_states import Disk
-from zonekeeper.bookie import admission
-from zonekeeper.bookie.memory_files import MemoryFileSystem
-from zonekeeper.bookie.segments import storage
+from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
+from zonekeeper.bookie.formats.index import Change, MemoryOrdered
+from zonekeeper.bookie.ledgers import admission
 from zonekeeper.bookie.segments.arrivals import Sizes
-from zonekeeper.bookie.segments.index import Change, MemoryOrdered
 from zonekeeper.bookie.segments.log import DiskFailedError
-from zonekeeper.bookie.segments.storage import Storage
-from zonekeeper.placement.ids import EntryId
-from zonekeeper.wire import errors
-from zonekeeper.wire.frames import Flags
+from zonekeeper.bookie.storage import storage
+from zonekeeper.bookie.storage.storage import Storage
+from zonekeeper.placement.base.ids import EntryId
+from zonekeeper.wire.formats import errors
+from zonekeeper.wire.formats.frames import Flags
 
 T = TypeVar("T")
 

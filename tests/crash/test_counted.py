@@ -7,14 +7,14 @@ import pytest
 
 from tests.bookie.segments import keeping
 from tests.bookie.segments.keeping import Driver
-from zonekeeper.bookie.memory_files import MemoryFile, MemoryFileSystem
-from zonekeeper.bookie.segments import storage
+from zonekeeper.bookie.disk.memory_files import MemoryFile, MemoryFileSystem
+from zonekeeper.bookie.formats.index import Index, MemoryOrdered
 from zonekeeper.bookie.segments.arrivals import Sizes
-from zonekeeper.bookie.segments.index import Index, MemoryOrdered
 from zonekeeper.bookie.segments.rocks import RocksOrdered
-from zonekeeper.placement.ids import EntryId, LedgerId
-from zonekeeper.wire import frames
-from zonekeeper.wire.frames import Frame
+from zonekeeper.bookie.storage import storage
+from zonekeeper.placement.base.ids import EntryId, LedgerId
+from zonekeeper.wire.formats import frames
+from zonekeeper.wire.formats.frames import Frame
 
 LEDGERS = 1_000
 ENTRIES = 1_000_000

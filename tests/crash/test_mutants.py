@@ -13,22 +13,24 @@ from tests.bookie.segments.keeping import Driver
 from tests.crash import exploring
 from tests.simulation.mutants import MUTANTS as MUTANTS_OF_THE_REFERENCE
 from tests.support import virtual_time
-from zonekeeper.bookie import reading, records
-from zonekeeper.bookie.memory_files import MemoryFile, MemoryFileSystem, no_troubles
-from zonekeeper.bookie.segments import arrival_scan, log, rewrite
-from zonekeeper.bookie.segments.arrival_scan import DamagedLogError, Read
+from zonekeeper.bookie.disk.memory_files import MemoryFile, MemoryFileSystem, no_troubles
+from zonekeeper.bookie.formats import arrival_scan
+from zonekeeper.bookie.formats.arrival_scan import DamagedLogError, Read
+from zonekeeper.bookie.formats.batch_format import Header, Placed, Position
+from zonekeeper.bookie.formats.index import Index, MemoryOrdered, Row
+from zonekeeper.bookie.ledgers import records
+from zonekeeper.bookie.segments import log
 from zonekeeper.bookie.segments.arrivals import Arrivals
-from zonekeeper.bookie.segments.batch_format import Header, Placed, Position
 from zonekeeper.bookie.segments.checkpoint import Checkpoint
 from zonekeeper.bookie.segments.directories import Directories, name_of
-from zonekeeper.bookie.segments.index import Index, MemoryOrdered, Row
-from zonekeeper.bookie.segments.ledger_entries import LedgerEntries
 from zonekeeper.bookie.segments.log import Log, Put
-from zonekeeper.bookie.segments.memory import Memory
-from zonekeeper.bookie.segments.rewrite import Rewriter, Step
-from zonekeeper.bookie.segments.storage import Storage
-from zonekeeper.placement.ids import EntryId, LedgerId
-from zonekeeper.wire import errors
+from zonekeeper.bookie.storage import reading, rewrite
+from zonekeeper.bookie.storage.ledger_entries import LedgerEntries
+from zonekeeper.bookie.storage.memory import Memory
+from zonekeeper.bookie.storage.rewrite import Rewriter, Step
+from zonekeeper.bookie.storage.storage import Storage
+from zonekeeper.placement.base.ids import EntryId, LedgerId
+from zonekeeper.wire.formats import errors
 
 #: States of a draw within which a bug must show; rare ones need another draw.
 BUDGET = 6_000

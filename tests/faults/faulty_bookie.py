@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from zonekeeper.bookie.files import RealFile, RealFileSystem
+from zonekeeper.bookie.disk.files import RealFile, RealFileSystem
 from zonekeeper.bookie.segments import arrivals
 from zonekeeper.shell.main import main
 

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from tests.faults.faulty_bookie import NONE, happens
 from tests.support.bookie_processes import BookieProcesses, bookie_processes, make_cluster
-from zonekeeper.client import client as clients
-from zonekeeper.client import errors
-from zonekeeper.client.client import Client
-from zonekeeper.client.writer import Writer
-from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId, ZoneName
-from zonekeeper.placement.policy import PlacementRules, Policy
-from zonekeeper.placement.quorums import Quorums
+from zonekeeper.client.api import client as clients
+from zonekeeper.client.api.client import Client
+from zonekeeper.client.api.writer import Writer
+from zonekeeper.client.base import errors
+from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId, ZoneName
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.placement.policy.rules import PlacementRules, Policy
 
 BOOKIE = BookieId("bk-a-0")
 ONE = Quorums(ensemble=1, write=1, ack=1, ack_zones=1)

@@ -10,10 +10,10 @@ import pytest
 
 from tests.faults.faulty_bookie import NONE
 from tests.faults.one_disk import BOOKIE, FLAGS, LIMIT_S, ONE, World, check, command, fill, world
-from zonekeeper.client import client as clients
-from zonekeeper.client import errors
-from zonekeeper.client.client import Client
-from zonekeeper.placement.ids import NO_ENTRY, EntryId, LedgerId
+from zonekeeper.client.api import client as clients
+from zonekeeper.client.api.client import Client
+from zonekeeper.client.base import errors
+from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
 
 pytestmark = pytest.mark.processes
 

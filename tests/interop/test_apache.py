@@ -15,25 +15,25 @@ import pytest
 
 from tests.interop.apache import Apache, artifacts
 from tests.support import zookeeper
-from zonekeeper.metadata import (
-    cluster,
-    cookie_store,
-    cookies,
-    layout,
-    ledger_listing,
-    ledgers,
-    registration,
-    repair_controls,
-    service_info,
-    underreplication,
-)
-from zonekeeper.metadata.cluster import Cluster
-from zonekeeper.metadata.cookies import Cookie
-from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata, LedgerState
+from zonekeeper.metadata.bookies import cookie_store, registration
+from zonekeeper.metadata.cluster import cluster, repair_controls
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.formats import cookies, service_info
+from zonekeeper.metadata.formats.cookies import Cookie
+from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata, LedgerState
+from zonekeeper.metadata.ledgers import ledger_listing, ledgers, underreplication
+from zonekeeper.metadata.store import layout
 from zonekeeper.metadata.stores.opening import open_store
-from zonekeeper.placement.digests import Digest
-from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId, UpgradeDomain, ZoneName
-from zonekeeper.placement.locations import Location
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import (
+    NO_ENTRY,
+    BookieId,
+    EntryId,
+    LedgerId,
+    UpgradeDomain,
+    ZoneName,
+)
+from zonekeeper.placement.base.locations import Location
 
 pytestmark = pytest.mark.interop
 

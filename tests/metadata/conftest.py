@@ -8,9 +8,9 @@ import pytest
 
 from tests.support import zookeeper
 from tests.support.stores import MemoryPlace, Place, place_of
-from zonekeeper.metadata import cluster as clusters
-from zonekeeper.metadata.cluster import Cluster
-from zonekeeper.metadata.store import MetadataStore
+from zonekeeper.metadata.cluster import cluster as clusters
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.store.store import MetadataStore
 
 HERE = Path(__file__).parent
 INSTANCE = "d58c3de9-d9c6-429e-be20-474dcad4d089"

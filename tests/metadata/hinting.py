@@ -1,12 +1,10 @@
 """Hints of bookies to test with."""
 
-from zonekeeper.metadata import (
-    rebuilding,
-)
-from zonekeeper.metadata.rebuilding_format import FragmentHint, Header, LedgerHints, Writer
-from zonekeeper.placement.digests import Digest
-from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
-from zonekeeper.placement.quorums import Quorums
+from zonekeeper.metadata.saving import rebuilding
+from zonekeeper.metadata.saving.rebuilding_format import FragmentHint, Header, LedgerHints, Writer
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.base.quorums import Quorums
 
 INSTANCE = "d58c3de9-d9c6-429e-be20-474dcad4d089"
 QUORUMS = Quorums(ensemble=3, write=3, ack=2, ack_zones=2)

@@ -4,25 +4,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from zonekeeper.metadata import (
-    bookie_records,
+from zonekeeper.metadata.bookies import bookie_records
+from zonekeeper.metadata.cluster import policy_store, restored, timeline, zone_store
+from zonekeeper.metadata.cluster.record_store import Codec
+from zonekeeper.metadata.formats import (
     cookies,
-    export_format,
-    layout,
     ledger_format,
     placement_stamp,
-    policy_store,
     records,
-    restored,
     service_info,
-    timeline,
     underreplication_format,
-    zone_store,
 )
-from zonekeeper.metadata.export_format import Footer, Header, Node, Writer
-from zonekeeper.metadata.malformed import MalformedError, UnsupportedError
-from zonekeeper.metadata.record_store import Codec
-from zonekeeper.metadata.records import ForeignRecordError
+from zonekeeper.metadata.formats.malformed import MalformedError, UnsupportedError
+from zonekeeper.metadata.formats.records import ForeignRecordError
+from zonekeeper.metadata.saving import export_format
+from zonekeeper.metadata.saving.export_format import Footer, Header, Node, Writer
+from zonekeeper.metadata.store import layout
 
 INSTANCE: Final = "d58c3de9-d9c6-429e-be20-474dcad4d089"
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from zonekeeper.metadata.store import MetadataStore
+from zonekeeper.metadata.store.store import MetadataStore
 from zonekeeper.metadata.stores.memory import Kind, Loss, MemoryStore, Passage
 
 

@@ -10,17 +10,17 @@ import zlib
 from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 
-from zonekeeper.metadata import cluster as clusters
-from zonekeeper.metadata import cookie_store
-from zonekeeper.metadata.cookies import Cookie
-from zonekeeper.metadata.layout import Root
-from zonekeeper.metadata.store import MetadataStore
+from zonekeeper.metadata.bookies import cookie_store
+from zonekeeper.metadata.cluster import cluster as clusters
+from zonekeeper.metadata.formats.cookies import Cookie
+from zonekeeper.metadata.store.layout import Root
+from zonekeeper.metadata.store.store import MetadataStore
 from zonekeeper.metadata.stores import uri
 from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.metadata.stores.opening import open_store
-from zonekeeper.operator import observed
-from zonekeeper.operator.api import (
+from zonekeeper.operator.cluster import observed
+from zonekeeper.operator.kubernetes.api import (
     BOOKIE_CLUSTERS,
     CLAIMS,
     INSTANCE_LABEL,
@@ -32,13 +32,13 @@ from zonekeeper.operator.api import (
     Json,
     Kind,
 )
-from zonekeeper.operator.memory_api import MemoryKubernetes
-from zonekeeper.operator.plans import Action
-from zonekeeper.operator.reconciling import Key, Reconciler
-from zonekeeper.placement import upgrade_domains
-from zonekeeper.placement.ids import BookieId, ZoneName
-from zonekeeper.placement.locations import Location
-from zonekeeper.placement.upgrade_domains import RoundRobin
+from zonekeeper.operator.kubernetes.memory_api import MemoryKubernetes
+from zonekeeper.operator.plan.plans import Action
+from zonekeeper.operator.run.reconciling import Key, Reconciler
+from zonekeeper.placement.base import upgrade_domains
+from zonekeeper.placement.base.ids import BookieId, ZoneName
+from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.base.upgrade_domains import RoundRobin
 
 SPACE, NAME = "logs", "log"
 KEY = Key(SPACE, NAME)

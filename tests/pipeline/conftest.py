@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from tests.pipeline import local
 from tests.support import java_runtime
-from zonekeeper.client import blocking
+from zonekeeper.client.api import blocking
 from zonekeeper.pipeline.source import LedgerSource
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from zonekeeper.shell.local_cluster import LocalCluster
+from zonekeeper.shell.local.local_cluster import LocalCluster
 
 
 @contextmanager

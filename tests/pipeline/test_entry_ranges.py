@@ -5,12 +5,12 @@ import itertools
 
 import pytest
 
-from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata, LedgerState
+from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata, LedgerState
 from zonekeeper.pipeline import entry_ranges
 from zonekeeper.pipeline.entry_ranges import PARTITION_BYTES_AIM, NotReadable
 from zonekeeper.pipeline.options import PARTITIONS_MAX, ReadOptions
-from zonekeeper.placement.digests import Digest
-from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 
 OPTIONS = ReadOptions(metadata="memory:", ledger=LedgerId(7))
 OPEN = LedgerMetadata(

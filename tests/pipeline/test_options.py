@@ -6,8 +6,8 @@ import pytest
 
 from zonekeeper.pipeline import options
 from zonekeeper.pipeline.options import ReadOptions
-from zonekeeper.placement.fields import InvalidFieldsError
-from zonekeeper.placement.ids import LedgerId
+from zonekeeper.placement.base.fields import InvalidFieldsError
+from zonekeeper.placement.base.ids import LedgerId
 
 URI = "sqlite:///srv/meta.db"
 

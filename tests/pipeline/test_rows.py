@@ -10,8 +10,8 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 
 from zonekeeper.pipeline import rows
 from zonekeeper.pipeline.rows import BATCH_BYTES_MAX, BadSchemaError
-from zonekeeper.placement.ids import EntryId, LedgerId
-from zonekeeper.wire.entries import ID_END, Entry
+from zonekeeper.placement.base.ids import EntryId, LedgerId
+from zonekeeper.wire.formats.entries import ID_END, Entry
 
 ALL = StructType(
     [

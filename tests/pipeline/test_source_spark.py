@@ -9,9 +9,9 @@ from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from zonekeeper.client import blocking
-from zonekeeper.placement.ids import LedgerId
-from zonekeeper.placement.quorums import Quorums
+from zonekeeper.client.api import blocking
+from zonekeeper.placement.base.ids import LedgerId
+from zonekeeper.placement.base.quorums import Quorums
 
 pytestmark = pytest.mark.spark
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 
-from zonekeeper.placement.candidates import Avoid, Request
-from zonekeeper.placement.ids import BookieId, UpgradeDomain, ZoneName
-from zonekeeper.placement.locations import Location
-from zonekeeper.placement.policy import PlacementRules
-from zonekeeper.placement.quorums import Quorums
-from zonekeeper.placement.topology import Bookie, Registration, Topology
+from zonekeeper.placement.base.ids import BookieId, UpgradeDomain, ZoneName
+from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.placement.base.topology import Bookie, Registration, Topology
+from zonekeeper.placement.ensembles.candidates import Avoid, Request
+from zonekeeper.placement.policy.rules import PlacementRules
 
 Spec = Mapping[str, Mapping[str, int]]
 

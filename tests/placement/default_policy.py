@@ -4,9 +4,9 @@ import copy
 from collections.abc import Iterator
 from typing import cast
 
-from zonekeeper.placement.fields import Plain
-from zonekeeper.placement.ids import ZoneName
-from zonekeeper.placement.policy import PlacementRules, Policy
+from zonekeeper.placement.base.fields import Plain
+from zonekeeper.placement.base.ids import ZoneName
+from zonekeeper.placement.policy.rules import PlacementRules, Policy
 
 ABC = (ZoneName("a"), ZoneName("b"), ZoneName("c"))
 DEFAULT = Policy(placement=PlacementRules(zones=ABC))

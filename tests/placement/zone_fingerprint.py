@@ -5,9 +5,9 @@ import random
 import sys
 
 from tests.placement.zone_world import MINUTE, SECOND, A, B, C, members, policy, settled
-from zonekeeper.placement import zone_record_data
-from zonekeeper.placement.policy import RepairRules, RepairScope
-from zonekeeper.placement.zone_records import Record
+from zonekeeper.placement.policy.rules import RepairRules, RepairScope
+from zonekeeper.placement.zones import zone_record_data
+from zonekeeper.placement.zones.zone_records import Record
 
 
 def fingerprint() -> str:

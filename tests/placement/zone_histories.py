@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from tests.placement.zone_world import ANNA, MINUTE, SECOND, A, B, C, World, members, policy, where
-from zonekeeper.placement.freeze import ClusterObservation
-from zonekeeper.placement.ids import BookieId, ZoneName
-from zonekeeper.placement.observation import Observation
-from zonekeeper.placement.permission import Permission, RefusedError
-from zonekeeper.placement.policy import (
+from zonekeeper.placement.base.ids import BookieId, ZoneName
+from zonekeeper.placement.policy.rules import (
     OnZoneLoss,
     RepairRules,
     RepairScope,
     Resume,
     ZoneWatchRules,
 )
+from zonekeeper.placement.zones.freeze import ClusterObservation
+from zonekeeper.placement.zones.gate import Permission, RefusedError
+from zonekeeper.placement.zones.observation import Observation
 
 #: Short times, so that a history of minutes goes through everything.
 WATCH = ZoneWatchRules(

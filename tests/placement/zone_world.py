@@ -10,18 +10,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from zonekeeper.placement import losses, units, zone_health, zone_record_data
-from zonekeeper.placement.fields import Plain
-from zonekeeper.placement.freeze import ClusterObservation
-from zonekeeper.placement.ids import BookieId, UpgradeDomain, ZoneName
-from zonekeeper.placement.locations import Location
-from zonekeeper.placement.losses import Followed, Held, Records
-from zonekeeper.placement.maintenance import Maintenance
-from zonekeeper.placement.observation import Observation
-from zonekeeper.placement.permission import Permission, Person, Token
-from zonekeeper.placement.policy import PlacementRules, Policy, RepairRules, ZoneWatchRules
-from zonekeeper.placement.topology import Bookie, Registration, Topology
-from zonekeeper.placement.zone_effects import (
+from zonekeeper.placement.base import units
+from zonekeeper.placement.base.fields import Plain
+from zonekeeper.placement.base.ids import BookieId, UpgradeDomain, ZoneName
+from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.base.topology import Bookie, Registration, Topology
+from zonekeeper.placement.policy.rules import PlacementRules, Policy, RepairRules, ZoneWatchRules
+from zonekeeper.placement.zones import losses, zone_record_data
+from zonekeeper.placement.zones import watch as zone_watch
+from zonekeeper.placement.zones.freeze import ClusterObservation
+from zonekeeper.placement.zones.gate import Permission, Person, Token
+from zonekeeper.placement.zones.losses import Followed, Held, Records
+from zonekeeper.placement.zones.maintenance import Maintenance
+from zonekeeper.placement.zones.observation import Observation
+from zonekeeper.placement.zones.watch import Health, Sighting
+from zonekeeper.placement.zones.zone_effects import (
     Alert,
     AlertCleared,
     AlertRaised,
@@ -31,8 +34,7 @@ from zonekeeper.placement.zone_effects import (
     Reminder,
     SwitchOff,
 )
-from zonekeeper.placement.zone_health import Health, Sighting
-from zonekeeper.placement.zone_records import ClusterRecord, Record, ZoneRecord
+from zonekeeper.placement.zones.zone_records import ClusterRecord, Record, ZoneRecord
 
 SECOND = units.SECOND_MS
 MINUTE = units.MINUTE_MS
@@ -154,7 +156,7 @@ class World:
     def release(self, zone: ZoneName | None, person: Person = ANNA) -> None:
         """A person releases what is held now."""
         record: Record = self.cluster if zone is None else self.zone(zone)
-        after, effects = zone_health.release(
+        after, effects = zone_watch.release(
             record, token=record.gate.token, person=person, policy=self.policy, wall_ms=self.now_ms
         )
         self._store(after, effects)
@@ -162,7 +164,7 @@ class World:
     def hold(self, zone: ZoneName | None, person: Person = ANNA) -> None:
         """A person holds."""
         record: Record = self.cluster if zone is None else self.zone(zone)
-        after, effects = zone_health.hold(
+        after, effects = zone_watch.hold(
             record, person=person, policy=self.policy, wall_ms=self.now_ms
         )
         self._store(after, effects)
@@ -189,7 +191,7 @@ class World:
                 replication_enabled=self.enabled,
             )
             now_ms = self.now_ms + self.watch_clock_ms
-            self.health, effects = zone_health.evaluate(
+            self.health, effects = zone_watch.evaluate(
                 self.health, seen, self.policy, now_ms=now_ms, wall_ms=self.now_ms
             )
             self._perform(effects)

@@ -9,17 +9,18 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from tests.replication import gate_world
 from tests.replication.gate_world import SECOND, GateWorld
-from zonekeeper.client.counters import Counters
-from zonekeeper.client.link_pool import LinkFactory, LinkPool
-from zonekeeper.metadata import bookie_records, ledgers, underreplication
-from zonekeeper.metadata.cluster import Cluster
-from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata, LedgerState
-from zonekeeper.placement.digests import Digest
-from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId
-from zonekeeper.placement.policy import Policy
-from zonekeeper.replication.auditor import Auditor
-from zonekeeper.replication.view import View
-from zonekeeper.wire.links import BookieLink
+from zonekeeper.client.base.counters import Counters
+from zonekeeper.client.bookies.link_pool import LinkFactory, LinkPool
+from zonekeeper.metadata.bookies import bookie_records
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata, LedgerState
+from zonekeeper.metadata.ledgers import ledgers, underreplication
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from zonekeeper.placement.policy.rules import Policy
+from zonekeeper.replication.audit.auditor import Auditor
+from zonekeeper.replication.view.view import View
+from zonekeeper.wire.contract.links import BookieLink
 
 
 class Nowhere:

@@ -10,34 +10,29 @@ import random
 from collections.abc import Awaitable, Callable, Iterable
 
 from tests.support import virtual_time
-from zonekeeper.metadata import cluster as clusters
-from zonekeeper.metadata import (
-    cookie_store,
-    cookies,
-    policy_store,
-    repair_controls,
-    timeline,
-    zone_store,
-)
-from zonekeeper.metadata.cluster import Cluster
-from zonekeeper.metadata.elections import Leadership
+from zonekeeper.metadata.bookies import cookie_store
+from zonekeeper.metadata.cluster import cluster as clusters
+from zonekeeper.metadata.cluster import policy_store, repair_controls, timeline, zone_store
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.cluster.elections import Leadership
+from zonekeeper.metadata.formats import cookies
 from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.metadata.stores.timeouts import Timeouts
-from zonekeeper.placement import units
-from zonekeeper.placement.ids import BookieId, UpgradeDomain, ZoneName
-from zonekeeper.placement.locations import Location
-from zonekeeper.placement.maintenance import Maintenance
-from zonekeeper.placement.observation import Observation
-from zonekeeper.placement.permission import Permission, Person
-from zonekeeper.placement.policy import PlacementRules, Policy, RepairRules, ZoneWatchRules
-from zonekeeper.placement.zone_effects import Alert
-from zonekeeper.placement.zone_records import ClusterRecord, ZoneRecord
-from zonekeeper.replication import permitting, planned_work
-from zonekeeper.replication.alerts import Chronicle
-from zonekeeper.replication.permitting import Request
-from zonekeeper.replication.view import View
-from zonekeeper.replication.zone_watch import ZoneWatch
+from zonekeeper.placement.base import units
+from zonekeeper.placement.base.ids import BookieId, UpgradeDomain, ZoneName
+from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.policy.rules import PlacementRules, Policy, RepairRules, ZoneWatchRules
+from zonekeeper.placement.zones.gate import Permission, Person
+from zonekeeper.placement.zones.maintenance import Maintenance
+from zonekeeper.placement.zones.observation import Observation
+from zonekeeper.placement.zones.zone_effects import Alert
+from zonekeeper.placement.zones.zone_records import ClusterRecord, ZoneRecord
+from zonekeeper.replication.gate import permitting, planned_work
+from zonekeeper.replication.gate.permitting import Request
+from zonekeeper.replication.view.alerts import Chronicle
+from zonekeeper.replication.view.view import View
+from zonekeeper.replication.watch.zone_watch import ZoneWatch
 
 SECOND, MINUTE, HOUR = units.SECOND_MS, units.MINUTE_MS, units.HOUR_MS
 A, B, C = ZoneName("a"), ZoneName("b"), ZoneName("c")

@@ -13,18 +13,18 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from tests.client import lab
 from tests.client.lab import Lab
 from tests.replication.repair_lab import payload
-from zonekeeper.client.client import Client
-from zonekeeper.client.config import ClientConfig
-from zonekeeper.client.writer import Writer
-from zonekeeper.metadata import ledgers, underreplication
-from zonekeeper.metadata.background import alongside
-from zonekeeper.metadata.ledger_metadata import LedgerMetadata
+from zonekeeper.client.api.client import Client
+from zonekeeper.client.api.writer import Writer
+from zonekeeper.client.base.config import ClientConfig
+from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
+from zonekeeper.metadata.ledgers import ledgers, underreplication
+from zonekeeper.metadata.store.background import alongside
 from zonekeeper.metadata.stores.memory import MemoryStore
-from zonekeeper.placement.ids import BookieId, LedgerId, ZoneName
-from zonekeeper.placement.policy import CheckIntervals, Policy, RepairRules
-from zonekeeper.placement.quorums import Quorums
-from zonekeeper.placement.units import MINUTE_MS, SECOND_MS
-from zonekeeper.replication.autorecovery import Autorecovery, Worker
+from zonekeeper.placement.base.ids import BookieId, LedgerId, ZoneName
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.placement.base.units import MINUTE_MS, SECOND_MS
+from zonekeeper.placement.policy.rules import CheckIntervals, Policy, RepairRules
+from zonekeeper.replication.run.autorecovery import Autorecovery, Worker
 
 QUICK = RepairRules(
     bytes_per_second=0,

@@ -12,28 +12,30 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from tests.client.lab import Lab, play, policy
-from zonekeeper.client.client import Client
-from zonekeeper.client.config import ClientConfig
-from zonekeeper.client.writer import Writer
-from zonekeeper.metadata import ledgers, underreplication, zone_store
-from zonekeeper.metadata.background import alongside
-from zonekeeper.metadata.cluster import Cluster
-from zonekeeper.metadata.ledger_metadata import LedgerMetadata
-from zonekeeper.placement.digests import Digest
-from zonekeeper.placement.freeze import ClusterObservation, ClusterObserved
-from zonekeeper.placement.ids import BookieId, EntryId, LedgerId, ZoneName
-from zonekeeper.placement.losses import HeldBy
-from zonekeeper.placement.observation import Observation, Observed
-from zonekeeper.placement.permission import Gate, Permission, Token
-from zonekeeper.placement.policy import Policy, RepairRules
-from zonekeeper.placement.quorums import Quorums
-from zonekeeper.placement.units import SECOND_MS
-from zonekeeper.placement.zone_counts import Count
-from zonekeeper.placement.zone_records import ClusterRecord, ZoneRecord
-from zonekeeper.replication.repair_metrics import Trouble
-from zonekeeper.replication.repairing import Attempt, Repairer
-from zonekeeper.replication.view import View
-from zonekeeper.wire import entries, errors, frames, service
+from zonekeeper.client.api.client import Client
+from zonekeeper.client.api.writer import Writer
+from zonekeeper.client.base.config import ClientConfig
+from zonekeeper.metadata.cluster import zone_store
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
+from zonekeeper.metadata.ledgers import ledgers, underreplication
+from zonekeeper.metadata.store.background import alongside
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId, ZoneName
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.placement.base.units import SECOND_MS
+from zonekeeper.placement.policy.rules import Policy, RepairRules
+from zonekeeper.placement.zones.freeze import ClusterObservation, ClusterObserved
+from zonekeeper.placement.zones.gate import Gate, Permission, Token
+from zonekeeper.placement.zones.losses import HeldBy
+from zonekeeper.placement.zones.observation import Observation, Observed
+from zonekeeper.placement.zones.zone_counts import Count
+from zonekeeper.placement.zones.zone_records import ClusterRecord, ZoneRecord
+from zonekeeper.replication.repair.repair_metrics import Trouble
+from zonekeeper.replication.repair.repairing import Attempt, Repairer
+from zonekeeper.replication.view.view import View
+from zonekeeper.wire.contract import service
+from zonekeeper.wire.formats import entries, errors, frames
 
 ZONES = ("a", "b", "c")
 #: The least that the policy's other times allow.

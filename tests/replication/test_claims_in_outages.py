@@ -3,12 +3,12 @@
 import asyncio
 from contextlib import suppress
 
+from tests.replication.repair.test_replicator import replicating
+from tests.replication.repair.test_respreading import written_without_zone_b
 from tests.replication.repair_lab import Bench, play_repair, rules
-from tests.replication.test_replicator import replicating
-from tests.replication.test_respreading import written_without_zone_b
-from zonekeeper.metadata.errors import StoreError
+from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.metadata.stores.memory import MemoryStore
-from zonekeeper.placement.policy import RepairRules
+from zonekeeper.placement.policy.rules import RepairRules
 
 #: Longer than a request waits for its answer, and shorter than a session.
 OUTAGE_S = 7

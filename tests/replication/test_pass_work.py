@@ -8,7 +8,7 @@ import pytest
 from tests.replication.audit_world import AuditorProcess, AuditWorld, play
 from tests.replication.gate_world import MINUTE, SECOND
 from zonekeeper.metadata.stores.memory import Kind, Passage
-from zonekeeper.placement.ids import BookieId
+from zonekeeper.placement.base.ids import BookieId
 
 
 class Cost:

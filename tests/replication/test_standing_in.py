@@ -3,12 +3,12 @@
 import asyncio
 
 from tests.support import virtual_time
-from zonekeeper.metadata import cluster as clusters
-from zonekeeper.metadata import elections
+from zonekeeper.metadata.cluster import cluster as clusters
+from zonekeeper.metadata.cluster import elections
 from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.metadata.stores.timeouts import Timeouts
-from zonekeeper.placement.ids import BookieId
+from zonekeeper.placement.base.ids import BookieId
 
 TIMEOUTS = Timeouts(session_ms=10_000, request_ms=5_000)
 HOUR_MS = 3_600_000

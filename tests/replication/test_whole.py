@@ -12,19 +12,20 @@ import pytest
 
 from tests.replication import recovery_lab
 from tests.replication.recovery_lab import QUICK, Recovering, store_of
-from zonekeeper.client import errors
-from zonekeeper.client.writer import Writer
-from zonekeeper.metadata import bookie_records, zone_store
-from zonekeeper.metadata.ledger_metadata import LedgerMetadata
+from zonekeeper.client.api.writer import Writer
+from zonekeeper.client.base import errors
+from zonekeeper.metadata.bookies import bookie_records
+from zonekeeper.metadata.cluster import zone_store
+from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
 from zonekeeper.metadata.stores.memory import Kind, Loss, Passage
-from zonekeeper.placement import adherence
-from zonekeeper.placement.adherence import Level
-from zonekeeper.placement.ids import BookieId, EntryId, ZoneName
-from zonekeeper.placement.permission import Permission
-from zonekeeper.placement.policy import OnZoneLoss
-from zonekeeper.placement.quorums import Quorums
-from zonekeeper.placement.units import MINUTE_MS
-from zonekeeper.replication.autorecovery import Autorecovery
+from zonekeeper.placement.base.ids import BookieId, EntryId, ZoneName
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.placement.base.units import MINUTE_MS
+from zonekeeper.placement.ensembles import adherence
+from zonekeeper.placement.ensembles.adherence import Level
+from zonekeeper.placement.policy.rules import OnZoneLoss
+from zonekeeper.placement.zones.gate import Permission
+from zonekeeper.replication.run.autorecovery import Autorecovery
 
 pytestmark = pytest.mark.simulation
 

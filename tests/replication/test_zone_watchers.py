@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.replication.gate_world import MINUTE, SECOND, A, B, GateWorld, Watch, members, play
-from tests.replication.test_zone_watch import ARTICLE, DOWN_HELD, SUSPECT_HELD, UP_OPEN
-from zonekeeper.metadata import timeline
+from tests.replication.watch.test_zone_watch import ARTICLE, DOWN_HELD, SUSPECT_HELD, UP_OPEN
+from zonekeeper.metadata.cluster import timeline
 from zonekeeper.metadata.stores.memory import Kind, Loss, Passage
-from zonekeeper.placement.losses import HeldBy
-from zonekeeper.placement.observation import Observation
-from zonekeeper.placement.permission import Permission
+from zonekeeper.placement.zones.gate import Permission
+from zonekeeper.placement.zones.losses import HeldBy
+from zonekeeper.placement.zones.observation import Observation
 
 _RETURNED = (Observation.RETURNING, Permission.HELD)
 

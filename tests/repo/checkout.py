@@ -4,8 +4,7 @@ import shutil
 from pathlib import Path
 
 from tests.repo import guards
-
-ROOT = Path(__file__).parents[2]
+from tests.support.checkout_root import ROOT
 
 _LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "build", "dist")
 

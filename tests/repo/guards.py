@@ -65,7 +65,7 @@ def tracked_text(root: Path) -> Iterator[tuple[str, str]]:
             name for name in inside if not _NOT_OURS.search(f"{(here / name).as_posix()}/")
         )
         for path in (Path(folder, name) for name in sorted(files)):
-            if path.is_file():
+            if path.is_file() and path.name != ".git":  # a file in a second work tree
                 name = path.relative_to(root).as_posix()
                 try:
                     yield name, path.read_bytes().decode("utf-8")

@@ -15,8 +15,8 @@ import pytest
 from packaging.requirements import Requirement
 
 from tests.repo import guards
+from tests.support.checkout_root import ROOT
 
-ROOT = Path(__file__).parents[2]
 EXTRA_OF = {
     "placement": None,
     "wire": "client",

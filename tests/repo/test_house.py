@@ -1,12 +1,9 @@
 """The checkout keeps every house rule."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.repo import guards
-
-ROOT = Path(__file__).parents[2]
+from tests.support.checkout_root import ROOT
 
 
 @pytest.mark.parametrize("guard", guards.GUARDS, ids=lambda guard: guard.__name__)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.repo import checkout
+from tests.support.checkout_root import ROOT
 
 pytestmark = pytest.mark.processes
 
@@ -27,7 +28,7 @@ COMMANDS = (
 
 def build_steps() -> list[str]:
     """Give the commands of the image's first stage, each in one line."""
-    text = (checkout.ROOT / "Dockerfile").read_text("utf-8").replace("\\\n", "")
+    text = (ROOT / "Dockerfile").read_text("utf-8").replace("\\\n", "")
     stage = text.split("\nFROM ")[1]
     return [" ".join(step.split()) for step in re.findall(r"^RUN (.+)$", stage, re.MULTILINE)]
 
@@ -55,8 +56,8 @@ def test_what_the_image_installs_runs_its_commands(tmp_path: Path) -> None:
 
 
 def test_pods_run_as_the_user_of_the_image() -> None:
-    user = re.search(r"^USER (\d+):(\d+)$", (checkout.ROOT / "Dockerfile").read_text(), re.M)
+    user = re.search(r"^USER (\d+):(\d+)$", (ROOT / "Dockerfile").read_text(), re.M)
     assert user is not None
-    shipped = (checkout.ROOT / "manifests" / "deployment.yaml").read_text("utf-8")
+    shipped = (ROOT / "manifests" / "deployment.yaml").read_text("utf-8")
     assert f"runAsUser: {user[1]}" in shipped
     assert f"runAsGroup: {user[2]}" in shipped

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.repo import checkout, guards
+from tests.support.checkout_root import ROOT
 
 PURE = "placement/zonekeeper/placement/planted.py"
 MODULE = '"""A planted offence."""\n\n'
@@ -29,7 +30,7 @@ def house(tmp_path: Path) -> Path:
 
 def lint_imports(house: Path) -> subprocess.CompletedProcess[str]:
     copies = ":".join(str(house / folder) for folder in guards.components(house))
-    return run(house, "-c", LINT_IMPORTS, str(checkout.ROOT), copies)
+    return run(house, "-c", LINT_IMPORTS, str(ROOT), copies)
 
 
 def run(house: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -73,7 +74,7 @@ def test_layers_catch(house: Path, name: str, text: str, contract: str) -> None:
             house,
             "-c",
             LINT_IMPORTS,
-            str(checkout.ROOT),
+            str(ROOT),
             ":".join(str(house / folder) for folder in copies),
         )
     else:

@@ -1,6 +1,6 @@
 """``zonekeeper autorecovery`` as a process of a test."""
 
-from zonekeeper.shell.live.autorecovery import autorecovery
+from zonekeeper.shell.commands.autorecovery import autorecovery
 
 if __name__ == "__main__":
     autorecovery()

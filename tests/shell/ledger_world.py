@@ -15,10 +15,10 @@ from click.testing import CliRunner, Result
 
 from tests.support.bookie_processes import BookieProcesses, bookie_processes, make_cluster
 from tests.support.ready_processes import SHELL
-from zonekeeper.client import client as clients
-from zonekeeper.placement.ids import BookieId, LedgerId, ZoneName
-from zonekeeper.placement.policy import PlacementRules, Policy
-from zonekeeper.shell.live.ledger import ledger
+from zonekeeper.client.api import client as clients
+from zonekeeper.placement.base.ids import BookieId, LedgerId, ZoneName
+from zonekeeper.placement.policy.rules import PlacementRules, Policy
+from zonekeeper.shell.commands.ledger import ledger
 
 ZONES = {BookieId(f"bk-{zone}-0"): ZoneName(zone) for zone in "abc"}
 TEXT = b"first\n\nthird, after an empty one\nlast"

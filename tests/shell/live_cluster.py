@@ -18,20 +18,15 @@ from click.testing import CliRunner, Result
 
 from tests.shell.local_world import LocalWorld
 from tests.support.ready_processes import SHELL
-from zonekeeper.metadata import (
-    bookie_records,
-    cookie_store,
-    policy_store,
-    repair_controls,
-    timeline,
-)
-from zonekeeper.metadata import cluster as clusters
-from zonekeeper.metadata.cluster import Cluster
+from zonekeeper.metadata.bookies import bookie_records, cookie_store
+from zonekeeper.metadata.cluster import cluster as clusters
+from zonekeeper.metadata.cluster import policy_store, repair_controls, timeline
+from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.stores.opening import open_store
-from zonekeeper.placement.ids import BookieId
-from zonekeeper.placement.observation import Observation
-from zonekeeper.replication.view import View
-from zonekeeper.shell.live import reaching
+from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.zones.observation import Observation
+from zonekeeper.replication.view.view import View
+from zonekeeper.shell.hosting import reaching
 
 T = TypeVar("T")
 

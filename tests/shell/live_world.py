@@ -12,16 +12,19 @@ from typing import TypeVar
 import click
 from click.testing import CliRunner, Result
 
-from zonekeeper.metadata import cluster as clusters
-from zonekeeper.metadata import cookie_store, cookies, policy_store, timeline, zone_store
-from zonekeeper.metadata.cluster import Cluster
+from zonekeeper.metadata.bookies import cookie_store
+from zonekeeper.metadata.cluster import cluster as clusters
+from zonekeeper.metadata.cluster import policy_store, timeline, zone_store
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.formats import cookies
 from zonekeeper.metadata.stores.opening import open_store
-from zonekeeper.placement import units, zone_health
-from zonekeeper.placement.ids import BookieId, UpgradeDomain, ZoneName
-from zonekeeper.placement.locations import Location
-from zonekeeper.placement.policy import PlacementRules, Policy
-from zonekeeper.placement.topology import Bookie, Registration, Topology
-from zonekeeper.placement.zone_health import Health, Sighting
+from zonekeeper.placement.base import units
+from zonekeeper.placement.base.ids import BookieId, UpgradeDomain, ZoneName
+from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.base.topology import Bookie, Registration, Topology
+from zonekeeper.placement.policy.rules import PlacementRules, Policy
+from zonekeeper.placement.zones import watch
+from zonekeeper.placement.zones.watch import Health, Sighting
 
 T = TypeVar("T")
 
@@ -115,7 +118,7 @@ async def _watch(cluster: Cluster, bookies: Topology) -> None:
     health, everybody = Health(), Topology(b for b in _bookies(None))
     for now_ms in range(0, units.HOUR_MS, units.MINUTE_MS):
         seen = everybody if now_ms < units.HOUR_MS // 2 else bookies
-        health, _ = zone_health.evaluate(
+        health, _ = watch.evaluate(
             health, Sighting(bookies=seen), POLICY, now_ms=now_ms, wall_ms=WALL_MS
         )
     for zone, record in health.zones.items():

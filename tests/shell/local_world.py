@@ -8,7 +8,7 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from zonekeeper.shell.local_commands import local
+from zonekeeper.shell.commands.local import local
 
 
 class LocalWorld:

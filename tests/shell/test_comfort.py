@@ -30,7 +30,7 @@ LIMIT_S = 60
 FILE = re.compile(r"[\w-]+\.[a-z]+")
 NOWHERE = "sqlite:///no/such/folder/meta.db"
 #: What only commands that ask bookies need.
-HEAVY = ("grpc", "kubernetes", "kopf", "pyspark", "rocksdict", "zonekeeper.client.client")
+HEAVY = ("grpc", "kubernetes", "kopf", "pyspark", "rocksdict", "zonekeeper.client.api.client")
 
 
 def leaves(path: tuple[str, ...], command: click.Command) -> Iterator[tuple[str, click.Command]]:
@@ -269,7 +269,7 @@ def test_an_interruption_while_it_is_loaded_is_no_traceback() -> None:
         "import runpy, sys\n"
         "class Interrupted:\n"
         "    def find_spec(self, name, *rest):\n"
-        "        if name == 'zonekeeper.shell.hosting':\n"
+        "        if name == 'zonekeeper.shell.hosting.hosting':\n"
         "            raise KeyboardInterrupt\n"
         "sys.meta_path.insert(0, Interrupted())\n"
         "runpy.run_module('zonekeeper.shell', run_name='__main__')\n"

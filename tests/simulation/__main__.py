@@ -12,7 +12,7 @@ from tests.crash import exploring, test_mutants
 from tests.simulation import campaign, test_directed_mutants
 from tests.simulation.planting import Mutant
 from tests.simulation.profiles import PROFILES
-from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
+from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
 
 PROCESSES = 2
 

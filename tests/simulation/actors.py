@@ -16,22 +16,22 @@ from typing import Final
 from tests.simulation import history as seen
 from tests.simulation.loop import Process, loop
 from tests.simulation.surroundings import Surroundings
-from zonekeeper.client import client as clients
-from zonekeeper.client import errors
-from zonekeeper.client.client import Client
-from zonekeeper.client.config import ClientConfig
-from zonekeeper.client.reader import Reader
-from zonekeeper.metadata import cluster as clusters
-from zonekeeper.metadata import registration
-from zonekeeper.metadata.cluster import Cluster
-from zonekeeper.metadata.errors import StoreError
-from zonekeeper.metadata.ledger_metadata import LedgerMetadata
+from zonekeeper.client.api import client as clients
+from zonekeeper.client.api.client import Client
+from zonekeeper.client.api.reader import Reader
+from zonekeeper.client.base import errors
+from zonekeeper.client.base.config import ClientConfig
+from zonekeeper.metadata.bookies import registration
+from zonekeeper.metadata.cluster import cluster as clusters
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
+from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.metadata.stores.memory import MemoryStore
-from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId, ZoneName
-from zonekeeper.replication.autorecovery import Autorecovery, Worker
-from zonekeeper.wire.entries import Entry
-from zonekeeper.wire.links import LinkSettings
-from zonekeeper.wire.stream_link import StreamLink
+from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId, ZoneName
+from zonekeeper.replication.run.autorecovery import Autorecovery, Worker
+from zonekeeper.wire.contract.links import LinkSettings
+from zonekeeper.wire.formats.entries import Entry
+from zonekeeper.wire.link.stream_link import StreamLink
 
 #: What a client's writers may hold, its lanes, and what a read of it may bring: most have enough,
 #: some so little that appends wait for room, lanes are full, and reads come in pieces.

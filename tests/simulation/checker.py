@@ -13,8 +13,8 @@ from typing import Final, assert_never
 
 from tests.simulation import history as seen
 from tests.simulation import record_rules, repair_rules
-from zonekeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState
-from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata, LedgerState
+from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 
 #: All rules, and what they say.
 RULES: Final[Mapping[str, str]] = {

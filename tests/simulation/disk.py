@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final, TypeAlias, TypeVar
 
-from zonekeeper.bookie.memory_files import MemoryFileSystem, no_troubles
-from zonekeeper.wire import frames
-from zonekeeper.wire.errors import FormatError
+from zonekeeper.bookie.disk.memory_files import MemoryFileSystem, no_troubles
+from zonekeeper.wire.formats import frames
+from zonekeeper.wire.formats.errors import FormatError
 
 T = TypeVar("T")
 

@@ -19,8 +19,8 @@ from tests.simulation.scenarios import (
     bookie_names,
     member,
 )
-from zonekeeper.placement.quorums import Quorums
-from zonekeeper.wire.twin import Weather
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.wire.twin.twin import Weather
 
 #: It costs as much as half of a small world.
 _FINAL_POWER_LOSS: Final = 0.2

@@ -10,40 +10,40 @@ from typing import Final
 
 from tests.simulation.patching import Patch
 from tests.simulation.planting import Mutant
-from zonekeeper.placement import permission
-from zonekeeper.placement.ids import BookieId
-from zonekeeper.placement.permission import Gate, Judgement, Permission, Threat
-from zonekeeper.placement.policy import RepairRules
-from zonekeeper.placement.watching import Moment
-from zonekeeper.replication.copy_plan import Cause, Finished
-from zonekeeper.replication.copying import Copier, GoOn
-from zonekeeper.replication.delivery import Delivery
-from zonekeeper.replication.ledger_repair import LedgerRepair
-from zonekeeper.replication.repair_metrics import RepairStoppedError, Trouble
-from zonekeeper.replication.view import View
+from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.policy.rules import RepairRules
+from zonekeeper.placement.zones import gate
+from zonekeeper.placement.zones.counted_time import Moment
+from zonekeeper.placement.zones.gate import Gate, Judgement, Permission, Threat
+from zonekeeper.replication.decisions.copy_plan import Cause, Finished
+from zonekeeper.replication.repair.copying import Copier, GoOn
+from zonekeeper.replication.repair.delivery import Delivery
+from zonekeeper.replication.repair.ledger_repair import LedgerRepair
+from zonekeeper.replication.repair.repair_metrics import RepairStoppedError, Trouble
+from zonekeeper.replication.view.view import View
 
 
 def _holds_outlive_their_rule() -> list[Patch]:
-    original = permission.decide
+    original = gate.decide
 
     def decide(before: Gate, judged: Judgement, moment: Moment, rules: RepairRules) -> Gate:
         if before.permission is Permission.HELD and judged.threat is Threat.NONE:
             judged = replace(judged, threat=Threat.DOUBT)
         return original(before, judged, moment, rules)
 
-    return [(permission, "decide", decide)]
+    return [(gate, "decide", decide)]
 
 
 def _restarts_open_the_gate() -> list[Patch]:
-    original = permission.decide
+    original = gate.decide
 
     def decide(before: Gate, judged: Judgement, moment: Moment, rules: RepairRules) -> Gate:
         if moment.in_grace and moment.step_ms == 0:
-            before = permission.first(moment)
+            before = gate.first(moment)
             judged = replace(judged, threat=Threat.NONE)
         return original(before, judged, moment, rules)
 
-    return [(permission, "decide", decide)]
+    return [(gate, "decide", decide)]
 
 
 def _swaps_before_the_copy() -> list[Patch]:

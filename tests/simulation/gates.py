@@ -20,11 +20,13 @@ from tests.simulation.machine import Machine
 from tests.simulation.repair_rules import FAILING_IS_KNOWN_MS, HELD_IS_KNOWN_MS
 from tests.simulation.scenarios import ZONES
 from tests.simulation.surroundings import INSTANCE, ROOT, Surroundings
-from zonekeeper.metadata import bookie_records, records, zone_store
-from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata
-from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
-from zonekeeper.placement.permission import Gate, Permission
-from zonekeeper.wire.frames import Flags, Frame
+from zonekeeper.metadata.bookies import bookie_records
+from zonekeeper.metadata.cluster import zone_store
+from zonekeeper.metadata.formats import records
+from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.zones.gate import Gate, Permission
+from zonekeeper.wire.formats.frames import Flags, Frame
 
 _OURS: Final = ROOT + ".zonekeeper/"
 _ZONES: Final = _OURS + "zones/"

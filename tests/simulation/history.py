@@ -12,10 +12,10 @@ import hashlib
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from zonekeeper.metadata.ledger_metadata import LedgerMetadata
-from zonekeeper.placement.digests import Digest
-from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
-from zonekeeper.placement.permission import Permission
+from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.zones.gate import Permission
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

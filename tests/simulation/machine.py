@@ -21,32 +21,35 @@ from tests.simulation.disk import Rot, SimulatedDisk
 from tests.simulation.loop import Process, loop
 from tests.simulation.scenarios import Scenario
 from tests.simulation.surroundings import Surroundings
-from zonekeeper.bookie import extents, identity
-from zonekeeper.bookie import life as lives
-from zonekeeper.bookie.data_folder import Held
-from zonekeeper.bookie.ledgers import Ledger
-from zonekeeper.bookie.life import Conditions, Ground, Presence
-from zonekeeper.bookie.memory_files import MemoryFileSystem, no_troubles
-from zonekeeper.bookie.segments import directories, locations
+from zonekeeper.bookie.disk.memory_files import MemoryFileSystem, no_troubles
+from zonekeeper.bookie.formats import locations
+from zonekeeper.bookie.formats.index import Index, MemoryOrdered
+from zonekeeper.bookie.ledgers import extents
+from zonekeeper.bookie.life import identity
+from zonekeeper.bookie.life import life as lives
+from zonekeeper.bookie.life.data_folder import Held
+from zonekeeper.bookie.life.life import Conditions, Ground, Presence
+from zonekeeper.bookie.segments import directories
 from zonekeeper.bookie.segments.arrivals import Sizes
-from zonekeeper.bookie.segments.index import Index, MemoryOrdered
 from zonekeeper.bookie.segments.log import DiskFailedError
-from zonekeeper.bookie.segments.storage import Policy
-from zonekeeper.bookie.service import Bookie
+from zonekeeper.bookie.serving.service import Bookie
+from zonekeeper.bookie.storage.ledgers import Ledger
+from zonekeeper.bookie.storage.storage import Policy
 from zonekeeper.bookie.tools import replacing
 from zonekeeper.bookie.tools.replacing import Replacement
-from zonekeeper.metadata import cluster as clusters
-from zonekeeper.metadata import service_info
-from zonekeeper.metadata.errors import StoreError
-from zonekeeper.metadata.registration import NameTakenError, Registrar
+from zonekeeper.metadata.bookies.registration import NameTakenError, Registrar
+from zonekeeper.metadata.cluster import cluster as clusters
+from zonekeeper.metadata.formats import service_info
+from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.metadata.stores.memory import MemoryStore
-from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
-from zonekeeper.placement.locations import Location
-from zonekeeper.wire import carriers, entries, service
-from zonekeeper.wire.digests import MasterKey
-from zonekeeper.wire.errors import ProtocolError
-from zonekeeper.wire.frames import Frame
-from zonekeeper.wire.serving import Host
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.base.locations import Location
+from zonekeeper.wire.contract import service
+from zonekeeper.wire.formats import carriers, entries
+from zonekeeper.wire.formats.digests import MasterKey
+from zonekeeper.wire.formats.errors import ProtocolError
+from zonekeeper.wire.formats.frames import Frame
+from zonekeeper.wire.host.serving import Host
 
 #: Where its disk is mounted.
 DATA: Final = Path("/data")

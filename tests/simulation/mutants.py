@@ -16,33 +16,36 @@ from weakref import WeakKeyDictionary
 
 from tests.simulation.patching import Patch
 from tests.simulation.planting import Mutant
-from zonekeeper.bookie import admission, reading, records
-from zonekeeper.bookie.memory_files import MemoryFile, MemoryFileSystem
+from zonekeeper.bookie.disk.memory_files import MemoryFile, MemoryFileSystem
+from zonekeeper.bookie.ledgers import admission, records
 from zonekeeper.bookie.segments import log
-from zonekeeper.bookie.segments import storage as storages
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.log import Put
-from zonekeeper.bookie.segments.storage import Policy, Storage
-from zonekeeper.bookie.service import Bookie
-from zonekeeper.client import checking, recovery, tail_read
-from zonekeeper.client import writer_events as ev
-from zonekeeper.client.batches import Batch
-from zonekeeper.client.flight import Flight
-from zonekeeper.client.reading import Reading
-from zonekeeper.client.recovery import Recovery
-from zonekeeper.client.tail_read import TailRead
-from zonekeeper.client.writer_core import WriterCore
-from zonekeeper.client.writer_start import Limits, Start
-from zonekeeper.metadata import ledger_metadata, ledgers
-from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata
-from zonekeeper.placement import coverage
-from zonekeeper.placement.coverage import Coverage
-from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId, ZoneName
-from zonekeeper.placement.quorums import Quorums
-from zonekeeper.wire import digests, entries
-from zonekeeper.wire import errors as wire_errors
-from zonekeeper.wire.frames import Frame
+from zonekeeper.bookie.serving.service import Bookie
+from zonekeeper.bookie.storage import reading
+from zonekeeper.bookie.storage import storage as storages
+from zonekeeper.bookie.storage.storage import Policy, Storage
+from zonekeeper.client.reading import checking, tail_read
+from zonekeeper.client.reading.tail_read import TailRead
+from zonekeeper.client.sessions import recovery
+from zonekeeper.client.sessions.read_session import Reading
+from zonekeeper.client.sessions.recovery import Recovery
+from zonekeeper.client.writing import writer_events as ev
+from zonekeeper.client.writing.batches import Batch
+from zonekeeper.client.writing.flight import Flight
+from zonekeeper.client.writing.writer_core import WriterCore
+from zonekeeper.client.writing.writer_start import Limits, Start
+from zonekeeper.metadata.formats import ledger_metadata
+from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
+from zonekeeper.metadata.ledgers import ledgers
+from zonekeeper.placement.base import coverage
+from zonekeeper.placement.base.coverage import Coverage
+from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId, ZoneName
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.wire.formats import digests, entries
+from zonekeeper.wire.formats import errors as wire_errors
+from zonekeeper.wire.formats.frames import Frame
 
 # ── fencing ──
 

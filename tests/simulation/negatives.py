@@ -13,10 +13,11 @@ from tests.simulation import history as seen
 from tests.simulation.machine import Machine
 from tests.simulation.patching import Patch
 from tests.simulation.surroundings import Surroundings
-from zonekeeper.bookie import extents
-from zonekeeper.bookie.service import Bookie
-from zonekeeper.placement.ids import BookieId, EntryId
-from zonekeeper.wire import errors, service
+from zonekeeper.bookie.ledgers import extents
+from zonekeeper.bookie.serving.service import Bookie
+from zonekeeper.placement.base.ids import BookieId, EntryId
+from zonekeeper.wire.contract import service
+from zonekeeper.wire.formats import errors
 
 #: So many of the entries that were asked for are looked for on a disk that was lost.
 _LOOKED_FOR_MAX: Final = 8

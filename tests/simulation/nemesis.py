@@ -14,7 +14,7 @@ from tests.simulation.machine import Machine
 from tests.simulation.scenarios import WHO, Fault, Kind, MetaWeather, Occasion, position_of
 from tests.simulation.surroundings import CALM, ROTTEN, Surroundings
 from zonekeeper.metadata.stores.memory import MemoryStore
-from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 
 _SLOW_BOOKIE_MS: Final = 400
 #: So long a member does not hear from a writer that dies meanwhile, and a disk with it.

@@ -10,16 +10,16 @@ from tests.simulation.scenarios import Fault
 from tests.simulation.surroundings import Surroundings
 from zonekeeper.bookie.tools import replacing
 from zonekeeper.bookie.tools.folders import ToolError
-from zonekeeper.metadata import cluster as clusters
-from zonekeeper.metadata import policy_store, zone_store
-from zonekeeper.metadata.cluster import Cluster
-from zonekeeper.metadata.errors import StoreError
-from zonekeeper.placement import zone_health
-from zonekeeper.placement.ids import UpgradeDomain, ZoneName
-from zonekeeper.placement.locations import Location
-from zonekeeper.placement.maintenance import Maintenance
-from zonekeeper.placement.permission import Person, RefusedError, Token
-from zonekeeper.placement.zone_records import ZoneRecord
+from zonekeeper.metadata.cluster import cluster as clusters
+from zonekeeper.metadata.cluster import policy_store, zone_store
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.store.errors import StoreError
+from zonekeeper.placement.base.ids import UpgradeDomain, ZoneName
+from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.zones import watch
+from zonekeeper.placement.zones.gate import Person, RefusedError, Token
+from zonekeeper.placement.zones.maintenance import Maintenance
+from zonekeeper.placement.zones.zone_records import ZoneRecord
 
 Doing = Callable[[Surroundings, Fault], Coroutine[None, None, None]]
 
@@ -40,7 +40,7 @@ async def release(around: Surroundings, fault: Fault) -> None:
                 return record
             token = record.gate.token
             now_ms = around.now_ms()
-            return zone_health.release(
+            return watch.release(
                 record, token=token, person=_PERSON, policy=policy, wall_ms=now_ms
             )[0]
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.simulation.scenarios import CHAOS_MS, Habits, Kind, MetaWeather, Occasion
 from tests.simulation.surroundings import SESSION_MS
-from zonekeeper.placement.quorums import Quorums
+from zonekeeper.placement.base.quorums import Quorums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,11 +10,11 @@ from typing import Final
 
 from tests.simulation.patching import Patch
 from tests.simulation.surroundings import Surroundings
-from zonekeeper.client import recovery
-from zonekeeper.client import writer_events as ev
-from zonekeeper.client.recovery import Recovery
-from zonekeeper.metadata.ledger_metadata import LedgerMetadata
-from zonekeeper.placement.ids import LedgerId
+from zonekeeper.client.sessions import recovery
+from zonekeeper.client.sessions.recovery import Recovery
+from zonekeeper.client.writing import writer_events as ev
+from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
+from zonekeeper.placement.base.ids import LedgerId
 
 OVERLAPPING: Final = "recoveries beside another of the same ledger"
 CHANGED: Final = "ensembles changed in recoveries"

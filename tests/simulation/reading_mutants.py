@@ -7,15 +7,15 @@ from typing import Final
 
 from tests.simulation.patching import Patch
 from tests.simulation.planting import Mutant
-from zonekeeper.client import writer_events as ev
-from zonekeeper.client.reader import Batch, Reader
-from zonekeeper.client.seating import Seating
-from zonekeeper.client.seats import Seat, SeatState
-from zonekeeper.client.write_session import WriteSession
-from zonekeeper.client.writer import Writer
-from zonekeeper.placement.ids import EntryId
-from zonekeeper.wire.entries import Entry
-from zonekeeper.wire.lanes import Lanes
+from zonekeeper.client.api.reader import Batch, Reader
+from zonekeeper.client.api.writer import Writer
+from zonekeeper.client.sessions.write_session import WriteSession
+from zonekeeper.client.writing import writer_events as ev
+from zonekeeper.client.writing.seating import Seating
+from zonekeeper.client.writing.seats import Seat, SeatState
+from zonekeeper.placement.base.ids import EntryId
+from zonekeeper.wire.formats.entries import Entry
+from zonekeeper.wire.lanes.lanes import Lanes
 
 
 def _reads_drop_the_last_entry() -> Sequence[Patch]:

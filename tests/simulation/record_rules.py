@@ -11,8 +11,8 @@ from itertools import pairwise
 from typing import Final
 
 from tests.simulation import history as seen
-from zonekeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState
-from zonekeeper.placement.ids import EntryId, LedgerId
+from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata, LedgerState
+from zonekeeper.placement.base.ids import EntryId, LedgerId
 
 _ORDER: Final = (LedgerState.OPEN, LedgerState.IN_RECOVERY, LedgerState.CLOSED)
 

@@ -9,9 +9,11 @@ from functools import lru_cache
 from typing import Final
 
 from tests.simulation.patching import Patch
-from zonekeeper.metadata import bookie_records, cookies, ledger_format, record_store, service_info
-from zonekeeper.metadata.cluster import Cluster
-from zonekeeper.metadata.record_store import Codec
+from zonekeeper.metadata.bookies import bookie_records
+from zonekeeper.metadata.cluster import record_store
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.cluster.record_store import Codec
+from zonekeeper.metadata.formats import cookies, ledger_format, service_info
 
 _KEPT_MAX: Final = 1 << 12
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, assert_never
 
 from tests.simulation import history as seen
-from zonekeeper.placement.permission import RULE, Permission
+from zonekeeper.placement.zones.gate import RULE, Permission
 
 #: Whoever repairs knows by then that a gate is held; what it had begun may take as long again.
 HELD_IS_KNOWN_MS: Final = 2_500

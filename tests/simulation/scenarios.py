@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from zonekeeper.placement.quorums import Quorums
-from zonekeeper.wire.twin import Weather
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.wire.twin.twin import Weather
 
 ZONES: Final = ("a", "b", "c")
 

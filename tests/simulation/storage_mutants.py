@@ -10,9 +10,9 @@ from typing import Final
 
 from tests.simulation.patching import Patch
 from tests.simulation.planting import Mutant
-from zonekeeper.bookie.ledgers import Ledger
-from zonekeeper.bookie.segments.memory import Memory
-from zonekeeper.wire import entries
+from zonekeeper.bookie.storage.ledgers import Ledger
+from zonekeeper.bookie.storage.memory import Memory
+from zonekeeper.wire.formats import entries
 
 
 def _checkpoints_forget() -> Sequence[Patch]:

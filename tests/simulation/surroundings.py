@@ -10,13 +10,13 @@ from tests.simulation import history as seen
 from tests.simulation.loop import Between, Clock, Process, loop
 from tests.simulation.scenarios import MetaWeather, Scenario
 from zonekeeper.bookie.segments.counters import Counters
-from zonekeeper.bookie.segments.storage import Storage
-from zonekeeper.metadata.store import SessionId, Write, Written
+from zonekeeper.bookie.storage.storage import Storage
+from zonekeeper.metadata.store.store import SessionId, Write, Written
 from zonekeeper.metadata.stores.memory import Kind, Loss, MemoryStore, Passage, Weather
 from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.metadata.stores.timeouts import Timeouts
-from zonekeeper.wire.twin import Network
-from zonekeeper.wire.twin import Weather as NetworkWeather
+from zonekeeper.wire.twin.twin import Network
+from zonekeeper.wire.twin.twin import Weather as NetworkWeather
 
 ROOT: Final = "/ledgers"
 INSTANCE: Final = "6f2ee3ee-52a8-4b5c-8f0e-4a3c8d5f0c11"

@@ -5,11 +5,11 @@ from typing import Final
 
 from tests.simulation.patching import Patch
 from tests.simulation.planting import Mutant
-from zonekeeper.bookie.service import Bookie
-from zonekeeper.client import writer_events as ev
-from zonekeeper.client.flight import Flight
-from zonekeeper.client.lac_telling import LacTelling
-from zonekeeper.placement.ids import NO_ENTRY, EntryId, LedgerId
+from zonekeeper.bookie.serving.service import Bookie
+from zonekeeper.client.writing import writer_events as ev
+from zonekeeper.client.writing.flight import Flight
+from zonekeeper.client.writing.lac_telling import LacTelling
+from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
 
 
 def _forces_do_not_sync() -> Sequence[Patch]:

@@ -3,18 +3,17 @@
 import dataclasses
 import random
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
 from tests.simulation import checker, repair_rules
 from tests.simulation import history as seen
-from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata, LedgerState
-from zonekeeper.placement.digests import Digest
-from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
-from zonekeeper.placement.permission import RULE, Permission
+from tests.support.checkout_root import ROOT
+from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata, LedgerState
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.zones.gate import RULE, Permission
 
-ROOT = Path(__file__).parents[2]
 LEDGER = LedgerId(7)
 A, B, C, D = (BookieId(f"bk-{name}") for name in "abcd")
 
@@ -462,8 +461,8 @@ def test_a_repair_that_keeps_its_promises_is_not_reported(event: seen.Event) -> 
 ELSEWHERE = {
     "I15": "tests/crash/test_crash_states.py::"
     "test_no_state_of_the_disk_after_a_power_loss_breaks_a_promise",
-    "I16": "tests/bookie/test_identity.py::test_a_wiped_disk_is_refused",
-    "I17": "tests/bookie/test_collecting.py::test_a_listing_alone_is_no_proof",
+    "I16": "tests/bookie/life/test_identity.py::test_a_wiped_disk_is_refused",
+    "I17": "tests/bookie/serving/test_collecting.py::test_a_listing_alone_is_no_proof",
 }
 
 

@@ -15,23 +15,25 @@ from typing import Final
 import pytest
 
 from tests.bookie.running import open_fragment
-from tests.client import test_fences, test_recovery, test_recovery_races, test_writer_core
 from tests.client.lab import Lab, play
-from tests.repo import checkout
+from tests.client.sessions import test_fences, test_recovery, test_recovery_races
+from tests.client.writing import test_writer_core
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.patching import Patch, patched
-from zonekeeper.bookie import admission
-from zonekeeper.bookie.memory_files import MemoryFileSystem, no_troubles
-from zonekeeper.client import client as clients
-from zonekeeper.client import errors, recovery
-from zonekeeper.client import writer_events as ev
-from zonekeeper.client.seating import Seating
-from zonekeeper.client.seats import Seat
-from zonekeeper.client.writer import Writer
-from zonekeeper.metadata.ledger_metadata import LedgerState
+from tests.support.checkout_root import ROOT
+from zonekeeper.bookie.disk.memory_files import MemoryFileSystem, no_troubles
+from zonekeeper.bookie.ledgers import admission
+from zonekeeper.client.api import client as clients
+from zonekeeper.client.api.writer import Writer
+from zonekeeper.client.base import errors
+from zonekeeper.client.sessions import recovery
+from zonekeeper.client.writing import writer_events as ev
+from zonekeeper.client.writing.seating import Seating
+from zonekeeper.client.writing.seats import Seat
+from zonekeeper.metadata.formats.ledger_metadata import LedgerState
 from zonekeeper.metadata.stores.memory import Passage
-from zonekeeper.wire import entries
-from zonekeeper.wire import errors as wire_errors
+from zonekeeper.wire.formats import entries
+from zonekeeper.wire.formats import errors as wire_errors
 
 Scenario = Callable[[Lab], Awaitable[None]]
 
@@ -359,7 +361,7 @@ def test_each_scenario_of_the_reference_has_a_directed_test_of_its_number() -> N
     named = {
         int(number)
         for folder in ("client", "bookie", "simulation", "takeover")
-        for path in (checkout.ROOT / "tests" / folder).rglob("*.py")
+        for path in (ROOT / "tests" / folder).rglob("*.py")
         for name in re.findall(r"def (?:test_)?((?:s\d\d_(?:and_)?)+)", path.read_text("utf-8"))
         for number in re.findall(r"s(\d\d)", name)
     }

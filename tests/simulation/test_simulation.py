@@ -18,8 +18,8 @@ from tests.simulation.reached import CHANGED, OVERLAPPING
 from tests.simulation.scenarios import Kind, Shape
 from tests.simulation.surroundings import BEGAN_BEHIND_A_ROUND, EXPIRED, REWRITTEN, ROTTEN
 from tests.support import figures
+from tests.support.checkout_root import ROOT
 
-ROOT = Path(__file__).parents[2]
 SEEDS_FILE = Path(__file__).with_name("seeds.txt")
 
 #: The profiles of which a seed takes no longer than others.

@@ -26,24 +26,26 @@ from tests.simulation.remembering import REMEMBERED
 from tests.simulation.scenarios import CALM_AT_FIRST_MS, ZONES, Kind, Scenario
 from tests.simulation.surroundings import INSTANCE, ROOT, SESSION_MS, Surroundings
 from tests.support.virtual_time import EndlessError
-from zonekeeper.client import errors, recovery
-from zonekeeper.client.client import Client
-from zonekeeper.metadata import cluster as clusters
-from zonekeeper.metadata import ledger_format, ledger_paths, policy_store
-from zonekeeper.metadata.errors import StoreError
+from zonekeeper.client.api.client import Client
+from zonekeeper.client.base import errors
+from zonekeeper.client.sessions import recovery
+from zonekeeper.metadata.cluster import cluster as clusters
+from zonekeeper.metadata.cluster import policy_store
+from zonekeeper.metadata.formats import ledger_format, ledger_paths
+from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.metadata.stores.memory_server import Change
 from zonekeeper.metadata.stores.tree import Node
-from zonekeeper.placement.ids import BookieId, EntryId, LedgerId, UpgradeDomain, ZoneName
-from zonekeeper.placement.locations import Location
-from zonekeeper.placement.policy import (
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId, UpgradeDomain, ZoneName
+from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.policy.rules import (
     OnZoneLoss,
     PlacementRules,
     Policy,
     RepairRules,
     ZoneWatchRules,
 )
-from zonekeeper.replication import copying
+from zonekeeper.replication.repair import copying
 
 #: Everything must be well so long after everything healed.
 PATIENCE_MS: Final = 60_000

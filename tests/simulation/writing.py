@@ -17,10 +17,10 @@ from typing import Final
 from tests.simulation import actors
 from tests.simulation import history as seen
 from tests.simulation.actors import AGAIN_MS, Life
-from zonekeeper.client import errors
-from zonekeeper.client.writer import Writer
-from zonekeeper.placement.digests import Digest
-from zonekeeper.placement.ids import NO_ENTRY, EntryId
+from zonekeeper.client.api.writer import Writer
+from zonekeeper.client.base import errors
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import NO_ENTRY, EntryId
 
 #: So long before everything heals writers begin nothing new: in calm weather, all is acknowledged.
 _LAST_MS: Final = 300

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.support.ready_processes import SHELL, ReadyProcesses
-from zonekeeper.placement.ids import BookieId, ZoneName
+from zonekeeper.placement.base.ids import BookieId, ZoneName
 
 _ANSWER_SECONDS: Final = 60
 _SAMPLE: Final = re.compile(r"(\w+)(?:\{(.*)\})? (\S+)")

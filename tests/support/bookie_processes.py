@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from tests.support.ready_processes import SHELL, ReadyProcesses
-from zonekeeper.metadata import cluster as clusters
-from zonekeeper.metadata import policy_store
+from zonekeeper.metadata.cluster import cluster as clusters
+from zonekeeper.metadata.cluster import policy_store
 from zonekeeper.metadata.stores.opening import open_store
-from zonekeeper.placement.ids import BookieId, ZoneName
-from zonekeeper.placement.policy import Policy
+from zonekeeper.placement.base.ids import BookieId, ZoneName
+from zonekeeper.placement.policy.rules import Policy
 
 COMMAND: Final = (*SHELL, "bookie", "run")
 

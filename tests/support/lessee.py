@@ -9,8 +9,8 @@ import json
 import sys
 
 from tests.support.python_process import run, tell
-from zonekeeper.metadata import errors
-from zonekeeper.metadata.store import MetadataStore, SessionId
+from zonekeeper.metadata.store import errors
+from zonekeeper.metadata.store.store import MetadataStore, SessionId
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.metadata.stores.timeouts import Timeouts
 

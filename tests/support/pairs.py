@@ -6,7 +6,7 @@ It prints the number of each transaction once it is acknowledged.
 import sys
 
 from tests.support.python_process import run, tell
-from zonekeeper.metadata.store import Put
+from zonekeeper.metadata.store.store import Put
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.metadata.stores.timeouts import Timeouts
 

@@ -6,9 +6,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Coroutine, Iterator
-from pathlib import Path
 
-_ROOT = Path(__file__).parents[2]
+from tests.support.checkout_root import ROOT
 
 #: Longer than any test needs a process: ten takeovers take 9 s, and 95 s on a very busy machine.
 _LIFE_SECONDS = 600
@@ -22,7 +21,7 @@ class PythonProcess:
             [sys.executable, "-m", module, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            cwd=_ROOT,
+            cwd=ROOT,
             text=True,
         )
 

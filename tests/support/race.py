@@ -11,8 +11,8 @@ from dataclasses import asdict
 
 from tests.support.histories import Append, Outcome, Read
 from tests.support.python_process import run, tell
-from zonekeeper.metadata import errors, update
-from zonekeeper.metadata.store import MetadataStore, Versioned
+from zonekeeper.metadata.store import errors, update
+from zonekeeper.metadata.store.store import MetadataStore, Versioned
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.metadata.stores.timeouts import Timeouts
 

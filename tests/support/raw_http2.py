@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Final
 
-from zonekeeper.metadata.background import alongside
-from zonekeeper.placement.ids import BookieId
-from zonekeeper.wire import grpc_edge
+from zonekeeper.metadata.store.background import alongside
+from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.wire.grpc import grpc_edge
 
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _HEAD: Final = struct.Struct(">3sBBI")

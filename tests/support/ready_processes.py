@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from zonekeeper.placement.ids import BookieId
+from tests.support.checkout_root import ROOT
+from zonekeeper.placement.base.ids import BookieId
 
-_ROOT: Final = Path(__file__).parents[2]
 #: On a busy machine a start took more than 60 s; who ends instead is not waited for.
 _READY_SECONDS: Final = 300
 _STOP_SECONDS: Final = 60
@@ -66,7 +66,7 @@ class ReadyProcesses(abc.ABC):
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                cwd=_ROOT,
+                cwd=ROOT,
             )
 
     def is_ready(self, name: BookieId) -> bool:

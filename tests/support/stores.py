@@ -17,7 +17,7 @@ from pathlib import Path
 from kazoo.protocol.serialization import Close, Connect, int_int_struct, int_struct
 
 from tests.support.zookeeper import Ensemble
-from zonekeeper.metadata.store import MetadataStore, SessionId
+from zonekeeper.metadata.store.store import MetadataStore, SessionId
 from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.metadata.stores.opening import open_store

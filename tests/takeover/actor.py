@@ -19,11 +19,11 @@ import sys
 from collections.abc import AsyncIterator
 
 from tests.support.python_process import run, tell
-from zonekeeper.client import client as clients
-from zonekeeper.client import errors
-from zonekeeper.client.client import Client
-from zonekeeper.client.reader import Batch, Reader
-from zonekeeper.placement.ids import NO_ENTRY, EntryId, LedgerId
+from zonekeeper.client.api import client as clients
+from zonekeeper.client.api.client import Client
+from zonekeeper.client.api.reader import Batch, Reader
+from zonekeeper.client.base import errors
+from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
 
 #: A writer that nobody stops ends by itself, far beyond what a round waits for.
 _BURSTS_MAX = 5_000

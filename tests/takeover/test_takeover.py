@@ -17,9 +17,9 @@ import pytest
 from tests.support import zookeeper
 from tests.support.bookie_processes import BookieProcesses, bookie_processes, make_cluster
 from tests.support.python_process import PythonProcess, processes
-from zonekeeper.placement.ids import BookieId, ZoneName
-from zonekeeper.placement.policy import PlacementRules, Policy
-from zonekeeper.placement.quorums import Quorums
+from zonekeeper.placement.base.ids import BookieId, ZoneName
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.placement.policy.rules import PlacementRules, Policy
 
 pytestmark = pytest.mark.processes
 

@@ -3,11 +3,11 @@
 from hypothesis import strategies as st
 
 from tests.wire import framing
-from zonekeeper.placement.digests import Digest
-from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
-from zonekeeper.placement.quorums import Quorums
-from zonekeeper.wire import carriers, digests, entries, frames
-from zonekeeper.wire.openings import FragmentOpening
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.wire.formats import carriers, digests, entries, frames
+from zonekeeper.wire.formats.openings import FragmentOpening
 
 RUN = framing.run(5, b"a", b"bb")
 LISTED = framing.listed([7, 9])

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from zonekeeper.placement.digests import Digest
-from zonekeeper.placement.ids import EntryId, LedgerId
-from zonekeeper.wire import entries, frames
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import EntryId, LedgerId
+from zonekeeper.wire.formats import entries, frames
 
 LEDGER = LedgerId(7)
 DIGEST = Digest.CRC32C

@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Set
 from typing import Final, NamedTuple
 
-from zonekeeper.client.client import Client
-from zonekeeper.metadata import ledger_listing
-from zonekeeper.metadata.cluster import Cluster
-from zonekeeper.metadata.ledger_metadata import LedgerMetadata
-from zonekeeper.metadata.ledgers import StoredLedger
-from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
-from zonekeeper.wire.service import ListEntriesRequest
+from zonekeeper.client.api.client import Client
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
+from zonekeeper.metadata.ledgers import ledger_listing
+from zonekeeper.metadata.ledgers.ledgers import StoredLedger
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
+from zonekeeper.wire.contract.service import ListEntriesRequest
 
 RANGES_MAX: Final = 10_000
 

@@ -10,13 +10,13 @@ from contextlib import AbstractAsyncContextManager
 from itertools import pairwise
 from typing import Final, TypeVar
 
-from zonekeeper.metadata import zone_store
-from zonekeeper.metadata.background import together
-from zonekeeper.metadata.cluster import Cluster
-from zonekeeper.placement.ids import ZoneName
-from zonekeeper.placement.observation import Observation
-from zonekeeper.placement.permission import WATCH, Permission
-from zonekeeper.placement.zone_records import ClusterRecord, ZoneRecord
+from zonekeeper.metadata.cluster import zone_store
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.store.background import together
+from zonekeeper.placement.base.ids import ZoneName
+from zonekeeper.placement.zones.gate import WATCH, Permission
+from zonekeeper.placement.zones.observation import Observation
+from zonekeeper.placement.zones.zone_records import ClusterRecord, ZoneRecord
 
 _State = TypeVar("_State")
 

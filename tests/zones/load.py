@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from zonekeeper.client import errors
-from zonekeeper.client.client import Client
-from zonekeeper.client.writer import Writer
-from zonekeeper.metadata.background import alongside
-from zonekeeper.placement.ids import NO_ENTRY, EntryId, LedgerId
+from zonekeeper.client.api.client import Client
+from zonekeeper.client.api.writer import Writer
+from zonekeeper.client.base import errors
+from zonekeeper.metadata.store.background import alongside
+from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
 
 #: A ledger is closed after so many, and the next one begun.
 LEDGER_ENTRIES: Final = 300

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from tests.zones.world import REPAIR, A, C, Ground, World, world
-from zonekeeper.metadata import repair_controls
-from zonekeeper.placement.ids import BookieId
-from zonekeeper.placement.observation import Observation
-from zonekeeper.placement.permission import Permission
-from zonekeeper.placement.policy import RepairScope, Resume
+from zonekeeper.metadata.cluster import repair_controls
+from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.policy.rules import RepairScope, Resume
+from zonekeeper.placement.zones.gate import Permission
+from zonekeeper.placement.zones.observation import Observation
 
 pytestmark = pytest.mark.processes
 

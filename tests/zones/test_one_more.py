@@ -8,8 +8,8 @@ import pytest
 
 from tests.zones import load
 from tests.zones.world import A, Ground, Shape, world
-from zonekeeper.client import client as clients
-from zonekeeper.placement.quorums import Quorums
+from zonekeeper.client.api import client as clients
+from zonekeeper.placement.base.quorums import Quorums
 
 pytestmark = pytest.mark.processes
 

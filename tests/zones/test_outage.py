@@ -4,9 +4,9 @@ import pytest
 
 from tests.zones import copies
 from tests.zones.world import A, Ground, world
-from zonekeeper.placement.ids import BookieId
-from zonekeeper.placement.observation import Observation
-from zonekeeper.placement.permission import Permission
+from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.zones.gate import Permission
+from zonekeeper.placement.zones.observation import Observation
 
 pytestmark = pytest.mark.processes
 

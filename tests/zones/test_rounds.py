@@ -6,8 +6,8 @@ import pytest
 
 from tests.zones import copies
 from tests.zones.world import LONG_S, Ground, World, world
-from zonekeeper.placement.observation import Observation
-from zonekeeper.placement.permission import Permission
+from zonekeeper.placement.zones.gate import Permission
+from zonekeeper.placement.zones.observation import Observation
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 

@@ -12,10 +12,10 @@ import pytest
 
 from tests.zones import copies
 from tests.zones.world import REPAIR, A, B, Ground, World, world
-from zonekeeper.placement.observation import Observation
-from zonekeeper.placement.permission import RULE, Permission
-from zonekeeper.placement.policy import OnZoneLoss
-from zonekeeper.placement.units import KIB, MINUTE_MS
+from zonekeeper.placement.base.units import KIB, MINUTE_MS
+from zonekeeper.placement.policy.rules import OnZoneLoss
+from zonekeeper.placement.zones.gate import RULE, Permission
+from zonekeeper.placement.zones.observation import Observation
 
 pytestmark = pytest.mark.processes
 

@@ -6,13 +6,13 @@ import pytest
 
 from tests.zones import copies
 from tests.zones.world import A, B, C, Ground, World, world
-from zonekeeper.metadata import policy_store
-from zonekeeper.placement.ids import BookieId
-from zonekeeper.placement.observation import Observation
-from zonekeeper.placement.permission import Permission, Person, RefusedError, Token
-from zonekeeper.replication import permitting
-from zonekeeper.replication.permitting import Request
-from zonekeeper.shell.live import reaching
+from zonekeeper.metadata.cluster import policy_store
+from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.zones.gate import Permission, Person, RefusedError, Token
+from zonekeeper.placement.zones.observation import Observation
+from zonekeeper.replication.gate import permitting
+from zonekeeper.replication.gate.permitting import Request
+from zonekeeper.shell.hosting import reaching
 
 pytestmark = pytest.mark.processes
 

@@ -27,15 +27,15 @@ from tests.support.ready_processes import SHELL
 from tests.zones import copies, load
 from tests.zones.gates import Gates
 from tests.zones.load import LEDGER_ENTRIES, Load, under_load
-from zonekeeper.client import client as clients
-from zonekeeper.client.client import Client
-from zonekeeper.metadata.background import alongside
-from zonekeeper.placement.ids import BookieId, ZoneName
-from zonekeeper.placement.observation import Observation
-from zonekeeper.placement.permission import Permission
-from zonekeeper.placement.policy import PlacementRules, Policy, RepairRules, ZoneWatchRules
-from zonekeeper.placement.quorums import Quorums
-from zonekeeper.placement.zone_records import ZoneRecord
+from zonekeeper.client.api import client as clients
+from zonekeeper.client.api.client import Client
+from zonekeeper.metadata.store.background import alongside
+from zonekeeper.placement.base.ids import BookieId, ZoneName
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.placement.policy.rules import PlacementRules, Policy, RepairRules, ZoneWatchRules
+from zonekeeper.placement.zones.gate import Permission
+from zonekeeper.placement.zones.observation import Observation
+from zonekeeper.placement.zones.zone_records import ZoneRecord
 
 A, B, C = ZoneName("a"), ZoneName("b"), ZoneName("c")
 #: No session lives longer without a word.

@@ -19,35 +19,33 @@ from typing import Final, TextIO
 
 import click
 
-from zonekeeper.metadata import cluster as clusters
-from zonekeeper.metadata import (
-    errors,
+from zonekeeper.metadata.cluster import cluster as clusters
+from zonekeeper.metadata.cluster import policy_store, restored, timeline
+from zonekeeper.metadata.cluster.cluster import Cluster, Counts
+from zonekeeper.metadata.cluster.restored import Restored
+from zonekeeper.metadata.cluster.timeline import Event
+from zonekeeper.metadata.formats.malformed import UnreadableError
+from zonekeeper.metadata.ledgers import ledger_ids
+from zonekeeper.metadata.saving import (
     export_diff,
     export_format,
     exporting,
     importing,
-    ledger_ids,
-    policy_store,
     private_file,
     rebuilding,
     rebuilding_report,
     rebuilding_writing,
-    restored,
-    timeline,
 )
-from zonekeeper.metadata.cluster import Cluster, Counts
-from zonekeeper.metadata.export_format import Node
-from zonekeeper.metadata.importing import Imported
-from zonekeeper.metadata.malformed import UnreadableError
-from zonekeeper.metadata.rebuilding import Rebuilt, Verdict
-from zonekeeper.metadata.rebuilding_writing import Given, HintsFile
-from zonekeeper.metadata.restored import Restored
-from zonekeeper.metadata.store import MetadataStore
+from zonekeeper.metadata.saving.export_format import Node
+from zonekeeper.metadata.saving.importing import Imported
+from zonekeeper.metadata.saving.rebuilding import Rebuilt, Verdict
+from zonekeeper.metadata.saving.rebuilding_writing import Given, HintsFile
+from zonekeeper.metadata.store import errors
+from zonekeeper.metadata.store.store import MetadataStore
 from zonekeeper.metadata.stores.opening import open_store
-from zonekeeper.metadata.timeline import Event
-from zonekeeper.placement import policy_data
-from zonekeeper.placement.permission import Person
-from zonekeeper.placement.policy import Policy
+from zonekeeper.placement.policy import rules_data
+from zonekeeper.placement.policy.rules import Policy
+from zonekeeper.placement.zones.gate import Person
 
 _STORE: Final = click.option(
     "--metadata",
@@ -359,7 +357,7 @@ class _Info:
                 "writable": self.counts.writable,
                 "readOnly": self.counts.read_only,
             },
-            "policy": None if self.policy is None else policy_data.record(self.policy),
+            "policy": None if self.policy is None else rules_data.record(self.policy),
             "restored": self.restored,
         }
 

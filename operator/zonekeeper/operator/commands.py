@@ -7,10 +7,11 @@ import sys
 import click
 import yaml
 
-from zonekeeper.operator import crd, running
-from zonekeeper.operator.api import KubernetesError
-from zonekeeper.operator.api_server import ApiServer, NoApiServerError
-from zonekeeper.operator.running import Settings
+from zonekeeper.operator.cluster import crd
+from zonekeeper.operator.kubernetes.api import KubernetesError
+from zonekeeper.operator.kubernetes.api_server import ApiServer, NoApiServerError
+from zonekeeper.operator.run import running
+from zonekeeper.operator.run.running import Settings
 
 
 @click.group(name="operator")

@@ -7,7 +7,7 @@ range that was asked for: no entry twice, none left out.
 from itertools import pairwise
 from typing import Final
 
-from zonekeeper.metadata.ledger_metadata import LedgerMetadata
+from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
 from zonekeeper.pipeline.options import PARTITIONS_MAX, ReadOptions
 
 #: One task reads about so much, unless it is told how many tasks there are to be.

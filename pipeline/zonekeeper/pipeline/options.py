@@ -19,12 +19,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from zonekeeper.metadata.errors import BadStoreUriError
+from zonekeeper.metadata.store.errors import BadStoreUriError
 from zonekeeper.metadata.stores import uri
-from zonekeeper.placement import fields
-from zonekeeper.placement.fields import InvalidFieldsError, Problem
-from zonekeeper.placement.ids import LedgerId
-from zonekeeper.wire.entries import ID_END
+from zonekeeper.placement.base import fields
+from zonekeeper.placement.base.fields import InvalidFieldsError, Problem
+from zonekeeper.placement.base.ids import LedgerId
+from zonekeeper.wire.formats.entries import ID_END
 
 PARTITIONS_MAX: Final = 10_000
 ROWS_PER_BATCH_MAX: Final = 100_000

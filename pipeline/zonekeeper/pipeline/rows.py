@@ -23,7 +23,7 @@ from typing import Final, TypeAlias
 import pyarrow
 from pyspark.sql.types import BinaryType, DataType, LongType, StructType
 
-from zonekeeper.wire.entries import Entry
+from zonekeeper.wire.formats.entries import Entry
 
 #: A batch ends before its payloads are larger, unless it is one entry.
 BATCH_BYTES_MAX: Final = 8 << 20

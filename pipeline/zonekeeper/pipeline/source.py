@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from zonekeeper.client import blocking
+from zonekeeper.client.api import blocking
 from zonekeeper.pipeline import entry_ranges, options, rows
 from zonekeeper.pipeline.options import ReadOptions
 from zonekeeper.pipeline.rows import RecordBatch

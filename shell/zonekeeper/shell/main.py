@@ -5,7 +5,8 @@ are missing, it says which extra brings them.
 """
 
 try:
-    from zonekeeper.shell import hosting, placement_commands
+    from zonekeeper.shell.commands import placement
+    from zonekeeper.shell.hosting import hosting
 except ModuleNotFoundError as missing:
     if (missing.name or "").startswith("zonekeeper"):
         raise
@@ -15,4 +16,4 @@ except ModuleNotFoundError as missing:
 except KeyboardInterrupt:
     raise SystemExit(130) from None  # as it ends when all is loaded
 
-main = hosting.Host(own=[placement_commands.placement])
+main = hosting.Host(own=[placement.placement])

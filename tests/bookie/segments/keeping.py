@@ -6,24 +6,24 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from zonekeeper.bookie import admission, records
-from zonekeeper.bookie.disks import InlineDisk
-from zonekeeper.bookie.files import FileSystem
-from zonekeeper.bookie.memory_files import MemoryFileSystem
+from zonekeeper.bookie.disk.disks import InlineDisk
+from zonekeeper.bookie.disk.files import FileSystem
+from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
+from zonekeeper.bookie.formats.index import Index, MemoryOrdered
+from zonekeeper.bookie.ledgers import admission, records
 from zonekeeper.bookie.segments import checkpoint as checkpoints
-from zonekeeper.bookie.segments import storage
 from zonekeeper.bookie.segments.arrivals import Sizes
-from zonekeeper.bookie.segments.compaction import Compacting
 from zonekeeper.bookie.segments.devices import Devices
-from zonekeeper.bookie.segments.index import Index, MemoryOrdered
 from zonekeeper.bookie.segments.log import Put
-from zonekeeper.bookie.segments.storage import Policy, Storage
-from zonekeeper.placement.digests import Digest
-from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
-from zonekeeper.placement.quorums import Quorums
-from zonekeeper.wire import digests, entries, errors, frames
-from zonekeeper.wire.frames import Flags, Frame
-from zonekeeper.wire.openings import FragmentOpening
+from zonekeeper.bookie.storage import storage
+from zonekeeper.bookie.storage.compaction import Compacting
+from zonekeeper.bookie.storage.storage import Policy, Storage
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.wire.formats import digests, entries, errors, frames
+from zonekeeper.wire.formats.frames import Flags, Frame
+from zonekeeper.wire.formats.openings import FragmentOpening
 
 KEY = digests.master_key(b"secret")
 SIZES = Sizes(segment_bytes=2048, segments_max=4)

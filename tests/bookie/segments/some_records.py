@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from tests.bookie import running
 from tests.wire import framing
-from zonekeeper.bookie import records
-from zonekeeper.bookie.records import Record
-from zonekeeper.placement.digests import Digest
-from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
-from zonekeeper.placement.quorums import Quorums
-from zonekeeper.wire import digests, entries
-from zonekeeper.wire.openings import FragmentOpening
+from zonekeeper.bookie.ledgers import records
+from zonekeeper.bookie.ledgers.records import Record
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.wire.formats import digests, entries
+from zonekeeper.wire.formats.openings import FragmentOpening
 
 _ledgers = st.integers(0, entries.ID_END - 1).map(LedgerId)
 _keys = st.binary(max_size=4).map(digests.master_key)

@@ -8,12 +8,12 @@ import pytest
 
 from tests.bookie.segments import keeping
 from tests.bookie.segments.keeping import Driver, check, frame, let_work, opening, read_ids, running
-from zonekeeper.bookie import admission
-from zonekeeper.bookie.files import File
-from zonekeeper.bookie.segments import locations
-from zonekeeper.bookie.segments.index import Index, MemoryOrdered
+from zonekeeper.bookie.disk.files import File
+from zonekeeper.bookie.formats import locations
+from zonekeeper.bookie.formats.index import Index, MemoryOrdered
+from zonekeeper.bookie.ledgers import admission
 from zonekeeper.bookie.segments.places import Places
-from zonekeeper.placement.ids import LedgerId
+from zonekeeper.placement.base.ids import LedgerId
 
 T = TypeVar("T")
 

@@ -10,25 +10,20 @@ from hypothesis import strategies as st
 from tests.bookie.segments import keeping
 from tests.bookie.segments.some_records import FORGET, ONE_OF_EACH, all_records
 from tests.wire import hextext
-from zonekeeper.bookie import admission, records
-from zonekeeper.bookie.admission import LedgerState
-from zonekeeper.bookie.extents import Extent
-from zonekeeper.bookie.records import LedgerRecord, Record
-from zonekeeper.bookie.segments import (
-    batch_format,
-    checkpoint,
-    locations,
-    record_format,
-    sorted_format,
-)
-from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
-from zonekeeper.bookie.segments.batch_format import Position
+from zonekeeper.bookie.formats import batch_format, locations, record_format, sorted_format
+from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
+from zonekeeper.bookie.formats.batch_format import Position
+from zonekeeper.bookie.formats.index import Row
+from zonekeeper.bookie.ledgers import admission, records
+from zonekeeper.bookie.ledgers.admission import LedgerState
+from zonekeeper.bookie.ledgers.extents import Extent
+from zonekeeper.bookie.ledgers.records import LedgerRecord, Record
+from zonekeeper.bookie.segments import checkpoint
 from zonekeeper.bookie.segments.checkpoint import Checkpoint, Kept, SortedSegment
-from zonekeeper.bookie.segments.index import Row
-from zonekeeper.placement.ids import EntryId, LedgerId
-from zonekeeper.wire import checksums
-from zonekeeper.wire.errors import FormatError
-from zonekeeper.wire.frames import Frame
+from zonekeeper.placement.base.ids import EntryId, LedgerId
+from zonekeeper.wire.formats import checksums
+from zonekeeper.wire.formats.errors import FormatError
+from zonekeeper.wire.formats.frames import Frame
 
 LOG_ID = 0x0102030405060708
 AT = Position(7, 40)

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from tests.bookie.segments import keeping
 from tests.bookie.segments.keeping import Driver, frame, fresh, opening
 from tests.support import virtual_time
-from zonekeeper.bookie import admission
-from zonekeeper.bookie.disks import InlineDisk
-from zonekeeper.bookie.segments import arrivals, pace, storage
+from zonekeeper.bookie.disk.disks import InlineDisk
+from zonekeeper.bookie.formats.index import MemoryOrdered
+from zonekeeper.bookie.ledgers import admission
+from zonekeeper.bookie.segments import arrivals, pace
 from zonekeeper.bookie.segments.arrivals import Sizes
-from zonekeeper.bookie.segments.index import MemoryOrdered
 from zonekeeper.bookie.segments.pace import Pace
-from zonekeeper.bookie.segments.rewrite import ROUND_SEGMENTS_MAX
+from zonekeeper.bookie.storage import storage
+from zonekeeper.bookie.storage.rewrite import ROUND_SEGMENTS_MAX
 
 SHARES = st.floats(0, 1)
 SEGMENTS = arrivals.SEGMENTS_MAX_DEFAULT

@@ -11,19 +11,21 @@ from click.testing import CliRunner, Result
 
 from tests.bookie.segments.keeping import Driver, frame, let_work, opening
 from tests.support import virtual_time
-from zonekeeper.bookie import admission, commands, process
-from zonekeeper.bookie.disks import InlineDisk
-from zonekeeper.bookie.files import RealFileSystem
-from zonekeeper.bookie.segments import storage
+from zonekeeper.bookie.commands import bookie
+from zonekeeper.bookie.disk.disks import InlineDisk
+from zonekeeper.bookie.disk.files import RealFileSystem
+from zonekeeper.bookie.formats.index import Index
+from zonekeeper.bookie.ledgers import admission
+from zonekeeper.bookie.life import process
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.devices import Devices
-from zonekeeper.bookie.segments.index import Index
 from zonekeeper.bookie.segments.rocks import RocksOrdered
-from zonekeeper.metadata import cluster as clusters
-from zonekeeper.metadata.cluster import Cluster
+from zonekeeper.bookie.storage import storage
+from zonekeeper.metadata.cluster import cluster as clusters
+from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.stores.opening import open_store
-from zonekeeper.placement.ids import BookieId
-from zonekeeper.wire import digests
+from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.wire.formats import digests
 
 T = TypeVar("T")
 
@@ -50,7 +52,7 @@ class Place:
     def call(self, *words: str, input: str | None = None) -> Result:  # noqa: A002 click's name
         """Call a tool; the environment of the test counts for nothing."""
         runner = CliRunner(env={"ZONEKEEPER_DATA": None, "ZONEKEEPER_METADATA": None})
-        return runner.invoke(commands.bookie, words, input=input, catch_exceptions=False)
+        return runner.invoke(bookie.bookie, words, input=input, catch_exceptions=False)
 
     def on_data(self, *words: str) -> Result:
         """Call a tool on the bookie's data."""

@@ -8,17 +8,19 @@ import pytest
 
 from tests.bookie.segments.keeping import opening
 from tests.bookie.tools.places import BOOKIE, SIZES, Place
-from zonekeeper.bookie.disks import InlineDisk
-from zonekeeper.bookie.files import RealFileSystem
-from zonekeeper.bookie.segments import storage
+from zonekeeper.bookie.disk.disks import InlineDisk
+from zonekeeper.bookie.disk.files import RealFileSystem
+from zonekeeper.bookie.formats.index import Index, MemoryOrdered
 from zonekeeper.bookie.segments.devices import Devices
-from zonekeeper.bookie.segments.index import Index, MemoryOrdered
-from zonekeeper.metadata import cookie_store, ledgers, registration, service_info
-from zonekeeper.metadata.cluster import Cluster
-from zonekeeper.metadata.ledger_metadata import Fragment, LedgerMetadata
-from zonekeeper.placement import locations
-from zonekeeper.placement.digests import Digest
-from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
+from zonekeeper.bookie.storage import storage
+from zonekeeper.metadata.bookies import cookie_store, registration
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.formats import service_info
+from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
+from zonekeeper.metadata.ledgers import ledgers
+from zonekeeper.placement.base import locations
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 
 A, B = locations.parse("/a/ud-0"), locations.parse("/b/ud-1")
 

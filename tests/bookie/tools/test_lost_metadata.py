@@ -10,31 +10,27 @@ from click.testing import CliRunner, Result
 from tests.client import lab as labs
 from tests.client.lab import Lab
 from tests.support.bookie_processes import BookieProcesses, make_cluster
-from zonekeeper.bookie import commands as bookie_commands
-from zonekeeper.bookie.files import FileSystem
+from zonekeeper.bookie.commands import bookie as bookie_commands
+from zonekeeper.bookie.disk.files import FileSystem
+from zonekeeper.bookie.formats.index import Index, MemoryOrdered
 from zonekeeper.bookie.segments import checkpoint as checkpoints
-from zonekeeper.bookie.segments import storage
-from zonekeeper.bookie.segments.index import Index, MemoryOrdered
+from zonekeeper.bookie.storage import storage
 from zonekeeper.bookie.tools import contents, hints
-from zonekeeper.client.client import Client, connect
-from zonekeeper.client.writer import Writer
-from zonekeeper.metadata import cluster as clusters
-from zonekeeper.metadata import (
-    commands,
-    ledgers,
-    policy_store,
-    rebuilding,
-    rebuilding_writing,
-    restored,
-)
-from zonekeeper.metadata.cookies import Cookie
-from zonekeeper.metadata.ledger_metadata import LedgerMetadata
-from zonekeeper.metadata.rebuilding import Rebuilt, Verdict
-from zonekeeper.metadata.rebuilding_writing import HintsFile
+from zonekeeper.client.api.client import Client, connect
+from zonekeeper.client.api.writer import Writer
+from zonekeeper.metadata import commands
+from zonekeeper.metadata.cluster import cluster as clusters
+from zonekeeper.metadata.cluster import policy_store, restored
+from zonekeeper.metadata.formats.cookies import Cookie
+from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
+from zonekeeper.metadata.ledgers import ledgers
+from zonekeeper.metadata.saving import rebuilding, rebuilding_writing
+from zonekeeper.metadata.saving.rebuilding import Rebuilt, Verdict
+from zonekeeper.metadata.saving.rebuilding_writing import HintsFile
 from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.metadata.stores.opening import open_store
-from zonekeeper.placement.ids import BookieId, LedgerId, ZoneName
-from zonekeeper.placement.quorums import Quorums
+from zonekeeper.placement.base.ids import BookieId, LedgerId, ZoneName
+from zonekeeper.placement.base.quorums import Quorums
 
 PASSWORD = b"secret"
 RULES = labs.policy(Quorums(ensemble=3, write=3, ack=2, ack_zones=2))

@@ -15,19 +15,20 @@ from click.testing import Result
 from tests.bookie.segments.keeping import Driver, frame, let_work, opening
 from tests.bookie.tools.places import BOOKIE, KEY, SIZES, Place
 from tests.support import virtual_time
-from zonekeeper.bookie import admission, boots, data_folder, process, records
-from zonekeeper.bookie.data_folder import Held
-from zonekeeper.bookie.disks import InlineDisk
-from zonekeeper.bookie.files import RealFileSystem, Space
+from zonekeeper.bookie.disk.disks import InlineDisk
+from zonekeeper.bookie.disk.files import RealFileSystem, Space
+from zonekeeper.bookie.formats.index import Index
+from zonekeeper.bookie.ledgers import admission, records
+from zonekeeper.bookie.life import boots, data_folder, process
+from zonekeeper.bookie.life.data_folder import Held
 from zonekeeper.bookie.segments import checkpoint as checkpoints
-from zonekeeper.bookie.segments import storage
 from zonekeeper.bookie.segments.checkpoint import Checkpoint, Kept
 from zonekeeper.bookie.segments.devices import Devices
-from zonekeeper.bookie.segments.index import Index
 from zonekeeper.bookie.segments.rocks import RocksOrdered
-from zonekeeper.bookie.segments.storage import Storage
-from zonekeeper.placement.ids import NO_ENTRY, LedgerId
-from zonekeeper.wire import errors
+from zonekeeper.bookie.storage import storage
+from zonekeeper.bookie.storage.storage import Storage
+from zonekeeper.placement.base.ids import NO_ENTRY, LedgerId
+from zonekeeper.wire.formats import errors
 
 CHECKPOINT_OF_ENDED_LIMBO = Checkpoint(
     log_id=1,

@@ -10,8 +10,7 @@ import pytest
 
 from tests.bookie.tools.places import BOOKIE
 from tests.bookie.tools.test_several_folders import Wide
-from zonekeeper.bookie import commands
-from zonekeeper.bookie.tools import asking_commands
+from zonekeeper.bookie.commands import asking, bookie
 
 
 def leaves(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
@@ -22,7 +21,7 @@ def leaves(command: click.Command, path: str) -> Iterator[tuple[str, click.Comma
         yield from leaves(inner, f"{path} {name}")
 
 
-ALL = list(leaves(commands.bookie, "bookie"))
+ALL = list(leaves(bookie.bookie, "bookie"))
 
 
 def test_these_are_all_commands() -> None:
@@ -62,5 +61,5 @@ def test_folders_may_be_typed_from_anywhere(
 
 def test_a_pipe_that_is_closed_is_no_trouble_of_the_disk() -> None:
     """The program that hosts the commands ends quietly then."""
-    with pytest.raises(BrokenPipeError), asking_commands.reported():
+    with pytest.raises(BrokenPipeError), asking.reported():
         raise BrokenPipeError

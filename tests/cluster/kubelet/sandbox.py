@@ -12,9 +12,9 @@ from pathlib import Path
 
 from tests.cluster import namespaces
 from tests.cluster.processes import until
+from tests.support.checkout_root import ROOT
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
-CHECKOUT = Path(__file__).parents[3]
 _READY_POLLS_MAX = 500
 
 
@@ -78,7 +78,7 @@ class Sandbox:
             "network": self.network,
             "scratch": str(scratch),
             "mounts": mounts,
-            "keep": sorted({str(CHECKOUT), sys.prefix, sys.base_prefix}),
+            "keep": sorted({str(ROOT), sys.prefix, sys.base_prefix}),
             "command": command,
             "env": dict(env),
             "cwd": cwd,

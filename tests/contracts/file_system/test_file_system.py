@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from zonekeeper.bookie.files import BLOCK_BYTES, FileSystem, RealFileSystem
-from zonekeeper.bookie.memory_files import MemoryFileSystem
+from zonekeeper.bookie.disk.files import BLOCK_BYTES, FileSystem, RealFileSystem
+from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
 
 
 @pytest.fixture(params=["real", "memory"])

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support import zookeeper
 from tests.support.stores import Place, place_of
-from zonekeeper.metadata.store import MetadataStore
+from zonekeeper.metadata.store.store import MetadataStore
 
 
 @pytest.fixture(scope="session")

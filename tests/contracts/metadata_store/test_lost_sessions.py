@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.support.stores import Place
-from zonekeeper.metadata import errors
-from zonekeeper.metadata.store import MetadataStore, Session, SessionId
+from zonekeeper.metadata.store import errors
+from zonekeeper.metadata.store.store import MetadataStore, Session, SessionId
 from zonekeeper.metadata.stores.timeouts import Timeouts
 
 #: Short, so that SQLite's renewal soon finds its lease gone; but no busy machine keeps a process

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from tests.support.stores import Place
-from zonekeeper.metadata import errors
-from zonekeeper.metadata.store import VALUE_SIZE_BYTES_MAX, MetadataStore
+from zonekeeper.metadata.store import errors
+from zonekeeper.metadata.store.store import VALUE_SIZE_BYTES_MAX, MetadataStore
 
 
 async def test_a_node_that_was_created_can_be_read(store: MetadataStore, root: str) -> None:

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.support.stores import Place
-from zonekeeper.metadata import errors
-from zonekeeper.metadata.store import Create, MetadataStore, SessionId
+from zonekeeper.metadata.store import errors
+from zonekeeper.metadata.store.store import Create, MetadataStore, SessionId
 
 
 def _session(store: MetadataStore) -> SessionId:

@@ -5,8 +5,8 @@ import random
 import pytest
 
 from tests.support.stores import MemoryPlace, Place
-from zonekeeper.metadata import errors
-from zonekeeper.metadata.store import (
+from zonekeeper.metadata.store import errors
+from zonekeeper.metadata.store.store import (
     COMMIT_SIZE_BYTES_MAX,
     COMMIT_WRITES_MAX,
     Check,

@@ -7,8 +7,8 @@ from typing import TypeVar
 import pytest
 
 from tests.support.stores import Place
-from zonekeeper.metadata import errors
-from zonekeeper.metadata.store import MetadataStore, Versioned
+from zonekeeper.metadata.store import errors
+from zonekeeper.metadata.store.store import MetadataStore, Versioned
 
 State = TypeVar("State")
 

@@ -4,8 +4,8 @@ import asyncio
 
 from tests.wire.link.reference_bookie import Disk, ReferenceBookie
 from tests.wire.link.worlds import BOOKIE
-from zonekeeper.wire import grpc_server
-from zonekeeper.wire.serving import Host
+from zonekeeper.wire.grpc import grpc_server
+from zonekeeper.wire.host.serving import Host
 
 
 async def main() -> None:

@@ -8,11 +8,12 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 
-from zonekeeper.placement.digests import Digest
-from zonekeeper.placement.ids import NO_ENTRY, BookieId, EntryId, LedgerId
-from zonekeeper.wire import carriers, entries, errors, frames, openings, service
-from zonekeeper.wire.digests import MasterKey
-from zonekeeper.wire.frames import Flags, Frame
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from zonekeeper.wire.contract import service
+from zonekeeper.wire.formats import carriers, entries, errors, frames, openings
+from zonekeeper.wire.formats.digests import MasterKey
+from zonekeeper.wire.formats.frames import Flags, Frame
 
 
 @dataclass

@@ -9,9 +9,10 @@ import pytest
 
 from tests.wire.link.reference_bookie import ReferenceBookie
 from tests.wire.link.worlds import BOOKIE, KEY, Outcomes, Run, World, Writer, opened, read
-from zonekeeper.placement.ids import NO_ENTRY, EntryId, LedgerId
-from zonekeeper.wire import digests, errors, service
-from zonekeeper.wire.frames import Flags, Frame
+from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
+from zonekeeper.wire.contract import service
+from zonekeeper.wire.formats import digests, errors
+from zonekeeper.wire.formats.frames import Flags, Frame
 
 WRONG_KEY = digests.master_key(b"another password")
 

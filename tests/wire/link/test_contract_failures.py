@@ -11,10 +11,11 @@ import pytest
 from tests.wire.link import worlds
 from tests.wire.link.reference_bookie import ReferenceBookie
 from tests.wire.link.worlds import BOOKIE, PATIENT, Run, World, Writer, opened, patiently, read
-from zonekeeper.placement.ids import EntryId, LedgerId
-from zonekeeper.wire import carriers, errors, service
-from zonekeeper.wire.frames import Frame
-from zonekeeper.wire.pipes import Pipe, StreamKind
+from zonekeeper.placement.base.ids import EntryId, LedgerId
+from zonekeeper.wire.contract import service
+from zonekeeper.wire.contract.pipes import Pipe, StreamKind
+from zonekeeper.wire.formats import carriers, errors
+from zonekeeper.wire.formats.frames import Frame
 
 
 def test_a_slow_bookie_is_held_back_by_its_budget(run: Run) -> None:

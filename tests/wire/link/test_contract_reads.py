@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from tests.wire.link import worlds
 from tests.wire.link.reference_bookie import Disk, ReferenceBookie
 from tests.wire.link.worlds import BOOKIE, PATIENT, Run, World, opened, read
-from zonekeeper.placement.ids import EntryId
-from zonekeeper.wire import errors, service
-from zonekeeper.wire.links import BookieLink, LinkSettings
+from zonekeeper.placement.base.ids import EntryId
+from zonekeeper.wire.contract import service
+from zonekeeper.wire.contract.links import BookieLink, LinkSettings
+from zonekeeper.wire.formats import errors
 
 #: Room for one of ``asked``.
 ONE = dataclasses.replace(PATIENT, read_budget_bytes=1_000_000)

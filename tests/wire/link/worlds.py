@@ -12,26 +12,18 @@ from typing import Final
 
 from tests.support import virtual_time
 from tests.wire.link.reference_bookie import Disk, ReferenceBookie
-from zonekeeper.placement.digests import Digest
-from zonekeeper.placement.ids import BookieId, EntryId, LedgerId
-from zonekeeper.placement.quorums import Quorums
-from zonekeeper.wire import (
-    carriers,
-    digests,
-    entries,
-    errors,
-    frames,
-    grpc_link,
-    grpc_server,
-    openings,
-    service,
-    twin,
-)
-from zonekeeper.wire.frames import Flags, Frame
-from zonekeeper.wire.links import AppendLane, BookieLink, LinkSettings
-from zonekeeper.wire.pipes import Pipe
-from zonekeeper.wire.serving import Host, HostLimits
-from zonekeeper.wire.stream_link import StreamLink
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.wire.contract import service
+from zonekeeper.wire.contract.links import AppendLane, BookieLink, LinkSettings
+from zonekeeper.wire.contract.pipes import Pipe
+from zonekeeper.wire.formats import carriers, digests, entries, errors, frames, openings
+from zonekeeper.wire.formats.frames import Flags, Frame
+from zonekeeper.wire.grpc import grpc_link, grpc_server
+from zonekeeper.wire.host.serving import Host, HostLimits
+from zonekeeper.wire.link.stream_link import StreamLink
+from zonekeeper.wire.twin import twin
 
 BOOKIE: Final = BookieId("rack-a-0")
 PASSWORD: Final = b"passwd"

@@ -31,11 +31,11 @@ from functools import partial
 from itertools import takewhile
 from typing import Final
 
-from zonekeeper.bookie.disks import Disk
-from zonekeeper.bookie.files import SHORTAGES, File, FileSystem, Space
-from zonekeeper.bookie.segments import arrival_scan, batch_format, numbered_names
-from zonekeeper.bookie.segments.arrival_scan import Scanned
-from zonekeeper.bookie.segments.batch_format import Position
+from zonekeeper.bookie.disk.disks import Disk
+from zonekeeper.bookie.disk.files import SHORTAGES, File, FileSystem, Space
+from zonekeeper.bookie.formats import arrival_scan, batch_format, numbered_names
+from zonekeeper.bookie.formats.arrival_scan import Scanned
+from zonekeeper.bookie.formats.batch_format import Position
 from zonekeeper.bookie.segments.counters import Counters
 from zonekeeper.bookie.segments.pace import Pace
 

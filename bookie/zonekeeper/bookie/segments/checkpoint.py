@@ -37,18 +37,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from zonekeeper.bookie import records
-from zonekeeper.bookie.admission import LedgerState
-from zonekeeper.bookie.files import SHORTAGES, File, FileSystem
-from zonekeeper.bookie.records import LedgerRecord
-from zonekeeper.bookie.segments import record_format
-from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
-from zonekeeper.bookie.segments.batch_format import Position
-from zonekeeper.bookie.segments.record_format import bad
-from zonekeeper.placement.ids import EntryId, LedgerId
-from zonekeeper.wire import checksums
-from zonekeeper.wire.errors import Fault, FormatError
-from zonekeeper.wire.frames import Frame
+from zonekeeper.bookie.disk.files import SHORTAGES, File, FileSystem
+from zonekeeper.bookie.formats import record_format
+from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
+from zonekeeper.bookie.formats.batch_format import Position
+from zonekeeper.bookie.formats.record_format import bad
+from zonekeeper.bookie.ledgers import records
+from zonekeeper.bookie.ledgers.admission import LedgerState
+from zonekeeper.bookie.ledgers.records import LedgerRecord
+from zonekeeper.placement.base.ids import EntryId, LedgerId
+from zonekeeper.wire.formats import checksums
+from zonekeeper.wire.formats.errors import Fault, FormatError
+from zonekeeper.wire.formats.frames import Frame
 
 NAME: Final = "checkpoint"
 _NEW_NAME: Final = "checkpoint.new"

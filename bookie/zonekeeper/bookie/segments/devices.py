@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zonekeeper.bookie.disks import Disk
-from zonekeeper.bookie.files import FileSystem
-from zonekeeper.bookie.segments.index import Index
+from zonekeeper.bookie.disk.disks import Disk
+from zonekeeper.bookie.disk.files import FileSystem
+from zonekeeper.bookie.formats.index import Index
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

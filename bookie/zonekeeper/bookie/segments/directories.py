@@ -11,9 +11,9 @@ All calls but ``failed`` block, in any thread.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from zonekeeper.bookie.files import SHORTAGES, File, FileSystem, Space
-from zonekeeper.bookie.segments import numbered_names
-from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
+from zonekeeper.bookie.disk.files import SHORTAGES, File, FileSystem, Space
+from zonekeeper.bookie.formats import numbered_names
+from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
 from zonekeeper.bookie.segments.checkpoint import SortedSegment
 
 _PREFIX: Final = "sorted-"

@@ -28,15 +28,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from zonekeeper.bookie import waiting
-from zonekeeper.bookie.disks import Disk
-from zonekeeper.bookie.files import SHORTAGES, File, FileSystem, Space
-from zonekeeper.bookie.records import Record
-from zonekeeper.bookie.segments import batch_format, locations, record_format
+from zonekeeper.bookie.disk import waiting
+from zonekeeper.bookie.disk.disks import Disk
+from zonekeeper.bookie.disk.files import SHORTAGES, File, FileSystem, Space
+from zonekeeper.bookie.formats import batch_format, locations, record_format
+from zonekeeper.bookie.formats.batch_format import Placed, Position
+from zonekeeper.bookie.ledgers.records import Record
 from zonekeeper.bookie.segments.arrivals import Arrivals, Opened, Segment
-from zonekeeper.bookie.segments.batch_format import Placed, Position
-from zonekeeper.wire import errors
-from zonekeeper.wire.frames import Flags, Frame
+from zonekeeper.wire.formats import errors
+from zonekeeper.wire.formats.frames import Flags, Frame
 
 #: A log without work for so long gets its empty batch.
 IDLE_MS: Final = 100

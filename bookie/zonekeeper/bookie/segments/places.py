@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
-from zonekeeper.bookie.files import File
-from zonekeeper.bookie.segments import locations
-from zonekeeper.bookie.segments.locations import SegmentKey
+from zonekeeper.bookie.disk.files import File
+from zonekeeper.bookie.formats import locations
+from zonekeeper.bookie.formats.locations import SegmentKey
 
 T = TypeVar("T")
 

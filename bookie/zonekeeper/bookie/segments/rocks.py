@@ -6,8 +6,8 @@ from typing import Final, TypeVar
 
 from rocksdict import Options, Rdict, WriteBatch, WriteOptions
 
-from zonekeeper.bookie.segments.index import Change, Pair
-from zonekeeper.wire import errors
+from zonekeeper.bookie.formats.index import Change, Pair
+from zonekeeper.wire.formats import errors
 
 T = TypeVar("T")
 

@@ -18,16 +18,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from zonekeeper.bookie.extents import Extent, runs
-from zonekeeper.bookie.files import BLOCK_BYTES, SHORTAGES, File
-from zonekeeper.bookie.segments import locations, sorted_format
-from zonekeeper.bookie.segments.arrival_scan import DamagedLogError
+from zonekeeper.bookie.disk.files import BLOCK_BYTES, SHORTAGES, File
+from zonekeeper.bookie.formats import locations, sorted_format
+from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
+from zonekeeper.bookie.formats.index import Row
+from zonekeeper.bookie.ledgers.extents import Extent, runs
 from zonekeeper.bookie.segments.directories import Directories, name_of
-from zonekeeper.bookie.segments.index import Row
 from zonekeeper.bookie.segments.places import Places
-from zonekeeper.placement.ids import EntryId, LedgerId
-from zonekeeper.wire import frames
-from zonekeeper.wire.errors import FormatError
+from zonekeeper.placement.base.ids import EntryId, LedgerId
+from zonekeeper.wire.formats import frames
+from zonekeeper.wire.formats.errors import FormatError
 
 SLICE_BYTES: Final = 1 << 20
 

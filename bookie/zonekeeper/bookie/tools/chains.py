@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from zonekeeper.bookie.files import File, FileSystem
-from zonekeeper.bookie.segments import arrival_scan, arrivals
-from zonekeeper.bookie.segments.arrival_scan import DamagedLogError, Link
-from zonekeeper.bookie.segments.batch_format import Header
+from zonekeeper.bookie.disk.files import File, FileSystem
+from zonekeeper.bookie.formats import arrival_scan
+from zonekeeper.bookie.formats.arrival_scan import DamagedLogError, Link
+from zonekeeper.bookie.formats.batch_format import Header
+from zonekeeper.bookie.segments import arrivals
 from zonekeeper.bookie.segments.checkpoint import Checkpoint
 
 

@@ -7,17 +7,17 @@ finished. Here all of that is left as it is.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from zonekeeper.bookie.admission import LedgerState
-from zonekeeper.bookie.extents import joined
-from zonekeeper.bookie.files import FileSystem
-from zonekeeper.bookie.segments import arrival_scan
-from zonekeeper.bookie.segments.batch_format import Position
+from zonekeeper.bookie.disk.files import FileSystem
+from zonekeeper.bookie.formats import arrival_scan
+from zonekeeper.bookie.formats.batch_format import Position
+from zonekeeper.bookie.formats.index import Index
+from zonekeeper.bookie.ledgers.admission import LedgerState
+from zonekeeper.bookie.ledgers.extents import joined
 from zonekeeper.bookie.segments.checkpoint import Checkpoint
-from zonekeeper.bookie.segments.index import Index
-from zonekeeper.bookie.segments.memory import Memory
+from zonekeeper.bookie.storage.memory import Memory
 from zonekeeper.bookie.tools import chains
-from zonekeeper.placement.ids import EntryId, LedgerId
-from zonekeeper.wire import entries
+from zonekeeper.placement.base.ids import EntryId, LedgerId
+from zonekeeper.wire.formats import entries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from zonekeeper.bookie import data_folder, identity
-from zonekeeper.bookie.data_folder import Held
-from zonekeeper.bookie.files import File, FileSystem, RealFileSystem
-from zonekeeper.bookie.identity import Version
+from zonekeeper.bookie.disk.files import File, FileSystem, RealFileSystem
+from zonekeeper.bookie.life import data_folder, identity
+from zonekeeper.bookie.life.data_folder import Held
+from zonekeeper.bookie.life.identity import Version
 from zonekeeper.bookie.segments import directories
 from zonekeeper.bookie.segments.checkpoint import Checkpoint
-from zonekeeper.metadata.cookies import Cookie
+from zonekeeper.metadata.formats.cookies import Cookie
 
 
 class ToolError(Exception):

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from zonekeeper.bookie.tools import contents as all_of
 from zonekeeper.bookie.tools.contents import Contents, LedgerSummary
-from zonekeeper.metadata.cookies import Cookie
-from zonekeeper.metadata.rebuilding_format import FragmentHint, Header, LedgerHints, Writer
+from zonekeeper.metadata.formats.cookies import Cookie
+from zonekeeper.metadata.saving.rebuilding_format import FragmentHint, Header, LedgerHints, Writer
 
 
 def lines(cookie: Cookie, contents: Contents) -> Iterator[str]:

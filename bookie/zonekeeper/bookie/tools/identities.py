@@ -8,24 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from zonekeeper.bookie import identity
-from zonekeeper.bookie.data_folder import Held
-from zonekeeper.bookie.disks import ThreadDisk
+from zonekeeper.bookie.disk.disks import ThreadDisk
+from zonekeeper.bookie.life import identity
+from zonekeeper.bookie.life.data_folder import Held
 from zonekeeper.bookie.tools import folders
 from zonekeeper.bookie.tools.folders import ToolError
-from zonekeeper.metadata import (
-    bookie_records,
-    cookie_store,
-    cookies,
-    ledger_listing,
-    registration,
-)
-from zonekeeper.metadata.cluster import Cluster
-from zonekeeper.metadata.cookies import Cookie
-from zonekeeper.metadata.ledger_listing import UnreadableLedger
-from zonekeeper.placement.chance import Chance
-from zonekeeper.placement.ids import BookieId, LedgerId
-from zonekeeper.placement.locations import Location
+from zonekeeper.metadata.bookies import bookie_records, cookie_store, registration
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.formats import cookies
+from zonekeeper.metadata.formats.cookies import Cookie
+from zonekeeper.metadata.ledgers import ledger_listing
+from zonekeeper.metadata.ledgers.ledger_listing import UnreadableLedger
+from zonekeeper.placement.base.chance import Chance
+from zonekeeper.placement.base.ids import BookieId, LedgerId
+from zonekeeper.placement.base.locations import Location
 
 #: What a new file system has by itself, and what a prepared folder may hold.
 _NOT_DATA: Final = frozenset({"lost+found", identity.LOCK_NAME})

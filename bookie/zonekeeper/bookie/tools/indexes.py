@@ -13,14 +13,14 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
-from zonekeeper.bookie import process
-from zonekeeper.bookie.data_folder import Held
-from zonekeeper.bookie.files import FileSystem
-from zonekeeper.bookie.segments import storage
-from zonekeeper.bookie.segments.index import Index, Row
+from zonekeeper.bookie.disk.files import FileSystem
+from zonekeeper.bookie.formats.index import Index, Row
+from zonekeeper.bookie.life import process
+from zonekeeper.bookie.life.data_folder import Held
 from zonekeeper.bookie.segments.rocks import RocksOrdered
+from zonekeeper.bookie.storage import storage
 from zonekeeper.bookie.tools.folders import ToolError
-from zonekeeper.wire import errors
+from zonekeeper.wire.formats import errors
 
 _NEW: Final = f"{process.INDEX_NAME}.new"
 _OLD: Final = f"{process.INDEX_NAME}.old"

@@ -24,20 +24,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from zonekeeper.bookie import admission, boots, identity, records
-from zonekeeper.bookie.data_folder import Held
-from zonekeeper.bookie.identity import Version
+from zonekeeper.bookie.formats import locations
+from zonekeeper.bookie.formats.index import Index
+from zonekeeper.bookie.ledgers import admission, records
+from zonekeeper.bookie.life import boots, identity
+from zonekeeper.bookie.life.data_folder import Held
+from zonekeeper.bookie.life.identity import Version
 from zonekeeper.bookie.segments import checkpoint as checkpoints
-from zonekeeper.bookie.segments import directories, locations, storage
+from zonekeeper.bookie.segments import directories
 from zonekeeper.bookie.segments.checkpoint import Checkpoint, Kept
-from zonekeeper.bookie.segments.index import Index
+from zonekeeper.bookie.storage import storage
 from zonekeeper.bookie.tools import chains, contents, identities
 from zonekeeper.bookie.tools.folders import ToolError
-from zonekeeper.metadata import bookie_records, cookie_store
-from zonekeeper.metadata.cluster import Cluster
-from zonekeeper.metadata.cookies import Cookie
-from zonekeeper.placement.chance import Chance
-from zonekeeper.placement.ids import NO_ENTRY, BookieId, LedgerId
+from zonekeeper.metadata.bookies import bookie_records, cookie_store
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.formats.cookies import Cookie
+from zonekeeper.placement.base.chance import Chance
+from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, LedgerId
 
 #: What a replacement that was cut short leaves, in the folder of the data and in others.
 _CUT_SHORT_IN_A_FOLDER: Final = frozenset({boots.NAME, boots.NEW_NAME, identity.NEW_NAME})

@@ -11,18 +11,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from zonekeeper.bookie import records
-from zonekeeper.bookie.data_folder import Held
-from zonekeeper.bookie.files import SHORTAGES, File, FileSystem
-from zonekeeper.bookie.segments import arrival_scan, directories, storage
+from zonekeeper.bookie.disk.files import SHORTAGES, File, FileSystem
+from zonekeeper.bookie.formats import arrival_scan
+from zonekeeper.bookie.formats.arrival_scan import DamagedLogError, Link, Scanned
+from zonekeeper.bookie.ledgers import records
+from zonekeeper.bookie.life.data_folder import Held
 from zonekeeper.bookie.segments import checkpoint as checkpoints
-from zonekeeper.bookie.segments.arrival_scan import DamagedLogError, Link, Scanned
+from zonekeeper.bookie.segments import directories
 from zonekeeper.bookie.segments.checkpoint import Checkpoint
+from zonekeeper.bookie.storage import storage
 from zonekeeper.bookie.tools import chains, folders, indexes, segments
 from zonekeeper.bookie.tools.folders import ToolError
 from zonekeeper.bookie.tools.segments import Damage, Digests, FrameSeen
-from zonekeeper.placement.digests import Digest
-from zonekeeper.placement.ids import LedgerId
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import LedgerId
 
 
 @dataclass(slots=True, kw_only=True)

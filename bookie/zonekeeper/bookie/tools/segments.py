@@ -10,17 +10,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from zonekeeper.bookie import records
-from zonekeeper.bookie.files import SHORTAGES, File
-from zonekeeper.bookie.segments import arrivals, batch_format, directories, locations, sorted_format
-from zonekeeper.bookie.segments.batch_format import Header
-from zonekeeper.bookie.segments.index import Row
-from zonekeeper.placement.digests import Digest
-from zonekeeper.placement.ids import LedgerId
-from zonekeeper.wire import entries, frames
-from zonekeeper.wire.entries import EntryError
-from zonekeeper.wire.errors import FormatError
-from zonekeeper.wire.frames import Frame
+from zonekeeper.bookie.disk.files import SHORTAGES, File
+from zonekeeper.bookie.formats import batch_format, locations, sorted_format
+from zonekeeper.bookie.formats.batch_format import Header
+from zonekeeper.bookie.formats.index import Row
+from zonekeeper.bookie.ledgers import records
+from zonekeeper.bookie.segments import arrivals, directories
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import LedgerId
+from zonekeeper.wire.formats import entries, frames
+from zonekeeper.wire.formats.entries import EntryError
+from zonekeeper.wire.formats.errors import FormatError
+from zonekeeper.wire.formats.frames import Frame
 
 _CHUNK_BYTES: Final = 1 << 20
 #: The digests that need no password.

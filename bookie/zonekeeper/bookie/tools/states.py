@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from zonekeeper.bookie.data_folder import Held
-from zonekeeper.bookie.files import Space
+from zonekeeper.bookie.disk.files import Space
+from zonekeeper.bookie.life.data_folder import Held
 from zonekeeper.bookie.segments.checkpoint import Checkpoint
 from zonekeeper.bookie.tools import contents as all_of
 from zonekeeper.bookie.tools import folders
 from zonekeeper.bookie.tools.contents import Contents
-from zonekeeper.metadata.cookies import Cookie
-from zonekeeper.placement import units
+from zonekeeper.metadata.formats.cookies import Cookie
+from zonekeeper.placement.base import units
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,12 +4,12 @@ import dataclasses
 from collections.abc import Iterator
 from typing import assert_never
 
-from zonekeeper.bookie import records
+from zonekeeper.bookie.ledgers import records
 from zonekeeper.bookie.tools import segments
 from zonekeeper.bookie.tools.contents import LedgerSummary
 from zonekeeper.bookie.tools.segments import Part
-from zonekeeper.wire import entries
-from zonekeeper.wire.frames import Frame
+from zonekeeper.wire.formats import entries
+from zonekeeper.wire.formats.frames import Frame
 
 LEDGER_HEAD = f"{'ledger':>19} {'entries':>12} {'first':>12} {'last':>12} {'lac':>12} gaps flags"
 

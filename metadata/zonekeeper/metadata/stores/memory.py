@@ -21,8 +21,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar
 
-from zonekeeper.metadata import errors
-from zonekeeper.metadata.store import (
+from zonekeeper.metadata.store import errors
+from zonekeeper.metadata.store.store import (
     MetadataStore,
     Session,
     SessionId,

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from zonekeeper.metadata.store import Delete, SessionId, Write, Written, name_of, parent_of
+from zonekeeper.metadata.store.store import Delete, SessionId, Write, Written, name_of, parent_of
 from zonekeeper.metadata.stores import tree
 from zonekeeper.metadata.stores.watching import Key, Watched
 

@@ -2,8 +2,8 @@
 
 from typing import assert_never
 
-from zonekeeper.metadata import errors
-from zonekeeper.metadata.store import MetadataStore
+from zonekeeper.metadata.store import errors
+from zonekeeper.metadata.store.store import MetadataStore
 from zonekeeper.metadata.stores import uri
 from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.metadata.stores.memory_server import MemoryServer

@@ -28,8 +28,8 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final, TypeAlias, TypeVar
 
-from zonekeeper.metadata import errors
-from zonekeeper.metadata.store import (
+from zonekeeper.metadata.store import errors
+from zonekeeper.metadata.store.store import (
     MetadataStore,
     Session,
     SessionId,

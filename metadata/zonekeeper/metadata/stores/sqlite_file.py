@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from zonekeeper.metadata import errors
-from zonekeeper.metadata.store import (
+from zonekeeper.metadata.store import errors
+from zonekeeper.metadata.store.store import (
     Delete,
     SessionId,
     Versioned,

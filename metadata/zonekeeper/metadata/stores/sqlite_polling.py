@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from zonekeeper.metadata import errors
+from zonekeeper.metadata.store import errors
 from zonekeeper.metadata.stores.sqlite_file import Stamp
 from zonekeeper.metadata.stores.watching import Key, Notice, Notices, Watched
 

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Final, TypeAlias, assert_never
 from urllib.parse import parse_qsl, unquote
 
-from zonekeeper.metadata import errors
-from zonekeeper.metadata.layout import OWN_SUFFIX
-from zonekeeper.metadata.store import check_path
+from zonekeeper.metadata.store import errors
+from zonekeeper.metadata.store.layout import OWN_SUFFIX
+from zonekeeper.metadata.store.store import check_path
 
 DEFAULT_ROOT: Final = "/ledgers"
 DEFAULT_PORT: Final = 2181

@@ -12,8 +12,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Final, TypeAlias, TypeVar
 
-from zonekeeper.metadata import errors
-from zonekeeper.metadata.store import Session
+from zonekeeper.metadata.store import errors
+from zonekeeper.metadata.store.store import Session
 
 State = TypeVar("State")
 

@@ -34,8 +34,8 @@ from kazoo.protocol.serialization import Connect
 from kazoo.protocol.states import KazooState, KeeperState, WatchedEvent
 from kazoo.retry import KazooRetry
 
-from zonekeeper.metadata import errors
-from zonekeeper.metadata.store import (
+from zonekeeper.metadata.store import errors
+from zonekeeper.metadata.store.store import (
     Check,
     Create,
     Delete,

@@ -1,0 +1,177 @@
+"""The commands that change who a bookie is; ``tools.commands`` says how all commands answer."""
+
+import random
+import sys
+from pathlib import Path
+
+import click
+
+from zonekeeper.bookie.commands import asking
+from zonekeeper.bookie.tools import folders, identities, indexes, replacing
+from zonekeeper.bookie.tools.folders import ToolError
+from zonekeeper.metadata.formats import cookies
+from zonekeeper.metadata.formats.cookies import Cookie
+from zonekeeper.placement.base import locations
+from zonekeeper.placement.base.ids import BookieId
+
+
+@click.group(name="cookie")
+def cookie_group() -> None:
+    """Who the bookie is: beside its data, and in the metadata store, which is the authority."""
+
+
+@cookie_group.command(
+    name="show",
+    epilog="Example: zonekeeper bookie cookie show --data /data --metadata zk://zk/ledgers",
+)
+@asking.DATA
+@asking.METADATA
+@asking.OUTPUT
+@click.option("--id", "bookie_id", metavar="NAME", help="The bookie, where its disk cannot say.")
+def show_command(data: Path, metadata: str, output: str, bookie_id: str | None) -> None:
+    """Show both cookies, whether they fit, and what to do if not. Exit code 1: they do not fit."""
+    with asking.reported():
+        local = identities.local_cookie(data)
+        name = _bookie(bookie_id, local)
+        found = asking.with_cluster(
+            metadata, lambda cluster: identities.compare(cluster, local, name)
+        )
+        asking.show(identities.plain(found), identities.text(found), output)
+    sys.exit(0 if found.fits else 1)
+
+
+@cookie_group.command(
+    name="create",
+    epilog="Example: zonekeeper bookie cookie create --data /data --metadata zk://zk/ledgers",
+)
+@asking.DATA
+@asking.METADATA
+@asking.DRY_RUN
+@asking.YES
+def create_command(data: Path, metadata: str, dry_run: bool, yes: bool) -> None:
+    """Write the cookie that is beside the data into a metadata store that lost it."""
+    with asking.reported(), folders.held(data) as held:
+        local = folders.own_cookie(held.data)
+        click.echo(f"the cookie of {local.bookie} at {local.location} goes into {metadata}")
+        question = f"Was {local.bookie} never removed from its cluster?"
+        if asking.agreed(dry_run=dry_run, yes=yes, question=question):
+            asking.with_cluster(metadata, lambda cluster: identities.restore_cookie(cluster, local))
+            click.echo("written")
+
+
+@cookie_group.command(
+    name="move-zone",
+    epilog="Example: zonekeeper bookie cookie move-zone --data /data --metadata zk://zk/ledgers "
+    "--to /b/ud-1",
+)
+@asking.DATA
+@asking.METADATA
+@click.option("--to", required=True, metavar="/ZONE/DOMAIN", help="Such as /b/ud-1.")
+@asking.DRY_RUN
+@asking.YES
+def move_command(data: Path, metadata: str, to: str, dry_run: bool, yes: bool) -> None:
+    """Let a bookie stand in another zone or upgrade domain, with its data."""
+    with asking.reported(), folders.held(data) as held:
+        location = locations.parse(to)
+        if location is None:
+            raise ToolError(f"--to: {to!r} is no location: /ZONE/DOMAIN, such as /b/ud-1")
+        name = folders.own_cookie(held.data).bookie
+        stored = asking.with_cluster(
+            metadata, lambda cluster: identities.check_movable(cluster, name)
+        )
+        click.echo(
+            f"{name} moves from {stored.location} to {location}, with its data: ledgers that count "
+            f"on it in {stored.location} may then not be placed as the policy wants, until the "
+            "audit finds and repair moves them"
+        )
+        if asking.agreed(dry_run=dry_run, yes=yes, question="Move it?"):
+            asking.with_cluster(metadata, lambda cluster: identities.move(cluster, name, location))
+            click.echo("moved; start it with the new zone")
+
+
+@cookie_group.command(
+    name="replace-disk",
+    epilog="Example: zonekeeper bookie cookie replace-disk --data /data --metadata zk://zk/ledgers "
+    "--id bk-a-0",
+)
+@asking.DATA
+@asking.METADATA
+@click.option("--id", "bookie_id", required=True, metavar="NAME", help="The bookie's name.")
+@click.option(
+    "--folder",
+    "given",
+    type=click.Path(path_type=Path),
+    callback=asking.absolute,
+    metavar="DIR",
+    help="The journal's folder, or one of the ledgers', if that alone is lost. Without it, all is.",
+)
+@asking.DRY_RUN
+@asking.YES
+def replace_command(
+    *, data: Path, metadata: str, bookie_id: str, given: Path | None, dry_run: bool, yes: bool
+) -> None:
+    """Give a bookie whose disk is lost a new, empty one under its old name.
+
+    Ledgers of which the lost disk may have held anything start in limbo: the bookie denies nothing
+    of them until they have been checked, ledger by ledger, and the copies it lost are made again.
+    """
+    with asking.reported():
+        name = _bookie(bookie_id, None)
+        found = asking.with_cluster(metadata, lambda cluster: replacing.look(cluster, name, data))
+        data = replacing.data_of(found.cookie, data)
+        folder = None if given is None else replacing.folder_of(found.cookie, given)
+        replacing.check_unused(data, found.cookie, folder)
+        if folder is None:
+            limbo = f"{len(found.ledgers)} ledgers name it, and start"
+        elif folder in found.cookie.journal_dirs:
+            limbo = "all its ledgers start"
+        else:
+            limbo = "the ledgers of which something was there start"
+        click.echo(f"{name} loses what it had: {limbo} in limbo on the new disk {folder or data}")
+        question = f"Is the old disk of {name} lost for good?"
+        if not asking.agreed(dry_run=dry_run, yes=yes, question=question):
+            return
+        if folder is None:
+            with folders.open_all(data, found.cookie) as held:
+                replacing.check_unused(data, found.cookie, folder)
+                replacing.replace_disk(held, found, random.SystemRandom())
+        else:
+            with folders.held(data, lost=folder) as held, indexes.live(data) as index:
+                replacing.check_unused(data, found.cookie, folder)
+                count = replacing.replace_folder(held, folder, found, index)
+            click.echo(f"{count} ledgers are in limbo")
+        click.echo("prepared; start the bookie")
+
+
+@cookie_group.command(
+    name="delete",
+    epilog="Example: zonekeeper bookie cookie delete --id bk-a-0 --metadata zk://zk/ledgers",
+)
+@click.option("--id", "bookie_id", required=True, metavar="NAME", help="The bookie to forget.")
+@asking.METADATA
+@asking.DRY_RUN
+@asking.YES
+def delete_command(bookie_id: str, metadata: str, dry_run: bool, yes: bool) -> None:
+    """Forget a bookie that is gone for good. Refused while it runs or a ledger names it."""
+    with asking.reported():
+        name = _bookie(bookie_id, None)
+        asking.with_cluster(metadata, lambda cluster: identities.check_removable(cluster, name))
+        click.echo(f"no ledger names {name}; its cookie, and what is said of it, go")
+        if asking.agreed(dry_run=dry_run, yes=yes, question=f"Forget {name} for good?"):
+            had = asking.with_cluster(metadata, lambda cluster: identities.remove(cluster, name))
+            click.echo("forgotten" if had else "it had no cookie; forgotten")
+
+
+def _bookie(given: str | None, local: Cookie | None) -> BookieId:
+    if given is None and local is None:
+        raise ToolError("there is no cookie beside the data: say which bookie it is with --id")
+    if given is not None and not cookies.is_bookie_id(given):
+        raise ToolError(
+            f"--id: {given!r} cannot be a bookie's id: letters, digits and : . _ - only"
+        )
+    return BookieId(given) if given is not None else _known(local)
+
+
+def _known(local: Cookie | None) -> BookieId:
+    assert local is not None, "one of the two is there"
+    return local.bookie

@@ -1,0 +1,1 @@
+"""Files and the threads that work on them: the interface, the real one and its twin."""

@@ -1,0 +1,326 @@
+"""The file system's twin: in memory, and as forgetful as a disk may be.
+
+It keeps, beside what a process sees, what is *known* to be on the disk, and every change since.
+``crashed`` gives a file system as a power loss may leave it: each write since the last sync is
+there or not, whichever came first; one is torn, sector by sector; each change of a name since the
+last ``sync_names`` happened or did not. Whatever was synced is always there.
+
+Trouble is ordered with ``troubles``: a function that is asked before each call and may raise. A
+sync that fails drops what it should have made durable, and keeps showing it to the process: just
+what Linux does, and why nobody may ask twice.
+"""
+
+import errno
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from zonekeeper.bookie.disk.files import BLOCK_BYTES, Buffer, Space, check_name
+
+SECTOR_BYTES = 512
+
+
+class Chance(Protocol):
+    """The part of ``random.Random`` that a crash uses."""
+
+    def random(self) -> float:
+        """Give the next number in [0, 1)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """Bytes at an offset, not known to be on the disk."""
+
+    offset: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resize:
+    """A new length, not known to be on the disk."""
+
+    size: int
+
+
+@dataclass(slots=True)
+class Inode:
+    """One file's bytes, under whatever names."""
+
+    #: What the process sees.
+    seen: bytearray = field(default_factory=bytearray)
+    #: What a crash cannot take.
+    durable: bytes = b""
+    #: Changes since, oldest first.
+    pending: list[Write | Resize] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """A name given to a file, not known to be on the disk."""
+
+    name: str
+    inode: Inode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rename:
+    """A file's name changed, not known to be on the disk: a crash shows the one or the other."""
+
+    old: str
+    new: str
+    inode: Inode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unlink:
+    """A name removed, not known to be on the disk."""
+
+    name: str
+
+
+NameChange = Link | Rename | Unlink
+
+#: Asked before each call with its kind and the file's name ("" for the folder's own).
+Troubles = Callable[[str, str], None]
+
+
+def no_troubles(kind: str, name: str) -> None:
+    """Let everything pass."""
+    del kind, name
+
+
+class MemoryFileSystem:
+    """Files in memory. ``troubles`` may be replaced at any time."""
+
+    def __init__(self, *, total_bytes: int = 1 << 40) -> None:
+        self.troubles: Troubles = no_troubles
+        self._total_bytes = total_bytes
+        self._seen: dict[str, Inode] = {}
+        self._durable: dict[str, Inode] = {}
+        self._pending: list[NameChange] = []
+
+    def create(self, name: str) -> "MemoryFile":
+        """Create a file and open it."""
+        check_name(name)
+        self.troubles("create", name)
+        if name in self._seen:
+            raise FileExistsError(errno.EEXIST, "exists", name)
+        inode = self._seen[name] = Inode()
+        self._pending.append(Link(name=name, inode=inode))
+        return MemoryFile(self, name, inode)
+
+    def create_direct(self, name: str) -> "MemoryFile":
+        """Create a file for large writes: aligned ones, which a crash may take all the same."""
+        file = self.create(name)
+        file.is_direct = True
+        return file
+
+    def open(self, name: str) -> "MemoryFile":
+        """Open a file to read and write."""
+        check_name(name)
+        self.troubles("open", name)
+        return MemoryFile(self, name, self._find(name))
+
+    def names(self) -> list[str]:
+        """Give the names of all files, sorted."""
+        self.troubles("names", "")
+        return sorted(self._seen)
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name, in one step, in place of what had it."""
+        check_name(new)
+        self.troubles("rename", old)
+        inode = self._find(old)
+        del self._seen[old]
+        self._seen[new] = inode
+        self._pending.append(Rename(old=old, new=new, inode=inode))
+
+    def remove(self, name: str) -> None:
+        """Remove a name."""
+        self.troubles("remove", name)
+        self._find(name)
+        del self._seen[name]
+        self._pending.append(Unlink(name=name))
+
+    def sync_names(self) -> None:
+        """Make all names, as they are now, durable."""
+        try:
+            self.troubles("sync_names", "")
+        finally:
+            # Failed or not, the kernel has nothing left to write: it is on the disk, or lost.
+            pending, self._pending = self._pending, []
+        for change in pending:
+            _apply_name(self._durable, change)
+
+    def space(self) -> Space:
+        """Give the room on the device."""
+        self.troubles("space", "")
+        return Space(total_bytes=self._total_bytes, free_bytes=self._total_bytes - self._used())
+
+    def crashed(self, chance: Chance) -> "MemoryFileSystem":
+        """Give the file system as one power loss may leave it; this one stays as it is."""
+        after = MemoryFileSystem(total_bytes=self._total_bytes)
+        names = dict(self._durable)
+        for change in self._pending:
+            if chance.random() < _KEPT:
+                _apply_name(names, change)
+        kept: dict[int, Inode] = {}
+        for name in sorted(names):
+            inode = names[name]
+            if id(inode) not in kept:
+                content = after_crash(inode, chance)
+                kept[id(inode)] = Inode(seen=bytearray(content), durable=content)
+            after._seen[name] = after._durable[name] = kept[id(inode)]
+        return after
+
+    def _find(self, name: str) -> Inode:
+        inode = self._seen.get(name)
+        if inode is None:
+            raise FileNotFoundError(errno.ENOENT, "no such file", name)
+        return inode
+
+    def _used(self) -> int:
+        inodes = {id(inode): inode for inode in self._seen.values()}
+        return sum(len(inode.seen) for inode in inodes.values())
+
+    def need(self, more: int, name: str) -> None:
+        """Refuse what does not fit on the device any more."""
+        if more > 0 and self._used() + more > self._total_bytes:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)
+
+
+class MemoryFile:
+    """An open file of a ``MemoryFileSystem``."""
+
+    def __init__(self, files: MemoryFileSystem, name: str, inode: Inode) -> None:
+        self._files = files
+        self._name = name
+        self._inode = inode
+        self._closed = False
+        self.is_direct = False
+
+    @property
+    def name(self) -> str:
+        """Its name when it was opened."""
+        return self._name
+
+    def size(self) -> int:
+        """Give its length in bytes."""
+        self._check("size")
+        return len(self._inode.seen)
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Read up to ``size`` bytes; less only at the end of the file."""
+        self._check("read")
+        return bytes(self._inode.seen[offset : offset + size])
+
+    def read_into(self, offset: int, into: memoryview) -> int:
+        """Fill a buffer, and say how far; less only at the end of the file."""
+        data = self.read(offset, len(into))
+        into[: len(data)] = data
+        return len(data)
+
+    def write(self, offset: int, buffers: Sequence[Buffer]) -> None:
+        """Write all buffers, one behind the other, from ``offset`` on; all or an error."""
+        self._check("write")
+        data = b"".join(buffers)
+        assert not self.is_direct or (len(buffers) == 1 and _is_aligned(offset, len(data)))
+        self._files.need(offset + len(data) - len(self._inode.seen), self._name)
+        change = Write(offset=offset, data=data)
+        _apply(self._inode.seen, change)
+        self._inode.pending.append(change)
+
+    def allocate(self, size: int) -> None:
+        """Make the file at least this long, its new part zeros that have room on the device."""
+        self._check("allocate")
+        if size > len(self._inode.seen):
+            self._files.need(size - len(self._inode.seen), self._name)
+            self._resize(size)
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to this length."""
+        self._check("truncate")
+        self._resize(size)
+
+    def _resize(self, size: int) -> None:
+        change = Resize(size=size)
+        _apply(self._inode.seen, change)
+        self._inode.pending.append(change)
+
+    def sync(self) -> None:
+        """Make its bytes and its length durable."""
+        pending = self._inode.pending
+        try:
+            self._check("sync")
+        finally:
+            # Failed or not, the kernel has nothing left to write: it is on the disk, or lost.
+            self._inode.pending = []
+        content = bytearray(self._inode.durable)
+        for change in pending:
+            _apply(content, change)
+        self._inode.durable = bytes(content)
+
+    def close(self) -> None:
+        """Give it back; makes nothing durable."""
+        self._closed = True
+
+    def _check(self, kind: str) -> None:
+        if self._closed:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF), self._name)
+        self._files.troubles(kind, self._name)
+
+
+def _is_aligned(offset: int, size: int) -> bool:
+    return (offset | size) % BLOCK_BYTES == 0
+
+
+#: How likely a change that was not synced survives a crash.
+_KEPT = 0.5
+#: How likely a write that was not synced survives in part.
+_TORN = 0.25
+
+
+def after_crash(inode: Inode, chance: Chance) -> bytes:
+    """Give a file's bytes as one power loss may leave them."""
+    content = bytearray(inode.durable)
+    for change in inode.pending:
+        if isinstance(change, Write) and chance.random() < _TORN:
+            for piece in sectors(change):
+                if chance.random() < _KEPT:
+                    _apply(content, piece)
+        elif chance.random() < _KEPT:
+            _apply(content, change)
+    return bytes(content)
+
+
+def sectors(write: Write) -> list[Write]:
+    """Cut a write at the sector boundaries of its file: each piece reaches the disk or not."""
+    pieces = []
+    start = 0
+    while start < len(write.data):
+        room = SECTOR_BYTES - (write.offset + start) % SECTOR_BYTES
+        data = write.data[start : start + room]
+        pieces.append(Write(offset=write.offset + start, data=data))
+        start += room
+    return pieces
+
+
+def _apply(content: bytearray, change: Write | Resize) -> None:
+    if isinstance(change, Resize):
+        del content[change.size :]
+        content.extend(bytes(change.size - len(content)))
+        return
+    content.extend(bytes(max(0, change.offset - len(content))))
+    content[change.offset : change.offset + len(change.data)] = change.data
+
+
+def _apply_name(names: dict[str, Inode], change: NameChange) -> None:
+    if isinstance(change, Link):
+        names[change.name] = change.inode
+    elif isinstance(change, Unlink):
+        names.pop(change.name, None)
+    else:
+        names.pop(change.old, None)
+        names[change.new] = change.inode

@@ -1,0 +1,189 @@
+"""Reading arrival segments: their order, their end, and telling a torn end from damage. Pure.
+
+Each generation names the last good batch before it. So the newest generation leads back, link by
+link, to the mark, and what was written behind a named batch is never read. In that *chain*
+
+* a missing segment, or a bad batch before a named one, is **damage**;
+* in the newest generation, a bad batch that a later one says was synced is **damage**;
+* any other bad batch is the **end of the log**. It was never acknowledged as being on the disk.
+
+The same holds for a generation of which not even the first batch can be read: a later batch of it
+that says that the first was synced makes it damage. Damage means that acknowledged entries are
+gone; a bookie that went on without them would deny them, so it must not start.
+"""
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from zonekeeper.bookie.formats import batch_format, locations
+from zonekeeper.bookie.formats.batch_format import Header, Placed, Position
+from zonekeeper.bookie.formats.record_format import bad
+from zonekeeper.wire.formats.errors import Fault, FormatError
+
+#: Gives up to so many bytes from an offset on; less only at the end of the file.
+Read: TypeAlias = Callable[[int, int], bytes]
+
+_CHUNK_BYTES: Final = 1 << 20
+_REMEDY: Final = (
+    "entries that were acknowledged are lost on this disk; restore the disk, or remove this "
+    "bookie, start it anew, and let its ledgers be repaired"
+)
+
+
+class DamagedLogError(Exception):
+    """What was on the disk is damaged; what the bookie acknowledged is not all there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """A generation of the chain."""
+
+    #: The file that it is in.
+    name: str
+    generation: int
+    before: Position
+    #: The sequence of its last good batch, as its successor names it; None: it is the newest.
+    last: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scanned:
+    """A whole batch; its frames stand at locations."""
+
+    position: Position
+    placed: Sequence[Placed]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """Where the good batches of a generation end."""
+
+    position: Position
+    #: Behind the last good batch.
+    offset: int
+    #: From here on, no batch says that it was synced.
+    unsynced_at: int
+
+
+def first_header(read: Read, log_id: int) -> Header | None:
+    """Give the header of a segment's first batch; None: it has no good one."""
+    try:
+        return _read_batch(read, log_id, 0)[0]
+    except FormatError:
+        return None
+
+
+def chain(heads: Mapping[str, Header], mark: Position) -> list[Link]:
+    """Give the generations past the mark, oldest first; raises ``DamagedLogError``."""
+    by_generation = {header.position.generation: name for name, header in heads.items()}
+    if len(by_generation) < len(heads):
+        raise DamagedLogError(f"two arrival segments have one generation: {_REMEDY}")
+    links: list[Link] = []
+    at, last = max(by_generation, default=0), None
+    while at > mark.generation:
+        if at not in by_generation:
+            raise DamagedLogError(f"the arrival segment of generation {at} is missing: {_REMEDY}")
+        name = by_generation[at]
+        before = heads[name].before
+        links.append(Link(name=name, generation=at, before=before, last=last))
+        at, last = before
+    if links and links[-1].before != mark:
+        raise DamagedLogError(
+            f"arrival segments go back to batch {_name(links[-1].before)}, and the checkpoint "
+            f"says {_name(mark)}: {_REMEDY}"
+        )
+    return links[::-1]
+
+
+def refuse_lost_generation(
+    read: Read, log_id: int, *, name: str, known: Collection[int], mark: Position
+) -> None:
+    """Raise if a segment without a good first batch once had one, and is needed."""
+    for offset, header in _headers(read, log_id, 0):
+        generation = header.position.generation
+        first = header.before.sequence + 1
+        needed = generation > mark.generation and generation not in known
+        if needed and header.known_synced >= first:
+            raise DamagedLogError(
+                f"the arrival segment {name!r} is damaged at its beginning, where batch "
+                f"{_name(Position(generation, first))} should be: batch "
+                f"{_name(header.position)} at byte {offset} says that it was there: {_REMEDY}"
+            )
+
+
+def scan(read: Read, log_id: int, link: Link, visit: Callable[[Scanned], None]) -> End:
+    """Visit the good batches of a generation in order; raises ``DamagedLogError``."""
+    key = locations.arrival_key(link.generation)
+    offset, sequence = 0, link.before.sequence + 1
+    unsynced: deque[tuple[int, int]] = deque()
+    while link.last is None or sequence <= link.last:
+        try:
+            header, placed = _read_batch(read, log_id, offset)
+            if header.position.generation != link.generation:
+                raise bad(Fault.RANGE, f"left over from generation {header.position.generation}")
+        except FormatError as fault:
+            _refuse_damage(read, log_id, link, Position(link.generation, sequence), offset, fault)
+            break
+        if header.position.sequence != sequence or header.before != link.before:
+            raise DamagedLogError(
+                f"batch {_name(header.position)} stands at byte {offset} of {link.name!r}, in the "
+                f"place of batch {sequence}: something else wrote into it: {_REMEDY}"
+            )
+        visit(
+            Scanned(
+                position=header.position,
+                placed=[Placed(r, locations.location(key, offset + at)) for r, at in placed],
+            )
+        )
+        unsynced.append((sequence, offset))
+        while unsynced and unsynced[0][0] <= header.known_synced:
+            unsynced.popleft()
+        offset += header.size
+        sequence += 1
+    return End(
+        position=Position(link.generation, sequence - 1),
+        offset=offset,
+        unsynced_at=unsynced[0][1] if unsynced else offset,
+    )
+
+
+def _read_batch(read: Read, log_id: int, offset: int) -> tuple[Header, list[Placed]]:
+    size = batch_format.measure(read(offset, batch_format.HEADER_BYTES), log_id).size
+    return batch_format.parse(read(offset, size), log_id)
+
+
+def _refuse_damage(
+    read: Read, log_id: int, link: Link, missing: Position, offset: int, fault: FormatError
+) -> None:
+    """Raise unless a bad batch is the end of the log."""
+    where = f"batch {_name(missing)} at byte {offset} of {link.name!r} is damaged ({fault})"
+    if link.last is not None:
+        raise DamagedLogError(f"{where}, and a later segment counts on it: {_REMEDY}") from fault
+    for later, header in _headers(read, log_id, offset + 1):
+        same = header.position.generation == missing.generation
+        if same and header.known_synced >= missing.sequence:
+            raise DamagedLogError(
+                f"{where}, and batch {_name(header.position)} at byte {later} says that it was on "
+                f"the disk: {_REMEDY}"
+            ) from fault
+
+
+def _headers(read: Read, log_id: int, start: int) -> Iterator[tuple[int, Header]]:
+    """Give all headers in a segment that are whole, wherever they stand."""
+    wanted = batch_format.log_mark(log_id)
+    while len(chunk := read(start, _CHUNK_BYTES)) >= len(wanted):
+        at = -1
+        while (at := chunk.find(wanted, at + 1)) >= 0:
+            try:
+                header = batch_format.measure(read(start + at, batch_format.HEADER_BYTES), log_id)
+                batch_format.check_records(read(start + at, header.frames_at), header)
+            except FormatError:
+                continue
+            yield start + at, header
+        start += len(chunk) - len(wanted) + 1
+
+
+def _name(position: Position) -> str:
+    return f"{position.generation}/{position.sequence}"

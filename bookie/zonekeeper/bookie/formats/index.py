@@ -1,0 +1,283 @@
+"""The index: where the entries in sorted segments are, in an ordered store of keys and values.
+
+::
+
+    key                                          value
+    | "i" |                                      | log id 8 |            whose index this is
+    | "s" | sorted number 8 |                    (empty)                 all of it is in the index
+    |                                            | "b" |                 some of it may be
+    | "w" |                                      | sweep 8 |             the last that was done
+    | "x" | ledger 8 | first entry 8 |           | last entry 8 | location 8 | size 4 |
+
+Numbers are big-endian. The extents of a ledger are disjoint. The index may be lost, all of it or
+the newest writes: a segment's mark (``s``) says before its first extent that some may be there, and
+behind its last one that all are. So a segment that is not all there is added again, which writes
+the same once more, and one of which anything is there is known by its mark. What is removed goes
+the same way: extents first. A sweep removes what forgotten ledgers have, and has a number, so that
+an index which lost its last sweep is known by it.
+
+``Ordered`` is what differs between the real one (``rocks``) and the twin, which is a sorted
+dictionary that can lose its newest writes.
+"""
+
+import struct
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+from zonekeeper.bookie.formats import locations
+from zonekeeper.bookie.ledgers.extents import Extent
+from zonekeeper.placement.base.ids import EntryId, LedgerId
+from zonekeeper.wire.formats import entries
+
+Pair: TypeAlias = tuple[bytes, bytes]
+#: A key and its new value; None removes it.
+Change: TypeAlias = tuple[bytes, bytes | None]
+
+#: Extents that are written, or removed, in one step.
+WRITE_MAX: Final = 10_000
+
+_BEGUN: Final = b"b"
+_ID_KEY: Final = b"i"
+_SWEEP_KEY: Final = b"w"
+_NUMBER: Final = struct.Struct(">Q")
+_SEGMENT: Final = struct.Struct(">cQ")
+_EXTENT: Final = struct.Struct(">cQQ")
+_WHERE: Final = struct.Struct(">QQI")
+
+
+class Ordered(Protocol):
+    """Keys and values in the order of the keys; all calls block, in any thread.
+
+    Writing fails with ``OSError``, reading with ``errors.IoFailed``: what is there is unknown.
+    """
+
+    def from_floor(self, key: bytes) -> Iterator[Pair]:
+        """Give the pairs in order, from the greatest key on that is not above this one.
+
+        Without such a key they begin with the least one above it.
+        """
+        ...
+
+    def write(self, changes: Sequence[Change], *, sync: bool) -> None:
+        """Change all or none; with ``sync`` this, and all before it, is on the disk afterwards."""
+        ...
+
+    def clear(self) -> None:
+        """Remove everything, for good."""
+        ...
+
+    def close(self) -> None:
+        """Give it back."""
+        ...
+
+
+class Row(NamedTuple):
+    """An extent of a ledger."""
+
+    ledger_id: LedgerId
+    extent: Extent
+
+
+class Index:
+    """The index of one log."""
+
+    def __init__(self, store: Ordered) -> None:
+        self._store = store
+
+    def prepare(self, log_id: int) -> None:
+        """Keep what is there if it is this log's; else begin anew. Blocks."""
+        if self._value(_ID_KEY) != _NUMBER.pack(log_id):
+            self.begin_anew(log_id)
+
+    def begin_anew(self, log_id: int, sweep: int = 0) -> None:
+        """Forget everything, as of a sweep. Blocks."""
+        self._store.clear()
+        numbers = [(_ID_KEY, _NUMBER.pack(log_id)), (_SWEEP_KEY, _NUMBER.pack(sweep))]
+        self._store.write(numbers, sync=True)
+
+    @property
+    def sweep(self) -> int:
+        """The number of the last sweep. Blocks."""
+        value = self._value(_SWEEP_KEY)
+        return 0 if value is None else int(_NUMBER.unpack(value)[0])
+
+    def segments(self) -> frozenset[int]:
+        """Give the numbers of the sorted segments that are in the index. Blocks."""
+        marks = self._prefixed(b"s")
+        return frozenset(_SEGMENT.unpack(key)[1] for key, value in marks if value != _BEGUN)
+
+    def begun(self) -> frozenset[int]:
+        """Give the numbers of the sorted segments of which a part may be there. Blocks."""
+        marks = self._prefixed(b"s")
+        return frozenset(_SEGMENT.unpack(key)[1] for key, value in marks if value == _BEGUN)
+
+    def add(self, number: int, rows: Sequence[Row]) -> None:
+        """Add all extents of a sorted segment, durably. Blocks."""
+        self._change(chain([(_SEGMENT.pack(b"s", number), _BEGUN)], map(_pair, rows)))
+        self._store.write([(_SEGMENT.pack(b"s", number), b"")], sync=True)
+
+    def drop(self, number: int, rows: Iterable[Row]) -> None:
+        """Remove those of a sorted segment's extents that still are where they were. Blocks."""
+        pairs = map(_pair, rows)
+        self._change((key, None) for key, value in pairs if self._value(key) == value)
+        self._store.write([(_SEGMENT.pack(b"s", number), None)], sync=True)
+
+    def forget(self, ledger_ids: Iterable[LedgerId], sweep: int) -> None:
+        """Remove all that these ledgers have, durably, as a sweep of this number. Blocks."""
+        self._change(
+            (_pair(row)[0], None) for ledger_id in ledger_ids for row in self._of(ledger_id)
+        )
+        self._store.write([(_SWEEP_KEY, _NUMBER.pack(sweep))], sync=True)
+
+    def bytes_of(self, ledger_ids: Iterable[LedgerId]) -> Counter[int]:
+        """Give how many bytes these ledgers have in which sorted segments. Blocks."""
+        found: Counter[int] = Counter()
+        for ledger_id in ledger_ids:
+            found.update(bytes_by_segment(self._of(ledger_id)))
+        return found
+
+    def between(self, ledger_id: LedgerId, first: int, last: int) -> Iterator[Extent]:
+        """Give a ledger's extents, cut to these bounds, in order."""
+        for key, value in self._store.from_floor(_EXTENT.pack(b"x", ledger_id, first)):
+            row = _row(key, value)
+            if row is None or row.ledger_id < ledger_id or row.extent.last < first:
+                # The floor may be another ledger's, something else, or end too early.
+                if key > _EXTENT.pack(b"x", ledger_id, first):
+                    return
+                continue
+            extent = row.extent
+            if row.ledger_id > ledger_id or extent.first > last:
+                return
+            yield Extent(
+                EntryId(max(first, extent.first)),
+                EntryId(min(last, extent.last)),
+                extent.offset,
+                extent.size,
+            )
+
+    def last(self, ledger_id: LedgerId, up_to: int = entries.ID_END) -> EntryId | None:
+        """Give a ledger's highest entry up to one; None: the index has none."""
+        if up_to < 0:
+            return None
+        top = _EXTENT.pack(b"x", ledger_id, up_to)
+        for key, value in self._store.from_floor(top):
+            row = _row(key, value)
+            if row is None or row.ledger_id != ledger_id or row.extent.first > up_to:
+                return None
+            return EntryId(min(row.extent.last, up_to))
+        return None
+
+    def rows(self) -> Iterator[Row]:
+        """Give all extents, in order."""
+        for key, value in self._prefixed(b"x"):
+            row = _row(key, value)
+            assert row is not None, "all keys with this prefix are extents"
+            yield row
+
+    def close(self) -> None:
+        """Give the store back."""
+        self._store.close()
+
+    def _of(self, ledger_id: LedgerId) -> Iterator[Row]:
+        """Give a ledger's extents; what was given may be removed meanwhile."""
+        for extent in self.between(ledger_id, 0, entries.ID_END):
+            yield Row(ledger_id, extent)
+
+    def _value(self, key: bytes) -> bytes | None:
+        for found, value in self._store.from_floor(key):
+            return value if found == key else None
+        return None
+
+    def _change(self, changes: Iterable[Change]) -> None:
+        for some in _batches(changes):
+            self._store.write(some, sync=False)
+
+    def _prefixed(self, prefix: bytes) -> Iterator[Pair]:
+        for key, value in self._store.from_floor(prefix):
+            if key[:1] > prefix:
+                return
+            if key[:1] == prefix:
+                yield key, value
+
+
+class MemoryOrdered:
+    """The twin: a sorted dictionary that remembers its writes, so that it can lose the newest."""
+
+    def __init__(self, writes: Sequence[Sequence[Change]] = ()) -> None:
+        self.writes: list[Sequence[Change]] = []
+        #: So many writes no power loss can take.
+        self.synced = 0
+        self._keys: list[bytes] = []
+        self._values: dict[bytes, bytes] = {}
+        for changes in writes:
+            self.write(changes, sync=True)
+
+    def from_floor(self, key: bytes) -> Iterator[Pair]:
+        """Give the pairs in order, from the greatest key on that is not above this one."""
+        at = max(0, bisect_right(self._keys, key) - 1)
+        while at < len(self._keys):
+            found = self._keys[at]
+            yield found, self._values[found]
+            at = bisect_right(self._keys, found)
+
+    def write(self, changes: Sequence[Change], *, sync: bool) -> None:
+        """Change all."""
+        for key, value in changes:
+            at = bisect_left(self._keys, key)
+            is_there = self._keys[at : at + 1] == [key]
+            if value is not None:
+                self._values[key] = value
+                self._keys[at : at + is_there] = [key]
+            elif is_there:
+                del self._keys[at], self._values[key]
+        self.writes.append(tuple(changes))
+        if sync:
+            self.synced = len(self.writes)
+
+    def clear(self) -> None:
+        """Remove everything."""
+        self.writes, self.synced, self._keys, self._values = [], 0, [], {}
+
+    def close(self) -> None:
+        """Give it back."""
+
+    def crashed(self, kept: int) -> "MemoryOrdered":
+        """Give the store with its first writes only."""
+        return MemoryOrdered(self.writes[:kept])
+
+
+def bytes_by_segment(rows: Iterable[Row]) -> Counter[int]:
+    """Add up the frames of rows by sorted segment; those of one frame follow each other."""
+    found: Counter[int] = Counter()
+    last = None
+    for row in rows:
+        offset, size = row.extent.offset, row.extent.size
+        number = locations.sorted_number(offset)
+        assert number is not None, "the index is of sorted segments"
+        if offset != last:
+            found[number] += size
+        last = offset
+    return found
+
+
+def _batches(changes: Iterable[Change]) -> Iterator[list[Change]]:
+    rest = iter(changes)
+    while some := list(islice(rest, WRITE_MAX)):
+        yield some
+
+
+def _pair(row: Row) -> Pair:
+    extent = row.extent
+    key = _EXTENT.pack(b"x", row.ledger_id, extent.first)
+    return key, _WHERE.pack(extent.last, extent.offset, extent.size)
+
+
+def _row(key: bytes, value: bytes) -> Row | None:
+    if key[:1] != b"x":
+        return None
+    _, ledger, first = _EXTENT.unpack(key)
+    last, offset, size = _WHERE.unpack(value)
+    return Row(LedgerId(ledger), Extent(EntryId(first), EntryId(last), offset, size))

@@ -1,0 +1,177 @@
+"""The bytes of one record, as they stand in batches and in checkpoints. Pure.
+
+::
+
+    a record
+    0      1       4      8
+    | kind | zero  | size | body ...
+    1 frame      size is the frame's; its crc32c
+    2 fragment   ``wire.openings``
+    3 fence      ledger 8, master key 20
+    4 LAC        ledger 8, LAC packet
+    5 limbo      ledger 8, 0 or 1
+    6 mode       0 writable, 1 read-only
+    7 forget     ledger 8
+
+All numbers are unsigned and big-endian. A frame's record only announces it, by its size and its own
+checksum; where its bytes are is for whoever holds the record to say. So an older frame that stands
+in its place does not pass for it. A record has no checksum of its own; it stands in something that
+has. These constants never change.
+"""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeAlias, assert_never
+
+from zonekeeper.bookie.ledgers import records
+from zonekeeper.placement.base.ids import LedgerId
+from zonekeeper.wire.formats import entries, frames, openings
+from zonekeeper.wire.formats.digests import MASTER_KEY_BYTES, MasterKey
+from zonekeeper.wire.formats.errors import Fault, FormatError
+from zonekeeper.wire.formats.frames import Frame
+
+#: All but a frame.
+StateRecord: TypeAlias = records.LedgerRecord | records.Mode | records.Forget
+
+_HEAD: Final = struct.Struct(">BBHI")
+_LEDGER: Final = struct.Struct(">Q")
+_FENCE: Final = struct.Struct(f">Q{MASTER_KEY_BYTES}s")
+_LIMBO: Final = struct.Struct(">QB")
+
+_FRAME_KIND: Final = 1
+#: Where ``wire.frames`` puts a frame's checksum.
+_FRAME_CRC: Final = slice(8, 12)
+_CRC_BYTES: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """A frame of so many bytes and with this checksum, which stands elsewhere."""
+
+    size: int
+    checksum: bytes
+
+
+def encode(record: records.Record) -> bytes:
+    """Give a record's bytes; of a frame, its announcement."""
+    if isinstance(record, Frame):
+        return _HEAD.pack(_FRAME_KIND, 0, 0, record.size_bytes) + checksum_of(record)
+    kind, body = _body(record)
+    return _HEAD.pack(kind, 0, 0, len(body)) + body
+
+
+def size_of(record: records.Record) -> int:
+    """Give the bytes that a record takes, a frame's own among them."""
+    if isinstance(record, Frame):
+        return _HEAD.size + _CRC_BYTES + record.size_bytes
+    return _HEAD.size + len(_body(record)[1])
+
+
+def parse(data: bytes | memoryview, at: int, end: int) -> tuple[StateRecord | Announced, int]:
+    """Give the record at an offset, and where the next one begins; raises ``FormatError``."""
+    if at + _HEAD.size > end:
+        raise bad(Fault.TRUNCATED, f"a record at {at}, the records end at {end}")
+    kind, zero, more_zero, size = _HEAD.unpack_from(data, at)
+    if zero or more_zero:
+        raise bad(Fault.RESERVED, f"the record at {at}")
+    at += _HEAD.size
+    if kind == _FRAME_KIND:
+        if not frames.HEADER_BYTES <= size <= frames.FRAME_BYTES_MAX:
+            raise bad(Fault.LENGTH, f"a frame of {size} bytes")
+        if at + _CRC_BYTES > end:
+            raise bad(Fault.TRUNCATED, f"a frame's record at {at}, the records end at {end}")
+        return Announced(size, bytes(data[at : at + _CRC_BYTES])), at + _CRC_BYTES
+    if at + size > end:
+        raise bad(Fault.TRUNCATED, f"a record of {size} bytes at {at}, the records end at {end}")
+    parse_body = _PARSERS.get(kind)
+    if parse_body is None:
+        raise bad(Fault.KIND, f"record kind {kind}")
+    try:
+        return parse_body(bytes(data[at : at + size])), at + size
+    except struct.error as error:
+        raise bad(Fault.LENGTH, f"record kind {kind} of {size} bytes") from error
+
+
+def checksum_of(frame: Frame) -> bytes:
+    """Give the checksum that is in a frame."""
+    return frame.head[_FRAME_CRC]
+
+
+def bad(fault: Fault, detail: str) -> FormatError:
+    """Give the error of something stored that is not what it should be."""
+    return FormatError("stored record", fault, detail)
+
+
+def _body(record: StateRecord) -> tuple[int, bytes]:
+    match record:
+        case records.Fragment():
+            return 2, openings.spell(record.opening)
+        case records.Fence():
+            return 3, _FENCE.pack(record.ledger_id, record.master_key)
+        case records.Lac():
+            return 4, _LEDGER.pack(record.ledger_id) + record.packet
+        case records.Limbo():
+            return 5, _LIMBO.pack(record.ledger_id, record.in_limbo)
+        case records.Mode():
+            return 6, bytes([record.read_only])
+        case records.Forget():
+            return 7, _LEDGER.pack(record.ledger_id)
+        case _:
+            assert_never(record)
+
+
+def _parse_fragment(body: bytes) -> StateRecord:
+    return records.Fragment(opening=openings.parse(body))
+
+
+def _parse_fence(body: bytes) -> StateRecord:
+    ledger, key = _FENCE.unpack(body)
+    return records.Fence(ledger_id=ledger_id(ledger), master_key=MasterKey(key))
+
+
+def _parse_lac(body: bytes) -> StateRecord:
+    (ledger,) = _LEDGER.unpack_from(body)
+    packet = body[_LEDGER.size :]
+    if not entries.LAC_PACKET_BYTES_MIN <= len(packet) <= entries.LAC_PACKET_BYTES_MAX:
+        raise bad(Fault.LENGTH, f"a LAC packet of {len(packet)} bytes")
+    return records.Lac(ledger_id=ledger_id(ledger), packet=packet)
+
+
+def _parse_limbo(body: bytes) -> StateRecord:
+    ledger, flag = _LIMBO.unpack(body)
+    return records.Limbo(ledger_id=ledger_id(ledger), in_limbo=_flag(flag))
+
+
+def _parse_mode(body: bytes) -> StateRecord:
+    if len(body) != 1:
+        raise bad(Fault.LENGTH, f"a mode of {len(body)} bytes")
+    return records.Mode(read_only=_flag(body[0]))
+
+
+def _parse_forget(body: bytes) -> StateRecord:
+    (ledger,) = _LEDGER.unpack(body)
+    return records.Forget(ledger_id=ledger_id(ledger))
+
+
+_PARSERS: Final[dict[int, Callable[[bytes], StateRecord]]] = {
+    2: _parse_fragment,
+    3: _parse_fence,
+    4: _parse_lac,
+    5: _parse_limbo,
+    6: _parse_mode,
+    7: _parse_forget,
+}
+
+
+def ledger_id(number: int) -> LedgerId:
+    """Give a number as an id, if it can be one."""
+    if not 0 <= number < entries.ID_END:
+        raise bad(Fault.RANGE, f"{number} is not a ledger or entry id")
+    return LedgerId(number)
+
+
+def _flag(number: int) -> bool:
+    if number > 1:
+        raise bad(Fault.RANGE, f"{number} is neither 0 nor 1")
+    return bool(number)

@@ -1,0 +1,292 @@
+"""What a bookie lets happen to a ledger: master key, fence, fragments, LAC, limbo. Pure.
+
+``decide`` takes what is known of a ledger and what somebody wants, and gives effects; the state
+afterwards is ``applied`` to the records among the effects, and nothing else changes a state. So a
+ledger's state is exactly what its records in the log say, live and after a restart.
+
+A ledger has two states: the *admitted* one, with every record that was handed to the log, which
+decides; and the *durable* one, with every record that is on disk, which answers. Whoever performs
+the effects keeps to this:
+
+* a ledger is decided about by one event after the other, and its effects enter the log in that
+  order. An append that was admitted before a fence is therefore on disk before the fence is;
+* an answer is given once the effects, and all that was handed to the log for the ledger before,
+  are on disk. That holds for an answer without effects of its own, too: a second fence, or an entry
+  that is here already, must not be answered before the first is safe.
+
+What holds then: the first master key sticks, and nothing that shows another changes anything. After
+a fence is answered, no plain append is; recovery's appends are. An entry never gets another
+content. An explicit LAC never falls. In limbo, what is not here is unknown (see ``refuse_limbo``).
+"""
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias, assert_never
+
+from zonekeeper.bookie.ledgers import records
+from zonekeeper.bookie.ledgers.records import LedgerRecord
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
+from zonekeeper.wire.formats import digests, entries, errors
+from zonekeeper.wire.formats.digests import MasterKey
+from zonekeeper.wire.formats.openings import FragmentOpening
+
+#: A fragment is a change of ensemble, and hints of all are kept.
+FRAGMENTS_MAX: Final = 10_000
+
+
+# ── state ──
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerState:
+    """What is known of a ledger besides its entries; ``UNKNOWN`` at first."""
+
+    #: None: nobody has shown one yet.
+    master_key: MasterKey | None = None
+    fenced: bool = False
+    in_limbo: bool = False
+    explicit_lac: bytes | None = None
+    #: By their first entries, ascending.
+    fragments: tuple[FragmentOpening, ...] = ()
+
+    @property
+    def digest(self) -> Digest | None:
+        """The digest that its packets carry; None: no fragment was ever opened here."""
+        return self.fragments[0].digest if self.fragments else None
+
+
+UNKNOWN: Final = LedgerState()
+
+
+# ── events ──
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Open:
+    """A writer, or a recovery, opens a fragment."""
+
+    opening: FragmentOpening
+
+
+class Here(enum.Enum):
+    """Which entries of a frame this bookie has, on disk or on their way."""
+
+    NONE = "none"
+    #: Some, and nobody has compared them with the frame's.
+    UNCOMPARED = "uncompared"
+    #: Some, and they are the same entries (``entries.same``).
+    SAME = "same"
+    #: One of them is another entry.
+    DIFFERENT = "different"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Append:
+    """A frame comes, on a stream on which the ledger was opened."""
+
+    recovery: bool
+    here: Here
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteLac:
+    """A LAC packet comes, on a stream on which the ledger was opened."""
+
+    packet: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fence:
+    """A recovery wants the ledger for itself, known here or not."""
+
+    master_key: MasterKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limbo:
+    """This bookie lost data, and the ledger's may be among it; or it has what belongs here again.
+
+    The first fences the ledger too, and the second leaves it fenced.
+    """
+
+    in_limbo: bool
+
+
+Event: TypeAlias = Open | Append | WriteLac | Fence | Limbo
+
+
+# ── effects ──
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """Hand a record to the log."""
+
+    record: LedgerRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Take:
+    """Hand those of the frame's entries to the log that are not here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compare:
+    """Compare the frame's entries with those that are here, then append again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refuse:
+    """Answer at once with an error; nothing was changed."""
+
+    error: errors.ProtocolError
+
+
+Effect: TypeAlias = Write | Take | Compare | Refuse
+
+
+# ── the rules ──
+
+
+def decide(ledger_id: LedgerId, state: LedgerState, event: Event) -> Sequence[Effect]:
+    """Say what is to be done; nothing at all means that it was done before."""
+    match event:
+        case Open(opening=opening):
+            return _open(state, opening)
+        case Append():
+            return _append(ledger_id, state, event)
+        case WriteLac(packet=packet):
+            return _write_lac(ledger_id, state, packet)
+        case Fence(master_key=key):
+            return _fence(ledger_id, state, key)
+        case Limbo(in_limbo=in_limbo):
+            if state.in_limbo == in_limbo:
+                return ()
+            return (Write(record=records.Limbo(ledger_id=ledger_id, in_limbo=in_limbo)),)
+        case _:
+            assert_never(event)
+
+
+def applied(state: LedgerState, record: LedgerRecord) -> LedgerState:
+    """Give the state after a record: the only way in which a state changes."""
+    match record:
+        case records.Fragment(opening=opening):
+            others = [
+                known for known in state.fragments if known.first_entry_id != opening.first_entry_id
+            ]
+            fragments = sorted([*others, opening], key=lambda known: known.first_entry_id)
+            return replace(
+                state,
+                master_key=state.master_key or opening.master_key,
+                fragments=tuple(fragments),
+            )
+        case records.Fence(master_key=key):
+            return replace(state, master_key=state.master_key or key, fenced=True)
+        case records.Lac(packet=packet):
+            return replace(state, explicit_lac=packet)
+        case records.Limbo(in_limbo=in_limbo):
+            return replace(state, in_limbo=in_limbo, fenced=state.fenced or in_limbo)
+        case _:
+            assert_never(record)
+
+
+def refuse_limbo(ledger_id: LedgerId, state: LedgerState) -> None:
+    """Raise where the answer would say what is not here, or what the last entry is."""
+    if state.in_limbo:
+        raise errors.LimboLedger(
+            f"this bookie lost data of ledger {ledger_id} and has not been repaired yet; "
+            "ask the others"
+        )
+
+
+def lac_of(packet: bytes | None) -> EntryId:
+    """Give the LAC that a packet says, unchecked; of none, that of an empty ledger."""
+    if packet is None:
+        return NO_ENTRY
+    return EntryId(int.from_bytes(packet[8:16], "big", signed=True))
+
+
+def _open(state: LedgerState, opening: FragmentOpening) -> Sequence[Effect]:
+    ledger_id = opening.ledger_id
+    if (refused := _wrong_key(ledger_id, state, opening.master_key)) is not None:
+        return refused
+    if state.digest not in (None, opening.digest):
+        return _refuse_request(
+            f"ledger {ledger_id} has the digest {state.digest}, and the fragment {opening.digest}"
+        )
+    if opening in state.fragments:
+        return ()
+    if len(state.fragments) >= FRAGMENTS_MAX:
+        return _refuse_request(
+            f"ledger {ledger_id} has {FRAGMENTS_MAX} fragments here, and takes no more: "
+            "write to a new ledger"
+        )
+    return (Write(record=records.Fragment(opening=opening)),)
+
+
+def _append(ledger_id: LedgerId, state: LedgerState, event: Append) -> Sequence[Effect]:
+    if state.digest is None:
+        return (Refuse(error=errors.NotOpened(f"ledger {ledger_id}: no fragment was opened here")),)
+    if state.fenced and not event.recovery:
+        return (
+            Refuse(
+                error=errors.Fenced(f"ledger {ledger_id} is fenced: its writer must stop writing")
+            ),
+        )
+    match event.here:
+        case Here.NONE | Here.SAME:
+            return (Take(),)
+        case Here.UNCOMPARED:
+            return (Compare(),)
+        case Here.DIFFERENT:
+            return (
+                Refuse(
+                    error=errors.EntryMismatch(
+                        f"ledger {ledger_id}: another entry is here under an id of the frame; "
+                        "two writers, or one that forgot what it sent"
+                    )
+                ),
+            )
+        case _:
+            assert_never(event.here)
+
+
+def _write_lac(ledger_id: LedgerId, state: LedgerState, packet: bytes) -> Sequence[Effect]:
+    """A fence does not refuse it: what was confirmed stays confirmed."""
+    if state.digest is None:
+        return (Refuse(error=errors.NotOpened(f"ledger {ledger_id}: no fragment was opened here")),)
+    size = entries.LAC_PACKET_BYTES_MIN + digests.digest_bytes(state.digest)
+    if len(packet) != size or lac_of(packet) < NO_ENTRY:
+        return _refuse_request(
+            f"ledger {ledger_id}: a LAC packet of {len(packet)} bytes, {size} are needed, "
+            f"and LAC {lac_of(packet)}"
+        )
+    if lac_of(packet) <= lac_of(state.explicit_lac):
+        return ()
+    return (Write(record=records.Lac(ledger_id=ledger_id, packet=packet)),)
+
+
+def _fence(ledger_id: LedgerId, state: LedgerState, key: MasterKey) -> Sequence[Effect]:
+    if (refused := _wrong_key(ledger_id, state, key)) is not None:
+        return refused
+    if state.fenced and state.master_key is not None:
+        return ()
+    return (Write(record=records.Fence(ledger_id=ledger_id, master_key=key)),)
+
+
+def _wrong_key(ledger_id: LedgerId, state: LedgerState, key: MasterKey) -> Sequence[Effect] | None:
+    if state.master_key in (None, key):
+        return None
+    return (
+        Refuse(
+            error=errors.UnauthorizedAccess(
+                f"ledger {ledger_id} has another master key here: is the password right?"
+            )
+        ),
+    )
+
+
+def _refuse_request(detail: str) -> Sequence[Effect]:
+    return (Refuse(error=errors.BadRequest(detail)),)

@@ -1,0 +1,122 @@
+"""Where the entries of one ledger stand: disjoint runs of entry ids, each in one frame of the log.
+
+An entry is where it came first. A frame that overlaps what is here (sent again, framed in another
+way, written back by a recovery) fills the gaps and replaces nothing, so that an entry, once found,
+is always found in the same place, and so that reading the log again in its order gives the same.
+
+Four parallel arrays, sorted by the runs' first entries: a log with a frame for each entry costs 28
+bytes an entry, where objects would cost ten times as much. Writers append, so that almost every
+addition is at the end.
+"""
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from zonekeeper.placement.base.ids import EntryId
+
+
+class Extent(NamedTuple):
+    """Entries ``first`` to ``last``, in the frame of so many bytes at an offset of the log."""
+
+    first: EntryId
+    last: EntryId
+    offset: int
+    size: int
+
+
+class Extents:
+    """The extents of one ledger."""
+
+    __slots__ = ("_firsts", "_lasts", "_offsets", "_sizes")
+
+    def __init__(self) -> None:
+        self._firsts = array("q")
+        self._lasts = array("q")
+        self._offsets = array("q")
+        self._sizes = array("I")
+
+    @property
+    def last(self) -> EntryId | None:
+        """The highest entry; None: there is none."""
+        return EntryId(self._lasts[-1]) if self._lasts else None
+
+    def add(self, entry_ids: Sequence[EntryId], offset: int, size: int) -> None:
+        """Note a frame: those of its entries that are not here yet are in it."""
+        for first, last in runs(entry_ids):
+            self._fill(first, last, offset, size)
+
+    def between(self, first: int, last: int) -> Iterator[Extent]:
+        """Give the extents, cut to these bounds, in order."""
+        for at in range(self._from(first), len(self._firsts)):
+            if self._firsts[at] > last:
+                return
+            yield Extent(
+                first=EntryId(max(first, self._firsts[at])),
+                last=EntryId(min(last, self._lasts[at])),
+                offset=self._offsets[at],
+                size=self._sizes[at],
+            )
+
+    def _from(self, entry_id: int) -> int:
+        """Give the position of the first extent that ends at this entry or behind it."""
+        at = bisect_right(self._firsts, entry_id)
+        return at - 1 if at and self._lasts[at - 1] >= entry_id else at
+
+    def _fill(self, first: int, last: int, offset: int, size: int) -> None:
+        at = self._from(first)
+        while first <= last:
+            if at == len(self._firsts) or self._firsts[at] > last:
+                self._insert(at, first, last, offset, size)
+                return
+            if first < self._firsts[at]:
+                self._insert(at, first, self._firsts[at] - 1, offset, size)
+                at += 1
+            first = self._lasts[at] + 1
+            at += 1
+
+    def _insert(self, at: int, first: int, last: int, offset: int, size: int) -> None:
+        self._firsts.insert(at, first)
+        self._lasts.insert(at, last)
+        self._offsets.insert(at, offset)
+        self._sizes.insert(at, size)
+
+
+def runs(entry_ids: Sequence[EntryId]) -> Iterator[tuple[EntryId, EntryId]]:
+    """Give the maximal runs of consecutive ids in an ascending sequence."""
+    if isinstance(entry_ids, range):
+        yield EntryId(entry_ids[0]), EntryId(entry_ids[-1])
+        return
+    first = last = entry_ids[0]
+    for entry_id in entry_ids[1:]:
+        if entry_id != last + 1:
+            yield first, last
+            first = entry_id
+        last = entry_id
+    yield first, last
+
+
+def joined(extents: Iterable[Extent]) -> Iterator[tuple[EntryId, EntryId]]:
+    """Give the maximal runs of entries, whatever frames they are in."""
+    run: tuple[EntryId, EntryId] | None = None
+    for extent in extents:
+        if run is not None and run[1] + 1 == extent.first:
+            run = (run[0], extent.last)
+            continue
+        if run is not None:
+            yield run
+        run = (extent.first, extent.last)
+    if run is not None:
+        yield run
+
+
+def first_missing(extents: Iterable[Extent], wanted: range) -> EntryId | None:
+    """Give the first wanted entry that is in none of the extents; None: all are."""
+    at = wanted.start
+    for extent in extents:
+        if at not in wanted or at < extent.first:
+            break
+        if at <= extent.last:
+            at += -(-(extent.last + 1 - at) // wanted.step) * wanted.step
+    return EntryId(at) if at in wanted else None

@@ -1,0 +1,171 @@
+"""How often this bookie was started, by its own disks: so that one which was set back is known.
+
+::
+
+    0        4     5       8        16
+    | magic  | ver | zero  | starts | crc32c |
+    | "ZKBN" | 1   | 0 0 0 |        |        |
+
+Numbers are big-endian. The same count is in the metadata store, and the disks' are raised first,
+also before each further attempt when an answer of the store was lost. So a disk's is never behind
+the store's, wherever a start was cut short, unless the disk is not the one of the last start: a
+snapshot that was put back, or a copy. Such a disk lacks what was acknowledged since, and would deny
+it.
+
+It is kept in the folder of the data and in that of the log. A folder of sorted segments needs none:
+the checkpoint names them, and one that is not there is missed. A bookie from before the log's had a
+count has arrival segments there, and none: the data's is taken, and from then on it has its own.
+
+What it does not tell: a snapshot of all disks that was taken since the last start has the count of
+that start. Whoever puts one back gets a bookie that denies what came behind it.
+"""
+
+import struct
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from zonekeeper.bookie.disk.disks import Disk
+from zonekeeper.bookie.disk.files import FileSystem
+from zonekeeper.bookie.segments import arrivals
+from zonekeeper.metadata.bookies import bookie_records
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.wire.formats import checksums
+from zonekeeper.wire.formats.errors import Fault, FormatError
+
+NAME: Final = "boots"
+NEW_NAME: Final = "boots.new"
+
+VERSION: Final = 1
+_MAGIC: Final = b"ZKBN"
+_HEAD: Final = struct.Struct(">4sB3sQ")
+_CRC: Final = struct.Struct(">I")
+_SIZE: Final = _HEAD.size + _CRC.size
+
+
+class UntrustedDiskError(Exception):
+    """The disk is, or may be, older than the bookie's last start; nothing was changed."""
+
+
+async def next_boot(
+    cluster: Cluster,
+    bookie: BookieId,
+    folders: Mapping[str | None, FileSystem],
+    *,
+    journal: FileSystem,
+    disk: Disk,
+) -> int:
+    """Count a start, on the disks and in the store; raises ``UntrustedDiskError``.
+
+    ``folders`` are all of the bookie's, by their paths, that of the data under None; ``journal`` is
+    one of them. A number may be left out, and is never given twice.
+    """
+    stored = (await bookie_records.read(cluster, bookie)).boot_epoch
+    files = folders[None]
+    counted = {None: files} | {path: each for path, each in folders.items() if each is journal}
+    counts = await disk.run(partial(_load_all, counted))
+    for folder, on_disk in counts.items():
+        if on_disk < stored:
+            said = f"starts up to number {on_disk}" if on_disk else "no start"
+            raise UntrustedDiskError(
+                f"{cluster} knows of start number {stored} of {bookie}, and its {_called(folder)} "
+                f"of {said}: the disk was set back to an older state, or is a copy, and lacks what "
+                "was acknowledged since; mount the right one, or empty the folder and use "
+                f"{_replaced(folder)}"
+            )
+    # The store may be far behind: it was restored from an old export.
+    number = max(stored, *counts.values())
+    while True:
+        number += 1
+        await disk.run(partial(save_all, files, journal, number))
+        if await bookie_records.count_boot(cluster, bookie, number):
+            return number
+        number = max(number, (await bookie_records.read(cluster, bookie)).boot_epoch)
+
+
+def _load_all(folders: Mapping[str | None, FileSystem]) -> dict[str | None, int]:
+    """Read the counts of the data's folder, and then the journal's if that is another."""
+    counts: dict[str | None, int] = {}
+    for folder, files in folders.items():
+        count = load(files, folder)
+        served = any(arrivals.number_of(name) is not None for name in files.names())
+        if count is None and folder is not None and served:
+            count = counts[None]  # it was served from before a journal had a count
+        counts[folder] = count or 0
+    return counts
+
+
+def load(files: FileSystem, folder: str | None = None) -> int | None:
+    """Read how often it was started; None: it never was. Blocks.
+
+    ``folder`` is what the refusal of a damaged one calls it; None: that of the data.
+    """
+    try:
+        file = files.open(NAME)
+    except FileNotFoundError:
+        return None
+    try:
+        return parse(file.read(0, _SIZE + 1))
+    except FormatError as fault:
+        raise UntrustedDiskError(
+            f"the file {NAME!r} in the {_called(folder)} is damaged ({fault}), so that this disk "
+            "may be an older state of itself: restore it, or empty the folder and use "
+            f"{_replaced(folder)}"
+        ) from fault
+    finally:
+        file.close()
+
+
+def _called(folder: str | None) -> str:
+    return "data folder" if folder is None else f"journal {folder}"
+
+
+def _replaced(folder: str | None) -> str:
+    option = "" if folder is None else f" --folder {folder}"
+    return f"`zonekeeper bookie cookie replace-disk{option}`"
+
+
+def save_all(files: FileSystem, journal: FileSystem, number: int) -> None:
+    """Save a count in both folders that have one; they may be one. Blocks."""
+    save(files, number)
+    if journal is not files:
+        save(journal, number)
+
+
+def save(files: FileSystem, number: int) -> None:
+    """Put a count into the place of the last one, whole or not at all. Blocks."""
+    if NEW_NAME in files.names():
+        files.remove(NEW_NAME)
+    file = files.create(NEW_NAME)
+    try:
+        file.write(0, [render(number)])
+        file.sync()
+    finally:
+        file.close()
+    files.rename(NEW_NAME, NAME)
+    files.sync_names()
+
+
+def render(number: int) -> bytes:
+    """Give the bytes of the file."""
+    head = _HEAD.pack(_MAGIC, VERSION, bytes(3), number)
+    return head + _CRC.pack(checksums.value(head))
+
+
+def parse(data: bytes) -> int:
+    """Give the count of a file; raises ``FormatError``."""
+    what = "a count of starts"
+    if len(data) != _SIZE:
+        raise FormatError(what, Fault.LENGTH, f"{len(data)} bytes, not {_SIZE}")
+    magic, version, zero, number = _HEAD.unpack_from(data)
+    (crc,) = _CRC.unpack_from(data, _HEAD.size)
+    if magic != _MAGIC:
+        raise FormatError(what, Fault.MAGIC, magic.hex())
+    if version != VERSION:
+        raise FormatError(what, Fault.VERSION, f"{version}, this side reads {VERSION}")
+    if (found := checksums.value(data[: _HEAD.size])) != crc:
+        raise FormatError(what, Fault.CHECKSUM, f"{found:08x}, the end says {crc:08x}")
+    if any(zero):
+        raise FormatError(what, Fault.RESERVED, "bytes 5 to 7")
+    return int(number)

@@ -1,0 +1,74 @@
+"""A bookie's folders, for one process at a time: the bookie itself, or one of its tools."""
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from zonekeeper.bookie.disk.files import FileSystem, RealFileSystem
+from zonekeeper.bookie.life import identity
+from zonekeeper.wire.running.processes import explained
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """All folders of a bookie, open."""
+
+    #: All of them, by their paths; that of the data under None.
+    folders: Mapping[str | None, FileSystem]
+    #: Those for arrival segments and for sorted ones; they may be that of the data.
+    journal: FileSystem
+    ledgers: Sequence[FileSystem]
+
+    @property
+    def data(self) -> FileSystem:
+        """The folder of the data."""
+        return self.folders[None]
+
+
+@contextmanager
+def all_held(data: Path, journal: Path | None, ledgers: Sequence[Path]) -> Iterator[Held]:
+    """Open all folders of a bookie, as ``held`` does; what has none of its own is in the data's."""
+    with ExitStack() as stack:
+        opened: dict[Path, RealFileSystem] = {}
+        for path in (data, journal or data, *ledgers):
+            if path not in opened:
+                opened[path] = stack.enter_context(held(path))
+        yield Held(
+            folders={None if path == data else str(path): opened[path] for path in opened},
+            journal=opened[journal or data],
+            ledgers=[opened[path] for path in ledgers or (data,)],
+        )
+
+
+@contextmanager
+def held(path: Path) -> Iterator[RealFileSystem]:
+    """Open the folder and keep others out; make it, but not what it stands in.
+
+    Raises ``OSError``, in words for a person. The lock goes with the process, however that ends.
+    """
+    with explained(f"{path} cannot be used"):
+        path.mkdir(exist_ok=True)
+        files = RealFileSystem(path)
+    try:
+        with explained(f"{path} cannot be written"):
+            lock = os.open(path / identity.LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            _take(lock, path)
+            yield files
+        finally:
+            os.close(lock)
+    finally:
+        files.close()
+
+
+def _take(descriptor: int, path: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise BlockingIOError(
+            f"{path} is in use by another process (a bookie, or one of its tools); stop it, or "
+            "give this one its own folder"
+        ) from error

@@ -1,0 +1,214 @@
+"""A bookie's life, apart from sockets, signals and threads: the same in a process and simulated.
+
+Up: cookie, checked or written → the start is counted → what is on the disk is read. Whatever fails
+on the way ends the life, and what comes after it has not happened: a bookie that is registered has
+its cookie, its boot epoch and its data.
+
+In between (``Presence``), a lost session is replaced and the bookie registered again, on the side
+of its mode; until then it goes on serving everybody who knows it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from zonekeeper.bookie.disk.disks import Disk
+from zonekeeper.bookie.disk.files import FileSystem
+from zonekeeper.bookie.formats.index import Index, Ordered
+from zonekeeper.bookie.life import boots, identity
+from zonekeeper.bookie.segments.arrivals import Sizes
+from zonekeeper.bookie.segments.devices import Devices
+from zonekeeper.bookie.serving.service import Bookie
+from zonekeeper.bookie.storage import storage as storages
+from zonekeeper.bookie.storage.rewrite import Ends
+from zonekeeper.bookie.storage.storage import Policy, Storage
+from zonekeeper.metadata.bookies import bookie_records
+from zonekeeper.metadata.bookies.registration import Mode, Registrar
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.formats.cookies import Cookie
+from zonekeeper.metadata.formats.malformed import UnreadableError
+from zonekeeper.metadata.ledgers import ledgers
+from zonekeeper.metadata.store.errors import StoreError
+from zonekeeper.metadata.store.store import MetadataStore
+from zonekeeper.placement.base.chance import Chance
+from zonekeeper.placement.base.ids import EntryId, LedgerId
+from zonekeeper.placement.base.locations import Location
+
+STORAGE: Final = "storage"
+SERVING: Final = "serving"
+REGISTERED: Final = "registered"
+
+LEAVE_TIMEOUT_MS: Final = 3_000
+_RETRY_DELAY_MS: Final = 500
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What a bookie stands on: its folders, and who works on them."""
+
+    #: All of them, by their paths; that of the data under None.
+    folders: Mapping[str | None, FileSystem]
+    #: Those for arrival segments and for sorted ones; they may be that of the data.
+    journal: FileSystem
+    ledgers: Sequence[FileSystem]
+    writing: Disk
+    background: Disk
+    reads: Disk
+    #: For reads of what arrived last.
+    tails: Disk
+    #: Opens the index's store; blocks.
+    open_index: Callable[[], Ordered]
+    #: Those for a device of so many bytes.
+    sizes: Callable[[int], Sizes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A life that has begun: nothing is served yet."""
+
+    cookie: Cookie
+    boot_epoch: int
+    storage: Storage
+
+
+async def begin(
+    cluster: Cluster,
+    mine: Cookie,
+    location: Location | None,
+    ground: Ground,
+    *,
+    policy: Policy,
+    chance: Chance,
+) -> Begun:
+    """Come up as far as serving.
+
+    Raises what ``identity.settle_all``, ``boots.next_boot`` and ``storage.open_storage`` raise.
+    """
+    writing = ground.writing
+    cookie = await identity.settle_all(
+        cluster, mine, location, ground.folders, disk=writing, chance=chance
+    )
+    boot_epoch = await boots.next_boot(
+        cluster, cookie.bookie, ground.folders, journal=ground.journal, disk=writing
+    )
+    devices = Devices(
+        arrival_files=ground.journal,
+        sorted_files=ground.ledgers,
+        files=ground.folders[None],
+        index=Index(await writing.run(ground.open_index)),
+        writing=writing,
+        background=ground.background,
+        reads=ground.reads,
+        tails=ground.tails,
+    )
+    space = await writing.run(ground.journal.space)
+    storage = await storages.open_storage(
+        devices, ground.sizes(space.total_bytes), replace(policy, ends=ends_in(cluster))
+    )
+    if any(ledger.durable.in_limbo for ledger in storage.memory.ledgers.values()):
+        await bookie_records.lost_data(cluster, cookie.bookie, boot_epoch)
+    return Begun(cookie=cookie, boot_epoch=boot_epoch, storage=storage)
+
+
+def ends_in(cluster: Cluster) -> Ends:
+    """Ask the metadata where ledgers end; what cannot be read is unknown, and so are all."""
+
+    async def proven(ledger_ids: Sequence[LedgerId]) -> Mapping[LedgerId, EntryId]:
+        try:
+            return await ledgers.proven_ends(cluster, ledger_ids)
+        except (StoreError, UnreadableError):
+            return {}  # what is unknown is kept
+
+    return proven
+
+
+class Conditions:
+    """What a bookie must have to be ready, by name; in the order in which it gets them."""
+
+    def __init__(self, *names: str) -> None:
+        self._missing: dict[str, str] = dict.fromkeys(names, "not yet")
+
+    def met(self, name: str) -> None:
+        """Say that a condition is met."""
+        self._missing.pop(name, None)
+
+    def missing(self, name: str, why: str) -> None:
+        """Say that a condition is not met, and why."""
+        self._missing[name] = why
+
+    @property
+    def unmet(self) -> dict[str, str]:
+        """Give what is missing, and why."""
+        return dict(self._missing)
+
+
+class Presence:
+    """Keeps a bookie registered, on the side of its mode, until it leaves."""
+
+    def __init__(
+        self, registrar: Registrar, bookie: Bookie, store: MetadataStore, conditions: Conditions
+    ) -> None:
+        self._registrar = registrar
+        self._bookie = bookie
+        self._store = store
+        self._conditions = conditions
+        #: Set when the bookie is registered for the first time.
+        self.begun = asyncio.Event()
+        #: Registers with the mode of now, not with one that was read before somebody else did.
+        self._turn = asyncio.Lock()
+
+    async def keep(self) -> None:
+        """Register, and again whenever it is needed; runs until it is cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._follow_session())
+            tasks.create_task(self._follow_mode())
+
+    async def leave(self) -> None:
+        """Take the registration back; if that cannot be done in time, it goes with the session."""
+        try:
+            async with asyncio.timeout(LEAVE_TIMEOUT_MS / 1_000):
+                await self._registrar.leave()
+        except (TimeoutError, StoreError) as error:
+            _logger.warning("the registration goes with the session, not before: %s", error)
+
+    async def _follow_session(self) -> None:
+        """Register in each new session; while there is none, say so."""
+        async with self._store.watch_session() as sessions:
+            async for session in sessions:
+                if session.id is None or not session.connected:
+                    self._conditions.missing(REGISTERED, f"{self._store.name} is out of reach")
+                else:
+                    await self._register()
+
+    async def _follow_mode(self) -> None:
+        while True:
+            read_only = self._bookie.read_only
+            await self._bookie.mode_changed(read_only)
+            await self._register()
+
+    async def _register(self) -> None:
+        """Return when the bookie is registered with the mode of that moment."""
+        registered: Mode | None = None
+        while registered is not mode_of(self._bookie):
+            try:
+                async with self._turn:
+                    wanted = mode_of(self._bookie)
+                    await self._registrar.register(wanted)
+            except StoreError as error:
+                if not error.retryable:
+                    raise
+                self._conditions.missing(REGISTERED, str(error))
+                await asyncio.sleep(_RETRY_DELAY_MS / 1_000)
+            else:
+                registered = wanted
+        self._conditions.met(REGISTERED)
+        self.begun.set()
+
+
+def mode_of(bookie: Bookie) -> Mode:
+    """Say on which side a bookie is registered."""
+    return Mode.READ_ONLY if bookie.read_only else Mode.WRITABLE

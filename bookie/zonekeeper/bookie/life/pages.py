@@ -1,0 +1,148 @@
+"""What a bookie shows on its HTTP port: ``/healthz``, ``/readyz``, ``/metrics``, ``/state``.
+
+All of it is made when it is asked for, from numbers that are there anyway; nothing is remembered
+for it, and nothing waits for a disk. ``docs/bookie.md`` lists the names.
+"""
+
+import time
+from dataclasses import dataclass
+
+from zonekeeper.bookie.life.life import Begun, Conditions
+from zonekeeper.bookie.serving import collecting
+from zonekeeper.bookie.serving.measuring import Measures
+from zonekeeper.bookie.serving.service import Bookie
+from zonekeeper.wire.formats import exposition
+from zonekeeper.wire.formats.exposition import Family, labelled, single
+from zonekeeper.wire.running import looking
+from zonekeeper.wire.running.looking import Page, Pages
+
+
+@dataclass(slots=True)
+class View:
+    """What there is to look at; more of it while the bookie comes up."""
+
+    name: str
+    version: str
+    conditions: Conditions
+    measures: Measures
+    begun: Begun | None = None
+    bookie: Bookie | None = None
+    collected: collecting.Counters | None = None
+
+    def pages(self) -> Pages:
+        """Give all pages, by their paths."""
+        return {
+            "/healthz": lambda: Page("alive\n"),
+            "/readyz": self.ready,
+            "/metrics": self.metrics,
+            "/state": self.state,
+        }
+
+    def ready(self) -> Page:
+        """Say whether it can do its work, and if not, why."""
+        return looking.readiness(self._missing())
+
+    def _missing(self) -> dict[str, str]:
+        missing = self.conditions.unmet
+        if self.begun is not None and (behind := self.begun.storage.backlog.trouble) is not None:
+            missing["rewrite"] = behind
+        if self.bookie is not None and self.bookie.conditions:
+            missing["disk"] = "; ".join(self.bookie.conditions)
+        return missing
+
+    def metrics(self) -> Page:
+        """Give the numbers, for Prometheus."""
+        families = [
+            Family(
+                "zonekeeper_bookie_info",
+                {(("bookie", self.name), ("version", self.version)): 1},
+                "What runs here; always 1.",
+            ),
+            single("zonekeeper_bookie_ready", not self._missing(), "1 if /readyz says so, else 0."),
+            single(
+                "process_cpu_seconds_total",
+                time.process_time(),
+                "CPU time of the process, its threads included.",
+            ),
+            *self.measures.families(),
+        ]
+        if self.begun is not None and self.bookie is not None:
+            families += _of_storage(self.begun, self.bookie)
+            families += exposition.counted(
+                "zonekeeper_bookie_storage", self.begun.storage.counters, of_now=False
+            )
+        if self.collected is not None:
+            families += exposition.counted("zonekeeper_bookie_gc", self.collected, of_now=False)
+        return Page(exposition.render(families), content_type=exposition.CONTENT_TYPE)
+
+    def state(self) -> Page:
+        """Give what a person wants to know first, as JSON."""
+        found: dict[str, object] = {
+            "bookie": self.name,
+            "version": self.version,
+            "notReady": self._missing(),
+        }
+        if self.begun is not None and self.bookie is not None:
+            memory, log = self.begun.storage.memory, self.begun.storage.log
+            found |= {
+                "location": str(self.begun.cookie.location),
+                "bootEpoch": self.begun.boot_epoch,
+                "state": self.bookie.state.value,
+                "readOnlyReasons": self.bookie.read_only_reasons,
+                "ledgers": len(memory.ledgers),
+                "ledgersInLimbo": _in_limbo(self.begun),
+                "totalBytes": log.space.total_bytes,
+                "freeBytes": log.space.free_bytes,
+            }
+        return looking.as_json(found)
+
+
+def _of_storage(begun: Begun, bookie: Bookie) -> list[Family]:
+    storage = begun.storage
+    backlog, space = storage.backlog, storage.log.space
+    return [
+        single("zonekeeper_bookie_boot_epoch", begun.boot_epoch, "Which start this is."),
+        labelled(
+            "zonekeeper_bookie_read_only",
+            "reason",
+            dict.fromkeys(bookie.read_only_reasons, 1),
+            "1 for each reason why appends are refused; none if they are taken.",
+        ),
+        single("zonekeeper_bookie_ledgers", len(storage.memory.ledgers), "Ledgers known here."),
+        single(
+            "zonekeeper_bookie_ledgers_in_limbo",
+            _in_limbo(begun),
+            "Ledgers of which this bookie may have lost data.",
+        ),
+        single(
+            "zonekeeper_bookie_waiting_bytes",
+            storage.log.waiting_bytes,
+            "Appends that wait for the disk.",
+        ),
+        single(
+            "zonekeeper_bookie_rewrite_sealed_segments",
+            backlog.sealed,
+            "Arrival segments that wait for the rewrite.",
+        ),
+        single(
+            "zonekeeper_bookie_rewrite_segments_in_reach",
+            backlog.in_reach,
+            "Arrival segments that can be begun before appends wait for the rewrite.",
+        ),
+        single(
+            "zonekeeper_bookie_rewrite_used_share",
+            backlog.used_share,
+            "Arrival segments in use by those that there may be; above 0.5 appends are slowed.",
+        ),
+        single(
+            "zonekeeper_bookie_rewrite_bytes_per_second",
+            backlog.bytes_per_second,
+            "What the rewrite frees, by its last rounds.",
+        ),
+        single("zonekeeper_bookie_disk_total_bytes", space.total_bytes, "Size of the device."),
+        single("zonekeeper_bookie_disk_free_bytes", space.free_bytes, "Room on the device."),
+    ]
+
+
+def _in_limbo(begun: Begun) -> int:
+    return sum(ledger.durable.in_limbo for ledger in begun.storage.memory.ledgers.values())

@@ -1,0 +1,322 @@
+"""A bookie's process: sockets, threads and signals around a bookie's life (``life``).
+
+Up: HTTP port, data folder (locked against a second process) → metadata store → a cluster of ours →
+the life begins → gRPC → registered → ready. Whatever fails on the way up ends the process with one
+clear line.
+
+Down, on SIGTERM: the registration is taken back, appends are refused, what is queued is written and
+answered, then the ports close. Each step has a time limit. A disk that fails ends the process at
+once.
+"""
+
+import asyncio
+import resource
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from importlib import metadata
+from typing import Final
+
+import grpc
+
+from zonekeeper.bookie.disk.disks import ThreadDisk
+from zonekeeper.bookie.disk.files import SHORTAGES
+from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
+from zonekeeper.bookie.life import allocation, boots, data_folder, identity, life, space
+from zonekeeper.bookie.life.life import Begun, Conditions, Ground, Presence
+from zonekeeper.bookie.life.pages import View
+from zonekeeper.bookie.life.settings import Settings
+from zonekeeper.bookie.segments import arrivals
+from zonekeeper.bookie.segments.log import DiskFailedError
+from zonekeeper.bookie.segments.rocks import RocksOrdered
+from zonekeeper.bookie.serving.collecting import Collector
+from zonekeeper.bookie.serving.measuring import MeasuredBookie, Measures
+from zonekeeper.bookie.serving.service import Bookie, Limits
+from zonekeeper.bookie.storage.storage import Policy, Storage
+from zonekeeper.metadata.bookies import cookie_store, registration
+from zonekeeper.metadata.bookies.registration import Registrar
+from zonekeeper.metadata.cluster import cluster as clusters
+from zonekeeper.metadata.cluster import joining
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.formats import cookies, service_info
+from zonekeeper.metadata.formats.malformed import UnreadableError
+from zonekeeper.metadata.store.errors import StoreError
+from zonekeeper.placement.base.chance import Chance
+from zonekeeper.wire.formats.addresses import Address
+from zonekeeper.wire.formats.errors import IoFailed
+from zonekeeper.wire.grpc import grpc_edge, tls
+from zonekeeper.wire.grpc.grpc_server import GrpcServer
+from zonekeeper.wire.grpc.tls import TlsFiles
+from zonekeeper.wire.host.serving import Host
+from zonekeeper.wire.running import looking, processes
+from zonekeeper.wire.running.processes import explained
+
+#: The index's folder, in that of the data.
+INDEX_NAME: Final = "index"
+
+SERVER_GRACE_MS: Final = 500
+#: What they read is in memory, so that more would only take turns.
+TAIL_THREADS: Final = 2
+
+#: What may be wrong with the world; anything else is a bug, and shows as one.
+_TROUBLES: Final = (
+    OSError,
+    StoreError,
+    UnreadableError,
+    clusters.NotAClusterError,
+    clusters.ForeignRootError,
+    joining.SessionTooLongError,
+    registration.ForeignBookiesError,
+    registration.NameTakenError,
+    cookies.ZoneChangedError,
+    cookies.LocationUnknownError,
+    cookies.OtherBookieError,
+    cookie_store.NoCookieError,
+    cookie_store.CookieExistsError,
+    identity.WrongDiskError,
+    boots.UntrustedDiskError,
+    DamagedLogError,
+    DiskFailedError,
+    IoFailed,
+)
+
+
+class StoppedError(Exception):
+    """The bookie cannot start, or cannot go on; the message says why and what to do."""
+
+
+async def run(settings: Settings, chance: Chance, announce: Callable[[str], None]) -> None:
+    """Run a bookie until SIGTERM or SIGINT; raises ``StoppedError``.
+
+    ``announce`` hears once where the bookie is reached, when it is ready.
+    """
+    _allow_open_files()
+    allocation.keep_freed()
+    process = _Process(settings, announce)
+    try:
+        with processes.stopped_by_signals(process.stop):
+            async with AsyncExitStack() as stack:
+                await process.live(stack, chance)
+    except asyncio.CancelledError:
+        if not process.stopped_early:
+            raise
+    except _TROUBLES as trouble:
+        raise StoppedError(_words(trouble)) from trouble
+    except BaseExceptionGroup as group:
+        troubles, bugs = group.split(_TROUBLES)
+        if troubles is None or bugs is not None:
+            raise
+        raise StoppedError(processes.first_words(troubles)) from group
+
+
+def _words(trouble: Exception) -> str:
+    """Say what is wrong, and what to do where the trouble does not say it itself."""
+    if isinstance(trouble, OSError) and trouble.errno in SHORTAGES:
+        return f"{trouble}: nothing is lost; make room on the bookie's devices, and start it again"
+    return str(trouble)
+
+
+class _Process:
+    """One life of a bookie, with its ports."""
+
+    def __init__(self, settings: Settings, announce: Callable[[str], None]) -> None:
+        self._settings = settings
+        self._announce = announce
+        self._conditions = Conditions(life.STORAGE, life.SERVING, life.REGISTERED)
+        self._view = View(
+            settings.bookie_id, metadata.version("zonekeeper"), self._conditions, Measures()
+        )
+        self._stop = asyncio.Event()
+        self._life = asyncio.current_task()
+        self._up = False
+        self.stopped_early = False
+
+    def stop(self) -> None:
+        """Go down in order; on the way up, turn round at once."""
+        if self._up:
+            self._stop.set()
+        elif self._life is not None:
+            self.stopped_early = True
+            self._life.cancel()
+
+    async def live(self, stack: AsyncExitStack, chance: Chance) -> None:
+        """Come up, serve until stopped, and go down."""
+        settings = self._settings
+        with explained(f"--http: cannot listen on {settings.http}"):
+            http_port = await stack.enter_async_context(
+                looking.served(self._view.pages(), settings.http)
+            )
+        _check_free(settings.listen)
+        credentials = _credentials(settings.tls)
+        ground = await self._ground(stack)
+        cluster = await joining.join(settings.metadata)
+        stack.push_async_callback(cluster.store.close)
+        await registration.refuse_foreign(cluster)
+        mine = identity.of_bookie(
+            settings.bookie_id,
+            cluster,
+            settings.data,
+            journal=settings.journal,
+            ledgers=settings.ledger_dirs,
+        )
+        begun = await life.begin(
+            cluster,
+            mine,
+            settings.location,
+            ground,
+            policy=Policy(compacting=settings.compacting),
+            chance=chance,
+        )
+        stack.callback(begun.storage.close)
+        self._conditions.met(life.STORAGE)
+        async with asyncio.TaskGroup() as tasks:
+            bookie = self._bookie(begun, tasks)
+            self._view.begun, self._view.bookie = begun, bookie
+            writer = tasks.create_task(begun.storage.run())
+            housekeeping = self._keep_house(cluster, begun, bookie, ground, tasks)
+            host = Host(MeasuredBookie(bookie, self._view.measures))
+            name = grpc_edge.name_of(settings.bookie_id, cluster.instance)
+            async with _served(host, settings.listen, name, credentials) as port:
+                self._conditions.met(life.SERVING)
+                registrar = self._registrar(cluster, begun, port, http_port)
+                presence = Presence(registrar, bookie, cluster.store, self._conditions)
+                keeping = tasks.create_task(presence.keep())
+                await presence.begun.wait()
+                self._up = True
+                self._announce(
+                    f"ready: bookie {settings.bookie_id} at {begun.cookie.location}, "
+                    f"grpc {settings.advertise}:{port}, http {settings.http.host}:{http_port}, "
+                    f"boot {begun.boot_epoch}"
+                )
+                await self._stop.wait()
+                for task in (keeping, *housekeeping):
+                    task.cancel()
+                self._conditions.missing(life.SERVING, "stopping")
+                await presence.leave()
+                await self._drain(bookie, begun.storage, writer)
+
+    async def _ground(self, stack: AsyncExitStack) -> Ground:
+        settings = self._settings
+        others = {"--journal": settings.journal, "--ledger-dirs": settings.ledger_dirs}
+        with explained(", ".join(["--data", *(flag for flag, given in others.items() if given)])):
+            held = stack.enter_context(
+                data_folder.all_held(settings.data, settings.journal, settings.ledger_dirs)
+            )
+        return Ground(
+            folders=held.folders,
+            journal=held.journal,
+            ledgers=held.ledgers,
+            writing=await stack.enter_async_context(_disk("write", 1)),
+            background=await stack.enter_async_context(_disk("background", 1)),
+            reads=await stack.enter_async_context(_disk("read", settings.read_threads)),
+            tails=await stack.enter_async_context(_disk("tail", TAIL_THREADS)),
+            open_index=lambda: RocksOrdered(settings.data / INDEX_NAME),
+            sizes=partial(arrivals.sizes_on, reserve_bytes=settings.reserve_bytes),
+        )
+
+    def _bookie(self, begun: Begun, tasks: asyncio.TaskGroup) -> Bookie:
+        return Bookie(
+            begun.cookie.bookie,
+            begun.storage,
+            boot_epoch=begun.boot_epoch,
+            version=self._view.version,
+            tasks=tasks,
+            limits=Limits(
+                waiting_bytes_max=self._settings.waiting_bytes_max,
+                ledgers_max=self._settings.ledgers_max,
+            ),
+        )
+
+    def _keep_house(
+        self,
+        cluster: Cluster,
+        begun: Begun,
+        bookie: Bookie,
+        ground: Ground,
+        tasks: asyncio.TaskGroup,
+    ) -> list["asyncio.Task[None]"]:
+        """Begin what is done from time to time: collecting garbage, looking at the room."""
+        settings, storage = self._settings, begun.storage
+        collector = Collector(cluster, storage, settings.collecting)
+        watch = space.Watch(
+            {f"the device of {path or '--data'}": files for path, files in ground.folders.items()},
+            ground.reads,
+            settings.disk_marks,
+            troubles=lambda: storage.failed_directories,
+            on_change=bookie.set_conditions,
+        )
+        self._view.collected = collector.counters
+        return [
+            tasks.create_task(collector.run()),
+            tasks.create_task(watch.run(settings.disk_check_ms)),
+        ]
+
+    def _registrar(self, cluster: Cluster, begun: Begun, port: int, http_port: int) -> Registrar:
+        cookie = begun.cookie
+        assert cookie.location is not None, "a bookie without a location does not start"
+        info = service_info.of_bookie(
+            self._settings.advertise,
+            port,
+            cookie.location,
+            tls=self._settings.tls is not None,
+            http_port=http_port,
+            boot_epoch=begun.boot_epoch,
+        )
+        session_ms = cluster.store.session_timeout_ms
+        return Registrar(cluster, cookie.bookie, info, session_timeout_ms=session_ms)
+
+    async def _drain(self, bookie: Bookie, storage: Storage, writer: "asyncio.Task[None]") -> None:
+        """Refuse appends, and let what is queued be written and answered."""
+        bookie.drain()
+        storage.log.close()
+        limit_ms = self._settings.drain_timeout_ms
+        await asyncio.wait([writer], timeout=limit_ms / 1_000)
+        if not writer.done():
+            raise TimeoutError(
+                f"{storage.log.waiting_bytes} bytes were not written within --drain-timeout "
+                f"({limit_ms} ms) and were not acknowledged; is the disk still there?"
+            )
+
+
+def _allow_open_files() -> None:
+    """Open as many files as the machine allows: peers' connections leave some for segments then."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _credentials(files: TlsFiles | None) -> grpc.ServerCredentials | None:
+    if files is None:
+        return None
+    try:
+        return tls.server_credentials(files)
+    except (OSError, ValueError) as error:
+        raise OSError(f"--tls-authority, --tls-certificate, --tls-key: {error}") from error
+
+
+@asynccontextmanager
+async def _served(
+    host: Host, address: Address, name: str, credentials: grpc.ServerCredentials | None
+) -> AsyncIterator[int]:
+    server = GrpcServer(host, str(address), name=name, credentials=credentials)
+    await server.start()
+    try:
+        yield server.port
+    finally:
+        await server.stop(SERVER_GRACE_MS)
+
+
+@asynccontextmanager
+async def _disk(name: str, threads: int) -> AsyncIterator[ThreadDisk]:
+    disk = ThreadDisk(name, threads=threads)
+    try:
+        yield disk
+    finally:
+        await disk.close()
+
+
+def _check_free(address: Address) -> None:
+    """Refuse a port that is taken before anything is changed."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    with explained(f"--listen: cannot listen on {address}"):
+        socket.create_server((address.bare_host, address.port), family=family).close()

@@ -1,0 +1,1 @@
+"""The bookie's service: what is asked is admitted, stored, read, counted and collected."""

@@ -1,0 +1,484 @@
+"""A bookie as ``wire`` serves it: admission decides, storage keeps, and here they meet.
+
+Two rules carry everything here:
+
+* between deciding about a ledger and handing the effects to the log there is no ``await``. So the
+  log's order is the order of the decisions, and a fence and an append never race;
+* nothing that is not on disk is shown to anybody: not an entry, a LAC or a fence. So what somebody
+  read stays, and a LAC never falls. An entry on its way was never acknowledged, and may be denied.
+
+Frames are appended without a task or a future each. One that overlaps what is here is compared in a
+task of its own, and decided about again afterwards, because a fence may have come meanwhile.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from zonekeeper.bookie.disk import waiting
+from zonekeeper.bookie.ledgers import admission, extents, records
+from zonekeeper.bookie.ledgers.admission import Here
+from zonekeeper.bookie.ledgers.records import LedgerRecord
+from zonekeeper.bookie.segments.log import Put
+from zonekeeper.bookie.serving import comparing
+from zonekeeper.bookie.storage import reading
+from zonekeeper.bookie.storage.ledgers import Ledger
+from zonekeeper.bookie.storage.storage import Storage
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
+from zonekeeper.wire.contract import service
+from zonekeeper.wire.formats import carriers, entries, errors
+from zonekeeper.wire.formats.digests import MasterKey
+from zonekeeper.wire.formats.frames import Flags, Frame
+
+#: The reason for being read-only that stays over a restart.
+BY_PERSON: Final = "by a person's order"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a bookie takes at most."""
+
+    #: Appends that wait for the disk; more are refused with TooManyRequests.
+    waiting_bytes_max: int = 256 << 20
+    #: Ledgers that it knows, each of them memory; new ones beyond are refused likewise.
+    ledgers_max: int = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """Where the outcome of one append goes."""
+
+    replies: service.Replies
+    number: int
+
+    def refuse(self, error: errors.ProtocolError) -> None:
+        self.replies.refused(self.number, error)
+
+
+class Bookie:
+    """A ``wire.service.BookieService`` over a storage that somebody else runs."""
+
+    def __init__(
+        self,
+        bookie_id: BookieId,
+        storage: Storage,
+        *,
+        boot_epoch: int,
+        version: str,
+        tasks: asyncio.TaskGroup,
+        limits: Limits | None = None,
+    ) -> None:
+        self._bookie_id = bookie_id
+        self._storage = storage
+        self._log = storage.log
+        self._memory = storage.memory
+        self._boot_epoch = boot_epoch
+        self._version = version
+        self._tasks = tasks
+        self._limits = limits or Limits()
+        self._compacting: asyncio.Task[int] | None = None
+        self._draining = False
+        #: Why it is read-only, besides a person's order.
+        self.conditions: tuple[str, ...] = ()
+        self._mode_changed = asyncio.Event()
+        #: Appends of the present batch: whom to tell, and which numbers.
+        self._acked: dict[int, tuple[service.Replies, list[int]]] = {}
+        self._measuring = False
+        #: Of frames that are compared with what is here.
+        self._comparing_bytes = 0
+        self._log.on_batch = self._tell_acked
+
+    @property
+    def boot_epoch(self) -> int:
+        """Grows with each start."""
+        return self._boot_epoch
+
+    @property
+    def read_only(self) -> bool:
+        """Does it take no appends, whatever the reason?"""
+        return bool(self.read_only_reasons)
+
+    @property
+    def read_only_reasons(self) -> tuple[str, ...]:
+        """Say why it takes no appends; empty: it does."""
+        by_person = (BY_PERSON,) if self._memory.read_only else ()
+        return (*by_person, *self.conditions)
+
+    @property
+    def state(self) -> service.BookieState:
+        """What it takes."""
+        if self._draining:
+            return service.BookieState.DRAINING
+        return service.BookieState.READ_ONLY if self.read_only else service.BookieState.WRITABLE
+
+    def set_conditions(self, reasons: Sequence[str]) -> None:
+        """Be read-only for these reasons, too, until they are others; none: no longer for any."""
+        self.conditions = tuple(reasons)
+        self._mode_changed.set()
+
+    async def mode_changed(self, read_only: bool) -> None:
+        """Wait until the mode is another one than this."""
+        while self.read_only == read_only:
+            self._mode_changed.clear()
+            await self._mode_changed.wait()
+
+    def drain(self) -> None:
+        """Take no more appends, and let tails and a compaction end; everything else goes on."""
+        self._draining = True
+        if self._compacting is not None:
+            self._compacting.cancel()
+        for ledger in self._memory.ledgers.values():
+            ledger.tell()
+
+    # ── appends ──
+
+    def append(self, items: Sequence[carriers.Request], replies: service.Replies) -> None:
+        """Take openings, frames and LACs, in order; each outcome comes when it is known."""
+        for item in items:
+            answer = _Answer(replies, item.number)
+            match item:
+                case carriers.Append(frame=frame):
+                    self._append(frame, answer)
+                case carriers.Open(opening=opening):
+                    self._change(opening.ledger_id, admission.Open(opening=opening), answer)
+                case carriers.WriteLac(ledger_id=ledger_id, packet=packet):
+                    self._change(ledger_id, admission.WriteLac(packet=packet), answer)
+
+    def _append(self, frame: Frame, answer: _Answer) -> None:
+        if (refusal := self._refusal(frame)) is not None:
+            answer.refuse(refusal)
+            return
+        ledger = self._ledger(frame.ledger_id)
+        # A writer's next entries are known not to be here at once; the rest is looked up, off the
+        # event loop.
+        here = Here.NONE if frame.first > ledger.highest else Here.UNCOMPARED
+        event = admission.Append(recovery=Flags.RECOVERY in frame.flags, here=here)
+        for effect in ledger.decide(event):
+            match effect:
+                case admission.Take():
+                    self._hand_over(ledger, frame, answer)
+                case admission.Compare():
+                    self._comparing_bytes += frame.size_bytes
+                    self._tasks.create_task(self._append_again(ledger, frame, answer))
+                case admission.Refuse(error=error):
+                    answer.refuse(error)
+                case admission.Write():
+                    raise AssertionError("an append writes nothing but its frame")
+
+    async def _append_again(self, ledger: Ledger, frame: Frame, answer: _Answer) -> None:
+        """Append a frame of which something is here, or is on its way."""
+        try:
+            here, compared = await comparing.compare(self._storage, ledger, frame)
+        except errors.ProtocolError as error:
+            answer.refuse(error)
+            return
+        finally:
+            self._comparing_bytes -= frame.size_bytes
+        # Its opening may be on its way still.
+        if self._memory.ledgers.get(ledger.ledger_id) is not ledger:
+            answer.refuse(errors.NotOpened(f"ledger {ledger.ledger_id} was deleted meanwhile"))
+            return
+        event = admission.Append(recovery=Flags.RECOVERY in frame.flags, here=here)
+        for effect in ledger.decide(event):
+            if isinstance(effect, admission.Take):
+                missing = frame.subset(frozenset(frame.entry_ids) - compared)
+                # What else came meanwhile may have taken the room.
+                if missing is not None and (refusal := self._refusal(missing)) is not None:
+                    answer.refuse(refusal)
+                else:
+                    self._hand_over(ledger, missing, answer)
+            else:
+                assert isinstance(effect, admission.Refuse), "it has been compared"
+                answer.refuse(effect.error)
+
+    def _hand_over(
+        self, ledger: Ledger, record: Frame | LedgerRecord | None, answer: _Answer
+    ) -> None:
+        """Give a record (None: nothing, but in its turn) to the log, and answer when it is safe."""
+        if record is not None:
+            ledger.sent(record)
+        self._log.put(Put(record=record, written=lambda: self._ack(answer), failed=answer.refuse))
+
+    def _change(self, ledger_id: LedgerId, event: admission.Event, answer: _Answer) -> None:
+        """Decide about a ledger's state, and answer when the outcome is safe.
+
+        A fenced ledger can be opened, for its recovery. On a full device that ends before there is
+        no room for fences, and for the record that a ledger is forgotten, which makes room. What
+        changes nothing needs no room.
+        """
+        refusal = self._shutting_down() if self._draining else self._flooded(0)
+        if refusal is not None:
+            answer.refuse(refusal)
+            return
+        ledger = self._ledger(ledger_id)
+        match admission.decide(ledger_id, ledger.admitted, event):
+            case [admission.Refuse(error=error)]:
+                answer.refuse(error)
+            case [admission.Write(record=record)]:
+                refusal = self._crowded(ledger_id) or self._cramped(record, urgent=True)
+                if refusal is not None:
+                    answer.refuse(refusal)
+                    return
+                # A ledger begins with its first record; a refused request leaves none behind.
+                ledger.admit(record)
+                self._memory.remember(ledger)
+                self._hand_over(ledger, record, answer)
+            case done:
+                assert not done, "one record says all that such a request changes"
+                self._hand_over(ledger, None, answer)
+
+    def _ack(self, answer: _Answer) -> None:
+        _, numbers = self._acked.setdefault(id(answer.replies), (answer.replies, []))
+        numbers.append(answer.number)
+
+    def _tell_acked(self) -> None:
+        acked, self._acked = self._acked, {}
+        for replies, numbers in acked.values():
+            replies.acked(numbers)
+
+    def _refusal(self, frame: Frame) -> errors.ProtocolError | None:
+        """Say why this bookie takes no frames, or not this one, whatever its ledger.
+
+        Recovery's are taken as long as that is possible: what was acknowledged of a ledger that
+        nobody closed can only be read when its recovery could write, and it may have no other
+        bookies to write to.
+        """
+        if self._draining:
+            return self._shutting_down()
+        recovery = Flags.RECOVERY in frame.flags
+        if self.read_only and not recovery:
+            return errors.ReadOnly(
+                f"{self._bookie_id} is read-only ({'; '.join(self.read_only_reasons)}); write to "
+                "another bookie"
+            )
+        if (flooded := self._flooded(frame.size_bytes)) is not None:
+            return flooded
+        return self._cramped(frame, urgent=recovery)
+
+    def _cramped(
+        self, record: LedgerRecord | Frame, *, urgent: bool
+    ) -> errors.ProtocolError | None:
+        """Say why there is no room for a record."""
+        if self._log.has_room(record, urgent=urgent):
+            return None
+        self._measure_soon()
+        return errors.InsufficientSpace(
+            f"{self._bookie_id}: {self._log.space.free_bytes} bytes are free, too few beside "
+            "those that are kept; make room on its disk, or write to another bookie"
+        )
+
+    def _flooded(self, size_bytes: int) -> errors.ProtocolError | None:
+        """Say why so much more may not wait for the disk."""
+        waiting = self._log.waiting_bytes + self._comparing_bytes
+        most = self._limits.waiting_bytes_max
+        if waiting + size_bytes <= most:
+            return None
+        return errors.TooManyRequests(
+            f"{self._bookie_id}: {waiting} bytes wait for the disk or to be compared, the limit is "
+            f"{most}"
+        )
+
+    def _measure_soon(self) -> None:
+        async def measure() -> None:
+            try:
+                await self._log.measure()
+            finally:
+                self._measuring = False
+
+        if not self._measuring:
+            self._measuring = True
+            self._tasks.create_task(measure())
+
+    # ── ledger state ──
+
+    async def fence(self, ledger_id: LedgerId, master_key: MasterKey) -> service.LacEvidence:
+        """Fence, known ledger or not, durably before the answer."""
+        await self._settle(ledger_id, admission.Fence(master_key=master_key))
+        return await self.read_lac(ledger_id)
+
+    async def force(self, ledger_id: LedgerId) -> None:
+        """Return when all that was acknowledged, deferred or not, is on disk."""
+        del ledger_id  # one log for all
+        await self._written(None)
+
+    async def set_read_only(self, *, read_only: bool) -> None:
+        """Take no more appends, or take them again; stays over a restart."""
+        await self._written(records.Mode(read_only=read_only))
+        self._mode_changed.set()
+
+    async def end_limbo(self, ledger_id: LedgerId, boot_epoch: int) -> None:
+        """Answer for a ledger again, durably, if what is known of this disk is of this start."""
+        if boot_epoch != self._boot_epoch:
+            raise errors.StartedAgain(
+                f"{self._bookie_id} was looked at in its start {boot_epoch} and is in "
+                f"{self._boot_epoch} now; its disk may be another one: look at it again"
+            )
+        self._known(ledger_id)
+        await self._settle(ledger_id, admission.Limbo(in_limbo=False))
+
+    async def compact(self, *, major: bool) -> None:
+        """Begin to compact, unless a compaction that was asked for is under way."""
+        if self._compacting is None or self._compacting.done():
+            self._compacting = self._tasks.create_task(self._storage.compact(major=major))
+
+    async def _settle(self, ledger_id: LedgerId, event: admission.Event) -> None:
+        """Decide, and return when the outcome is safe; raises what the decision refuses."""
+        if (crowded := self._crowded(ledger_id)) is not None:
+            raise crowded
+        ledger = self._ledger(ledger_id)
+        effects = ledger.decide(event)
+        for effect in effects:
+            if isinstance(effect, admission.Refuse):
+                raise effect.error
+        for effect in effects:
+            assert isinstance(effect, admission.Write), "the state changes by records alone"
+            self._memory.remember(ledger)
+            ledger.sent(effect.record)
+            self._log.put(Put(record=effect.record, written=_nothing, failed=_unheard))
+        if ledger.on_the_way:
+            await self._written(None)
+
+    async def _written(self, record: records.Mode | None) -> None:
+        """Return when this, and all before it, is on disk."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def written() -> None:
+            if not done.done():
+                done.set_result(None)
+
+        def failed(error: errors.ProtocolError) -> None:
+            if not done.done():
+                done.set_exception(error)
+
+        self._log.put(Put(record=record, written=written, failed=failed))
+        await done
+
+    # ── reads ──
+
+    async def read(self, request: service.ReadRequest) -> service.ReadReply:
+        """Give what is here of a range; with a key, fence first."""
+        if request.fence_key is not None:
+            await self._settle(request.ledger_id, admission.Fence(master_key=request.fence_key))
+        await self._log.settle()
+        ledger = self._known(request.ledger_id)
+        wanted = range(request.first_entry_id, request.last_entry_id + 1, request.step)
+        # What was looked up in limbo is told as in limbo: it may have ended meanwhile.
+        state = ledger.durable
+        if state.in_limbo:
+            known = await self._storage.look_up(ledger, wanted[0], wanted[-1], request.bytes_max)
+            wanted = reading.up_to(wanted, known.last)
+            missing = extents.first_missing(known.extents, wanted)
+            if missing is not None:
+                wanted = range(wanted.start, missing, wanted.step)
+            if not wanted:
+                admission.refuse_limbo(ledger.ledger_id, state)
+        quiet = state.in_limbo or request.fence_key is not None
+        confirmed = None if quiet else ledger.confirmed
+        found = await self._storage.read(ledger, wanted, request.bytes_max)
+        return service.ReadReply(
+            frames=found.frames,
+            next_entry_id=found.next_entry_id,
+            last_add_confirmed=confirmed,
+        )
+
+    async def read_lac(self, ledger_id: LedgerId) -> service.LacEvidence:
+        """Say what is known of the LAC, and change nothing."""
+        await self._log.settle()
+        ledger = self._ledger(ledger_id)
+        admission.refuse_limbo(ledger_id, ledger.durable)
+        explicit_lac, last = ledger.durable.explicit_lac, ledger.extents.last
+        if last is None:
+            return service.LacEvidence(explicit_lac=explicit_lac, last_entry=None)
+        found = await self._storage.read(ledger, range(last, last + 1), 1)
+        packet = found.frames[0].packet(last) if found.frames else None
+        if packet is None:
+            raise errors.NoSuchLedger(f"ledger {ledger_id} was collected from {self._bookie_id}")
+        return service.LacEvidence(explicit_lac=explicit_lac, last_entry=bytes(packet))
+
+    async def tail(self, request: service.TailRequest) -> AsyncGenerator[service.TailUpdate, None]:
+        """Send the LAC, and what it confirms, whenever there is news; at least every quiet_ms."""
+        await self._log.settle()
+        ledger = self._known(request.ledger_id)
+        following, told = request.first_entry_id, None
+        quiet = False
+        while not self._draining:
+            if not ledger.known:
+                raise errors.NoSuchLedger(f"ledger {ledger.ledger_id} was deleted meanwhile")
+            admission.refuse_limbo(ledger.ledger_id, ledger.durable)
+            news, confirmed = ledger.news(), ledger.confirmed
+            frames: tuple[Frame, ...] = ()
+            more = False
+            if confirmed >= following:
+                wanted = range(following, confirmed + 1)
+                found = await self._storage.read(ledger, wanted, request.bytes_max)
+                frames, more = found.frames, found.next_entry_id <= confirmed
+            if frames or confirmed != told or quiet:
+                yield service.TailUpdate(last_add_confirmed=confirmed, frames=frames)
+                told = confirmed
+            if frames:
+                following = EntryId(frames[-1].last + 1)
+            quiet = not more and not await waiting.comes(news, request.quiet_ms)
+        raise self._shutting_down()
+
+    async def list_entries(self, request: service.ListEntriesRequest) -> service.EntryRanges:
+        """List what is here, or raise if that is not known for sure."""
+        await self._log.settle()
+        ledger = self._known(request.ledger_id)
+        admission.refuse_limbo(ledger.ledger_id, ledger.durable)
+        ranges: list[tuple[EntryId, EntryId]] = []
+        at, end = request.first_entry_id, EntryId(entries.ID_END)
+        while at <= end and len(ranges) <= request.ranges_max:
+            known = await self._storage.look_up(ledger, at, end, comparing.LIST_BYTES)
+            for first, last in extents.joined(self._storage.kept(known.extents)):
+                if ranges and ranges[-1][1] + 1 == first:
+                    ranges[-1] = (ranges[-1][0], last)
+                else:
+                    ranges.append((first, last))
+            at = EntryId(known.last + 1)
+        return service.EntryRanges(
+            ranges=tuple(ranges[: request.ranges_max]), complete=len(ranges) <= request.ranges_max
+        )
+
+    async def info(self) -> service.BookieInfo:
+        """Speak about itself."""
+        space = await self._storage.room()
+        return service.BookieInfo(
+            bookie_id=self._bookie_id,
+            state=self.state,
+            boot_epoch=self._boot_epoch,
+            version=self._version,
+            total_bytes=space.total_bytes,
+            free_bytes=space.free_bytes,
+        )
+
+    def _ledger(self, ledger_id: LedgerId) -> Ledger:
+        """Give a ledger; one that is not known is not remembered by this."""
+        return self._memory.find(ledger_id)
+
+    def _crowded(self, ledger_id: LedgerId) -> errors.ProtocolError | None:
+        """Say why nothing may begin to be known of a ledger."""
+        ledgers, most = self._memory.ledgers, self._limits.ledgers_max
+        if len(ledgers) < most or ledger_id in ledgers:
+            return None
+        return errors.TooManyRequests(
+            f"{self._bookie_id} knows {len(ledgers)} ledgers, --ledgers is {most}: delete some, "
+            "raise it, or add bookies"
+        )
+
+    def _known(self, ledger_id: LedgerId) -> Ledger:
+        ledger = self._memory.ledgers.get(ledger_id)
+        if ledger is None or not ledger.known:
+            raise errors.NoSuchLedger(f"ledger {ledger_id} is not on {self._bookie_id}")
+        return ledger
+
+    def _shutting_down(self) -> errors.ShuttingDown:
+        return errors.ShuttingDown(f"{self._bookie_id} is stopping; go to another bookie")
+
+
+def _nothing() -> None:
+    """Nobody waits for this record by itself."""
+
+
+def _unheard(error: errors.ProtocolError) -> None:
+    """Whoever waits behind this record hears it."""

@@ -1,0 +1,390 @@
+"""Write once, sort later: what lives in sealed arrival segments goes to a sorted segment.
+
+A round takes the oldest sealed segments, gathers what the memory's extents say is in them, ordered
+by ledger and entry, and copies those frames one behind the other. A ledger that is gone costs
+nothing.
+
+The order of a round is what makes it safe at every point, and no step begins before the last one
+is on the disk:
+
+1. the sorted segment, with its table and its name;
+2. the checkpoint, which names it, moves the mark, and holds the ledger state: now the arrival
+   segments are not needed by any start;
+3. the index: now they are not needed by any reader that begins;
+4. when the last reader that began before has ended, they are recycled.
+
+What is past the end of a closed ledger was never acknowledged, and is not copied. Where ledgers end
+is asked for before (``learn_ends``): some of them, in bounded time, and what is unknown is kept.
+
+Steps 2 and 3 are a *commit*. Commits come one after the other, whoever makes them: rounds,
+compaction, and the sweep, which takes forgotten ledgers out of the index. In a commit, too, the
+checkpoint comes first: it names the ledgers that are swept, so that a start can do it again.
+
+It works in slices and, unless free segments run short, at a pace that leaves the device to the
+writer.
+
+A round that finds no room takes fewer segments. If there is no room for one, the rewrite *stands
+still* until there is, or until something was given up; no lock is held meanwhile, and nobody waits
+for it who could make room.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final, TypeAlias, TypeVar
+
+from zonekeeper.bookie.disk.files import SHORTAGES
+from zonekeeper.bookie.formats.batch_format import Position
+from zonekeeper.bookie.formats.index import Index, Row, bytes_by_segment
+from zonekeeper.bookie.segments import checkpoint as checkpoints
+from zonekeeper.bookie.segments import sorted_writing
+from zonekeeper.bookie.segments.arrivals import SHORT_DELAY_MS, Arrivals, Sizes
+from zonekeeper.bookie.segments.checkpoint import Checkpoint, SortedSegment
+from zonekeeper.bookie.segments.devices import Devices
+from zonekeeper.bookie.segments.directories import Directories
+from zonekeeper.bookie.segments.pace import BYTES_PER_SECOND
+from zonekeeper.bookie.segments.places import Places
+from zonekeeper.bookie.segments.sorted_writing import (
+    Copy,
+    Job,
+    UnreadableSegmentError,
+    Written,
+)
+from zonekeeper.bookie.storage.memory import Memory
+from zonekeeper.placement.base.ids import EntryId, LedgerId
+
+T = TypeVar("T")
+
+#: Gives where those of some ledgers end that are proven to be closed; raises nothing.
+Ends: TypeAlias = Callable[[Sequence[LedgerId]], Awaitable[Mapping[LedgerId, EntryId]]]
+
+ROUND_SEGMENTS_MAX: Final = 16
+#: With fewer segments in reach of the writer, a round does not pause, and all else waits.
+HURRY_IN_REACH: Final = 4
+#: Ledgers whose ends are asked for at a time, and how long that may take.
+ENDS_MAX: Final = 100
+ENDS_TIMEOUT_MS: Final = 1_000
+#: Extents that are gathered before the event loop is let go on.
+_GATHER: Final = 2_000
+#: Ledgers whose extents leave memory before the event loop is let go on.
+_MOVED: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What rewriting works on."""
+
+    devices: Devices
+    directories: Directories
+    places: Places
+    memory: Memory
+    ends: Ends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What a commit makes count, or no longer."""
+
+    #: None: it stays where it is.
+    mark: Position | None = None
+    added: Written | None = None
+    #: Sorted segments, with rows of theirs that may still be in the index.
+    dropped: Mapping[int, Sequence[Row]] = field(default_factory=dict)
+    #: Ledgers that lose entries in the index, and the ends that those are past.
+    cut: Mapping[LedgerId, EntryId] = field(default_factory=dict)
+
+
+class Rewriter:
+    """Does rounds and commits, on an event loop."""
+
+    def __init__(self, on: Ground, arrivals: Arrivals, last: Checkpoint) -> None:
+        """``last`` is the checkpoint on the disk; its ledgers are the memory's business now."""
+        self.counters = arrivals.counters
+        self._on = on
+        self._memory = on.memory
+        self._index = on.devices.index
+        self._arrivals = arrivals
+        self._last = replace(last, ledgers={})
+        self._sweep = last.sweep
+        #: How many segments the next round takes at most.
+        self._round_segments = self._round_segments_max
+        self._committing = asyncio.Lock()
+
+    @property
+    def log_id(self) -> int:
+        """The log that all of it belongs to."""
+        return self._last.log_id
+
+    @property
+    def segments(self) -> tuple[SortedSegment, ...]:
+        """The sorted segments that count, as of the last commit."""
+        return self._last.segments
+
+    @property
+    def sizes(self) -> Sizes:
+        """What there may be at most, and what is kept free."""
+        return self._arrivals.sizes
+
+    @property
+    def stands_still(self) -> bool:
+        """Is there no room for a round?"""
+        return self._arrivals.stands_still is not None
+
+    async def run(self) -> None:
+        """Do rounds for ever; raises ``OSError``, after which nothing may be tried again."""
+        while True:
+            await self._arrivals.wait_for_sealed()
+            await self.round()
+
+    async def round(self) -> None:
+        """Rewrite the oldest sealed segments; without room for that, the next round takes fewer."""
+        loop, pace = asyncio.get_running_loop(), self._arrivals.pace
+        generations = list(self._arrivals.sealed)[: self._round_segments]
+        pace.begin_round(len(generations) * self._arrivals.segment_bytes, loop.time())
+        through = generations[-1]
+        number = self._memory.begin_sorted()
+        rows = await self._gather(through)
+        touched = self._memory.touched_through(through)
+        await self.learn_ends(entries.ledger_id for entries in touched)
+        copies = await self.do(lambda: sorted_writing.plan(rows, self._memory.end_of))
+        written = None
+        if copies:
+            leaves = self.sizes.rounds_leave_bytes
+            try:
+                written = await self.write(number, copies, self._pause, leaves_bytes=leaves)
+            except OSError as error:
+                if error.errno not in SHORTAGES:
+                    raise
+                needed = sum(copy.size for copy in copies) + leaves
+                await self._take_fewer(len(generations), needed, error)
+                return
+        self._arrivals.stand_still(None)
+        self._round_segments = min(self._round_segments_max, 2 * self._round_segments)
+        await self.commit(Step(mark=self._arrivals.sealed[through].last, added=written))
+        await self._leave_to_index(through)
+        self.counters.rewritten_segments += len(generations)
+        self.counters.rewritten_bytes += written.size_bytes if written else 0
+        await self._on.places.drop_arrivals(generations)
+        self._arrivals.recycle(through)
+        pace.end_round(loop.time())
+
+    async def learn_ends(self, ledger_ids: Iterable[LedgerId]) -> None:
+        """Ask where some of these ledgers end; what is not heard in time stays unknown."""
+        asked = self._memory.open_ones(ledger_ids, ENDS_MAX)
+        if not asked:
+            return
+        try:
+            async with asyncio.timeout(ENDS_TIMEOUT_MS / 1_000):
+                ends = await self._on.ends([ledger.ledger_id for ledger in asked])
+        except TimeoutError:
+            return
+        for ledger in asked:
+            # What was forgotten meanwhile is not asked any more.
+            ledger.closed_at = ends.get(ledger.ledger_id)
+
+    async def write(
+        self,
+        number: int,
+        copies: Sequence[Copy],
+        pause: Callable[[int], Awaitable[None]],
+        *,
+        leaves_bytes: int,
+    ) -> Written:
+        """Write a sorted segment, in whichever directory takes it, and leave so much room there.
+
+        ``pause`` is awaited after each slice, with its size. Raises ``UnreadableSegmentError``, or
+        ``OSError``: one of ``SHORTAGES``, or that no directory is left. Nothing of it stays then.
+        """
+        where = (self._on.directories, self._on.places)
+        while True:
+            job = Job(*where, self.log_id, number, copies, leaves_bytes)
+            try:
+                while size := await self.do(job.step):
+                    await pause(size)
+                return await self.do(job.finish)
+            except UnreadableSegmentError:
+                await self.do(job.discard)
+                raise
+            except OSError as error:
+                await self.do(job.discard)
+                if job.directory is None or error.errno in SHORTAGES:
+                    raise
+                # What it holds is read as long as that works; the segment goes elsewhere.
+                self._on.directories.fail(job.directory, error)
+
+    async def commit(self, step: Step) -> None:
+        """Make a step count, and sweep what was forgotten until now."""
+        async with self._committing:
+            gone = self._memory.take_forgotten()
+            try:
+                await self._commit(step, gone)
+            except BaseException:
+                # Whether they were swept is not known: the next sweep has them again.
+                self._memory.take_back(gone)
+                raise
+
+    async def _commit(self, step: Step, gone: Sequence[LedgerId]) -> None:
+        freed = await self.do(lambda: self._index.bytes_of(gone)) if gone else Counter[int]()
+        last = self._after(step, freed)
+        if gone:
+            # One that was cut short has used its number.
+            self._sweep += 1
+            last = replace(last, sweep=self._sweep, forgotten=tuple(gone))
+        assert last.mark >= self._last.mark, "the mark never goes back"
+        await self._cut(step.cut)
+        await self._save(last)
+        await self.do(lambda: self._to_index(step, last, swept=bool(gone)))
+        self._last = last
+        self.counters.swept_ledgers += len(gone)
+
+    async def _cut(self, ends: Mapping[LedgerId, EntryId]) -> None:
+        """Let nobody take for a ledger's last entry what is about to leave the index."""
+        if not ends:
+            return
+        index = self._index
+        lasts = await self.do(lambda: {each: index.last(each, end) for each, end in ends.items()})
+        for ledger_id, last in lasts.items():
+            if self._memory.end_of(ledger_id) == ends[ledger_id]:
+                self._memory.entries(ledger_id).ends_at(last)
+
+    async def sweep(self) -> None:
+        """Take forgotten ledgers out of the index, if there are any."""
+        if self._memory.has_forgotten:
+            await self.commit(Step())
+
+    async def do(self, work: Callable[[], T]) -> T:
+        """Do a piece of work off the event loop, after those that were given before."""
+        return await self._on.devices.background.run(work)
+
+    async def give_up_free(self) -> bool:
+        """Make room of the arrival segments that nobody uses; False: there was nothing to do."""
+        return await self._arrivals.give_up_free()
+
+    @property
+    def _round_segments_max(self) -> int:
+        fitting = self.sizes.sorted_bytes_max // self.sizes.segment_bytes
+        return max(1, min(ROUND_SEGMENTS_MAX, fitting))
+
+    async def calm(self) -> None:
+        """Return when no round is in a hurry, or that stands still."""
+        await self._arrivals.wait_for_reach(HURRY_IN_REACH)
+
+    async def _gather(self, through: int) -> list[Row]:
+        """Give what is in the segments, by ledger and entry; nothing is added to them any more."""
+        rows: list[Row] = []
+        looked_at = 0
+        for entries in self._memory.touched_through(through):
+            start: int | None = 0
+            while start is not None:
+                found, start = entries.arrived(through, start, _GATHER)
+                rows += [Row(entries.ledger_id, extent) for extent in found]
+                looked_at += len(found) + 1
+                if looked_at >= _GATHER:
+                    looked_at = 0
+                    await asyncio.sleep(0)
+        return rows
+
+    async def _leave_to_index(self, through: int) -> None:
+        """Take out of memory what the index has now; some ledgers in each step of the loop."""
+        index = self._index
+        touched = self._memory.touched_through(through)
+        for some in (touched[at : at + _MOVED] for at in range(0, len(touched), _MOVED)):
+            # In a commit's place: what the index has must not change in between.
+            async with self._committing:
+                ids = [entries.ledger_id for entries in some]
+                lasts = await self.do(partial(_lasts, index, ids))
+                for entries, last in zip(some, lasts, strict=True):
+                    if self._memory.is_touched(entries, through):
+                        entries.sorted_through(through, last)
+        self._memory.forget_touched(through)
+
+    def _after(self, step: Step, freed: Mapping[int, int]) -> Checkpoint:
+        """Give the checkpoint after a step, but for its ledgers."""
+        segments = [
+            replace(each, live_bytes=max(0, each.live_bytes - freed.get(each.number, 0)))
+            for each in self._last.segments
+            if each.number not in step.dropped
+        ]
+        if (written := step.added) is not None:
+            live = bytes_by_segment(self._counted(written))[written.number]
+            segments.append(
+                SortedSegment(
+                    number=written.number,
+                    directory=written.directory,
+                    size_bytes=written.size_bytes,
+                    live_bytes=live,
+                )
+            )
+        return replace(
+            self._last,
+            mark=self._last.mark if step.mark is None else step.mark,
+            next_sorted=self._memory.next_sorted,
+            segments=tuple(sorted(segments, key=lambda each: each.number)),
+            read_only=self._memory.read_only,
+        )
+
+    async def _save(self, last: Checkpoint) -> None:
+        """Replace the checkpoint; the memory's ledger state is that of the mark, or newer."""
+        known = list(self._memory.ledgers.values())
+        ledgers = await self.do(lambda: self._memory.rendered(known))
+        waited = False
+        while True:
+            try:
+                await self.do(lambda: checkpoints.save(self._on.devices.files, last, ledgers))
+            except OSError as error:
+                if error.errno not in SHORTAGES:
+                    raise
+                # The one before stands; the next attempt begins with a new file.
+                waited = True
+                self._arrivals.stand_still(str(error))
+                await self._let_time_pass()
+            else:
+                if waited:
+                    self._arrivals.stand_still(None)
+                return
+
+    def _to_index(self, step: Step, last: Checkpoint, *, swept: bool) -> None:
+        if swept:
+            self._index.forget(last.forgotten, last.sweep)
+        if step.added is not None:
+            self._index.add(step.added.number, self._counted(step.added))
+        for number, rows in step.dropped.items():
+            self._index.drop(number, rows)
+
+    def _counted(self, written: Written) -> list[Row]:
+        """Give the rows of ledgers that were not forgotten since they were gathered."""
+        return [row for row in written.rows if self._memory.counts(row.ledger_id, written.number)]
+
+    async def _take_fewer(self, count: int, needed_bytes: int, error: OSError) -> None:
+        """Let the next round be smaller; after one of one segment, wait until it is worth it."""
+        self._round_segments = max(1, count // 2)
+        if count > 1:
+            return
+        self._arrivals.stand_still(str(error))
+        last, directories = self._last, self._on.directories
+        room = 0
+        # What was given up since may be what the round would have copied.
+        while self._last is last and room < needed_bytes:
+            await self._let_time_pass()
+            room = (await self.do(directories.roomiest))[1].free_bytes
+
+    async def _let_time_pass(self) -> None:
+        self.counters.waits_for_room += 1
+        await asyncio.sleep(SHORT_DELAY_MS / 1_000)
+
+    async def _pause(self, size: int) -> None:
+        hurry = self._arrivals.in_reach < HURRY_IN_REACH or self._arrivals.writer_waits
+        await asyncio.sleep(0 if hurry else size / BYTES_PER_SECOND)
+
+
+async def know_no_ends(ledger_ids: Sequence[LedgerId]) -> Mapping[LedgerId, EntryId]:
+    """Know of no ledger that it is closed."""
+    del ledger_ids
+    return {}
+
+
+def _lasts(index: Index, ledger_ids: Sequence[LedgerId]) -> list[EntryId | None]:
+    """Give the highest entry of each ledger in the index. Blocks."""
+    return [index.last(ledger_id) for ledger_id in ledger_ids]

@@ -1,0 +1,400 @@
+"""What a bookie keeps, put together: the log, the memory, the rewrite, and reads.
+
+``create`` makes it on an empty disk, ``open_storage`` reads what is past the mark, ``run`` writes
+until the log is closed. The arrival segments may be on a device of their own (``arrival_files``),
+and sorted segments in several directories (``sorted_files``); the index has its store. Reads go to
+a disk object of their own and wait for neither a sync nor the rewrite.
+
+``forget`` is the one way in which something that was acknowledged goes: first a record, which alone
+decides, then its extents, then, by compaction, its space.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Final, TypeVar
+
+from zonekeeper.bookie.disk.disks import Disk
+from zonekeeper.bookie.disk.files import FileSystem, Space
+from zonekeeper.bookie.formats import locations
+from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
+from zonekeeper.bookie.formats.index import Index
+from zonekeeper.bookie.ledgers import records
+from zonekeeper.bookie.ledgers.extents import Extent
+from zonekeeper.bookie.segments import arrivals, sorted_writing
+from zonekeeper.bookie.segments import checkpoint as checkpoints
+from zonekeeper.bookie.segments import directories as ledger_directories
+from zonekeeper.bookie.segments.arrivals import Arrivals, Opened, Segment, Sizes
+from zonekeeper.bookie.segments.checkpoint import Checkpoint, SortedSegment
+from zonekeeper.bookie.segments.counters import Counters
+from zonekeeper.bookie.segments.devices import Devices
+from zonekeeper.bookie.segments.directories import Directories
+from zonekeeper.bookie.segments.log import DiskFailedError, Log, Put
+from zonekeeper.bookie.segments.places import Places
+from zonekeeper.bookie.storage import reading, rewrite
+from zonekeeper.bookie.storage.compaction import Compacting, Compactor
+from zonekeeper.bookie.storage.ledger_entries import LedgerEntries
+from zonekeeper.bookie.storage.ledgers import Ledger
+from zonekeeper.bookie.storage.memory import Memory
+from zonekeeper.bookie.storage.rewrite import Ends, Ground, Rewriter
+from zonekeeper.placement.base.chance import Chance
+from zonekeeper.placement.base.ids import EntryId, LedgerId
+from zonekeeper.wire.formats import errors
+
+T = TypeVar("T")
+
+#: With a smaller share of the device free, room is short.
+SHORT_SHARE: Final = 0.1
+_ID_BYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """Where entries are, up to the last one that was looked up; to be used before any ``await``."""
+
+    extents: Iterator[Extent]
+    last: EntryId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """How far the rewrite is behind."""
+
+    #: Arrival segments that wait to be rewritten.
+    sealed: int
+    #: How many more the writer can begin; with none, nothing is acknowledged any more.
+    in_reach: int
+    #: Of the segments that there may be; from ``pace.START_SHARE`` on, appends are slowed.
+    used_share: float
+    #: What the rewrite frees, by its last rounds.
+    bytes_per_second: float
+    #: Why it frees nothing now; None: it goes on.
+    stands_still: str | None
+    #: Does the writer wait for room on its device?
+    writer_waits: bool
+
+    @property
+    def trouble(self) -> str | None:
+        """Say why nothing can be acknowledged once no segment is left; None: it can."""
+        if self.stands_still is not None:
+            return f"the rewrite waits for room: {self.stands_still}"
+        if self.writer_waits:
+            return "the log waits for room on its device"
+        if self.in_reach > 0:
+            return None
+        return f"{self.sealed} arrival segments wait to be rewritten, and none is free"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What the rewrite and the compaction go by."""
+
+    ends: Ends = rewrite.know_no_ends
+    compacting: Compacting = field(default_factory=Compacting)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What a start found."""
+
+    last: Checkpoint
+    directories: Directories
+    memory: Memory
+    opened: Opened
+
+
+class Storage:
+    """All that is on the disks, open."""
+
+    def __init__(self, devices: Devices, sizes: Sizes, found: _Found, policy: Policy) -> None:
+        opened, memory = found.opened, found.memory
+        self.memory = memory
+        self._devices = devices
+        self._directories = found.directories
+        self._places = Places(found.directories.open)
+        for generation, sealed in opened.sealed.items():
+            self._places.adopt(generation, sealed.file)
+        self._adopt(opened.active)
+        self._arrivals = Arrivals(
+            devices.arrival_files,
+            opened,
+            writing=devices.writing,
+            background=devices.background,
+            sizes=sizes,
+        )
+        self.log = Log(
+            devices.arrival_files,
+            devices.writing,
+            opened,
+            self._arrivals,
+            on_placed=memory.place,
+            on_segment=self._adopt,
+        )
+        on = Ground(
+            devices=devices,
+            directories=found.directories,
+            places=self._places,
+            memory=memory,
+            ends=policy.ends,
+        )
+        self._rewriter = Rewriter(on, self._arrivals, found.last)
+        self._compactor = Compactor(self._rewriter, policy.compacting, on)
+        #: What ended all writing, whoever met it: ``run`` raises it.
+        self._failure: asyncio.Queue[DiskFailedError] = asyncio.Queue()
+
+    @property
+    def backlog(self) -> Backlog:
+        """How far the rewrite is behind; for metrics and readiness."""
+        arrivals = self._arrivals
+        return Backlog(
+            sealed=len(arrivals.sealed),
+            in_reach=arrivals.in_reach,
+            used_share=arrivals.used_share,
+            bytes_per_second=arrivals.pace.bytes_per_second(asyncio.get_running_loop().time()),
+            stands_still=arrivals.stands_still,
+            writer_waits=arrivals.writer_waits,
+        )
+
+    async def room(self) -> Space:
+        """Give the room for what is kept for good; the journal may be on another device."""
+        return await self._devices.reads.run(self._directories.space)
+
+    @property
+    def counters(self) -> Counters:
+        """What the writer, the rewrite and the compaction have done."""
+        return self._arrivals.counters
+
+    @property
+    def segments(self) -> tuple[SortedSegment, ...]:
+        """The sorted segments that count."""
+        return self._rewriter.segments
+
+    @property
+    def failed_directories(self) -> Sequence[str]:
+        """What is wrong with which ledger directory: entries in there may be unknown."""
+        return [
+            f"ledger directory {number + 1}: {why}"
+            for number, why in sorted(self._directories.failed.items())
+        ]
+
+    async def run(self) -> None:
+        """Write until the log is closed; raises ``DiskFailedError``, in a group."""
+        async with asyncio.TaskGroup() as tasks:
+            background = [
+                tasks.create_task(self._until_failure(self._rewriter.run)),
+                tasks.create_task(self._until_failure(self._arrivals.keep_ready)),
+                tasks.create_task(self._until_failure(self._compactor.run)),
+                tasks.create_task(self._fail()),
+            ]
+            await self.log.run()
+            for task in background:
+                task.cancel()
+        # What they had begun is done when this is; nobody closes a file under it.
+        await self._devices.background.run(_nothing)
+
+    async def read(self, ledger: Ledger, wanted: range, bytes_max: int) -> reading.Found:
+        """Read entries that are on disk; raises IoFailed if not even the first can be read."""
+        known = await self.look_up(ledger, wanted[0], wanted[-1], bytes_max)
+        wanted = reading.up_to(wanted, known.last)
+        plan = reading.plan(ledger.ledger_id, known.extents, wanted, bytes_max)
+        if not plan.pieces:
+            return reading.Found(frames=(), next_entry_id=plan.next_entry_id)
+        offsets = [piece.offset for piece in plan.pieces]
+        work = self._places.pinning(
+            offsets, lambda: reading.carry_out(self._places, plan, bytes_max)
+        )
+        return await self._disk_for(offsets).run(work)
+
+    async def look_up(self, ledger: Ledger, first: int, last: int, bytes_max: int) -> Known:
+        """Say where entries are, from the first one on, as of the moment of the return.
+
+        Goes as far as a read of so many bytes needs it.
+        """
+        extents = ledger.extents
+        assert isinstance(extents, LedgerEntries), "the memory's ledgers are made so"
+        while True:
+            seen = (extents.moves, self._places.drops)
+            rows: list[Extent] = []
+            until = min(last, extents.end_of_some(first, reading.FRAMES_MAX))
+            if extents.is_sorted(first):
+                # Up to milliseconds: not on the event loop, and not before the acks.
+                rows = await self._devices.reads.run(
+                    lambda: reading.enough(extents.sorted_between(first, last), bytes_max)
+                )
+                if len(rows) == reading.FRAMES_MAX or sum(row.size for row in rows) >= bytes_max:
+                    until = min(until, rows[-1].last)
+            if seen == (extents.moves, self._places.drops):
+                return Known(extents=extents.joined_with(rows, first, until), last=EntryId(until))
+
+    def kept(self, found: Iterable[Extent]) -> Iterator[Extent]:
+        """Give what was looked up; raises IoFailed where it is in a directory that failed."""
+        for extent in found:
+            number = locations.sorted_number(extent.offset)
+            if number is not None and self._directories.is_lost(number):
+                raise errors.IoFailed(
+                    f"entry {extent.first} is in a ledger directory that failed, and may be lost; "
+                    "ask another bookie"
+                )
+            yield extent
+
+    def known_ledgers(self) -> list[LedgerId]:
+        """Give the ledgers of which anything is on the disk, ascending."""
+        return sorted(ledger_id for ledger_id, each in self.memory.ledgers.items() if each.known)
+
+    async def forget(self, ledger_ids: Iterable[LedgerId]) -> None:
+        """Forget ledgers for good, and return when that is durable; raises ``ProtocolError``.
+
+        The caller has proof that nobody will ever want them.
+        """
+        puts = [self._forget(ledger_id) for ledger_id in ledger_ids]
+        await asyncio.gather(*puts)
+
+    async def reclaim(self) -> None:
+        """Take what was forgotten out of the index; its space is then the compaction's.
+
+        Where room is short, it is given back at once.
+        """
+        await self._until_failure(self._rewriter.sweep)
+        space = self.log.space
+        if self._rewriter.stands_still or space.free_bytes < SHORT_SHARE * space.total_bytes:
+            await self.compact(major=True)
+
+    async def compact(self, *, major: bool) -> int:
+        """Compact all sorted segments that are due, and give how many those were."""
+        return await self._until_failure(lambda: self._compactor.compact(major=major))
+
+    def close(self) -> None:
+        """Give the files back, when nobody writes or reads any more."""
+        self._places.close()
+        self._arrivals.close()
+        self.log.active.close()
+        self._devices.index.close()
+
+    def _disk_for(self, offsets: Iterable[int]) -> Disk:
+        """Part those who read what arrived last from those who read what is sorted."""
+        devices = self._devices
+        is_tail = all(locations.arrival_generation(each) is not None for each in offsets)
+        return devices.tails if is_tail and devices.tails is not None else devices.reads
+
+    def _forget(self, ledger_id: LedgerId) -> "asyncio.Future[None]":
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def written() -> None:
+            if not done.done():
+                done.set_result(None)
+
+        def failed(error: errors.ProtocolError) -> None:
+            if not done.done():
+                done.set_exception(error)
+
+        self.log.put(
+            Put(record=records.Forget(ledger_id=ledger_id), written=written, failed=failed)
+        )
+        return done
+
+    def _adopt(self, segment: Segment) -> None:
+        self._places.adopt(segment.generation, segment.file)
+
+    async def _until_failure(self, work: Callable[[], Awaitable[T]]) -> T:
+        try:
+            return await work()
+        except OSError as error:
+            self.log.fail(error)
+            failed = DiskFailedError(
+                f"a segment cannot be rewritten or prepared ({error}); what was not acknowledged "
+                "is unknown"
+            )
+            self._failure.put_nowait(failed)
+            raise failed from error
+
+    async def _fail(self) -> None:
+        """End ``run`` also when it was somebody else's work that failed."""
+        raise await self._failure.get()
+
+
+def create(files: FileSystem, chance: Chance) -> None:
+    """Make an empty storage, whole or not at all. Blocks."""
+    log_id = int.from_bytes(bytes(int(chance.random() * 256) for _ in range(_ID_BYTES)), "big")
+    checkpoints.save(files, Checkpoint(log_id=log_id))
+
+
+def was_served(files: FileSystem, folders: Iterable[FileSystem]) -> bool:
+    """Say whether it was ever open: each start begins a segment before anything is served. Blocks.
+
+    The segments are in any of the folders. If none of them is mounted, the mark may still tell.
+    """
+    for name in chain.from_iterable(each.names() for each in folders):
+        if arrivals.number_of(name) is not None or ledger_directories.number_of(name) is not None:
+            return True
+    is_made = checkpoints.NAME in files.names()
+    return is_made and checkpoints.load(files).mark != Checkpoint(log_id=0).mark
+
+
+async def open_storage(devices: Devices, sizes: Sizes, policy: Policy | None = None) -> Storage:
+    """Read what ``create`` made and others wrote; raises ``DamagedLogError`` or ``OSError``."""
+
+    def open_all() -> _Found:
+        # The segments that it made superfluous are about to be removed, and used again.
+        last = checkpoints.secured(devices.files)
+        directories = settle(devices.index, last, devices.sorted_files or (devices.files,))
+        memory = Memory(devices.index, last)
+        opened = arrivals.open_arrivals(
+            devices.arrival_files, last.log_id, last.mark, memory.replay
+        )
+        memory.restarted()
+        # Only now is it known that checkpoint, log and sorted segments belong together.
+        directories.remove_strays()
+        return _Found(last=last, directories=directories, memory=memory, opened=opened)
+
+    found = await devices.writing.run(open_all)
+    storage = Storage(devices, sizes, found, policy or Policy())
+    await storage.log.measure()
+    return storage
+
+
+def rebuild_index(files: FileSystem, index: Index, sorted_files: Sequence[FileSystem] = ()) -> None:
+    """Build the index again from the tables of the sorted segments. Blocks."""
+    last = checkpoints.load(files)
+    index.begin_anew(last.log_id, last.sweep)
+    settle(index, last, sorted_files or (files,))
+
+
+def settle(index: Index, last: Checkpoint, sorted_files: Sequence[FileSystem]) -> Directories:
+    """Find the sorted segments, and hold the index to the checkpoint. Blocks.
+
+    The index may be behind, empty, another log's, or have what was compacted since. It can always
+    be built again, so that this destroys nothing: who only looks may do it, too.
+    """
+    directories = Directories(sorted_files)
+    index.prepare(last.log_id)
+    directories.look(last.segments, index.segments())
+    if index.sweep == last.sweep - 1:
+        index.forget(last.forgotten, last.sweep)
+    elif index.sweep != last.sweep:
+        index.begin_anew(last.log_id, last.sweep)
+    named = frozenset(last.sorted_numbers)
+    compacted = (index.segments() | index.begun()) - named
+    if not _drop_compacted(directories, index, last.log_id, compacted):
+        index.begin_anew(last.log_id, last.sweep)
+    for number in sorted(named - index.segments()):
+        rows = sorted_writing.rows_of(directories, last.log_id, number)
+        index.add(number, [row for row in rows if last.counts(row.ledger_id, number)])
+    return directories
+
+
+def _drop_compacted(
+    directories: Directories, index: Index, log_id: int, numbers: Iterable[int]
+) -> bool:
+    """Take segments out of the index that count no more; False: it is not known what they had."""
+    for number in sorted(numbers):
+        try:
+            rows = sorted_writing.rows_of(directories, log_id, number)
+        except (DamagedLogError, OSError):
+            return False
+        index.drop(number, rows)
+    return True
+
+
+def _nothing() -> None:
+    """Come after what was begun before."""

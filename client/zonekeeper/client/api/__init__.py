@@ -1,0 +1,1 @@
+"""What an application holds: a client, a writer, a reader, and their blocking forms."""

@@ -1,0 +1,302 @@
+"""The client for code that does not await: scripts, notebooks, Spark's workers.
+
+The same names as in ``client``, ``writer`` and ``reader``, which say what each call does; here it
+returns when it is done. All of it may be shared by threads, but a stream (what ``read``, ``tail``
+or ``ledgers`` give) belongs to the thread that iterates over it. A writer's block closes its
+ledger; the client's block ends all that the client opened, and closes no ledger.
+
+Only an address and a ``ClientConfig`` may go to another process, where ``connect`` makes a client
+of its own; ``loop_thread`` says why. Each call goes over to the loop and back: appending entry by
+entry costs that for each, ``append_many`` for each mebibyte, and reading for each batch.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, closing, contextmanager
+from functools import partial
+from types import TracebackType
+from typing import NoReturn, Self, TypeVar
+
+from zonekeeper.client.api import client, loop_thread, reader, writer
+from zonekeeper.client.api.loop_thread import Calls
+from zonekeeper.client.api.reader import Batch
+from zonekeeper.client.api.writer import TURN_BYTES, Data
+from zonekeeper.client.base import errors
+from zonekeeper.client.base.config import ClientConfig
+from zonekeeper.client.base.counters import Counters
+from zonekeeper.client.writing.batches import ENTRY_OVERHEAD_BYTES
+from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.wire.formats.entries import Entry
+
+Item = TypeVar("Item")
+
+
+@contextmanager
+def connect(uri: str, config: ClientConfig | None = None) -> Iterator["Client"]:
+    """Give a client of the cluster at a metadata address, until the block ends."""
+    with over(client.connect(uri, config)) as connected:
+        yield connected
+
+
+@contextmanager
+def over(opening: AbstractAsyncContextManager[client.Client]) -> Iterator["Client"]:
+    """Give a client over an async one, which is opened, lives and is closed on the loop."""
+    with loop_thread.opened(opening) as (opened, calls):
+        yield Client(opened, calls)
+
+
+class _Local:
+    """Lives in one process, on its loop."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"a blocking {type(self).__name__} lives in one process: send the address and the "
+            "settings, and connect there"
+        )
+
+
+class Client(_Local):
+    """See ``client.Client``. Make it with ``connect``."""
+
+    def __init__(self, opened: client.Client, calls: Calls) -> None:
+        super().__init__(calls)
+        self._client = opened
+
+    @property
+    def config(self) -> ClientConfig:
+        """The settings that it was made with."""
+        return self._client.config
+
+    @property
+    def counters(self) -> Counters:
+        """What it has done so far."""
+        return self._client.counters
+
+    def create(
+        self,
+        *,
+        password: bytes = b"",
+        quorums: Quorums | None = None,
+        digest: Digest | None = None,
+        custom: Mapping[str, bytes] | None = None,
+        ledger_id: LedgerId | None = None,
+        deferred_sync: bool = False,
+    ) -> "Writer":
+        """Create a ledger, and give its writer; quorums and digest are the policy's by default."""
+        made = self._calls.do(
+            lambda: self._client.create(
+                password=password,
+                quorums=quorums,
+                digest=digest,
+                custom=custom,
+                ledger_id=ledger_id,
+                deferred_sync=deferred_sync,
+            )
+        )
+        return Writer(made, self._calls)
+
+    def open(self, ledger_id: LedgerId, *, password: bytes = b"", recover: bool = True) -> "Reader":
+        """Open a ledger for reading; with ``recover`` it is closed when this returns."""
+        opened = self._calls.do(
+            lambda: self._client.open(ledger_id, password=password, recover=recover)
+        )
+        return Reader(opened, self._calls)
+
+    def delete(self, ledger_id: LedgerId) -> None:
+        """Delete a ledger; that it is gone already counts as done."""
+        self._calls.do(lambda: self._client.delete(ledger_id))
+
+    def metadata(self, ledger_id: LedgerId) -> LedgerMetadata:
+        """Give what is remembered of a ledger, no older than this call."""
+        return self._calls.do(lambda: self._client.metadata(ledger_id))
+
+    def ledgers(self) -> Generator[LedgerId, None, None]:
+        """List all ledgers in the order of their ids."""
+        return _stream(self._calls, self._client.ledgers)
+
+
+class Writer(_Local):
+    """See ``writer.Writer``. Closing it closes the ledger; ``with`` does."""
+
+    def __init__(self, made: writer.Writer, calls: Calls) -> None:
+        super().__init__(calls)
+        self._writer = made
+
+    @property
+    def ledger_id(self) -> LedgerId:
+        """The ledger that it writes."""
+        return self._writer.ledger_id
+
+    @property
+    def last_appended(self) -> EntryId:
+        """The last id that was given out; -1: none."""
+        return self._writer.last_appended
+
+    @property
+    def last_confirmed(self) -> EntryId:
+        """Up to here everything is acknowledged; -1: nothing."""
+        return self._writer.last_confirmed
+
+    @property
+    def used_bytes(self) -> int:
+        """What is held of the byte budget now."""
+        return self._writer.used_bytes
+
+    @property
+    def ensemble(self) -> tuple[BookieId, ...]:
+        """The bookies that are written to now."""
+        return self._writer.ensemble
+
+    def append(self, data: Data) -> EntryId:
+        """Append an entry, waiting only while the byte budget is spent."""
+        return self._calls.do(lambda: self._writer.append(data))
+
+    def append_nowait(self, data: Data) -> EntryId:
+        """Append an entry, or raise ``BudgetSpent``."""
+        return self._calls.do_now(lambda: self._writer.append_nowait(data))
+
+    def append_many(self, many: Iterable[Data]) -> EntryId:
+        """Append entries in order, and give the id of the last one (or of the last before).
+
+        They are taken in this thread, and go over in portions. Where that ends with an error, some
+        were appended: ``last_appended`` says which was the last.
+        """
+        last = before = self.last_appended
+        try:
+            for portion in _portions(many):
+                last = self._calls.do(partial(self._writer.append_many, portion))
+        except errors.ClientError as error:
+            error.maybe_applied = error.maybe_applied or last != before
+            raise
+        return last
+
+    def append_and_wait(self, data: Data) -> EntryId:
+        """Append an entry, and wait until it is acknowledged."""
+        return self._calls.do(lambda: self._writer.append_and_wait(data))
+
+    def flushed(self, entry_id: EntryId) -> None:
+        """Wait until an entry, and so everything before it, is acknowledged."""
+        self._calls.do(lambda: self._writer.flushed(entry_id))
+
+    def flush(self) -> None:
+        """Wait until everything that was appended so far is acknowledged."""
+        self._calls.do(self._writer.flush)
+
+    def force(self) -> None:
+        """Wait until everything that was appended so far is on disk, and readers may see it."""
+        self._calls.do(self._writer.force)
+
+    def tell_confirmed(self) -> None:
+        """Have every reader who asks from now on hear of ``last_confirmed``."""
+        self._calls.do(self._writer.tell_confirmed)
+
+    def close(self) -> None:
+        """Wait for what was appended, and close the ledger behind it."""
+        self._calls.do(self._writer.close)
+
+    def halt(self) -> None:
+        """Stop without a word, as a process does that dies; the ledger is left to a recovery."""
+        self._calls.do_now(self._writer.halt)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(error, GeneratorExit):
+            self._calls.drop(self._writer.halt)
+        else:
+            self._calls.do(lambda: self._writer.__aexit__(kind, error, trace))
+
+
+class Reader(_Local):
+    """See ``reader.Reader``."""
+
+    def __init__(self, opened: reader.Reader, calls: Calls) -> None:
+        super().__init__(calls)
+        self._reader = opened
+
+    @property
+    def ledger_id(self) -> LedgerId:
+        """The ledger that it reads."""
+        return self._reader.ledger_id
+
+    @property
+    def metadata(self) -> LedgerMetadata:
+        """The ledger's metadata as last read."""
+        return self._reader.metadata
+
+    @property
+    def last_confirmed(self) -> EntryId:
+        """Up to here this reader may read; -1: nothing."""
+        return self._reader.last_confirmed
+
+    def read_last_confirmed(self) -> EntryId:
+        """Ask how far an open ledger is confirmed now; it never goes back."""
+        return self._calls.do(self._reader.read_last_confirmed)
+
+    def refresh(self) -> bool:
+        """Read the metadata again; say whether other bookies hold the entries now."""
+        return self._calls.do(self._reader.refresh)
+
+    def read(self, first: int = 0, last: int | None = None) -> Generator[Batch, None, None]:
+        """Read entries from ``first`` to ``last`` (None: to the end that is known), in batches."""
+        return _stream(self._calls, lambda: self._reader.read(first, last))
+
+    def read_entries(self, first: int = 0, last: int | None = None) -> Generator[Entry, None, None]:
+        """Read like ``read``, entry by entry."""
+        with closing(self.read(first, last)) as batches:
+            for batch in batches:
+                yield from batch
+
+    def read_unconfirmed(
+        self, first: int = 0, last: int | None = None
+    ) -> Generator[Batch, None, None]:
+        """UNSAFE: read what bookies hold beyond the confirmed end, too. It may vanish or change."""
+        return _stream(self._calls, lambda: self._reader.read_unconfirmed(first, last))
+
+    def tail(self, first: int = 0) -> Generator[Batch, None, None]:
+        """Follow an open ledger from an entry on; ends when the ledger is closed and all is read.
+
+        Waits in between. Where that is interrupted, the stream is over.
+        """
+        return _stream(self._calls, lambda: self._reader.tail(first))
+
+
+def _stream(
+    calls: Calls, begin: Callable[[], AsyncGenerator[Item, None]]
+) -> Generator[Item, None, None]:
+    """Iterate over what is produced on the loop.
+
+    What is left half-read is closed by the loop once nobody holds it, as all async generators are.
+    Nothing here waits for that: it may be a collector that closes this, in any thread.
+    """
+    stream = begin()
+
+    async def following() -> Item | None:
+        return await anext(stream, None)
+
+    while (item := calls.do(following)) is not None:
+        yield item
+
+
+def _portions(many: Iterable[Data]) -> Iterator[list[bytes]]:
+    """Cut into lists to be appended at once, of what cannot change any more."""
+    portion, size_bytes = list[bytes](), 0
+    for data in writer.as_many(many):
+        portion.append(writer.as_bytes(data))
+        size_bytes += len(portion[-1]) + ENTRY_OVERHEAD_BYTES
+        if size_bytes >= TURN_BYTES:
+            yield portion
+            portion, size_bytes = [], 0
+    if portion:
+        yield portion

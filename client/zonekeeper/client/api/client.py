@@ -1,0 +1,333 @@
+"""A client of one cluster: create, open, delete and list ledgers.
+
+``connect`` is for applications: it opens the metadata store that an address names, and reaches
+bookies over gRPC. ``on`` is the same client over any store and any links.
+"""
+
+import asyncio
+import dataclasses
+import hmac
+import random
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+
+from zonekeeper.client.api.reader import Reader
+from zonekeeper.client.api.writer import Writer
+from zonekeeper.client.base import arguments, boundary, errors
+from zonekeeper.client.base.config import ClientConfig, own_zone
+from zonekeeper.client.base.counters import Counters
+from zonekeeper.client.base.tasks import Tasks
+from zonekeeper.client.bookies.bookies import Bookies
+from zonekeeper.client.bookies.grpc_links import GrpcLinks
+from zonekeeper.client.bookies.link_pool import LinkFactory, LinkPool
+from zonekeeper.client.sessions.owner import Owner
+from zonekeeper.client.sessions.read_session import Reading
+from zonekeeper.client.sessions.recovery import Recovery
+from zonekeeper.client.sessions.write_session import Identity, WriteSession
+from zonekeeper.client.writing.writer_core import WriterCore
+from zonekeeper.client.writing.writer_start import Limits, Start
+from zonekeeper.metadata.cluster.cluster import (
+    Cluster,
+    ForeignRootError,
+    NotAClusterError,
+    open_cluster,
+)
+from zonekeeper.metadata.formats import placement_stamp
+from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
+from zonekeeper.metadata.ledgers import ledger_listing, ledgers
+from zonekeeper.metadata.store.errors import NoStoreError
+from zonekeeper.metadata.stores.opening import open_store
+from zonekeeper.placement.base.chance import Chance
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import EntryId, LedgerId
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.wire.formats import digests, entries
+from zonekeeper.wire.grpc import tls
+
+LinkMaker = Callable[[asyncio.TaskGroup], LinkFactory]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Where a client's chance and wall time come from."""
+
+    chance: Chance
+    #: Only ever written down for people.
+    wall_ms: Callable[[], int]
+
+
+def _real() -> Surroundings:
+    return Surroundings(random.SystemRandom(), lambda: time.time_ns() // 1_000_000)
+
+
+@asynccontextmanager
+async def connect(uri: str, config: ClientConfig | None = None) -> AsyncIterator["Client"]:
+    """Give a client of the cluster at a metadata address, until the block ends."""
+    arguments.check_address(uri)
+    config = config or ClientConfig()
+    with boundary.translated("opening the cluster"):
+        try:
+            store = await open_store(uri, config.store, must_exist=True)
+        except NoStoreError as error:
+            raise errors.ClusterNotReady(str(error)) from error
+    try:
+        try:
+            with boundary.translated("opening the cluster"):
+                cluster = await open_cluster(store)
+        except (NotAClusterError, ForeignRootError) as error:
+            raise errors.ClusterNotReady(str(error)) from error
+        async with over_grpc(cluster, config) as client:
+            yield client
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
+async def over_grpc(cluster: Cluster, config: ClientConfig) -> AsyncIterator["Client"]:
+    """Give a client over a cluster that is open already; ``config.store`` is not looked at."""
+    surroundings = _real()
+    credentials = None if config.tls is None else tls.ClientCredentials(config.tls)
+
+    def links(tasks: asyncio.TaskGroup) -> GrpcLinks:
+        return GrpcLinks(
+            cluster,
+            credentials=credentials,
+            settings=config.links,
+            tasks=tasks,
+            chance=surroundings.chance,
+        )
+
+    async with on(cluster, links, config, surroundings) as client:
+        yield client
+
+
+@asynccontextmanager
+async def on(
+    cluster: Cluster,
+    links: LinkMaker,
+    config: ClientConfig | None = None,
+    surroundings: Surroundings | None = None,
+) -> AsyncIterator["Client"]:
+    """Give a client over a cluster that is open already, and over links of any kind.
+
+    ``links`` is given the task group that the links' own tasks run in.
+    """
+    config, failure = config or ClientConfig(), None
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = Tasks(group)
+            client = Client(cluster, links(group), config, surroundings or _real(), tasks)
+            tasks.start(client.bookies.follow())
+            try:
+                await client.bookies.known(config.start_timeout_ms)
+                yield client
+            except Exception as error:  # noqa: BLE001 the group would wrap what is not its own
+                failure = error
+            finally:
+                await client.close()
+            _end()
+    except* _OverError:
+        pass
+    if failure is not None:
+        raise failure
+
+
+class _OverError(Exception):
+    """Ends what still runs in a client's group, such as the tasks of a stream left half-read."""
+
+
+def _end() -> None:
+    raise _OverError
+
+
+class Client:
+    """All that one process does with a cluster's ledgers. Make it with ``connect`` or ``on``."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        links: LinkFactory,
+        config: ClientConfig,
+        surroundings: Surroundings,
+        tasks: Tasks,
+    ) -> None:
+        self.cluster = cluster
+        self.config = config
+        self.counters = Counters()
+        self.bookies = Bookies(
+            cluster,
+            LinkPool(links, self.counters),
+            own_zone=own_zone(config),
+            chance=surroundings.chance,
+            counters=self.counters,
+        )
+        self._surroundings = surroundings
+        self._tasks = tasks
+        self._writers: dict[LedgerId, Writer] = {}
+
+    async def create(
+        self,
+        *,
+        password: bytes = b"",
+        quorums: Quorums | None = None,
+        digest: Digest | None = None,
+        custom: Mapping[str, bytes] | None = None,
+        ledger_id: LedgerId | None = None,
+        deferred_sync: bool = False,
+    ) -> Writer:
+        """Create a ledger, and give its writer; quorums and digest are the policy's by default.
+
+        ``custom`` is kept with the ledger for who reads its metadata. With ``deferred_sync``
+        entries are durable only when the writer forces them.
+        """
+        self._check_open()
+        arguments.check_password(password)
+        arguments.check_quorums(quorums)
+        arguments.check_digest(digest)
+        arguments.check_custom(custom)
+        arguments.check_flag("deferred_sync", deferred_sync)
+        if ledger_id is not None:
+            arguments.check_ledger_id(ledger_id)
+        if placement_stamp.KEY in (custom or {}):
+            raise ValueError(
+                f"the custom key {placement_stamp.KEY} is taken: it says how entries are placed"
+            )
+        policy = self.bookies.policy
+        quorums, digest = quorums or policy.quorums, digest or policy.digest
+        stamp = placement_stamp.render(quorums, policy.placement, policy.version)
+        with boundary.translated("creating a ledger"):
+            ensemble = self.bookies.choose(quorums)
+            ledger = LedgerMetadata(
+                ensemble_size=quorums.ensemble,
+                write_quorum=quorums.write,
+                ack_quorum=quorums.ack,
+                fragments=(Fragment(EntryId(0), ensemble),),
+                digest=digest,
+                password=password,
+                created_ms=self._surroundings.wall_ms(),
+                custom=tuple(sorted({**(custom or {}), placement_stamp.KEY: stamp}.items())),
+                create_token=self._token(),
+            )
+            stored = await ledgers.create(self.cluster, ledger, ledger_id=ledger_id)
+        if self._tasks.over:
+            raise errors.ClientClosed(
+                f"ledger {stored.id} was created, and the client closed meanwhile: connect again, "
+                "and delete or recover it",
+                maybe_applied=True,
+            )
+        return self._writer(stored.id, ledger, quorums, deferred_sync=deferred_sync)
+
+    async def open(
+        self, ledger_id: LedgerId, *, password: bytes = b"", recover: bool = True
+    ) -> Reader:
+        """Open a ledger for reading.
+
+        With ``recover`` the ledger is closed when this returns: its writer, if there is one, is
+        fenced and gets no further acknowledgement. Without, nobody is disturbed, and the reader
+        sees as far as the writer has said that it is acknowledged.
+        """
+        self._check_open()
+        arguments.check_ledger_id(ledger_id)
+        arguments.check_password(password)
+        self.bookies.check()
+        ledger = await self.metadata(ledger_id)
+        if not hmac.compare_digest(password, ledger.password):
+            raise errors.Unauthorized(
+                f"ledger {ledger_id} has another password; nothing was done to it"
+            )
+        reading = self.reading(ledger_id, ledger)
+        if recover and not ledger.is_closed:
+            recovery = Recovery(ledger_id, reading, self.bookies, self._tasks, self._limits())
+            ledger = await recovery.run()
+        reader = Reader(ledger_id, ledger, reading, self._tasks)
+        if not ledger.is_closed:
+            await reader.read_last_confirmed()
+        return reader
+
+    def reading(self, ledger_id: LedgerId, ledger: LedgerMetadata) -> Reading:
+        """Give the way to ask bookies for a ledger's entries, whatever its password."""
+        return Reading(
+            entries.Sealer(ledger_id, ledger.digest, ledger.password),
+            placement_stamp.quorums_of(ledger),
+            self.bookies,
+            self._tasks,
+            bytes_max=self.config.read_bytes,
+        )
+
+    async def delete(self, ledger_id: LedgerId) -> None:
+        """Delete a ledger; that it is gone already counts as done."""
+        self._check_open()
+        arguments.check_ledger_id(ledger_id)
+        with boundary.translated(f"deleting ledger {ledger_id}"):
+            await ledgers.delete(self.cluster, ledger_id)
+
+    async def metadata(self, ledger_id: LedgerId) -> LedgerMetadata:
+        """Give what is remembered of a ledger, no older than this call."""
+        self._check_open()
+        arguments.check_ledger_id(ledger_id)
+        with boundary.translated(f"reading the metadata of ledger {ledger_id}"):
+            stored = await ledgers.read(self.cluster, ledger_id, sync=True)
+        if stored is None:
+            raise errors.NoSuchLedger(f"there is no ledger {ledger_id} in {self.cluster}")
+        return stored.metadata
+
+    async def ledgers(self) -> AsyncGenerator[LedgerId, None]:
+        """List all ledgers in the order of their ids."""
+        self._check_open()
+        with boundary.translated("listing ledgers"):
+            async for ledger_id in ledger_listing.ids(self.cluster):
+                yield ledger_id
+
+    async def close(self) -> None:
+        """Stop all writers without closing their ledgers, and give up all connections."""
+        self._tasks.end()
+        for writer in list(self._writers.values()):
+            writer.halt()
+        await self.bookies.pool.close()
+
+    def _check_open(self) -> None:
+        if self._tasks.over:
+            raise self._tasks.closed()
+
+    def _writer(
+        self, ledger_id: LedgerId, ledger: LedgerMetadata, quorums: Quorums, *, deferred_sync: bool
+    ) -> Writer:
+        sealer = entries.Sealer(ledger_id, ledger.digest, ledger.password)
+        ensemble = ledger.last_fragment.ensemble
+        start = Start(
+            fragment_first=ledger.last_fragment.first_entry,
+            ensemble=ensemble,
+            zones=self.bookies.zones(ensemble),
+            deferred=deferred_sync,
+        )
+        identity = Identity(
+            ledger_id=ledger_id,
+            master_key=digests.master_key(ledger.password),
+            quorums=quorums,
+            digest=ledger.digest,
+        )
+        owner = Owner(self.bookies, ledger_id, quorums)
+        core = WriterCore(sealer, quorums, start, self._limits())
+        session = WriteSession(identity, core, sealer, owner, self.bookies, self._tasks)
+        writer = Writer(
+            ledger_id,
+            session,
+            owner,
+            budget_bytes=self.config.writer_budget_bytes,
+            quiet_ms=self.config.quiet_ms,
+            on_end=lambda: self._writers.pop(ledger_id, None),
+        )
+        self._writers[ledger_id] = writer
+        return writer
+
+    def _limits(self) -> Limits:
+        return Limits(
+            budget_bytes=self.config.writer_budget_bytes,
+            add_timeout_ms=self.config.add_timeout_ms,
+        )
+
+    def _token(self) -> int:
+        """Draw a create token: positive, of 62 bits."""
+        high, low = (int(self._surroundings.chance.random() * (1 << 31)) for _ in range(2))
+        return (high << 31 | low) or 1

@@ -1,0 +1,390 @@
+"""A ledger's reader, as an application has it.
+
+Nothing beyond the confirmed end is ever given: not beyond the last entry of a closed ledger, and
+not beyond the LAC that this reader knows of an open one, whatever bookies hold. The one exception
+has it in its name: ``read_unconfirmed`` promises nothing of what it finds there. Entries come in
+order, each once, each checked against its digest. Where every known replica fails, the metadata is
+read again before giving up, because the ledger may have got another ensemble meanwhile.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from typing import Final
+
+from zonekeeper.client.base import boundary, errors
+from zonekeeper.client.base.asks import Asks
+from zonekeeper.client.base.tasks import Tasks
+from zonekeeper.client.reading import checking
+from zonekeeper.client.reading.share_read import Outcome, ShareRead
+from zonekeeper.client.reading.survey import Survey
+from zonekeeper.client.sessions.read_session import Reading
+from zonekeeper.client.sessions.tailing import Spell
+from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
+from zonekeeper.metadata.ledgers import ledgers
+from zonekeeper.placement.base.ids import EntryId, LedgerId
+from zonekeeper.wire.formats.entries import Entry
+
+#: With E > Qw, what one window of all shares together aims at; and how many entries at most.
+WINDOW_BYTES_AIM: Final = 1 << 20
+WINDOW_ENTRIES_MAX: Final = 4_096
+
+#: Who follows a ledger looks again so much later when there was nothing new, up to a limit.
+_PAUSE_FIRST_S: Final = 0.02
+_PAUSE_MAX_S: Final = 2.0
+#: After so many silences (``tailing.QUIET_MS``) of its replica in a row it asks the others again,
+#: however long the silence has lasted: a quiet writer may begin again at any time.
+_SILENCES_MAX: Final = 8
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Consecutive entries, at least one."""
+
+    entries: Sequence[Entry]
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries)
+
+    @property
+    def first(self) -> EntryId:
+        """The lowest entry id."""
+        return self.entries[0].entry_id
+
+    @property
+    def last(self) -> EntryId:
+        """The highest entry id."""
+        return self.entries[-1].entry_id
+
+
+class Reader:
+    """Reads one ledger, open or closed."""
+
+    def __init__(
+        self,
+        ledger_id: LedgerId,
+        metadata: LedgerMetadata,
+        reading: Reading,
+        tasks: Tasks,
+    ) -> None:
+        self.ledger_id = ledger_id
+        self._metadata = metadata
+        self._reading = reading
+        self._tasks = tasks
+        self._confirmed = _end_by(metadata)
+        #: E > Qw: how many entries the next window asks for.
+        self._window = metadata.ensemble_size
+
+    @property
+    def metadata(self) -> LedgerMetadata:
+        """The ledger's metadata as last read."""
+        return self._metadata
+
+    @property
+    def last_confirmed(self) -> EntryId:
+        """Up to here this reader may read; -1: nothing."""
+        return self._confirmed
+
+    async def read_last_confirmed(self) -> EntryId:
+        """Ask how far an open ledger is confirmed now; it never goes back."""
+        await self.refresh()
+        if not self._metadata.is_closed:
+            fragment, quorums = self._metadata.last_fragment, self._reading.quorums
+            found = Survey(
+                quorums=quorums,
+                zones=self._reading.bookies.zones(fragment.ensemble),
+                last_add_confirmed=self._confirmed,
+            )
+            await self._reading.survey(fragment, None, found)
+            if not found.complete:
+                if self._tasks.over:
+                    raise self._tasks.closed()
+                failed = ", ".join(
+                    errors.describe(fragment.ensemble[at], error)
+                    for at, error in sorted(found.errors.items())
+                )
+                raise errors.ReadFailed(
+                    f"ledger {self.ledger_id}: too few bookies say how far it is confirmed; "
+                    f"{failed}; try again"
+                )
+            self._confirmed = max(self._confirmed, found.last_add_confirmed)
+        return self._confirmed
+
+    async def refresh(self) -> bool:
+        """Read the metadata again; say whether other bookies hold the entries now."""
+        with boundary.translated(f"reading the metadata of ledger {self.ledger_id}"):
+            stored = await ledgers.read(self._reading.bookies.cluster, self.ledger_id, sync=True)
+        if stored is None:
+            raise errors.NoSuchLedger(f"ledger {self.ledger_id} was deleted")
+        before, self._metadata = self._metadata, stored.metadata
+        self._confirmed = max(self._confirmed, _end_by(stored.metadata))
+        return before.fragments != stored.metadata.fragments
+
+    async def read(self, first: int = 0, last: int | None = None) -> AsyncGenerator[Batch, None]:
+        """Read entries from ``first`` to ``last`` (None: to the end that is known), in batches.
+
+        While one batch is looked at, the next is under way.
+        """
+        self._check_bounds(first, last)
+        end = self._confirmed if last is None else EntryId(last)
+        if end > self._confirmed:
+            raise errors.BeyondEnd(
+                f"ledger {self.ledger_id}: entry {end} is beyond the confirmed end, entry "
+                f"{self._confirmed}; read_last_confirmed() asks for a newer one"
+            )
+        if first > end:
+            return
+        fetching = self._start(EntryId(first), end)
+        try:
+            while True:
+                batch = await self._tasks.result(fetching)
+                if isinstance(batch, errors.ClientError):
+                    raise batch
+                following = EntryId(batch.last + 1)
+                if following <= end:
+                    fetching = self._start(following, end)
+                yield batch
+                if following > end:
+                    return
+        finally:
+            fetching.cancel()
+
+    async def read_entries(
+        self, first: int = 0, last: int | None = None
+    ) -> AsyncGenerator[Entry, None]:
+        """Read like ``read``, entry by entry."""
+        async with aclosing(self.read(first, last)) as batches:
+            async for batch in batches:
+                for entry in batch:
+                    yield entry
+
+    async def read_unconfirmed(
+        self, first: int = 0, last: int | None = None
+    ) -> AsyncGenerator[Batch, None]:
+        """UNSAFE: read on beyond the confirmed end of an open ledger, as far as bookies hold it.
+
+        What lies beyond the end is not acknowledged: it may vanish, and other entries may come in
+        its place, when the ledger is recovered. It ends at ``last``, or before the first entry that
+        no replica has. Of a closed ledger it is ``read``, up to its end.
+        """
+        self._check_bounds(first, last)
+        following = EntryId(first)
+        while True:
+            confirmed = self._confirmed if last is None else min(self._confirmed, last)
+            if following <= confirmed:
+                async with aclosing(self.read(following, confirmed)) as batches:
+                    async for batch in batches:
+                        following = EntryId(batch.last + 1)
+                        yield batch
+            if last is not None and following > last:
+                return
+            if following <= self._confirmed:  # more has become known while that was read
+                continue
+            if self._metadata.is_closed:
+                return
+            tried = self._metadata
+            try:
+                batch = await self._fetch(following, self._unconfirmed_to(following, last))
+            except (errors.ReadFailed, errors.EntryLost) as error:
+                if await self._is_elsewhere(tried):
+                    continue
+                if isinstance(error, errors.EntryLost):
+                    return
+                raise
+            following = EntryId(batch.last + 1)
+            yield batch
+
+    def _unconfirmed_to(self, first: EntryId, last: int | None) -> EntryId:
+        """Say up to where to ask at once: striped entries beyond the end may have gaps."""
+        if self._reading.quorums.ensemble > self._reading.quorums.write:
+            return first
+        end = first + WINDOW_ENTRIES_MAX - 1
+        return EntryId(end if last is None else min(end, last))
+
+    async def tail(self, first: int = 0) -> AsyncGenerator[Batch, None]:
+        """Follow an open ledger from an entry on; ends when the ledger is closed and all is read.
+
+        It is patient: what may succeed later is tried again until it does.
+        """
+        self._check_bounds(first, None)
+        following, pause_s = EntryId(first), _PAUSE_FIRST_S
+        while True:
+            failed = False
+            try:
+                async with aclosing(self._known(following)) as batches:
+                    async for batch in batches:
+                        following, pause_s = EntryId(batch.last + 1), _PAUSE_FIRST_S
+                        yield batch
+                if following <= self._confirmed:  # more has become known while that was read
+                    continue
+                if self._metadata.is_closed:
+                    return
+                async with aclosing(self._spell(following)) as batches:
+                    async for batch in batches:
+                        following, pause_s = EntryId(batch.last + 1), _PAUSE_FIRST_S
+                        yield batch
+                await self.read_last_confirmed()
+            except errors.ClientError as error:
+                if not error.retryable:
+                    raise
+                failed = True
+                _logger.warning("following ledger %d at %d: %s", self.ledger_id, following, error)
+            # What failed may fail again at once, as links do that back off: never without a pause.
+            if failed or (following > self._confirmed and not self._metadata.is_closed):
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _PAUSE_MAX_S)
+
+    async def _known(self, following: EntryId) -> AsyncGenerator[Batch, None]:
+        """Read up to the end that is known."""
+        if following <= self._confirmed:
+            async with aclosing(self.read(following)) as batches:
+                async for batch in batches:
+                    yield batch
+
+    async def _spell(self, following: EntryId) -> AsyncGenerator[Batch, None]:
+        """Follow one replica, as long as it and the metadata last.
+
+        It may be the one that nobody told how far the ledger is confirmed: while it has no news,
+        the others are asked, at distances that grow up to a limit; but each time that it is silent
+        where others do have news, for then it may have been left behind.
+        """
+        silent = 0
+        known, confirmed = self._metadata, self._confirmed
+        async with Spell(self._reading, known, following, confirmed, self._tasks) as spell:
+            while (update := await spell.next()) is not None:
+                silent = 0 if update.frames else silent + 1
+                self._confirmed = max(self._confirmed, update.last_add_confirmed)
+                due = silent.bit_count() == 1 or (silent > 0 and silent % _SILENCES_MAX == 0)
+                if due and following > self._confirmed:
+                    with suppress(errors.ReadFailed):
+                        await self.read_last_confirmed()
+                    if following <= self._confirmed:
+                        silent = 0
+                fresh = [
+                    entry
+                    for entry in checking.check(self._reading.sealer, update.frames).good
+                    if entry.entry_id >= following
+                ]
+                if fresh and fresh[-1].entry_id - following == len(fresh) - 1:
+                    following = EntryId(fresh[-1].entry_id + 1)
+                    yield Batch(fresh)
+                async with aclosing(self._known(following)) as batches:
+                    async for batch in batches:
+                        following = EntryId(batch.last + 1)
+                        yield batch
+
+    def _start(self, first: EntryId, last: EntryId) -> "asyncio.Task[Batch | errors.ClientError]":
+        return self._tasks.start(self._fetch_or_fail(first, last))
+
+    async def _fetch_or_fail(self, first: EntryId, last: EntryId) -> Batch | errors.ClientError:
+        """Give a failure as a value: nobody may be there any more to be told."""
+        tried = self._metadata
+        try:
+            try:
+                return await self._fetch(first, last)
+            except (errors.ReadFailed, errors.EntryLost):
+                if not await self._is_elsewhere(tried):
+                    raise
+                return await self._fetch(first, last)
+        except errors.ClientError as error:
+            return error
+
+    async def _is_elsewhere(self, tried: LedgerMetadata) -> bool:
+        """Read the metadata again; say whether it promises what ``tried``, which is what failed,
+        did not. Somebody else who reads here may have read it again already."""
+        await self.refresh()
+        now = self._metadata
+        return (now.fragments, now.is_closed) != (tried.fragments, tried.is_closed)
+
+    def _check_bounds(self, first: int, last: int | None) -> None:
+        """Refuse here what would only fail in the middle of a task."""
+        for name, bound in (("first", first), ("last", last)):
+            if bound is not None and not isinstance(bound, int):
+                raise TypeError(
+                    f"ledger {self.ledger_id}: {name} is {bound!r}; entries are numbered by "
+                    "whole numbers"
+                )
+        if first < 0 or (last is not None and last < first):
+            end = self._confirmed if last is None else last
+            raise ValueError(f"ledger {self.ledger_id}: no entries from {first} to {end}")
+
+    async def _fetch(self, first: EntryId, last: EntryId) -> Batch:
+        """Read some entries from ``first`` on, at least that one."""
+        fragment, fragment_end = self._fragment(first, last)
+        if self._reading.quorums.ensemble == self._reading.quorums.write:
+            read = await self._reading.share(fragment, range(first, fragment_end + 1))
+            return Batch(self._entries(read, fragment))
+        window_end = min(fragment_end, first + self._window - 1)
+        return await self._fetch_window(fragment, range(first, window_end + 1))
+
+    def _fragment(self, first: EntryId, last: EntryId) -> tuple[Fragment, int]:
+        """Give the fragment that an entry is in, and up to where it holds what is wanted."""
+        fragment, end = self._metadata.fragment_of(first), last
+        for other in self._metadata.fragments:
+            if other.first_entry > first:
+                end = min(end, EntryId(other.first_entry - 1))
+        return fragment, end
+
+    async def _fetch_window(self, fragment: Fragment, window: range) -> Batch:
+        """Read entries that are striped over the ensemble: each stripe from its own replicas.
+
+        A replica gives as much as fits into one read; what comes behind the first gap that this
+        leaves is read again. So a batch is bounded, however much larger entries have become.
+        """
+        size = self._reading.quorums.ensemble
+        stripes = [window[at::size] for at in range(min(size, len(window)))]
+        found: list[Entry] = []
+        async with Asks[list[Entry] | errors.ClientError](self._tasks) as asks:
+            for stripe in stripes:
+                asks.ask(self._stripe(fragment, stripe))
+            for _ in stripes:
+                answer = await asks.next()
+                if isinstance(answer, errors.ClientError):
+                    raise answer
+                found += answer
+        found.sort()
+        read_bytes = sum(len(entry.payload) for entry in found)
+        fitting = WINDOW_BYTES_AIM * len(found) // max(read_bytes, 1)
+        self._window = max(1, min(2 * self._window, fitting, WINDOW_ENTRIES_MAX))
+        return Batch(
+            [entry for entry, id_ in zip(found, window, strict=False) if entry.entry_id == id_]
+        )
+
+    async def _stripe(self, fragment: Fragment, stripe: range) -> list[Entry] | errors.ClientError:
+        """Read what one answer gives of a stripe, at least its first entry."""
+        try:
+            return self._entries(await self._reading.share(fragment, stripe), fragment)
+        except errors.ClientError as error:
+            return error
+
+    def _entries(self, read: ShareRead, fragment: Fragment) -> list[Entry]:
+        """Give what was read, or say why nothing was."""
+        if read.outcome is Outcome.GOT:
+            return read.entries
+        entry_id, asked = read.wanted[0], [fragment.ensemble[at] for at in read.order]
+        if read.outcome is Outcome.MISSING:
+            raise errors.EntryLost(
+                f"ledger {self.ledger_id}, entry {entry_id}: {', '.join(asked)} say that they "
+                "never had it, though it is confirmed; look for a lost disk among them"
+            )
+        failed = ", ".join(
+            errors.describe(fragment.ensemble[at], error) for at, error in read.errors.items()
+        )
+        raise errors.ReadFailed(
+            f"ledger {self.ledger_id}, entry {entry_id}: none of {', '.join(asked)} gave it "
+            f"({failed}); try again when they are back"
+        )
+
+
+def _end_by(metadata: LedgerMetadata) -> EntryId:
+    """Say how far a ledger is confirmed by its metadata alone: a fragment begins after the LAC."""
+    if metadata.is_closed:
+        return metadata.last_entry
+    return EntryId(metadata.last_fragment.first_entry - 1)

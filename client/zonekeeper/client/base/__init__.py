@@ -1,0 +1,1 @@
+"""What all of a client stands on: errors, settings, counters, tasks."""

@@ -1,0 +1,91 @@
+"""What a caller hands in, looked at before anything is begun: types are promised, and not kept.
+
+A wrong one would else fail deep inside, where it says nothing to its caller, or be written. Each
+check names the argument and says what is wanted: TypeError for another kind of thing, ValueError
+for one that is out of bounds.
+"""
+
+from collections.abc import Mapping
+from types import NoneType
+
+from zonekeeper.metadata.formats.ledger_paths import LEDGER_ID_MAX
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.placement.policy.rules_data import ENSEMBLE_MAX
+
+
+def check_address(value: object) -> None:
+    """Check the address of a metadata store, as far as its kind."""
+    if not isinstance(value, str):
+        raise _wrong("uri", "a str, such as zk://host:2181/ledgers", value)
+
+
+def check_whole(name: str, value: object, least: int, most: int | None) -> None:
+    """Check a whole number; ``most`` None: it may be as large as you like."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _wrong(name, "an int", value)
+    if value < least or (most is not None and value > most):
+        bounds = f"at least {least}" if most is None else f"between {least} and {most}"
+        raise ValueError(f"{name} is {bounds}, not {value}")
+
+
+def check_kind(name: str, value: object, *kinds: type) -> None:
+    """Check what is of one of some kinds."""
+    if not isinstance(value, kinds):
+        names = ("None" if kind is NoneType else kind.__name__ for kind in kinds)
+        raise _wrong(name, " or ".join(names), value)
+
+
+def check_ledger_id(value: object) -> None:
+    """Check the id of a ledger."""
+    check_whole("ledger_id", value, 0, LEDGER_ID_MAX)
+
+
+def check_password(value: object) -> None:
+    """Check a ledger's password, which is not repeated."""
+    if not isinstance(value, bytes):
+        raise _wrong("password", "bytes", value)
+
+
+def check_quorums(value: object) -> None:
+    """Check quorums, or that there are none."""
+    if value is None:
+        return
+    if not isinstance(value, Quorums):
+        raise _wrong("quorums", "a placement.quorums.Quorums, or None for the policy's", value)
+    check_whole("quorums.ensemble", value.ensemble, 1, ENSEMBLE_MAX)
+    check_whole("quorums.write", value.write, 1, value.ensemble)
+    check_whole("quorums.ack", value.ack, 1, value.write)
+    check_whole("quorums.ack_zones", value.ack_zones, 1, value.ack)
+
+
+def check_digest(value: object) -> None:
+    """Check a kind of digest, or that there is none."""
+    if not isinstance(value, Digest | None):
+        raise _wrong("digest", "a placement.digests.Digest, or None for the policy's", value)
+
+
+def check_flag(name: str, value: object) -> None:
+    """Check a yes or no: other things would count as yes, and ``"no"`` among them."""
+    check_kind(name, value, bool)
+
+
+def check_custom(custom: object) -> None:
+    """Check custom metadata, or that there is none."""
+    if custom is None:
+        return
+    if not isinstance(custom, Mapping):
+        raise _wrong("custom", "a mapping of str to bytes", custom)
+    for key, value in custom.items():
+        if not isinstance(key, str):
+            raise _wrong("a key of custom", "a str", key)
+        if not isinstance(value, bytes):
+            raise _wrong(f"custom[{key!r}]", "bytes", value)
+        try:
+            key.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"the key {key!r} of custom cannot be written as UTF-8") from error
+
+
+def _wrong(name: str, wanted: str, value: object) -> TypeError:
+    return TypeError(f"{name} is {wanted}, not {type(value).__name__}")

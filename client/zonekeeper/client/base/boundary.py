@@ -1,0 +1,31 @@
+"""Where errors of the layers below become the client's: one table, at the edge."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from zonekeeper.client.base import errors
+from zonekeeper.metadata.formats.ledger_metadata import IllegalChangeError
+from zonekeeper.metadata.formats.malformed import UnreadableError
+from zonekeeper.metadata.ledgers.ledgers import LedgerExistsError, NoLedgerError
+from zonekeeper.metadata.store.errors import BadStoreUriError, StoreError
+from zonekeeper.placement.ensembles.failures import PlacementError
+
+
+@contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Raise errors of the metadata store, placement and bookies as the client's."""
+    try:
+        yield
+    except NoLedgerError as error:
+        raise errors.NoSuchLedger(f"{doing}: {error}") from error
+    except PlacementError as error:
+        kind = errors.NotEnoughBookies if error.retryable else errors.IllegalPlacement
+        raise kind(f"{doing}: {error}") from error
+    except (StoreError, UnreadableError, LedgerExistsError, IllegalChangeError) as error:
+        raise errors.MetadataFailed(
+            f"{doing}: {error}", retryable=error.retryable, maybe_applied=error.maybe_applied
+        ) from error
+    except BadStoreUriError as error:
+        raise errors.MetadataFailed(
+            f"{doing}: {error}", retryable=False, maybe_applied=False
+        ) from error

@@ -1,0 +1,68 @@
+"""The background work of one client, which ends with the client.
+
+Whoever still holds a reader or a stream then is told so by the next thing that it asks for.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TypeVar
+
+from zonekeeper.client.base.errors import ClientClosed
+
+Result = TypeVar("Result")
+
+
+class Tasks:
+    """The tasks of a client's group."""
+
+    def __init__(self, group: asyncio.TaskGroup) -> None:
+        self._group = group
+        #: What was raised that ended the client.
+        self._fault: BaseException | None = None
+        #: Was it closed? Its block may go on.
+        self.over = False
+
+    def start(self, work: Coroutine[None, None, Result]) -> "asyncio.Task[Result]":
+        """Begin work; what it raises is a bug, and ends the client. Raises ClientClosed."""
+        if self.over:
+            work.close()
+            raise self.closed()
+        try:
+            task = self._group.create_task(work)
+        except RuntimeError:
+            work.close()
+            raise self.closed() from self._fault
+        task.add_done_callback(self._ended)
+        return task
+
+    async def result(self, task: "asyncio.Task[Result]") -> Result:
+        """Wait for a task; that the client ended it is an error, and no cancellation of ours."""
+        try:
+            return await task
+        except asyncio.CancelledError:
+            waiting = asyncio.current_task()
+            if waiting is not None and waiting.cancelling():
+                raise
+            raise self.closed() from self._fault
+
+    def end(self) -> None:
+        """Begin nothing more."""
+        self.over = True
+
+    @property
+    def failed(self) -> bool:
+        """Did a fault end the client?"""
+        return self._fault is not None
+
+    def closed(self, *, maybe_applied: bool = False) -> ClientClosed:
+        """Say that the client is over, and what fault ended it, if one did."""
+        why = "was closed"
+        if self._fault is not None:
+            why = f"ended by a fault, {type(self._fault).__name__}: {self._fault}"
+        closed = ClientClosed(f"the client {why}: connect again", maybe_applied=maybe_applied)
+        closed.__cause__ = self._fault
+        return closed
+
+    def _ended(self, task: "asyncio.Task[Result]") -> None:
+        if self._fault is None and not task.cancelled():
+            self._fault = task.exception()

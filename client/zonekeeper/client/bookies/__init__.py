@@ -1,0 +1,1 @@
+"""The bookies as one client knows them, and the links to them."""

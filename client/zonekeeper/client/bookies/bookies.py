@@ -1,0 +1,247 @@
+"""The bookies as one client knows them: who is there, who is suspect, and the way to each.
+
+Topology, policy and the state of zones are watched in the metadata store; what failed and how many
+requests are outstanding the client has seen itself, over all of its ledgers. New ensembles are
+chosen here, and nowhere else in the client.
+
+A bookie that failed a ledger is avoided for a while: for the policy's quarantine if it answered
+badly or not in time, and, if it only could not be reached, for as long as its registration can
+outlive it. Who is avoided is still chosen where nothing legal can be built without it.
+"""
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final
+
+from zonekeeper.client.base.counters import Counters
+from zonekeeper.client.base.errors import ClusterNotReady
+from zonekeeper.client.bookies.link_pool import LinkPool
+from zonekeeper.metadata.bookies import bookie_watch
+from zonekeeper.metadata.cluster import policy_store, zone_store
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.formats.malformed import UnreadableError
+from zonekeeper.placement.base.chance import Chance
+from zonekeeper.placement.base.ids import BookieId, ZoneName
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.placement.base.topology import Registration, Topology
+from zonekeeper.placement.ensembles import candidates, selector
+from zonekeeper.placement.ensembles.read_order import Replica
+from zonekeeper.placement.policy.rules import Policy
+from zonekeeper.placement.zones.observation import Observation
+from zonekeeper.placement.zones.zone_records import ZoneRecord
+from zonekeeper.wire.formats import errors
+
+_UNREACHED: Final = (
+    errors.ConnectionLost,
+    errors.NotConnected,
+    errors.NotOpened,
+    errors.ShuttingDown,
+)
+_DOWN: Final = frozenset({Observation.SUSPECT, Observation.DOWN})
+
+_logger = logging.getLogger(__name__)
+
+
+class Bookies:
+    """One client's view of its cluster's bookies."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        pool: LinkPool,
+        *,
+        own_zone: ZoneName | None,
+        chance: Chance,
+        counters: Counters,
+    ) -> None:
+        self.cluster = cluster
+        self.pool = pool
+        self.own_zone = own_zone
+        self.counters = counters
+        self._chance = chance
+        self._loop = asyncio.get_running_loop()
+        self._topology: Topology | None = None
+        self._policy: Policy | None = None
+        self._policy_seen = False
+        self._zones_down: frozenset[ZoneName] = frozenset()
+        #: Until when they are avoided.
+        self._suspects: dict[BookieId, int] = {}
+        self._replicas: dict[BookieId, Replica] = {}
+        self._ready = asyncio.Event()
+        #: Called after each change of the topology. A dict: sets have no order of their own.
+        self._listeners: dict[Callable[[], None], None] = {}
+
+    # ── what is watched ──
+
+    async def follow(self) -> None:
+        """Watch all there is to watch, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow_topology())
+            group.create_task(self._follow_policy())
+            group.create_task(self._follow_zones())
+
+    async def known(self, timeout_ms: int) -> None:
+        """Wait until bookies and policy are known."""
+        try:
+            async with asyncio.timeout(timeout_ms / 1_000):
+                await self._ready.wait()
+        except TimeoutError as late:
+            raise ClusterNotReady(
+                f"{self.cluster}: bookies and policy were not read in {timeout_ms} ms; "
+                "is the metadata store reached?"
+            ) from late
+
+    @property
+    def topology(self) -> Topology:
+        """All bookies, as the metadata store shows them."""
+        assert self._topology is not None, "wait until it is known"
+        return self._topology
+
+    @property
+    def policy(self) -> Policy:
+        """The owner's rules; once there are some, there always are."""
+        self.check()
+        assert self._policy is not None
+        return self._policy
+
+    def check(self) -> None:
+        """Raise ClusterNotReady as long as there are no rules to read and write by."""
+        if self._policy is None:
+            raise ClusterNotReady(
+                f"{self.cluster} has no policy that can be read: set one with `zonekeeper policy "
+                "set`, or apply its BookieCluster resource"
+            )
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Have a function called after each change of the topology."""
+        self._listeners[listener] = None
+
+    def forget(self, listener: Callable[[], None]) -> None:
+        """Undo ``listen``."""
+        self._listeners.pop(listener, None)
+
+    async def _follow_topology(self) -> None:
+        async with bookie_watch.watch(self.cluster) as snapshots:
+            async for topology in snapshots:
+                self._topology = topology
+                self._look_ready()
+                for listener in list(self._listeners):
+                    listener()
+
+    async def _follow_policy(self) -> None:
+        async with policy_store.watch(self.cluster) as records:
+            async for record in records:
+                if isinstance(record, Policy):
+                    self._policy = record
+                elif self._policy is not None:
+                    why = record or "it was removed"
+                    _logger.warning("%s: the last good policy holds: %s", self.cluster, why)
+                self._policy_seen = True
+                self._look_ready()
+
+    async def _follow_zones(self) -> None:
+        async with zone_store.watch_zones(self.cluster) as states:
+            async for records in states:
+                self._zones_down = _down(records)
+
+    def _look_ready(self) -> None:
+        if self._topology is not None and self._policy_seen:
+            self._ready.set()
+
+    # ── ensembles ──
+
+    def zone(self, bookie_id: BookieId) -> ZoneName | None:
+        """Say where a bookie stands; None: unresolved."""
+        location = self.topology.location(bookie_id)
+        return None if location is None else location.zone
+
+    def zones(self, ensemble: Sequence[BookieId]) -> tuple[ZoneName | None, ...]:
+        """Say where the members of an ensemble stand."""
+        return tuple(self.zone(bookie_id) for bookie_id in ensemble)
+
+    def choose(self, quorums: Quorums) -> tuple[BookieId, ...]:
+        """Choose an ensemble; raises ``PlacementError``."""
+        return selector.choose(self._request(quorums), self._chance).ensemble
+
+    def replace(
+        self, quorums: Quorums, ensemble: Sequence[BookieId], positions: Collection[int]
+    ) -> tuple[BookieId, ...]:
+        """Choose newcomers for all these positions at once; raises ``PlacementError``."""
+        request = self._request(quorums)
+        return selector.replace(request, ensemble, positions, self._chance).ensemble
+
+    def suspect(self, bookie_id: BookieId, error: errors.ProtocolError) -> None:
+        """Avoid a bookie that failed, for a while."""
+        policy, now_ms = self.policy, self.now_ms()
+        for_ms = (
+            policy.zone_watch.session_timeout_ms
+            if isinstance(error, _UNREACHED)
+            else policy.placement.quarantine_ms
+        )
+        self._suspects[bookie_id] = max(now_ms + for_ms, self._suspects.get(bookie_id, 0))
+        _logger.warning("%s is avoided for %d ms: %s", bookie_id, for_ms, error)
+
+    @property
+    def suspects(self) -> frozenset[BookieId]:
+        """Whom new ensembles avoid for now."""
+        now_ms = self.now_ms()
+        self._suspects = {who: until for who, until in self._suspects.items() if until > now_ms}
+        return frozenset(self._suspects)
+
+    def _request(self, quorums: Quorums) -> candidates.Request:
+        return candidates.Request(
+            topology=self.topology,
+            quorums=quorums,
+            rules=self.policy.placement,
+            avoid=candidates.Avoid(quarantined=self.suspects, zones=self._zones_down),
+        )
+
+    def count_written(self, bookie_id: BookieId, size_bytes: int) -> None:
+        """Count a frame that was sent to a bookie."""
+        self.counters.frames_sent += 1
+        if self._is_local(bookie_id):
+            self.counters.bytes_written_local += size_bytes
+        else:
+            self.counters.bytes_written_remote += size_bytes
+
+    def count_read(self, bookie_id: BookieId, size_bytes: int) -> None:
+        """Count what a bookie has sent of entries."""
+        if self._is_local(bookie_id):
+            self.counters.bytes_read_local += size_bytes
+        else:
+            self.counters.bytes_read_remote += size_bytes
+
+    def _is_local(self, bookie_id: BookieId) -> bool:
+        """Does it stand in the own zone, for sure?"""
+        return self.own_zone is not None and self.zone(bookie_id) == self.own_zone
+
+    # ── reading ──
+
+    def replica(self, bookie_id: BookieId) -> Replica:
+        """Give what decides how soon a bookie is asked."""
+        bookie = self.topology.get(bookie_id)
+        seen = self._replicas.get(bookie_id, _UNKNOWN)
+        registration = Registration.ABSENT if bookie is None else bookie.registration
+        return dataclasses.replace(seen, zone=self.zone(bookie_id), registration=registration)
+
+    def note(self, bookie_id: BookieId, change: Callable[[Replica], Replica]) -> None:
+        """Note something that was seen of a bookie."""
+        self._replicas[bookie_id] = change(self._replicas.get(bookie_id, _UNKNOWN))
+
+    def now_ms(self) -> int:
+        """Give the loop's time."""
+        return int(self._loop.time() * 1_000)
+
+
+_UNKNOWN: Final = Replica(zone=None)
+
+
+def _down(records: Mapping[str, ZoneRecord | UnreadableError]) -> frozenset[ZoneName]:
+    """Say which zones new ensembles avoid; a record that cannot be read accuses nobody."""
+    return frozenset(
+        record.zone
+        for record in records.values()
+        if isinstance(record, ZoneRecord) and record.observed.state in _DOWN
+    )

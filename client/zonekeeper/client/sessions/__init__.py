@@ -1,0 +1,1 @@
+"""The shells around the machines: writing, reading, following and recovering for real."""

@@ -1,0 +1,141 @@
+"""What a ledger's own writer does in metadata: replace members, and give the ledger its end.
+
+Both are compare-and-set loops that decide on what stands there. A ledger that is not OPEN any more
+has been taken by a recovery; its writer stops, whatever it was about to change. Closing is the
+exception: when everything that was appended is acknowledged, the writer's end and that of any
+recovery are the same, so it may be written over IN_RECOVERY.
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+from zonekeeper.client.base import boundary, errors
+from zonekeeper.client.bookies.bookies import Bookies
+from zonekeeper.client.writing import writer_events as ev
+from zonekeeper.metadata.formats import ledger_metadata
+from zonekeeper.metadata.formats.ledger_metadata import (
+    IllegalChangeError,
+    LedgerMetadata,
+    LedgerState,
+)
+from zonekeeper.metadata.formats.malformed import UnreadableError
+from zonekeeper.metadata.ledgers import ledgers
+from zonekeeper.metadata.store.errors import StoreError
+from zonekeeper.placement.base.ids import EntryId, LedgerId
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.placement.ensembles.failures import PlacementError
+
+_BEYOND_REPAIR: Final = (UnreadableError, IllegalChangeError)
+
+#: Before asking again for a change of which nothing is known.
+_UNKNOWN_PAUSE_MS: Final = 100
+
+_logger = logging.getLogger(__name__)
+
+
+class Owner:
+    """A ``write_session.Steward`` over the metadata store."""
+
+    def __init__(self, bookies: Bookies, ledger_id: LedgerId, quorums: Quorums) -> None:
+        self._bookies = bookies
+        self._ledger_id = ledger_id
+        self._quorums = quorums
+        #: An earlier change may still be applied.
+        self._doubtful = False
+
+    async def change(self, wanted: ev.ChangeEnsemble) -> ev.ChangeEvent:
+        """Replace failed members of the last ensemble, and say what came of it."""
+        tried = False
+
+        def decide(ledger: LedgerMetadata) -> LedgerMetadata | None:
+            nonlocal tried
+            last = ledger.last_fragment.ensemble
+            positions = [at for at, bookie in wanted.failed if last[at] == bookie]
+            if ledger.state is not LedgerState.OPEN or not positions:
+                return None
+            ensemble = self._bookies.replace(self._quorums, last, positions)
+            after = ledger_metadata.ensemble_changed(ledger, wanted.first_entry, ensemble)
+            tried = True
+            return after
+
+        try:
+            stored = await ledgers.change(self._bookies.cluster, self._ledger_id, decide)
+        except (PlacementError, StoreError) as error:
+            return await self._undecided(error, tried=tried)
+        except ledgers.NoLedgerError as error:
+            return ev.Dispossessed(error=_deleted(self._ledger_id, error))
+        except _BEYOND_REPAIR as error:
+            return ev.Dispossessed(error=_unreadable(self._ledger_id, error))
+        self._doubtful = False
+        if stored.metadata.state is not LedgerState.OPEN:
+            return ev.Dispossessed(error=_taken(self._ledger_id, stored.metadata))
+        ensemble = stored.metadata.last_fragment.ensemble
+        return ev.Changed(ensemble=ensemble, zones=self._bookies.zones(ensemble))
+
+    async def _undecided(
+        self, error: PlacementError | StoreError, *, tried: bool
+    ) -> ev.ChangeEvent:
+        """Say what it means that nothing was changed, or that nobody knows.
+
+        After an attempt of unknown outcome, metadata may come to show another ensemble at any time,
+        until some version is seen to stand: so even "no newcomers" is then no answer.
+        """
+        if isinstance(error, StoreError) and not (error.retryable or error.maybe_applied):
+            return ev.Dispossessed(error=_unreadable(self._ledger_id, error))
+        if isinstance(error, PlacementError) and not (self._doubtful or tried):
+            return ev.ChangeImpossible(error=error)
+        self._doubtful = self._doubtful or tried or error.maybe_applied
+        _logger.warning("ledger %d: ensemble change: %s", self._ledger_id, error)
+        await asyncio.sleep(_UNKNOWN_PAUSE_MS / 1_000)
+        return ev.ChangeUnknown(error=error)
+
+    async def close(self, last_entry: EntryId, length: int) -> None:
+        """Close at an end behind which nothing was appended; raises ``ClientError``."""
+        await self._close(last_entry, length, over_recovery=True)
+
+    async def abandon(self, last_entry: EntryId, length: int) -> None:
+        """Close at the LAC, unless somebody else does; what fails is left to a recovery."""
+        try:
+            await self._close(last_entry, length, over_recovery=False)
+        except errors.ClientError as error:
+            _logger.warning("ledger %d stays open at its LAC: %s", self._ledger_id, error)
+
+    async def _close(self, last_entry: EntryId, length: int, *, over_recovery: bool) -> None:
+        def decide(ledger: LedgerMetadata) -> LedgerMetadata | None:
+            if ledger.is_closed:
+                return None
+            if ledger.state is LedgerState.IN_RECOVERY and not over_recovery:
+                return None
+            return ledger_metadata.closed(ledger, last_entry=last_entry, length=length)
+
+        with boundary.translated(f"closing ledger {self._ledger_id} at entry {last_entry}"):
+            stored = await ledgers.change(self._bookies.cluster, self._ledger_id, decide)
+        there = stored.metadata
+        if not there.is_closed or (there.last_entry, there.length) != (last_entry, length):
+            raise _taken(self._ledger_id, there)
+
+
+def _taken(ledger_id: LedgerId, ledger: LedgerMetadata) -> errors.WriterStopped:
+    if ledger.is_closed:
+        return errors.ClosedByOther(
+            f"ledger {ledger_id} was closed by another client, at entry {ledger.last_entry} "
+            f"and {ledger.length} bytes: what is behind that was not acknowledged by this writer"
+        )
+    return errors.Fenced(
+        f"ledger {ledger_id} is {ledger.state.value}: another client recovers it; stop writing"
+    )
+
+
+def _deleted(ledger_id: LedgerId, error: Exception) -> errors.WriterStopped:
+    stopped = errors.ClosedByOther(f"ledger {ledger_id} was deleted while it was written: {error}")
+    stopped.__cause__ = error
+    return stopped
+
+
+def _unreadable(ledger_id: LedgerId, error: Exception) -> errors.WriterStopped:
+    stopped = errors.WriterStopped(
+        f"ledger {ledger_id} cannot be changed in the metadata store: {error}"
+    )
+    stopped.__cause__ = error
+    return stopped

@@ -1,0 +1,302 @@
+"""Recovery: take a ledger from its writer, and give it an end that everybody will agree on.
+
+1. Metadata: OPEN becomes IN_RECOVERY. The last ensemble, as it stands then, is the only one that is
+   read from until the end.
+2. Fence that ensemble until it is covered; the tail starts behind the highest LAC heard, and not
+   before the last fragment.
+3. Read the tail forward, fencing with every request (``tail_read``), and write what is kept back to
+   an ack quorum: same entries, packets rebuilt with the LAC that the recovery started from. So a
+   recovery that dies half-way cannot mislead the next one by a LAC that only it believed in.
+4. Bookies that fail meanwhile are replaced in memory only. Metadata learns of it in the same
+   compare-and-set that closes the ledger; published earlier, it would send another recovery to
+   bookies that have nothing.
+
+Any number of recoveries may run at once, and any may die: one closing wins, and the others accept
+it. What is unknown is never decided: then it fails, and the ledger stays IN_RECOVERY for the next.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final
+
+from zonekeeper.client.base import boundary, errors
+from zonekeeper.client.base.asks import Asks
+from zonekeeper.client.base.tasks import Tasks
+from zonekeeper.client.bookies.bookies import Bookies
+from zonekeeper.client.reading import checking, tail_read
+from zonekeeper.client.reading.share_read import Outcome
+from zonekeeper.client.reading.survey import Survey
+from zonekeeper.client.reading.tail_read import TailRead, Verdict
+from zonekeeper.client.sessions.read_session import Reading
+from zonekeeper.client.sessions.write_session import Identity, WriteSession
+from zonekeeper.client.writing import writer_events as ev
+from zonekeeper.client.writing.writer_core import WriterCore
+from zonekeeper.client.writing.writer_start import Limits, Start
+from zonekeeper.metadata.formats import ledger_metadata, placement_stamp
+from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata, LedgerState
+from zonekeeper.metadata.formats.malformed import UnreadableError
+from zonekeeper.metadata.ledgers import ledgers
+from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from zonekeeper.placement.ensembles.failures import PlacementError
+from zonekeeper.wire.formats import digests
+from zonekeeper.wire.formats import errors as wire_errors
+from zonekeeper.wire.formats.entries import Entry
+
+#: Entries read, and then written back, at a time.
+WINDOW_ENTRIES: Final = 1_024
+
+
+class _InMemory:
+    """A ``write_session.Steward`` that keeps new ensembles to itself."""
+
+    def __init__(self, bookies: Bookies, reading: Reading, last: Fragment) -> None:
+        self._bookies = bookies
+        self._reading = reading
+        self._ensemble = last.ensemble
+        self.fragments: list[Fragment] = []
+
+    async def change(self, wanted: ev.ChangeEnsemble) -> ev.ChangeEvent:
+        """Replace failed members, for the closing to publish."""
+        positions = [at for at, _ in wanted.failed]
+        try:
+            ensemble = self._bookies.replace(self._reading.quorums, self._ensemble, positions)
+        except PlacementError as error:
+            return ev.ChangeImpossible(error=error)
+        self._ensemble = ensemble
+        self.fragments.append(Fragment(wanted.first_entry, ensemble))
+        return ev.Changed(ensemble=ensemble, zones=self._bookies.zones(ensemble))
+
+    async def abandon(self, last_entry: EntryId, length: int) -> None:
+        """Leave the ledger to the next recovery."""
+
+
+@dataclass(slots=True)
+class Recovery:
+    """One recovery of one ledger."""
+
+    ledger_id: LedgerId
+    reading: Reading
+    bookies: Bookies
+    tasks: Tasks
+    limits: Limits
+
+    async def run(self) -> LedgerMetadata:
+        """Recover, and give the closed ledger; raises ``RecoveryFailed``."""
+        try:
+            with boundary.translated(f"recovering ledger {self.ledger_id}"):
+                return await self._run()
+        except errors.RecoveryFailed as failed:
+            if self.tasks.over:  # that is why
+                raise self.tasks.closed(maybe_applied=True) from failed
+            raise
+
+    async def _run(self) -> LedgerMetadata:
+        ledger = await self._take()
+        if ledger.is_closed:
+            return ledger
+        start, lengths = await self._fence(ledger)
+        steward = _InMemory(self.bookies, self.reading, ledger.last_fragment)
+        session: WriteSession | None = None
+        try:
+            last, length = start, lengths.get(start)
+            async with aclosing(self._tail(ledger, start)) as tail:
+                async for kept in tail:
+                    if session is None:
+                        before = kept[0].length - len(kept[0].payload)
+                        session = self._session(ledger, start, before, steward)
+                    await self._write_back(session, kept)
+                    last, length = kept[-1].entry_id, kept[-1].length
+        finally:
+            if session is not None:
+                session.end(errors.WriterClosed("the recovery is over"))
+        if length is None:
+            length = await self._length(ledger, last)
+        return await self._close(last, length, steward.fragments)
+
+    async def _take(self) -> LedgerMetadata:
+        def decide(ledger: LedgerMetadata) -> LedgerMetadata | None:
+            if not ledger.is_closed:
+                self._check_promise(ledger)
+            if ledger.state is not LedgerState.OPEN:
+                return None
+            return ledger_metadata.taken_for_recovery(ledger)
+
+        stored = await ledgers.change(self.bookies.cluster, self.ledger_id, decide)
+        return stored.metadata
+
+    def _check_promise(self, ledger: LedgerMetadata) -> None:
+        """Refuse to go on for a writer of whom nobody can tell what its acknowledgements meant."""
+        try:
+            placement_stamp.promised(ledger)
+        except UnreadableError as error:
+            raise errors.MetadataFailed(
+                f"ledger {self.ledger_id} is not recovered, and nothing was done to it: {error}: "
+                "nobody knows in how many zones its entries must be acknowledged; open it with "
+                "recover=False to read it",
+                retryable=False,
+                maybe_applied=False,
+            ) from error
+
+    async def _fence(self, ledger: LedgerMetadata) -> tuple[EntryId, dict[EntryId, int]]:
+        """Fence, and give the LAC to start from, with the lengths that were seen."""
+        fragment = ledger.last_fragment
+        found = Survey(
+            quorums=self.reading.quorums,
+            zones=self.bookies.zones(fragment.ensemble),
+            last_add_confirmed=EntryId(fragment.first_entry - 1),
+        )
+        await self.reading.survey(fragment, digests.master_key(ledger.password), found)
+        if not found.complete:
+            self._refused(found.errors)
+            raise errors.RecoveryFailed(
+                f"ledger {self.ledger_id}: too few of {', '.join(fragment.ensemble)} are fenced "
+                f"({self._failures(fragment, found.errors)}); it stays in recovery, try again"
+            )
+        found.lengths[NO_ENTRY] = 0
+        return found.last_add_confirmed, found.lengths
+
+    async def _tail(
+        self, ledger: LedgerMetadata, start: EntryId
+    ) -> AsyncGenerator[list[Entry], None]:
+        """Read what is to be kept behind the start, a window at a time."""
+        first = start + 1
+        while True:
+            read = await self._window(ledger, range(first, first + WINDOW_ENTRIES))
+            if read.verdict is Verdict.UNKNOWN:
+                self._refused(read.failures)
+                raise errors.RecoveryFailed(
+                    f"ledger {self.ledger_id}, entry {first + len(read.found)}: nobody gave it, "
+                    "and too few say that it never was "
+                    f"({self._failures(ledger.last_fragment, read.failures)}); "
+                    "the ledger stays in recovery, try again"
+                )
+            if read.found:
+                yield read.found
+            if read.verdict is Verdict.ENDED:
+                return
+            first += WINDOW_ENTRIES
+
+    async def _window(self, ledger: LedgerMetadata, window: range) -> TailRead:
+        fragment, key = ledger.last_fragment, digests.master_key(ledger.password)
+        read = TailRead(
+            quorums=self.reading.quorums,
+            zones=self.bookies.zones(fragment.ensemble),
+            window=window,
+        )
+        async with Asks[tuple[int, _Told]](self.tasks) as asks:
+            wanted = read.start()
+            while True:
+                for each in wanted:
+                    bookie = fragment.ensemble[each.position]
+                    asks.ask(self._ask(bookie, each.position, each.wanted, key))
+                if read.verdict is not Verdict.GOING_ON:
+                    return read
+                position, told = await asks.next()
+                wanted = told(read, position)
+
+    async def _ask(
+        self, bookie: BookieId, position: int, wanted: range, key: digests.MasterKey
+    ) -> "tuple[int, _Told]":
+        try:
+            checked, until = await self.reading.entries(bookie, wanted, key)
+        except wire_errors.Negative:
+            return position, lambda read, at: read.denied(at)
+        except wire_errors.ProtocolError as error:
+            return position, _silent(error)
+        return position, _spoken(checked, until)
+
+    def _session(
+        self, ledger: LedgerMetadata, start: EntryId, length: int, steward: _InMemory
+    ) -> WriteSession:
+        """Begin to write back, behind the start."""
+        fragment, quorums = ledger.last_fragment, self.reading.quorums
+        core = WriterCore(
+            self.reading.sealer,
+            quorums,
+            Start(
+                fragment_first=fragment.first_entry,
+                ensemble=fragment.ensemble,
+                zones=self.bookies.zones(fragment.ensemble),
+                confirmed=start,
+                length=length,
+                recovery=True,
+            ),
+            self.limits,
+        )
+        identity = Identity(
+            ledger_id=self.ledger_id,
+            master_key=digests.master_key(ledger.password),
+            quorums=quorums,
+            digest=ledger.digest,
+        )
+        return WriteSession(identity, core, self.reading.sealer, steward, self.bookies, self.tasks)
+
+    async def _write_back(self, session: WriteSession, kept: Sequence[Entry]) -> None:
+        for entry in kept:
+            put = session.put(entry.payload)
+            assert put == entry.entry_id, "what is kept has no gap"
+        try:
+            await session.confirmed(kept[-1].entry_id)
+        except errors.WriterStopped as error:
+            raise errors.RecoveryFailed(
+                f"ledger {self.ledger_id}: entries {kept[0].entry_id} to {kept[-1].entry_id} were "
+                f"not written back: {error}; the ledger stays in recovery, try again"
+            ) from error
+        if session.core.confirmed_length != kept[-1].length:
+            raise errors.RecoveryFailed(
+                f"ledger {self.ledger_id}: entry {kept[-1].entry_id} says that the ledger is "
+                f"{kept[-1].length} bytes long there, its entries add up to "
+                f"{session.core.confirmed_length}: a bookie holds entries of two writers"
+            )
+
+    async def _length(self, ledger: LedgerMetadata, last: EntryId) -> int:
+        """Ask the last entry how long the ledger is, where nothing that was heard tells."""
+        read = await self.reading.share(ledger.fragment_of(last), range(last, last + 1))
+        if read.outcome is not Outcome.GOT:
+            raise errors.RecoveryFailed(
+                f"ledger {self.ledger_id}: its last entry {last} cannot be read, so its length is "
+                "not known; it stays in recovery, try again"
+            )
+        return read.entries[0].length
+
+    async def _close(
+        self, last: EntryId, length: int, kept_back: Sequence[Fragment]
+    ) -> LedgerMetadata:
+        """Give the ledger its end and the new ensembles at once, or accept what stands there."""
+
+        def decide(ledger: LedgerMetadata) -> LedgerMetadata | None:
+            if ledger.is_closed:
+                return None
+            fragments = ledger.fragments
+            for fragment in kept_back:
+                fragments = ledger_metadata.grown(fragments, fragment)
+            return ledger_metadata.closed(
+                ledger, last_entry=last, length=length, fragments=fragments
+            )
+
+        return (await ledgers.change(self.bookies.cluster, self.ledger_id, decide)).metadata
+
+    def _refused(self, failures: dict[int, Exception]) -> None:
+        for error in failures.values():
+            if isinstance(error, wire_errors.UnauthorizedAccess):
+                raise errors.Unauthorized(
+                    f"ledger {self.ledger_id}: {error}; check its password and this client's rights"
+                ) from error
+
+    def _failures(self, fragment: Fragment, failures: dict[int, Exception]) -> str:
+        named = (
+            errors.describe(fragment.ensemble[at], error) for at, error in sorted(failures.items())
+        )
+        return "; ".join(named) or "no answers"
+
+
+_Told = Callable[[TailRead, int], list[tail_read.Ask]]
+
+
+def _silent(error: Exception) -> _Told:
+    return lambda read, position: read.silent(position, error)
+
+
+def _spoken(checked: checking.Checked, until: EntryId) -> _Told:
+    return lambda read, position: read.told(position, checked.good, until, checked.bad)

@@ -1,0 +1,183 @@
+"""The ensemble of a writer, as seats: who has what, who still gets what, and over which lane. Pure.
+
+A seat follows the flight: what stands before ``following`` was put into its lane, or is not wanted
+from it. So what a lane loses is found again by moving that back, and a newcomer starts at the first
+entry that is not confirmed. Lanes are opened when there is something for them, never ahead; each
+opening is a term of its own, and what comes of an earlier term finds no seat.
+
+What is to be done is given back as effects, in order. Whether and when a failed member is replaced
+is not decided here.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from zonekeeper.client.writing import writer_events as ev
+from zonekeeper.client.writing.batches import Batch
+from zonekeeper.client.writing.flight import Flight
+from zonekeeper.client.writing.lac_telling import LacTelling
+from zonekeeper.client.writing.seats import Seat, SeatState
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId, ZoneName
+from zonekeeper.placement.base.quorums import Enough, Quorums
+from zonekeeper.wire.formats import errors
+
+#: The members of an ensemble and their zones, by position.
+Members = Sequence[tuple[BookieId, ZoneName | None]]
+
+
+class Seating:
+    """All seats of one ledger's writer."""
+
+    def __init__(
+        self,
+        ledger_id: LedgerId,
+        quorums: Quorums,
+        flight: Flight,
+        *,
+        fragment_first: EntryId,
+        members: Members,
+        deferred: bool,
+    ) -> None:
+        self._quorums = quorums
+        self._flight = flight
+        self._deferred = deferred
+        self._fragment_first = fragment_first
+        self._terms = 0
+        #: By position; this list lives as long as the writer.
+        self.seats = [self._seat(at, *member) for at, member in enumerate(members)]
+        self.lac = LacTelling(ledger_id, quorums, self.seats)
+
+    @property
+    def ensemble(self) -> tuple[BookieId, ...]:
+        """The present members."""
+        return tuple(seat.bookie for seat in self.seats)
+
+    @property
+    def zones(self) -> tuple[ZoneName | None, ...]:
+        """Where they are."""
+        return tuple(seat.zone for seat in self.seats)
+
+    @property
+    def failed(self) -> list[Seat]:
+        """The seats whose bookies are to be replaced."""
+        return [seat for seat in self.seats if seat.failed]
+
+    @property
+    def wanted_from(self) -> EntryId | None:
+        """The first entry that some seat still has to get; None: there is no seat that gets any."""
+        return min((seat.following for seat in self.seats if not seat.failed), default=None)
+
+    def behind(self, first: EntryId) -> list[Seat]:
+        """Give the seats that still have to get the batch that begins at an entry."""
+        return [seat for seat in self.seats if not seat.failed and seat.following <= first]
+
+    def others_are_enough(self, batches: Iterable[Batch]) -> bool:
+        """Can each batch be acknowledged without those that failed?"""
+        able = frozenset(seat.position for seat in self.seats if not seat.failed)
+        answers = {batch.enough(self._quorums, self.zones, able) for batch in batches}
+        return not answers & {Enough.NO, Enough.UNKNOWN}
+
+    def of(self, term: ev.Term) -> Seat | None:
+        """Give the seat that a lane is of; None: that lane was given up."""
+        for seat in self.seats:
+            if seat.term == term and not seat.failed:
+                return seat
+        return None
+
+    def send_all(self) -> list[ev.Effect]:
+        """Send each seat what it still has to get."""
+        return [effect for seat in self.seats for effect in self.send(seat)]
+
+    def send(self, seat: Seat) -> list[ev.Effect]:
+        """Put into a seat's lane what it still has to get; open one if there is none."""
+        if seat.state is SeatState.IDLE and (not self._flight.idle or self.lac.misses(seat)):
+            return self.open(seat)
+        if seat.state is not SeatState.OPEN:
+            return []
+        effects: list[ev.Effect] = []
+        parts = [
+            (batch.first, part)
+            for batch in self._flight.since(seat.following)
+            if seat.position not in batch.acked
+            and (part := batch.part(seat.position, self._quorums)) is not None
+        ]
+        seat.following = EntryId(self._flight.last + 1)
+        if parts:
+            effects.append(ev.Send(term=seat.term, frames=tuple(parts)))
+        return effects + self.lac.tell(seat)
+
+    def open(self, seat: Seat) -> list[ev.Effect]:
+        """Open a lane for a seat, in a term of its own."""
+        seat.state = SeatState.OPENING
+        seat.term = ev.Term(self._terms)
+        seat.proven = False
+        seat.error = None
+        seat.forget_lane()
+        self._terms += 1
+        return [
+            ev.OpenLane(
+                term=seat.term,
+                bookie=seat.bookie,
+                first_entry=self._fragment_first,
+                ensemble=self.ensemble,
+            )
+        ]
+
+    def opened(self, seat: Seat) -> list[ev.Effect]:
+        """Note that a lane takes frames, for the first time or again."""
+        seat.state = SeatState.OPEN
+        return [*self.send(seat), *self.lac.remind(seat)]
+
+    def blocked(self, seat: Seat, first: EntryId) -> None:
+        """Note that a lane had no room for a batch, nor for what was to follow it."""
+        seat.state = SeatState.BLOCKED
+        seat.following = min(seat.following, first)
+
+    def reopen(self, seat: Seat) -> list[ev.Effect]:
+        """Give up a lane that was lost, for another one to the same bookie."""
+        self._lose_lane(seat, SeatState.IDLE)
+        self._rewind(seat)
+        return [ev.CloseLane(term=seat.term), *self.send(seat)]
+
+    def retry(self, seat: Seat) -> list[ev.Effect]:
+        """Give a bookie that has failed another chance."""
+        self._rewind(seat)
+        return self.open(seat)
+
+    def fail(self, seat: Seat, error: errors.ProtocolError) -> list[ev.Effect]:
+        """Note that a bookie is to be replaced."""
+        self._lose_lane(seat, SeatState.FAILED)
+        seat.error = error
+        return [ev.CloseLane(term=seat.term), ev.Suspect(bookie=seat.bookie, error=error)]
+
+    def begin_fragment(self, members: Members) -> Collection[int]:
+        """Begin a fragment behind what is confirmed; give the positions that have a newcomer."""
+        self._fragment_first = EntryId(self._flight.confirmed + 1)
+        replaced = []
+        for seat, (bookie, zone) in zip(list(self.seats), members, strict=True):
+            if seat.bookie != bookie:
+                assert seat.failed, "only failed members are replaced"
+                self.seats[seat.position] = self._seat(seat.position, bookie, zone)
+                replaced.append(seat.position)
+        return replaced
+
+    def close(self) -> list[ev.Effect]:
+        """Give up all lanes."""
+        has_lane = (s for s in self.seats if s.state is not SeatState.IDLE and not s.failed)
+        return [ev.CloseLane(term=seat.term) for seat in has_lane]
+
+    def _seat(self, position: int, bookie: BookieId, zone: ZoneName | None) -> Seat:
+        """Give a position to a bookie, which is to get all that is not confirmed."""
+        following = EntryId(self._flight.confirmed + 1)
+        return Seat(position=position, bookie=bookie, zone=zone, following=following)
+
+    def _rewind(self, seat: Seat) -> None:
+        """Have a seat get all that is not confirmed, once more."""
+        seat.following = EntryId(self._flight.confirmed + 1)
+
+    def _lose_lane(self, seat: Seat, state: SeatState) -> None:
+        """Count on nothing that was under way there, or written and not forced."""
+        seat.state = state
+        seat.forget_lane()
+        seat.forced_to = self._flight.confirmed
+        if self._deferred:
+            self._flight.unwrite([seat.position])

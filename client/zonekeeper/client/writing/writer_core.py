@@ -1,0 +1,477 @@
+"""The writer of a ledger, as a machine: events in, effects out, and nothing else.
+
+An entry is acknowledged when an ack quorum *of the ensemble that metadata shows for it* has it on
+disk, and everything before it is acknowledged. Four rules keep that true when bookies fail:
+
+* an ack counts by its term: one of a lane that was given up, of a bookie that was replaced, or of
+  an earlier membership of the same bookie is not heard;
+* from the moment at which the start of a new fragment is computed (LAC + 1) until it is known what
+  metadata shows, nothing is confirmed. So no entry is confirmed on an ensemble that it is no longer
+  shown on;
+* after a change *all* replaced positions are un-acked in *all* batches, and only then is anything
+  confirmed; what they had goes to the newcomers;
+* a failure is acted upon at once while something waits for an ack quorum, and otherwise with the
+  next batch: a writer that has nothing to say does not touch metadata.
+
+A member that lags is not waited for. Its part waits here, within the writer's budget; when half of
+that is full of what only laggards still want, they have failed. Where no newcomer can be had, the
+writer goes on without as long as every batch can still reach its ack quorum, tries the failed
+bookies again and asks for others from time to time; else it stops, and the ledger ends at its LAC,
+or is left to a recovery where that may keep more.
+
+With ``deferred`` sync an ack is none before the bookie was forced behind it, in the same lane: what
+is lost with a lane is sent again, and the LAC goes up to what was forced. Batches wait for that
+within the budget; when they take half of it, a force is begun that nobody asked for.
+
+The machine changes in place: a copy of all that is under way for each ack would cost more than the
+ack. Recovery writes through it, too: its frames say so and carry the LAC that it started from.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, assert_never
+
+from zonekeeper.client.base import errors
+from zonekeeper.client.writing import shortfalls
+from zonekeeper.client.writing import writer_events as ev
+from zonekeeper.client.writing.batches import Batch
+from zonekeeper.client.writing.flight import Flight
+from zonekeeper.client.writing.forcing import Forcing
+from zonekeeper.client.writing.seating import Seating
+from zonekeeper.client.writing.seats import LANE_LOST, Seat
+from zonekeeper.client.writing.writer_start import Limits, Start
+from zonekeeper.placement.base.ids import BookieId, EntryId
+from zonekeeper.placement.base.quorums import Enough, Quorums
+from zonekeeper.wire.formats import entries, frames
+from zonekeeper.wire.formats import errors as wire_errors
+
+#: Changes in a row without an entry confirmed, while the others are enough to confirm it.
+CHANGES_IN_A_ROW_MAX: Final = 8
+#: And if they are not enough: what is wrong is not the bookies.
+CHANGES_WITHOUT_PROGRESS_MAX: Final = 16
+#: How long a writer that found no newcomers waits before it looks again.
+DEGRADED_RETRY_MS: Final = 1_000
+
+
+class WriterCore:
+    """One ledger's writer."""
+
+    def __init__(
+        self, sealer: entries.Sealer, quorums: Quorums, start: Start, limits: Limits
+    ) -> None:
+        assert len(start.ensemble) == len(start.zones) == quorums.ensemble
+        self._sealer = sealer
+        self._quorums = quorums
+        self._limits = limits
+        assert not (start.recovery and start.deferred), "a recovery makes all of it durable"
+        self._deferred = start.deferred
+        plain = frames.Flags.DEFERRED_SYNC if start.deferred else frames.Flags.PLAIN
+        self._flags = frames.Flags.RECOVERY if start.recovery else plain
+        #: The LAC that recovery started from, which all its packets carry.
+        self._pinned_lac = start.confirmed if start.recovery else None
+        self._flight = Flight(start.confirmed, start.length)
+        self._seating = Seating(
+            sealer.ledger_id,
+            quorums,
+            self._flight,
+            fragment_first=start.fragment_first,
+            members=list(zip(start.ensemble, start.zones, strict=True)),
+            deferred=start.deferred,
+        )
+        self._lac = self._seating.lac
+        self._forcing = Forcing(quorums, self._seating.seats, self._flight)
+        self._changing = False
+        #: Why nobody knows what became of the last attempt to change the ensemble.
+        self._unknown: Exception | None = None
+        #: Changes since something was last confirmed.
+        self._changes = 0
+        #: Some members failed, and no newcomers were to be had.
+        self._degraded = False
+        #: When to look for them again; None: not decided yet.
+        self._retry_ms: int | None = None
+        self._stopped: Exception | None = None
+        self._effects: list[ev.Effect] = []
+
+    @property
+    def room(self) -> bool:
+        """May another batch be taken?"""
+        return len(self._flight.waiting) < self._limits.in_flight_max and self._stopped is None
+
+    @property
+    def room_for_full(self) -> bool:
+        """May another batch be taken that has no room for more entries?"""
+        waiting = len(self._flight.waiting)
+        return waiting < self._limits.full_in_flight_max and self._stopped is None
+
+    @property
+    def idle(self) -> bool:
+        """Is everything that was taken confirmed?"""
+        return self._flight.idle
+
+    @property
+    def quiet(self) -> bool:
+        """Does everything that was taken have its ack quorum, forced or not?"""
+        return not self._flight.waiting
+
+    @property
+    def waits(self) -> bool:
+        """Is there anything that time decides?"""
+        if self._stopped is not None:
+            return False
+        return not self.quiet or bool(self._forcing) or self._degraded or self._lac.owes
+
+    @property
+    def changing(self) -> bool:
+        """Is a change of metadata under way?"""
+        return self._changing
+
+    @property
+    def confirmed(self) -> EntryId:
+        """Up to here everything is acknowledged: the LAC."""
+        return self._flight.confirmed
+
+    @property
+    def written(self) -> EntryId:
+        """Up to here everything has an ack quorum, forced or not."""
+        return self._flight.written_to
+
+    @property
+    def confirmed_length(self) -> int:
+        """The ledger's payload bytes up to there."""
+        return self._flight.confirmed_length
+
+    @property
+    def ensemble(self) -> tuple[BookieId, ...]:
+        """The present members."""
+        return self._seating.ensemble
+
+    def handle(self, event: ev.Event) -> list[ev.Effect]:
+        """Take an event in, and give what is to be done, in order."""
+        assert not self._effects, "effects are given out before the next event"
+        if self._stopped is None:
+            self._dispatch(event)
+        elif isinstance(event, ev.LaneOpened):
+            self._do(ev.CloseLane(term=event.term))
+        elif isinstance(event, ev.ChangeEvent):
+            self._changing = False
+        effects, self._effects = self._effects, []
+        return effects
+
+    def _dispatch(self, event: ev.Event) -> None:
+        match event:
+            case ev.Taken():
+                self._take(event.payloads, event.now_ms)
+            case ev.Located():
+                for seat in self._seating.seats:
+                    seat.zone = event.zones.get(seat.bookie, seat.zone)
+                self._advance()
+                self._look_hopeless(self._flight.unconfirmed)
+            case ev.Ticked():
+                self._tick(event.now_ms)
+            case ev.StoodStill():
+                self._flight.wait_longer(event.late_ms)
+                self._forcing.wait_longer(event.late_ms)
+            case ev.FellQuiet():
+                if self.quiet:
+                    self._effects += self._lac.fell_quiet(self.confirmed)
+            case ev.ForceWanted():
+                self._forcing.want(event.upto)
+                self._effects += self._forcing.asks()
+                self._tell_forced()
+            case ev.LacWanted():
+                self._want_lac()
+            case ev.Changed() | ev.ChangeImpossible() | ev.ChangeUnknown() | ev.Dispossessed():
+                self._hear_of_change(event)
+            case _:
+                self._hear_of_lane(event)
+
+    def _hear_of_lane(self, event: ev.LaneEvent) -> None:
+        seat = self._seating.of(event.term)
+        if seat is None:
+            if isinstance(event, ev.LaneOpened):
+                self._do(ev.CloseLane(term=event.term))
+            return
+        match event:
+            case ev.LaneOpened():
+                self._effects += self._seating.opened(seat)
+            case ev.Blocked(error=wire_errors.TooManyRequests()):
+                self._seating.blocked(seat, event.first)
+            case ev.LaneRefused() | ev.Blocked() | ev.Failed() | ev.ForceFailed():
+                self._failure(seat, event.error)
+            case ev.RoomAgain():
+                if seat.takes:
+                    self._effects += self._seating.opened(seat)
+            case ev.Acked():
+                self._acked(seat, event.first)
+            case ev.Forced():
+                self._forcing.heard(seat, event.upto)
+                self._advance()
+            case ev.LacAcked() | ev.LacFailed():
+                self._hear_of_lac(seat, event)
+            case _:
+                assert_never(event)
+        self._trim()
+
+    def _hear_of_change(self, event: ev.ChangeEvent) -> None:
+        assert self._changing
+        match event:
+            case ev.Changed():
+                self._changed(event)
+            case ev.ChangeImpossible():
+                self._change_impossible(event.error)
+            case ev.ChangeUnknown():
+                self._begin_change()
+                self._unknown = event.error
+            case ev.Dispossessed():
+                self._changing = False
+                self._stop(event.error, close=False)
+            case _:
+                assert_never(event)
+
+    # ── batches ──
+
+    def _take(self, payloads: Sequence[bytes], now_ms: int) -> None:
+        assert self.room_for_full
+        lac = self.confirmed if self._pinned_lac is None else self._pinned_lac
+        self._flight.take(self._sealer, payloads, lac, self._flags, now_ms)
+        self._effects += self._seating.send_all()
+        self._consider_change()
+        self._look_hopeless([self._flight.waiting[-1]])
+
+    def _advance(self) -> None:
+        """Confirm what can be, in order."""
+        if self._changing or self._stopped is not None:
+            return
+        zones = self._seating.zones
+
+        def is_written(batch: Batch) -> bool:
+            return batch.is_written(self._quorums, zones)
+
+        def is_enough(batch: Batch) -> bool:
+            return batch.enough(self._quorums, zones, frozenset()) is Enough.YES
+
+        if self._deferred and self._flight.write(is_written):
+            self._changes = 0
+            self._do(ev.Written(last=self.written))
+            if 2 * self._flight.written_bytes > self._limits.budget_bytes:
+                self._forcing.want(self.written)
+        if self._flight.confirm(is_enough):
+            self._changes = 0
+            self._forcing.progressed()
+            self._do(ev.Confirmed(last=self.confirmed))
+            self._trim()
+            self._tell_forced()
+        self._effects += self._forcing.asks()
+
+    def _tell_forced(self) -> None:
+        """Tell the LAC when all is forced that was to be: no later packet may ever carry it."""
+        if self._deferred and self.quiet and not self._forcing:
+            self._effects += self._lac.fell_quiet(self.confirmed)
+
+    def _acked(self, seat: Seat, first: EntryId) -> None:
+        seat.proven = True
+        if self._flight.ack(first, seat.position, deferred=self._deferred):
+            self._advance()
+
+    def _want_lac(self) -> None:
+        """Have the LAC known, by bookies that had failed if too few are left: they may be back."""
+        self._lac.want(self.confirmed)
+        self._effects += self._seating.send_all()
+        if self._lac.hopeless and not self._changing:
+            self._retry_failed()
+        self._effects += self._lac.outcome()
+
+    def _hear_of_lac(self, seat: Seat, event: ev.LacAcked | ev.LacFailed) -> None:
+        """Note what came of one LAC, whichever of those in the lane it is."""
+        match event:
+            case ev.LacAcked():
+                seat.proven = True
+                seat.heard_lac(event.lac)
+                self._effects += self._lac.outcome()
+            case ev.LacFailed():
+                seat.lacs_sent.discard(event.lac)
+                if not isinstance(event.error, wire_errors.TooManyRequests):
+                    self._failure(seat, event.error)
+                else:  # it is told again: when there is room, or from time to time
+                    self._effects += self._lac.outcome()
+            case _:
+                assert_never(event)
+
+    def _trim(self) -> None:
+        """Let go of what nobody still has to be sent; laggards must not make it too much."""
+        if not self._flight.kept or self._stopped is not None:
+            return
+        if released := self._flight.let_go(self._seating.wanted_from):
+            self._do(ev.Released(size_bytes=released))
+        kept_bytes = self._flight.kept_bytes
+        if 2 * kept_bytes > self._limits.budget_bytes:
+            first = self._flight.kept[0].first
+            lags = wire_errors.TooManyRequests(f"{kept_bytes} confirmed bytes wait for it")
+            for seat in self._seating.behind(first):
+                self._fail(seat, lags)
+            self._trim()
+            self._consider_change()
+
+    # ── failures ──
+
+    def _failure(self, seat: Seat, error: wire_errors.ProtocolError) -> None:
+        """Act on what a bookie, or the way to it, has done.
+
+        What a recovery writes back was checked by its digest: who has other bytes has a bad copy.
+        """
+        said = f"{self._where()}: {errors.describe(seat.bookie, error)}"
+        match error:
+            case wire_errors.Fenced():
+                message = (
+                    f"{said}; another client recovers the ledger, or that bookie has lost its "
+                    "disk: write to a new ledger"
+                )
+                self._stop(errors.Fenced(message), close=False, cause=error)
+            case wire_errors.UnauthorizedAccess():
+                message = f"{said}; check the ledger's password and this client's rights"
+                self._stop(errors.KeyRefused(message), close=True, cause=error)
+            case wire_errors.EntryMismatch() if self._pinned_lac is None:
+                message = f"{said}; two writers were at work: recover the ledger"
+                self._stop(errors.Misfit(message), close=False, cause=error)
+            case _ if isinstance(error, LANE_LOST) and seat.proven:
+                self._effects += self._seating.reopen(seat)
+                self._effects += self._lac.outcome()
+            case _:
+                self._fail(seat, error)
+                self._consider_change()
+
+    def _fail(self, seat: Seat, error: wire_errors.ProtocolError) -> None:
+        self._degraded = False
+        self._effects += self._seating.fail(seat, error)
+        self._effects += self._lac.outcome()
+
+    # ── changes of the ensemble ──
+
+    def _consider_change(self) -> None:
+        """Replace failed bookies if something waits for them, and no change is under way."""
+        decided = self._changing or self._degraded or self._stopped is not None
+        if decided or self.idle or not self._seating.failed:
+            return
+        often = self._changes >= CHANGES_IN_A_ROW_MAX
+        if often and self._seating.others_are_enough(self._flight.unconfirmed):
+            self._degrade()  # nothing is confirmed while newcomers fail and are replaced
+        else:
+            self._begin_change()
+
+    def _degrade(self) -> None:
+        """Go on without those that failed, and try again from time to time."""
+        self._degraded, self._retry_ms = True, None
+
+    def _begin_change(self) -> None:
+        self._changing = True
+        self._unknown = None
+        self._do(
+            ev.ChangeEnsemble(
+                first_entry=EntryId(self.confirmed + 1),
+                failed=tuple((seat.position, seat.bookie) for seat in self._seating.failed),
+            )
+        )
+
+    def _changed(self, event: ev.Changed) -> None:
+        """Seat the newcomers, and void what those before them had; only then go on."""
+        self._changes += 1
+        members = list(zip(event.ensemble, event.zones, strict=True))
+        self._flight.unack(self._seating.begin_fragment(members))
+        self._changing = False
+        if self._changes > CHANGES_WITHOUT_PROGRESS_MAX:
+            message = (
+                f"{self._where()}: {self._changes} ensembles in a row acknowledged nothing; "
+                f"the last one was {', '.join(self.ensemble)}: look at these bookies"
+            )
+            self._stop(errors.LostQuorum(message), close=True)
+            return
+        self._effects += self._seating.send_all()
+        self._trim()
+        self._consider_change()
+        self._advance()
+        self._look_hopeless(self._flight.unconfirmed)
+
+    def _look_hopeless(self, batches: Iterable[Batch]) -> None:
+        """Stop where all members together are no ack quorum, and none of them is to be replaced.
+
+        Placement that is not strict gives such ensembles when whole zones are away.
+        """
+        seats, zones = self._seating.seats, self._seating.zones
+        if self._changing or self._stopped is not None or any(seat.failed for seat in seats):
+            return
+        everybody = frozenset(range(len(seats)))
+        if any(b.enough(self._quorums, zones, everybody) is Enough.NO for b in batches):
+            message = (
+                f"{self._where()}: no answers can be enough: they would be from "
+                f"{shortfalls.of_zones(seats, self._quorums)}; write to a new ledger when there "
+                "are bookies in more zones"
+            )
+            self._stop(errors.LostQuorum(message), close=True)
+
+    def _change_impossible(self, error: Exception) -> None:
+        """Go on without newcomers, if every batch can still be acknowledged."""
+        self._changing = False
+        if not self._seating.others_are_enough(self._flight.unconfirmed):
+            failed = "; ".join(
+                errors.describe(seat.bookie, seat.error)
+                for seat in self._seating.failed
+                if seat.error is not None
+            )
+            message = f"{self._where()}: {failed}; and no others can be had: {error}"
+            self._stop(errors.LostQuorum(message), close=True, cause=error)
+            return
+        self._degrade()
+        self._advance()
+
+    def _tick(self, now_ms: int) -> None:
+        waiting = self._flight.waiting
+        if waiting and now_ms - waiting[0].since_ms >= self._limits.add_timeout_ms:
+            message = f"{self._where()}: no ack quorum in {self._limits.add_timeout_ms} ms"
+            self._stop(errors.AddTimedOut(f"{message}; {self._lacking(waiting[0])}"), close=True)
+        elif self._forcing.waits_ms(now_ms) >= self._limits.add_timeout_ms:
+            message = f"{self._where()}: not forced by enough of {', '.join(self.ensemble)} in time"
+            self._stop(errors.AddTimedOut(message), close=True)
+        else:
+            self._effects += self._lac.remind_all()
+            if self._degraded:
+                self._retry(now_ms)
+
+    def _lacking(self, batch: Batch) -> str:
+        """Say what a batch waits for: while the ensemble changes, that is the metadata store."""
+        if not self._changing:
+            return shortfalls.of_batch(batch, self._seating.seats, self._quorums)
+        failed = ", ".join(seat.bookie for seat in self._seating.failed)
+        doubt = f"the metadata store does not say whether others stand for {failed}"
+        return f"{doubt}: {self._unknown or 'no answer'}"
+
+    def _retry(self, now_ms: int) -> None:
+        """Try the failed bookies again; where that fails again, newcomers are asked for."""
+        if self._retry_ms is None:
+            self._retry_ms = now_ms + DEGRADED_RETRY_MS
+        elif now_ms >= self._retry_ms:
+            self._retry_failed()
+
+    def _retry_failed(self) -> None:
+        self._degraded = False
+        for seat in self._seating.failed:
+            self._effects += self._seating.retry(seat)
+
+    # ── the rest ──
+
+    def _stop(self, error: Exception, *, close: bool, cause: Exception | None = None) -> None:
+        """End for good: nothing is confirmed any more.
+
+        What is written and not forced would be lost by closing at the LAC, while a recovery keeps
+        what is still there.
+        """
+        close = close and self.written == self.confirmed
+        error.__cause__ = error.__cause__ or cause
+        self._stopped = error
+        self._effects += self._seating.close()
+        self._do(ev.Released(size_bytes=self._flight.abandon()))
+        self._do(ev.Stop(error=error, close=close))
+
+    def _where(self) -> str:
+        return f"ledger {self._sealer.ledger_id}, entry {self.confirmed + 1}"
+
+    def _do(self, effect: ev.Effect) -> None:
+        self._effects.append(effect)

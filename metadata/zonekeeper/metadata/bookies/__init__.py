@@ -1,0 +1,1 @@
+"""What is remembered of bookies: cookies, registrations, and records of our own."""

@@ -1,0 +1,178 @@
+"""Which bookies there are, as one stream of topology snapshots.
+
+Cookies say who exists and where it stands; the nodes under ``available`` say who is there; our own
+records say who is to be drained. A snapshot puts them together:
+
+* a bookie with a cookie and no registration is absent, and keeps its location;
+* a bookie whose cookie is missing, unreadable or without a location is unresolved: in no zone;
+* a bookie that changes between writable and read-only is not shown as absent in between: the lists
+  are read until one of them stands still around the other, and as a bookie that changed sides
+  twice meanwhile leaves no trace in either, one that vanishes is looked for again before it is
+  believed to be gone;
+* one whose record cannot be read counts as draining: it gets no new data until somebody has looked.
+
+A stream that is silent may be out of reach of the store; the store's session says so.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Set
+from contextlib import aclosing, asynccontextmanager
+from typing import Final
+
+from zonekeeper.metadata.bookies import bookie_records
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.formats import cookies
+from zonekeeper.metadata.formats.malformed import UnreadableError
+from zonekeeper.metadata.formats.records import ForeignRecordError
+from zonekeeper.metadata.store.background import alongside
+from zonekeeper.metadata.store.errors import StoreError
+from zonekeeper.metadata.store.following import Meaning, Meanings, follow_children
+from zonekeeper.metadata.store.store import Versioned
+from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.base.topology import Bookie, Registration, Topology
+
+#: A list that never stands still is taken as it is after so many looks.
+_LOOKS_MAX: Final = 10
+#: A bookie that was there is absent once so many further looks have not found it either.
+_LOOKS_FOR_VANISHED: Final = 3
+_RETRY_DELAY_MS: Final = 200
+
+_logger = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def watch(cluster: Cluster) -> AsyncIterator[AsyncIterator[Topology]]:
+    """Follow all bookies of a cluster."""
+    view = _View(cluster)
+    work = (
+        view.follow_cookies(),
+        view.follow_records(),
+        view.follow_registrations("available"),
+        view.follow_registrations("available/readonly"),
+    )
+    async with alongside(*work), aclosing(view.snapshots()) as snapshots:
+        yield snapshots
+
+
+async def registrations(cluster: Cluster) -> dict[BookieId, Registration]:
+    """Read who is registered; a bookie that is changing sides is on one of them."""
+    store, root = cluster.store, cluster.root
+    writable = await store.children(root.below("available"))
+    read_only: tuple[str, ...] | None = None
+    for _ in range(_LOOKS_MAX):
+        read_only = await store.children(root.below("available/readonly"))
+        before, writable = writable, await store.children(root.below("available"))
+        if writable == before:
+            break
+    sides = ((read_only, Registration.READ_ONLY), (writable, Registration.WRITABLE))
+    return {
+        BookieId(name): side
+        for names, side in sides
+        for name in names or ()
+        if cookies.is_bookie_id(name)
+    }
+
+
+class _View:
+    """The parts of a snapshot as they are known; None: not read yet."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._changed = asyncio.Event()
+        self._locations: dict[BookieId, Location | None] | None = None
+        self._draining: dict[BookieId, bool] | None = None
+        self._registered: dict[BookieId, Registration] | None = None
+        self._lists_moved = False
+
+    async def follow_cookies(self) -> None:
+        meanings = Meanings(self._location)
+        path = self._cluster.root.below("cookies")
+        async with follow_children(self._cluster.store, path) as states:
+            async for state in states:
+                self._locations = _by_bookie(meanings.of(state))
+                self._changed.set()
+
+    async def follow_records(self) -> None:
+        meanings = Meanings(self._is_draining)
+        path = self._cluster.root.beside("bookies")
+        async with follow_children(self._cluster.store, path) as states:
+            async for state in states:
+                self._draining = _by_bookie(meanings.of(state))
+                self._changed.set()
+
+    async def follow_registrations(self, name: str) -> None:
+        path = self._cluster.root.below(name)
+        async with self._cluster.store.watch_children(path) as states:
+            async for _ in states:
+                self._lists_moved = True
+                self._changed.set()
+
+    async def snapshots(self) -> AsyncGenerator[Topology, None]:
+        last: list[Bookie] | None = None
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            if self._lists_moved:
+                await self._read_lists()
+            bookies = self._bookies()
+            if bookies is not None and bookies != last:
+                last = bookies
+                yield Topology(bookies)
+
+    async def _read_lists(self) -> None:
+        self._lists_moved = False
+        try:
+            found = await registrations(self._cluster)
+            for _ in range(_LOOKS_FOR_VANISHED):
+                if self._expected() <= found.keys():
+                    break
+                found = await registrations(self._cluster)
+            self._registered = found
+        except StoreError as error:
+            if not error.retryable:
+                raise
+            await asyncio.sleep(_RETRY_DELAY_MS / 1000)
+            self._lists_moved = True
+            self._changed.set()
+
+    def _expected(self) -> Set[BookieId]:
+        """Who was there at the last look; before the first, whoever has a cookie."""
+        if self._registered is not None:
+            return self._registered.keys()
+        return self._locations.keys() if self._locations is not None else frozenset()
+
+    def _bookies(self) -> list[Bookie] | None:
+        if self._locations is None or self._draining is None or self._registered is None:
+            return None
+        return [
+            Bookie(
+                id=bookie,
+                location=self._locations.get(bookie),
+                registration=self._registered.get(bookie, Registration.ABSENT),
+                draining=self._draining.get(bookie, False),
+            )
+            for bookie in sorted(self._locations.keys() | self._registered.keys())
+        ]
+
+    def _location(self, bookie: str, node: Versioned) -> Location | None:
+        try:
+            return cookies.parse(node.value).location
+        except UnreadableError as error:
+            _logger.warning("cookie of %s in %s: %s", bookie, self._cluster, error)
+            return None
+
+    def _is_draining(self, bookie: str, node: Versioned) -> bool:
+        try:
+            return bookie_records.parse(node.value, self._cluster.instance).draining is not None
+        except ForeignRecordError as error:
+            _logger.warning("record of %s in %s is ignored: %s", bookie, self._cluster, error)
+            return False
+        except UnreadableError as error:
+            _logger.warning("record of %s in %s: %s", bookie, self._cluster, error)
+            return True
+
+
+def _by_bookie(meanings: Mapping[str, Meaning]) -> dict[BookieId, Meaning]:
+    return {BookieId(name): meaning for name, meaning in meanings.items()}

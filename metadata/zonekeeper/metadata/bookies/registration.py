@@ -1,0 +1,240 @@
+"""A bookie says that it is there: in one ephemeral node, never in two, and never in none.
+
+``available/<bookie>`` or ``available/readonly/<bookie>`` holds the bookie's service info and lives
+as long as its session. Changing sides is one transaction, so nobody sees the bookie missing. A
+session that is lost takes the node with it; ``keep`` registers again in the new one.
+
+Registering is refused where it would do harm:
+
+* A bookie of the same name is registered by another session. Its boot epoch tells whose that is. An
+  earlier start's, or our own from before the session was lost, is nobody's any more, as a start is
+  counted only by who holds the bookie's own disk: it is replaced at once. A later start's is the
+  bookie now, and we are not. One that does not say is waited for, as long as a session can last.
+* Something is registered that does not speak our protocol: a Java cluster lives in this root, whose
+  clients would choose us and fail.
+"""
+
+import asyncio
+import enum
+from typing import ClassVar, Final
+
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.formats import service_info
+from zonekeeper.metadata.formats.malformed import UnreadableError, stored_at
+from zonekeeper.metadata.formats.service_info import ServiceInfo
+from zonekeeper.metadata.store.background import together
+from zonekeeper.metadata.store.errors import (
+    NodeExistsError,
+    NoNodeError,
+    SessionLostError,
+    StoreError,
+    VersionConflictError,
+)
+from zonekeeper.metadata.store.store import Create, Delete, Put, SessionId, Versioned, Write
+from zonekeeper.placement.base.ids import BookieId
+
+READS_IN_FLIGHT_MAX: Final = 32
+FOREIGN_NAMED_MAX: Final = 5
+#: A session that ends while we write costs one look each time; this often is no coincidence.
+_ATTEMPTS_MAX: Final = 10
+_RETRY_DELAY_MS: Final = 200
+
+
+class Mode(enum.Enum):
+    """What a bookie offers."""
+
+    WRITABLE = "writable"
+    READ_ONLY = "read-only"
+
+
+class ForeignBookiesError(Exception):
+    """Bookies that do not speak our protocol are registered in this root."""
+
+    retryable: ClassVar[bool] = False
+    maybe_applied: ClassVar[bool] = False
+
+
+class NameTakenError(Exception):
+    """Another living process is registered under this bookie's name."""
+
+    retryable: ClassVar[bool] = True
+    maybe_applied: ClassVar[bool] = False
+
+
+async def read_service_info(cluster: Cluster, bookie: BookieId) -> ServiceInfo | None:
+    """Say how a registered bookie is reached; None: it is not registered.
+
+    It may become writable between the looks at the two sides, so the first is looked at again.
+    """
+    writable, read_only = cluster.root.writable(bookie), cluster.root.read_only(bookie)
+    for path in (writable, read_only, writable):
+        if (node := await cluster.store.get(path)) is not None:
+            with stored_at(path, cluster.store.name):
+                return service_info.parse(node.value)
+    return None
+
+
+async def refuse_foreign(cluster: Cluster) -> None:
+    """Raise ``ForeignBookiesError`` if something is registered that is not a bookie of ours."""
+    store, root = cluster.store, cluster.root
+    paths = []
+    for parent in (root.below("available"), root.below("available/readonly")):
+        names = await store.children(parent, sync=True)
+        paths += [f"{parent}/{name}" for name in names or () if name != "readonly"]
+    foreign: list[str] = []
+    gate = asyncio.Semaphore(READS_IN_FLIGHT_MAX)
+
+    async def look(path: str) -> None:
+        async with gate:
+            node = await store.get(path)
+        if node is not None and not _is_ours(node.value):
+            foreign.append(path)
+
+    await together(look(path) for path in paths)
+    if foreign:
+        named = ", ".join(sorted(foreign)[:FOREIGN_NAMED_MAX])
+        raise ForeignBookiesError(
+            f"{cluster} has {len(foreign)} registered bookies without the endpoint "
+            f"{service_info.BOOKIE} of protocol {service_info.GRPC} ({named}): it belongs to "
+            "another bookkeeping cluster; choose another root"
+        )
+
+
+def _is_ours(raw: bytes) -> bool:
+    try:
+        return service_info.parse(raw).bookie is not None
+    except UnreadableError:
+        return False
+
+
+class Registrar:
+    """Keeps one bookie registered; its calls take turns, and each may be repeated."""
+
+    def __init__(
+        self, cluster: Cluster, bookie: BookieId, info: ServiceInfo, *, session_timeout_ms: int
+    ) -> None:
+        self._cluster = cluster
+        self._bookie = bookie
+        self._value = service_info.render(info)
+        self._boot_epoch = info.boot_epoch
+        self._patience_ms = session_timeout_ms * 3 // 2
+        self._mode: Mode | None = None
+        self._turn = asyncio.Lock()
+
+    async def register(self, mode: Mode) -> None:
+        """Register, or change sides; returns when the store says so.
+
+        After a retryable error the caller repeats it; ``keep`` does at the next change of session.
+        """
+        if self._mode is None:
+            await refuse_foreign(self._cluster)
+        self._mode = mode
+        await self._settle()
+
+    async def keep(self) -> None:
+        """Register again whenever a session was lost; runs until it is cancelled."""
+        async with self._cluster.store.watch_session() as sessions:
+            async for session in sessions:
+                if session.id is not None and session.connected:
+                    await self._settle_when_reached()
+
+    async def leave(self) -> None:
+        """Take the registration back, as a bookie does that stops in order."""
+        self._mode = None
+        await self._settle()
+
+    async def _settle_when_reached(self) -> None:
+        while True:
+            try:
+                await self._settle()
+            except StoreError as error:
+                if not error.retryable:
+                    raise
+                await asyncio.sleep(_RETRY_DELAY_MS / 1000)
+            else:
+                return
+
+    async def _settle(self) -> None:
+        """Make the store say what was asked for, whatever it says now."""
+        async with self._turn:
+            for attempts_left in reversed(range(_ATTEMPTS_MAX)):
+                session = self._cluster.store.session.id
+                if session is None:
+                    raise SessionLostError("has no session now", store=self._cluster.store.name)
+                writes = await self._plan(session, self._mode)
+                if not writes:
+                    return
+                try:
+                    await self._cluster.store.commit(writes, session=session)
+                except StoreError as error:
+                    # A node came or went, or the answer was lost: look again.
+                    look_again = error.maybe_applied or isinstance(
+                        error, NodeExistsError | NoNodeError | VersionConflictError
+                    )
+                    if not look_again or attempts_left == 0:
+                        raise
+                else:
+                    return
+
+    async def _plan(self, session: SessionId, wanted: Mode | None) -> list[Write]:
+        """Give what is missing for the store to say this.
+
+        What is asked for may change while we look: a plan for half of each would show the bookie
+        on both sides, or on none.
+        """
+        root = self._cluster.root
+        former: list[Write] = []
+        writes: list[Write] = []
+        for mode, path in (
+            (Mode.WRITABLE, root.writable(self._bookie)),
+            (Mode.READ_ONLY, root.read_only(self._bookie)),
+        ):
+            node = await self._cluster.store.get(path, sync=True)
+            if node is not None and node.owner != session:
+                if wanted is None:
+                    continue  # not ours to remove
+                if self._is_former(node, path):
+                    former.append(Delete(path=path, version=node.version))
+                    node = None
+                else:
+                    node = await self._waited_out(path, session)
+            if mode is not wanted:
+                if node is not None:
+                    writes.append(Delete(path=path, version=node.version))
+            elif node is None:
+                writes.insert(0, Create(path=path, value=self._value, ephemeral=True))
+            elif node.value != self._value:
+                writes.append(Put(path=path, value=self._value, version=node.version))
+        return former + writes
+
+    def _is_former(self, node: Versioned, path: str) -> bool:
+        """Is this of a life of the bookie that is over? Raises if it is of a later one."""
+        if self._boot_epoch is None:
+            return False
+        with stored_at(path, self._cluster.store.name):
+            theirs = service_info.parse(node.value).boot_epoch
+        if theirs is not None and theirs > self._boot_epoch:
+            raise NameTakenError(
+                f"{path} in {self._cluster.store.name} is of start {theirs} of {self._bookie}, and "
+                f"this is start {self._boot_epoch}: a newer process runs on the bookie's disk; "
+                "stop this one"
+            )
+        return theirs is not None
+
+    async def _waited_out(self, path: str, session: SessionId) -> Versioned | None:
+        """Wait for a node of another session to go; it may be this bookie's own, from before."""
+        try:
+            async with (
+                asyncio.timeout(self._patience_ms / 1000),
+                self._cluster.store.watch(path) as states,
+            ):
+                async for node in states:
+                    if node is None or node.owner == session:
+                        return node
+        except TimeoutError as error:
+            raise NameTakenError(
+                f"{path} in {self._cluster.store.name} is held by another session, which did not "
+                f"end within {self._patience_ms} ms: another process runs as {self._bookie}; "
+                "stop it, or give this one its own id"
+            ) from error
+        raise AssertionError("a watch ends only with an error")

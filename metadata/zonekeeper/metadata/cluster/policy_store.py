@@ -1,0 +1,84 @@
+"""The policy record: the one place where the owner's rules stand, read and watched by everybody.
+
+It is written by compare-and-set on its own ``version``, which counts the changes that people made.
+Who owns it (the shell, or the operator for a custom resource) is for the writers to respect.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from typing import ClassVar, Final
+
+from zonekeeper.metadata.cluster import record_store
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.cluster.record_store import Codec
+from zonekeeper.metadata.formats.malformed import (
+    Flaw,
+    MalformedError,
+    UnreadableError,
+    UnsupportedError,
+)
+from zonekeeper.placement.base.fields import Plain
+from zonekeeper.placement.policy import rules_data
+from zonekeeper.placement.policy.rules import Policy
+
+
+class PolicyChangedError(Exception):
+    """Somebody changed the policy since it was read: read it again, decide again."""
+
+    retryable: ClassVar[bool] = True
+    maybe_applied: ClassVar[bool] = False
+
+
+def _parse(data: Mapping[str, Plain]) -> Policy:
+    try:
+        return rules_data.from_record(data)
+    except rules_data.NewerFormatError as error:
+        raise UnsupportedError(str(error)) from error
+    except ValueError as error:
+        raise MalformedError(Flaw.OUT_OF_RANGE, f"the policy record: {error}") from error
+
+
+CODEC: Final = Codec(render=rules_data.record, parse=_parse)
+
+
+async def read(cluster: Cluster) -> Policy | None:
+    """Read the policy; None: nobody has set one."""
+    return await record_store.read(cluster, _path(cluster), CODEC)
+
+
+async def write(cluster: Cluster, policy: Policy, *, replaces: int) -> Policy:
+    """Set the policy in place of version ``replaces`` (0: there was none); give it as it stands.
+
+    Its version and instance are set here, and fields that only a newer program knows stay as they
+    stand. Repeating a write that was applied changes nothing. Raises ``InvalidFieldsError``, and
+    nothing is stored, for a policy that nobody could read again.
+    """
+
+    def decide(standing: Policy | None) -> Policy:
+        version = 0 if standing is None else standing.version
+        wanted = replace(policy, version=replaces + 1, instance=cluster.instance)
+        if standing is not None:
+            wanted = replace(wanted, unknown=standing.unknown)
+        if version != replaces and standing != wanted:
+            raise PolicyChangedError(
+                f"the policy of {cluster} is at version {version}, not {replaces}: somebody "
+                "changed it meanwhile; read it again and decide again"
+            )
+        rules_data.from_record(rules_data.record(wanted))
+        return wanted
+
+    standing = await record_store.change(cluster, _path(cluster), CODEC, decide)
+    assert standing is not None, "what was decided is there"
+    return standing
+
+
+def watch(
+    cluster: Cluster,
+) -> AbstractAsyncContextManager[AsyncIterator[Policy | UnreadableError | None]]:
+    """Follow the policy. Where an error comes in its place, the last good one goes on to hold."""
+    return record_store.watch(cluster, _path(cluster), CODEC)
+
+
+def _path(cluster: Cluster) -> str:
+    return cluster.root.beside("policy")

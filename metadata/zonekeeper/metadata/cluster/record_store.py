@@ -1,0 +1,124 @@
+"""One kind of record in the store: read, changed by compare-and-set, watched.
+
+A record of another cluster counts as absent and is reported. One that cannot be read is a third
+answer, neither there nor absent: reading and changing it raise, watching gives the error in its
+place, so that whoever watches takes the safe side of his own question.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Generic, TypeAlias, TypeVar
+
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.formats import records
+from zonekeeper.metadata.formats.malformed import UnreadableError, stored_at
+from zonekeeper.metadata.formats.records import ForeignRecordError
+from zonekeeper.metadata.store import update
+from zonekeeper.metadata.store.following import Meanings, follow_children
+from zonekeeper.metadata.store.store import Versioned
+from zonekeeper.placement.base.fields import Plain
+
+Value = TypeVar("Value")
+_Seen: TypeAlias = Value | UnreadableError | None
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Codec(Generic[Value]):
+    """A kind of record as plain data; ``parse`` raises ``UnreadableError``."""
+
+    render: Callable[[Value], Mapping[str, Plain]]
+    parse: Callable[[dict[str, Plain]], Value]
+
+
+async def read(cluster: Cluster, path: str, codec: Codec[Value]) -> Value | None:
+    """Read a record; None: there is none of this cluster."""
+    return _value(cluster, path, codec, await cluster.store.get(path, sync=True))
+
+
+async def change(
+    cluster: Cluster,
+    path: str,
+    codec: Codec[Value],
+    decide: Callable[[Value | None], Value | None],
+) -> Value | None:
+    """Bring a record where ``decide`` wants it (None: absent); give it as it then is.
+
+    ``decide`` is called again whenever somebody was faster or an answer was lost: it looks at what
+    is there, and gives that back if nothing is left to do.
+    """
+
+    def decide_bytes(node: Versioned | None) -> update.Decision:
+        before = _value(cluster, path, codec, node)
+        after = decide(before)
+        if after is None:
+            return update.Keep() if before is None else update.Remove()
+        if after == before:
+            return update.Keep()
+        return update.Store(records.render(codec.render(after), cluster.instance))
+
+    standing = await update.update(cluster.store, path, decide_bytes)
+    return None if standing is None else _read(cluster, path, codec, standing.value)
+
+
+@asynccontextmanager
+async def watch(
+    cluster: Cluster, path: str, codec: Codec[Value]
+) -> AsyncIterator[AsyncIterator[Value | UnreadableError | None]]:
+    """Follow one record."""
+
+    async def states(nodes: AsyncIterator[Versioned | None]) -> AsyncIterator[_Seen[Value]]:
+        async for node in nodes:
+            seen = _seen(cluster, path, codec, node)
+            yield seen
+
+    async with cluster.store.watch(path) as nodes:
+        yield states(nodes)
+
+
+@asynccontextmanager
+async def watch_all(
+    cluster: Cluster, directory: str, codec: Codec[Value]
+) -> AsyncIterator[AsyncIterator[dict[str, Value | UnreadableError]]]:
+    """Follow all records of a directory, by the names of their nodes."""
+
+    def read_one(name: str, node: Versioned) -> _Seen[Value]:
+        return _seen(cluster, f"{directory}/{name}", codec, node)
+
+    meanings = Meanings(read_one)
+
+    async def states(
+        every: AsyncIterator[Mapping[str, Versioned]],
+    ) -> AsyncIterator[dict[str, Value | UnreadableError]]:
+        async for nodes in every:
+            seen = meanings.of(nodes)
+            yield {name: value for name, value in seen.items() if value is not None}
+
+    async with follow_children(cluster.store, directory) as every:
+        yield states(every)
+
+
+def _seen(cluster: Cluster, path: str, codec: Codec[Value], node: Versioned | None) -> _Seen[Value]:
+    try:
+        return _value(cluster, path, codec, node)
+    except UnreadableError as error:
+        _logger.warning("%s", error)
+        return error
+
+
+def _value(
+    cluster: Cluster, path: str, codec: Codec[Value], node: Versioned | None
+) -> Value | None:
+    return None if node is None else _read(cluster, path, codec, node.value)
+
+
+def _read(cluster: Cluster, path: str, codec: Codec[Value], raw: bytes) -> Value | None:
+    with stored_at(path, cluster.store.name):
+        try:
+            return codec.parse(records.parse(raw, cluster.instance))
+        except ForeignRecordError as error:
+            _logger.warning("%s in %s is ignored: %s", path, cluster.store.name, error)
+            return None

@@ -1,0 +1,130 @@
+"""The zone watch's records in the store: each zone's, the cluster's, and declared maintenance.
+
+What they mean is placement's (``zone_records``); here they are read, changed by compare-and-set and
+watched. A record that cannot be read holds whatever it is about: whoever watches gets the error in
+its place and must not take it for an absent one. Maintenance is declared once and never changed; it
+is named after its unit, and what its record says counts.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import ClassVar, Final, TypeVar
+
+from zonekeeper.metadata.cluster import record_store
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.cluster.record_store import Codec
+from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, UnreadableError
+from zonekeeper.placement.base.fields import Plain
+from zonekeeper.placement.base.ids import ZoneName
+from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.zones import zone_record_data
+from zonekeeper.placement.zones.maintenance import Maintenance
+from zonekeeper.placement.zones.zone_records import ClusterRecord, ZoneRecord
+
+Value = TypeVar("Value")
+
+
+class UnderMaintenanceError(Exception):
+    """Maintenance of this unit is declared already, by somebody else or another time."""
+
+    retryable: ClassVar[bool] = False
+    maybe_applied: ClassVar[bool] = False
+
+
+def _read_by(
+    read: Callable[[Mapping[str, Plain]], Value],
+) -> Callable[[dict[str, Plain]], Value]:
+    def parse(data: dict[str, Plain]) -> Value:
+        try:
+            return read({k: v for k, v in data.items() if k not in ("format", "instance")})
+        except ValueError as error:
+            raise MalformedError(Flaw.OUT_OF_RANGE, str(error)) from error
+
+    return parse
+
+
+ZONE: Final[Codec[ZoneRecord]] = Codec(
+    render=zone_record_data.plain, parse=_read_by(zone_record_data.zone_record)
+)
+CLUSTER: Final[Codec[ClusterRecord]] = Codec(
+    render=zone_record_data.plain, parse=_read_by(zone_record_data.cluster_record)
+)
+MAINTENANCE: Final[Codec[Maintenance]] = Codec(
+    render=zone_record_data.plain, parse=_read_by(zone_record_data.maintenance)
+)
+
+
+async def read_zone(cluster: Cluster, zone: ZoneName) -> ZoneRecord | None:
+    """Read a zone's record; None: nobody has watched the zone yet."""
+    return await record_store.read(cluster, cluster.root.gate(zone), ZONE)
+
+
+async def change_zone(
+    cluster: Cluster, zone: ZoneName, decide: Callable[[ZoneRecord | None], ZoneRecord | None]
+) -> ZoneRecord | None:
+    """Bring a zone's record where ``decide`` wants it."""
+    return await record_store.change(cluster, cluster.root.gate(zone), ZONE, decide)
+
+
+def watch_zones(
+    cluster: Cluster,
+) -> AbstractAsyncContextManager[AsyncIterator[dict[str, ZoneRecord | UnreadableError]]]:
+    """Follow the records of all zones, by the zones' names."""
+    return record_store.watch_all(cluster, cluster.root.beside("zones"), ZONE)
+
+
+async def read_cluster(cluster: Cluster) -> ClusterRecord | None:
+    """Read the cluster's record; None: nobody has watched the cluster yet."""
+    return await record_store.read(cluster, cluster.root.beside("cluster"), CLUSTER)
+
+
+async def change_cluster(
+    cluster: Cluster, decide: Callable[[ClusterRecord | None], ClusterRecord | None]
+) -> ClusterRecord | None:
+    """Bring the cluster's record where ``decide`` wants it."""
+    return await record_store.change(cluster, cluster.root.beside("cluster"), CLUSTER, decide)
+
+
+def watch_cluster(
+    cluster: Cluster,
+) -> AbstractAsyncContextManager[AsyncIterator[ClusterRecord | UnreadableError | None]]:
+    """Follow the cluster's record."""
+    return record_store.watch(cluster, cluster.root.beside("cluster"), CLUSTER)
+
+
+async def declare(cluster: Cluster, maintenance: Maintenance) -> None:
+    """Declare planned work on a unit; the same declaration may be repeated."""
+
+    def decide(standing: Maintenance | None) -> Maintenance:
+        if standing is not None and standing.token != maintenance.token:
+            raise UnderMaintenanceError(
+                f"maintenance of {maintenance.unit} is declared already, by "
+                f"{standing.declared_by}: lift it before declaring it anew"
+            )
+        return standing or maintenance
+
+    await record_store.change(
+        cluster, _maintenance_path(cluster, maintenance.unit), MAINTENANCE, decide
+    )
+
+
+async def lift(cluster: Cluster, maintenance: Maintenance) -> None:
+    """End a declaration; another one of the same unit stays."""
+
+    def decide(standing: Maintenance | None) -> Maintenance | None:
+        return standing if standing and standing.token != maintenance.token else None
+
+    await record_store.change(
+        cluster, _maintenance_path(cluster, maintenance.unit), MAINTENANCE, decide
+    )
+
+
+def watch_maintenance(
+    cluster: Cluster,
+) -> AbstractAsyncContextManager[AsyncIterator[dict[str, Maintenance | UnreadableError]]]:
+    """Follow everything that is declared, by the names of the records."""
+    return record_store.watch_all(cluster, cluster.root.beside("maintenance"), MAINTENANCE)
+
+
+def _maintenance_path(cluster: Cluster, unit: Location) -> str:
+    return cluster.root.maintenance(unit.zone, unit.upgrade_domain)

@@ -1,0 +1,235 @@
+"""What is remembered of a ledger, and the only ways in which it may change.
+
+A ledger is a list of *fragments*: from its first entry on, a fragment's entries are on its
+ensemble, until the next fragment starts. Invariants of every value:
+
+* at least one fragment; the first starts at entry 0, each later one after the one before it;
+* each ensemble has exactly ``ensemble_size`` distinct bookies; ack <= write <= ensemble;
+* only a closed ledger has an end, and its last fragment starts no later than one past it.
+
+Changes go one way: OPEN, IN_RECOVERY (a reader takes the ledger from its writer), CLOSED. A closed
+ledger's end never changes again; its fragments change only by one replica taking the place of
+another. ``check_update`` holds any change to that, whoever computed it.
+
+Apache drops the create token when it rewrites a ledger. Here it stays: it is what tells a creator
+whose answer was lost that the ledger is its own, even after somebody else has changed it.
+"""
+
+import dataclasses
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar
+
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId
+
+
+class LedgerState(enum.Enum):
+    """Who may still change a ledger's end: its writer, a recovery, nobody."""
+
+    OPEN = "OPEN"
+    IN_RECOVERY = "IN_RECOVERY"
+    CLOSED = "CLOSED"
+
+
+class IllegalChangeError(Exception):
+    """A change that the rules of a ledger's life forbid; nothing was written."""
+
+    retryable: ClassVar[bool] = False
+    maybe_applied: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """The entries from ``first_entry`` to the next fragment, and the bookies that hold them."""
+
+    first_entry: EntryId
+    ensemble: tuple[BookieId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerMetadata:
+    """One ledger, as it stands in the metadata store."""
+
+    ensemble_size: int
+    write_quorum: int
+    ack_quorum: int
+    fragments: tuple[Fragment, ...]
+    digest: Digest
+    password: bytes
+    state: LedgerState = LedgerState.OPEN
+    #: Last entry and payload bytes of a closed ledger; no other has them.
+    last_entry: EntryId = NO_ENTRY
+    length: int = 0
+    #: Wall time, where whoever created it wrote it down.
+    created_ms: int | None = None
+    #: In the order in which they are stored; no key twice.
+    custom: tuple[tuple[str, bytes], ...] = ()
+    #: Drawn at random by the creator, who knows its ledger by it; 0: none.
+    create_token: int = 0
+
+    def __post_init__(self) -> None:
+        if problem := _problem(self):
+            raise ValueError(problem)
+
+    @property
+    def is_closed(self) -> bool:
+        """Is its end known for good?"""
+        return self.state is LedgerState.CLOSED
+
+    @property
+    def last_fragment(self) -> Fragment:
+        """Give the fragment that the ledger ends in, or grows in."""
+        return self.fragments[-1]
+
+    @property
+    def bookies(self) -> frozenset[BookieId]:
+        """Every bookie that some fragment names."""
+        return frozenset(b for fragment in self.fragments for b in fragment.ensemble)
+
+    def fragment_of(self, entry_id: EntryId) -> Fragment:
+        """Give the fragment that holds an entry."""
+        return next(f for f in reversed(self.fragments) if f.first_entry <= entry_id)
+
+    def custom_value(self, key: str) -> bytes | None:
+        """Give what an application stored with the ledger under a key."""
+        return dict(self.custom).get(key)
+
+
+def _problem(ledger: LedgerMetadata) -> str | None:
+    """Say which invariant a value breaks; None: none."""
+    sizes = (ledger.ensemble_size, ledger.write_quorum, ledger.ack_quorum)
+    firsts = [fragment.first_entry for fragment in ledger.fragments]
+    checks = {
+        f"quorums {sizes} are not ensemble >= write >= ack >= 1": sizes[0] >= sizes[1] >= sizes[2]
+        and sizes[2] >= 1,
+        "there is no fragment": bool(firsts),
+        "the first fragment does not start at entry 0": firsts[:1] == [0],
+        "fragments do not ascend": all(a < b for a, b in pairwise(firsts)),
+        f"an ensemble does not have {sizes[0]} distinct bookies": all(
+            len(set(f.ensemble)) == len(f.ensemble) == sizes[0] for f in ledger.fragments
+        ),
+        "a custom key stands twice": len(dict(ledger.custom)) == len(ledger.custom),
+        "a number is negative": ledger.length >= 0 and ledger.create_token >= 0,
+        "the end lies before -1": ledger.last_entry >= NO_ENTRY,
+        "only a closed ledger has an end": ledger.is_closed
+        or (ledger.last_entry == NO_ENTRY and ledger.length == 0),
+        "the last fragment starts past the end": not ledger.is_closed
+        or all(first <= ledger.last_entry + 1 for first in firsts),
+    }
+    return next((problem for problem, holds in checks.items() if not holds), None)
+
+
+# ── the ways in which a ledger changes ──
+
+
+def taken_for_recovery(ledger: LedgerMetadata) -> LedgerMetadata:
+    """Take an open ledger from its writer; one that is in recovery already may be joined."""
+    if ledger.is_closed:
+        raise IllegalChangeError("a closed ledger cannot go back into recovery")
+    return dataclasses.replace(ledger, state=LedgerState.IN_RECOVERY)
+
+
+def closed(
+    ledger: LedgerMetadata,
+    *,
+    last_entry: EntryId,
+    length: int,
+    fragments: tuple[Fragment, ...] | None = None,
+) -> LedgerMetadata:
+    """Give a ledger its end, with the fragments that a recovery kept to itself until now."""
+    after = dataclasses.replace(
+        ledger,
+        state=LedgerState.CLOSED,
+        last_entry=last_entry,
+        length=length,
+        fragments=ledger.fragments if fragments is None else fragments,
+    )
+    check_update(ledger, after)
+    return after
+
+
+def ensemble_changed(
+    ledger: LedgerMetadata, first_entry: EntryId, ensemble: tuple[BookieId, ...]
+) -> LedgerMetadata:
+    """Let an open ledger go on with another ensemble from an entry on.
+
+    A fragment that would start where the last one does replaces it: nothing was confirmed in it.
+    """
+    if ledger.state is not LedgerState.OPEN:
+        raise IllegalChangeError(f"a ledger that is {ledger.state.value} gets no new ensemble")
+    after = dataclasses.replace(
+        ledger, fragments=grown(ledger.fragments, Fragment(first_entry, ensemble))
+    )
+    check_update(ledger, after)
+    return after
+
+
+def grown(fragments: tuple[Fragment, ...], newest: Fragment) -> tuple[Fragment, ...]:
+    """Append a fragment, or replace the last one if it would start at the same entry."""
+    if newest.first_entry < fragments[-1].first_entry:
+        raise IllegalChangeError(
+            f"a fragment from {newest.first_entry} would start before "
+            f"the last one, from {fragments[-1].first_entry}"
+        )
+    kept = fragments[:-1] if newest.first_entry == fragments[-1].first_entry else fragments
+    return (*kept, newest)
+
+
+def replicas_replaced(
+    ledger: LedgerMetadata, first_entry: EntryId, new_by_old: Mapping[BookieId, BookieId]
+) -> LedgerMetadata:
+    """Put repaired replicas in the place of lost ones in one fragment.
+
+    What is no longer there, because somebody else replaced it, is passed over. Only a fragment
+    that cannot grow any more may be repaired: any of a closed ledger, all but the last of another.
+    """
+    index = next((i for i, f in enumerate(ledger.fragments) if f.first_entry == first_entry), None)
+    if index is None:
+        raise IllegalChangeError(f"no fragment starts at entry {first_entry}")
+    if not ledger.is_closed and index == len(ledger.fragments) - 1:
+        raise IllegalChangeError(f"the fragment from entry {first_entry} can still grow")
+    old = ledger.fragments[index]
+    new = Fragment(first_entry, tuple(new_by_old.get(b, b) for b in old.ensemble))
+    fragments = (*ledger.fragments[:index], new, *ledger.fragments[index + 1 :])
+    try:
+        after = dataclasses.replace(ledger, fragments=fragments)
+    except ValueError as error:
+        raise IllegalChangeError(str(error)) from error
+    check_update(ledger, after)
+    return after
+
+
+_FIXED = ("ensemble_size", "write_quorum", "ack_quorum", "digest", "password", "create_token")
+_NEXT_STATES = {
+    LedgerState.OPEN: frozenset(LedgerState),
+    LedgerState.IN_RECOVERY: frozenset({LedgerState.IN_RECOVERY, LedgerState.CLOSED}),
+    LedgerState.CLOSED: frozenset({LedgerState.CLOSED}),
+}
+
+
+def check_update(before: LedgerMetadata, after: LedgerMetadata) -> None:
+    """Refuse a change that no step of a ledger's life explains."""
+    for name in _FIXED:
+        if getattr(before, name) != getattr(after, name):
+            raise IllegalChangeError(f"{name} of a ledger never changes")
+    if after.state not in _NEXT_STATES[before.state]:
+        raise IllegalChangeError(f"{before.state.value} does not become {after.state.value}")
+    firsts_before = [f.first_entry for f in before.fragments]
+    firsts_after = [f.first_entry for f in after.fragments]
+    if firsts_after[: len(firsts_before)] != firsts_before:
+        raise IllegalChangeError("fragments were removed or moved")
+    if before.is_closed:
+        if (before.last_entry, before.length) != (after.last_entry, after.length):
+            raise IllegalChangeError("the end of a closed ledger never changes")
+        if firsts_after != firsts_before:
+            raise IllegalChangeError("a closed ledger gets no new fragment")
+    stays_in_recovery = before.state is after.state is LedgerState.IN_RECOVERY
+    if stays_in_recovery and (
+        firsts_after != firsts_before or before.last_fragment != after.last_fragment
+    ):
+        raise IllegalChangeError(
+            "a recovery publishes new ensembles only when it closes the ledger"
+        )

@@ -1,0 +1,95 @@
+"""Our own records: JSON objects with sorted keys that say which cluster they belong to.
+
+    {"format":1,"instance":"<INSTANCEID>", ...}      UTF-8, no white space, keys sorted
+
+A record of another cluster (a root that was wiped and made again, a backup from elsewhere) is not
+this cluster's truth: reading it raises ``ForeignRecordError``, and who watches goes on as if it
+were not there, and says so. Keys that a reader does not know are kept when it writes the record
+again, so that an older program does not undo what a newer one has said.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, UnsupportedError, check_size
+from zonekeeper.placement.base.fields import Plain
+
+FORMAT: Final = 1
+_FORMAT: Final = "format"
+_INSTANCE: Final = "instance"
+
+
+class ForeignRecordError(Exception):
+    """A record of another cluster: to be ignored, and reported."""
+
+    retryable: ClassVar[bool] = False
+    maybe_applied: ClassVar[bool] = False
+
+
+def render(data: Mapping[str, Plain], instance: str) -> bytes:
+    """Write a record of this cluster; what ``data`` says of format and instance is replaced."""
+    whole = {**data, _FORMAT: FORMAT, _INSTANCE: instance}
+    text = json.dumps(
+        whole, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":")
+    )
+    return text.encode()
+
+
+def parse(raw: bytes, instance: str) -> dict[str, Plain]:
+    """Read a record of this cluster; raises ``UnreadableError`` or ``ForeignRecordError``."""
+    data = parse_object(raw)
+    version, owner = data.get(_FORMAT), data.get(_INSTANCE)
+    if type(version) is not int or not isinstance(owner, str):
+        raise MalformedError(
+            Flaw.MISSING, f"a record has {_FORMAT} (a number) and {_INSTANCE} (a text)"
+        )
+    if version > FORMAT:
+        raise UnsupportedError(f"a record of format {version}; this program reads up to {FORMAT}")
+    if owner != instance:
+        raise ForeignRecordError(f"a record of instance {owner!r}; this cluster is {instance!r}")
+    return data
+
+
+def parse_object(raw: bytes) -> dict[str, Plain]:
+    """Read a JSON object, whatever is in it: every key once, and no number that JSON lacks."""
+    check_size(raw, "a record")
+    try:
+        data = json.loads(
+            raw.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_no_constant
+        )
+    except (ValueError, RecursionError) as error:
+        raise MalformedError(Flaw.BAD_TEXT, f"no JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise MalformedError(Flaw.WRONG_TYPE, "a record is a JSON object")
+    return data
+
+
+def _distinct(pairs: list[tuple[str, Plain]]) -> dict[str, Plain]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise MalformedError(Flaw.DUPLICATE, "a key stands twice in a JSON object")
+    return found
+
+
+def _no_constant(text: str) -> Plain:
+    raise MalformedError(Flaw.BAD_NUMBER, f"{text} is no JSON")
+
+
+# ── typed access to what was read ──
+
+
+def text(data: Mapping[str, Plain], key: str) -> str:
+    """Give a text that must be there."""
+    value = data.get(key)
+    if not isinstance(value, str):
+        raise MalformedError(Flaw.WRONG_TYPE, f"{key} must be a text")
+    return value
+
+
+def number(data: Mapping[str, Plain], key: str) -> int:
+    """Give a whole number that must be there and not be negative."""
+    value = data.get(key)
+    if type(value) is not int or value < 0:
+        raise MalformedError(Flaw.WRONG_TYPE, f"{key} must be a number from 0")
+    return value

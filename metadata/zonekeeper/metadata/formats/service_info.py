@@ -1,0 +1,152 @@
+"""How a registered bookie is reached: Apache BookKeeper's ``BookieServiceInfo``.
+
+    6 endpoints *    {1 id, 2 port, 3 host, 4 protocol, 5 auth *, 6 extensions *}
+    7 properties *   {1 key, 2 value}
+
+This is the content of a bookie's node under ``available``. A bookie of ours has the endpoint
+``bookie`` with the protocol ``zonekeeper-grpc``; whatever is registered without it is foreign. The
+location among the properties is a copy for people to look at: the cookie is the authority.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, check_size
+from zonekeeper.metadata.formats.protobuf import (
+    Kind,
+    Message,
+    Schema,
+    Spec,
+    bytes_field,
+    number_field,
+)
+from zonekeeper.placement.base.locations import Location
+
+BOOKIE: Final = "bookie"
+GRPC: Final = "zonekeeper-grpc"
+TLS: Final = "tls"
+#: For looking only: Apache's name for it, too.
+HTTP_SERVER: Final = "httpserver"
+LOCATION_PROPERTY: Final = "networkLocation"
+BOOT_PROPERTY: Final = "bootEpoch"
+PORT_MAX: Final = 65_535
+#: More than any bookie is ever started.
+_BOOT_DIGITS_MAX: Final = 18
+
+_ENDPOINT: Final = Schema(
+    "endpoint",
+    Spec(1, "id", Kind.BYTES),
+    Spec(2, "port", Kind.NUMBER),
+    Spec(3, "host", Kind.BYTES),
+    Spec(4, "protocol", Kind.BYTES),
+    Spec(5, "auth", Kind.BYTES, repeated=True),
+    Spec(6, "extensions", Kind.BYTES, repeated=True),
+)
+_PROPERTY: Final = Schema("property", Spec(1, "key", Kind.BYTES), Spec(2, "value", Kind.BYTES))
+_INFO: Final = Schema(
+    "service info",
+    Spec(6, "endpoints", _ENDPOINT, repeated=True),
+    Spec(7, "properties", _PROPERTY, repeated=True),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One address that a bookie serves."""
+
+    id: str
+    host: str
+    port: int
+    protocol: str
+    auth: tuple[str, ...] = ()
+    extensions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceInfo:
+    """All addresses of a bookie, and what it says of itself."""
+
+    endpoints: tuple[Endpoint, ...]
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def bookie(self) -> Endpoint | None:
+        """Where the bookie speaks our protocol; None: it is foreign."""
+        return next((e for e in self.endpoints if (e.id, e.protocol) == (BOOKIE, GRPC)), None)
+
+    @property
+    def http(self) -> Endpoint | None:
+        """Where the bookie can be looked at; None: nowhere."""
+        return next((e for e in self.endpoints if e.id == HTTP_SERVER), None)
+
+    @property
+    def boot_epoch(self) -> int | None:
+        """Which of the bookie's starts has registered; None: it does not say."""
+        text = self.properties.get(BOOT_PROPERTY, "")
+        says = text.isascii() and text.isdecimal() and len(text) <= _BOOT_DIGITS_MAX
+        return int(text) if says else None
+
+
+def of_bookie(
+    host: str,
+    port: int,
+    location: Location,
+    *,
+    tls: bool,
+    http_port: int | None = None,
+    boot_epoch: int | None = None,
+) -> ServiceInfo:
+    """Say where a bookie of ours is reached."""
+    endpoints = [
+        Endpoint(id=BOOKIE, host=host, port=port, protocol=GRPC, extensions=(TLS,) if tls else ())
+    ]
+    if http_port is not None:
+        endpoints.append(Endpoint(id=HTTP_SERVER, host=host, port=http_port, protocol="http"))
+    properties = {LOCATION_PROPERTY: str(location)}
+    if boot_epoch is not None:
+        properties[BOOT_PROPERTY] = str(boot_epoch)
+    return ServiceInfo(endpoints=tuple(endpoints), properties=properties)
+
+
+def render(info: ServiceInfo) -> bytes:
+    """Write the bytes of Apache's writer; properties in the order of their keys."""
+    out = bytearray()
+    for endpoint in info.endpoints:
+        body = bytes_field(1, endpoint.id.encode()) + number_field(2, endpoint.port)
+        body += bytes_field(3, endpoint.host.encode()) + bytes_field(4, endpoint.protocol.encode())
+        body += b"".join(bytes_field(5, name.encode()) for name in endpoint.auth)
+        body += b"".join(bytes_field(6, name.encode()) for name in endpoint.extensions)
+        out += bytes_field(6, body)
+    for key, value in sorted(info.properties.items()):
+        out += bytes_field(7, bytes_field(1, key.encode()) + bytes_field(2, value.encode()))
+    return bytes(out)
+
+
+def parse(raw: bytes) -> ServiceInfo:
+    """Read a service info; no bytes (an old bookie's) are one without endpoints."""
+    check_size(raw, "a service info")
+    message = Message(_INFO, raw)
+    properties: dict[str, str] = {}
+    for entry in message.all_bytes("properties"):
+        pair = Message(_PROPERTY, entry)
+        key = pair.text("key")
+        if key in properties:
+            raise MalformedError(Flaw.DUPLICATE, f"property {key!r}")
+        properties[key] = pair.text("value") if "value" in pair else ""
+    return ServiceInfo(
+        endpoints=tuple(_endpoint(entry) for entry in message.all_bytes("endpoints")),
+        properties=properties,
+    )
+
+
+def _endpoint(raw: bytes) -> Endpoint:
+    message = Message(_ENDPOINT, raw)
+    return Endpoint(
+        id=message.text("id"),
+        host=message.text("host"),
+        port=message.between("port", 0, PORT_MAX),
+        protocol=message.text("protocol"),
+        auth=tuple(message.all_texts("auth")),
+        extensions=tuple(message.all_texts("extensions")),
+    )

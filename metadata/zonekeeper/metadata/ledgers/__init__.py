@@ -1,0 +1,1 @@
+"""What is remembered of ledgers: their metadata, their ids, and which of them lack copies."""

@@ -1,0 +1,101 @@
+"""New ledger ids: Apache BookKeeper's counters in the store.
+
+    idgen/ID-<n>                      ids 0 to 2**31 - 2
+    idgen-long/HOB-<high>/ID-<low>    id = high << 32 | low, as soon as ``idgen-long`` is there
+
+The store numbers the children of a node, and the number is the id; the child itself is ephemeral
+and removed again. An id is never given twice. One whose answer was lost is left out, and so is one
+of before the long form, or a higher part, began.
+
+The long form begins when the short one is used up, and after a restore: the import makes a high
+part (``HOB``: high-order bits) that no ledger has, so that ledgers younger than the export, which
+bookies may still hold, are not written over. ``HOB`` directories are never removed: there is one
+for each 2**31 ledgers.
+"""
+
+import contextlib
+import re
+from typing import ClassVar, Final
+
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.formats.ledger_paths import SHORT_ID_END
+from zonekeeper.metadata.store.errors import StoreError
+from zonekeeper.metadata.store.store import name_of
+from zonekeeper.placement.base.ids import LedgerId
+
+HIGH_MAX: Final = (1 << 31) - 1
+_FIRST_HIGH: Final = 1
+_ATTEMPTS_MAX: Final = 5
+
+_HIGH_DIRECTORY: Final = re.compile(r"HOB-([0-9]{10})")
+_NUMBERED: Final = re.compile(r"ID-(-?[0-9]{1,10})")
+
+
+class IdsUsedUpError(Exception):
+    """Every ledger id has been given out."""
+
+    retryable: ClassVar[bool] = False
+    maybe_applied: ClassVar[bool] = False
+
+
+def high_directory(high: int) -> str:
+    """Give the name of the directory that counts the low parts of a high part."""
+    assert 0 < high <= HIGH_MAX, f"{high} is no high part of an id"
+    return f"HOB-{high:010d}"
+
+
+def parse_high_directory(name: str) -> int | None:
+    """Give the high part that a directory stands for; None: it is none."""
+    found = _HIGH_DIRECTORY.fullmatch(name)
+    return int(found[1]) if found and 0 < int(found[1]) <= HIGH_MAX else None
+
+
+async def allocate(cluster: Cluster) -> LedgerId:
+    """Give an id that no ledger of this cluster ever had."""
+    high = await _highest(cluster)
+    while high <= HIGH_MAX:
+        low = await _next(cluster, _directory(cluster, high))
+        # The first look may have been at a follower of the store that lags. What is read after a
+        # write of our own is no older than that write.
+        now = await _highest(cluster)
+        if now <= high and low is not None:
+            return LedgerId(high << 32 | low)
+        high = max(now, high + 1)
+    raise IdsUsedUpError(f"{cluster} has given out every ledger id")
+
+
+async def _highest(cluster: Cluster) -> int:
+    """Give the high part that ids have now; 0: they are short."""
+    names = await cluster.store.children(cluster.root.below("idgen-long"))
+    if names is None:
+        return 0
+    known = [high for high in map(parse_high_directory, names) if high is not None]
+    return max(known, default=_FIRST_HIGH)
+
+
+def _directory(cluster: Cluster, high: int) -> str:
+    below = f"idgen-long/{high_directory(high)}" if high else "idgen"
+    return cluster.root.below(below)
+
+
+async def _next(cluster: Cluster, directory: str) -> int | None:
+    """Take the next number of a directory; None: it has no more."""
+    path = await _numbered(cluster, directory)
+    found = _NUMBERED.fullmatch(name_of(path))
+    assert found is not None, f"{path} is not what a sequential node is called"
+    with contextlib.suppress(StoreError):  # it is ephemeral, and only its number counts
+        await cluster.store.delete(path, version=None)
+    number = int(found[1])
+    return number if 0 <= number < SHORT_ID_END else None
+
+
+async def _numbered(cluster: Cluster, directory: str) -> str:
+    for attempts_left in reversed(range(_ATTEMPTS_MAX)):
+        try:
+            return await cluster.store.create(
+                f"{directory}/ID-", ephemeral=True, sequential=True, make_parents=True
+            )
+        except StoreError as error:
+            if not error.maybe_applied or attempts_left == 0:
+                raise
+    raise AssertionError("the last attempt returns or raises")

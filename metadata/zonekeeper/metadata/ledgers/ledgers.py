@@ -1,0 +1,197 @@
+"""Ledgers in the store: create, read, change, delete.
+
+A change is a function from what a ledger is to what it should be (``ledger_metadata`` has them). It
+is decided anew whenever somebody else was faster or an answer was lost, so it is never applied on
+top of what it was not decided for. Creating talks to no bookie.
+
+Absence is proof of a deletion only where the root is whole and is still the cluster that was
+opened, and where nothing was restored from an older export: ``proven_deleted``. The same holds for
+where a closed ledger ends (``proven_ends``), which is so for ever.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import ClassVar, Final, TypeAlias
+
+from zonekeeper.metadata.cluster import restored
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.formats import ledger_format, ledger_metadata, ledger_paths
+from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata, LedgerState
+from zonekeeper.metadata.formats.malformed import UnreadableError, stored_at
+from zonekeeper.metadata.ledgers import ledger_ids
+from zonekeeper.metadata.store import pruning, update
+from zonekeeper.metadata.store.errors import (
+    NodeExistsError,
+    NoNodeError,
+    StoreError,
+    VersionConflictError,
+)
+from zonekeeper.metadata.store.store import Versioned
+from zonekeeper.placement.base.ids import EntryId, LedgerId
+
+#: So many times in a row another ledger had the id that was drawn: the counters are wrong.
+_ID_ATTEMPTS_MAX: Final = 10
+_WRITE_ATTEMPTS_MAX: Final = 5
+
+#: What a ledger should become; None: it is as it should be, write nothing.
+Change: TypeAlias = Callable[[LedgerMetadata], LedgerMetadata | None]
+
+
+class LedgerExistsError(Exception):
+    """Another ledger has this id."""
+
+    retryable: ClassVar[bool] = False
+    maybe_applied: ClassVar[bool] = False
+
+
+class NoLedgerError(Exception):
+    """There is no such ledger: it was deleted, or never created."""
+
+    retryable: ClassVar[bool] = False
+    maybe_applied: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredLedger:
+    """A ledger as it was read."""
+
+    id: LedgerId
+    metadata: LedgerMetadata
+    version: int
+
+
+def path(cluster: Cluster, ledger_id: LedgerId) -> str:
+    """Give the node of a ledger."""
+    return cluster.root.path + ledger_paths.path(ledger_id)
+
+
+async def create(
+    cluster: Cluster, metadata: LedgerMetadata, *, ledger_id: LedgerId | None = None
+) -> StoredLedger:
+    """Create a ledger, under an id of its own unless one is given.
+
+    ``metadata`` carries a random create token: by it the ledger is known as this caller's when the
+    answer to its creation was lost. The same call may be repeated with the same token and id.
+    """
+    assert metadata.create_token > 0, "a ledger is created with a token"
+    if ledger_id is not None:
+        if (created := await _create(cluster, ledger_id, metadata)) is not None:
+            return created
+        raise LedgerExistsError(f"ledger {ledger_id} exists in {cluster}")
+    for _ in range(_ID_ATTEMPTS_MAX):
+        drawn = await ledger_ids.allocate(cluster)
+        if (created := await _create(cluster, drawn, metadata)) is not None:
+            return created
+    raise LedgerExistsError(
+        f"{_ID_ATTEMPTS_MAX} new ids in a row were taken in {cluster}: its id counters are behind "
+        "its ledgers; restore it with `zonekeeper metadata import`, which moves them on"
+    )
+
+
+async def read(cluster: Cluster, ledger_id: LedgerId, *, sync: bool = False) -> StoredLedger | None:
+    """Read a ledger; None: the store shows none. Raises ``UnreadableError`` for damage."""
+    node = await cluster.store.get(path(cluster, ledger_id), sync=sync)
+    return None if node is None else _read(cluster, ledger_id, node.value, node.version)
+
+
+async def change(cluster: Cluster, ledger_id: LedgerId, decide: Change) -> StoredLedger:
+    """Change a ledger; give it as it then is. Raises ``NoLedgerError`` if there is none.
+
+    Whatever ``decide`` gives must be a legal step from what it was given.
+    """
+
+    def decide_bytes(node: Versioned | None) -> update.Decision:
+        if node is None:
+            raise NoLedgerError(f"there is no ledger {ledger_id} in {cluster}")
+        before = _read(cluster, ledger_id, node.value, node.version).metadata
+        after = decide(before)
+        if after is None or after == before:
+            return update.Keep()
+        ledger_metadata.check_update(before, after)
+        return update.Store(ledger_format.render(after))
+
+    standing = await update.update(cluster.store, path(cluster, ledger_id), decide_bytes)
+    assert standing is not None, "an absent ledger raises"
+    return _read(cluster, ledger_id, standing.value, standing.version)
+
+
+async def delete(cluster: Cluster, ledger_id: LedgerId, *, version: int | None = None) -> None:
+    """Delete a ledger, at a version or at any; that it is gone already counts as done."""
+    where = path(cluster, ledger_id)
+    for attempts_left in reversed(range(_WRITE_ATTEMPTS_MAX)):
+        try:
+            await cluster.store.delete(where, version=version)
+        except NoNodeError:
+            break
+        except StoreError as error:
+            if not error.maybe_applied or attempts_left == 0:
+                raise
+            if not await cluster.store.exists(where, sync=True):
+                break
+        else:
+            break
+    await pruning.prune(cluster.store, where, below=cluster.root.path)
+
+
+async def proven_deleted(cluster: Cluster, ledger_id: LedgerId) -> bool:
+    """Is it proven that this ledger is gone for good? False: it is there, or there is no proof.
+
+    An answer that cannot be had raises; nothing may be deleted on an error.
+    """
+    if await cluster.store.get(path(cluster, ledger_id), sync=True) is not None:
+        return False
+    return await _is_whole(cluster)
+
+
+async def proven_ends(cluster: Cluster, ledger_ids: Iterable[LedgerId]) -> dict[LedgerId, EntryId]:
+    """Give the last entries of those of these ledgers that are proven to be closed.
+
+    What is not in the answer is open, or unknown. Raises if nothing can be known.
+    """
+    found: dict[LedgerId, EntryId] = {}
+    for ledger_id in ledger_ids:
+        try:
+            stored = await read(cluster, ledger_id)
+        except UnreadableError:
+            continue  # others have nothing to do with it
+        if stored is not None and stored.metadata.state is LedgerState.CLOSED:
+            found[ledger_id] = stored.metadata.last_entry
+    # A root that was made anew, or set back, may have other ledgers under the same ids.
+    return found if found and await _is_whole(cluster) else {}
+
+
+async def _is_whole(cluster: Cluster) -> bool:
+    """Is the root still the cluster that was opened, and nothing in it restored from an export?"""
+    instance = await cluster.store.get(cluster.root.below("INSTANCEID"), sync=True)
+    if instance is None or instance.value != cluster.instance.encode("ascii"):
+        return False
+    return await restored.read(cluster) is None
+
+
+def _read(cluster: Cluster, ledger_id: LedgerId, raw: bytes, version: int) -> StoredLedger:
+    with stored_at(path(cluster, ledger_id), cluster.store.name):
+        metadata = ledger_format.parse(raw)
+    return StoredLedger(id=ledger_id, metadata=metadata, version=version)
+
+
+async def _create(
+    cluster: Cluster, ledger_id: LedgerId, metadata: LedgerMetadata
+) -> StoredLedger | None:
+    """Create a ledger under an id; None: another ledger has it."""
+    where, value = path(cluster, ledger_id), ledger_format.render(metadata)
+    for attempts_left in reversed(range(_WRITE_ATTEMPTS_MAX)):
+        try:
+            await cluster.store.create(where, value, make_parents=True)
+        except NodeExistsError:
+            there = await read(cluster, ledger_id, sync=True)
+            if there is not None:
+                is_ours = there.metadata.create_token == metadata.create_token
+                return there if is_ours else None
+        except StoreError as error:
+            if not error.maybe_applied or attempts_left == 0:
+                raise
+        else:
+            return StoredLedger(id=ledger_id, metadata=metadata, version=0)
+    raise VersionConflictError(
+        "comes and goes while it is created", store=cluster.store.name, path=where
+    )

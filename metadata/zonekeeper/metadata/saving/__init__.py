@@ -1,0 +1,1 @@
+"""A root as text, and back; and ledgers' metadata rebuilt from what bookies remember."""

@@ -1,0 +1,72 @@
+"""Reading a whole root: what ``export_format`` writes down.
+
+The tree is walked depth first, so that no more is in memory than the names of one node's children
+on each level. A root that is written to meanwhile is exported as of no single moment; each node is
+as it was at one.
+"""
+
+from collections.abc import AsyncGenerator
+from typing import Final
+
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.formats import ledger_paths
+from zonekeeper.metadata.saving.export_format import Header, Node, Writer
+from zonekeeper.metadata.store.background import together
+from zonekeeper.metadata.store.store import Versioned
+
+READS_IN_FLIGHT_MAX: Final = 64
+
+
+def header(cluster: Cluster) -> Header:
+    """Say what an export of a cluster is of."""
+    return Header(cluster.instance, cluster.root.path)
+
+
+async def nodes(cluster: Cluster) -> AsyncGenerator[Node, None]:
+    """Give every lasting node of a root, in the order of an export."""
+    for top in (cluster.root.path, cluster.root.own):
+        todo = [top]  # the next one last
+        while todo:
+            batch = _leaves(cluster, todo)
+            if batch:
+                async for node in _read(cluster, batch):
+                    yield node
+                continue
+            path = todo.pop()
+            value = await cluster.store.get(path, sync=True)
+            names = await cluster.store.children(path, sync=True)
+            if value is None or value.owner is not None:
+                continue
+            yield _node(cluster, path, value)
+            todo += [f"{path}/{name}" for name in reversed(names or ())]
+
+
+async def lines(cluster: Cluster) -> AsyncGenerator[str, None]:
+    """Give the lines of an export."""
+    writer = Writer()
+    yield writer.header(header(cluster))
+    async for node in nodes(cluster):
+        yield writer.node(node)
+    yield writer.footer()
+
+
+def _leaves(cluster: Cluster, todo: list[str]) -> list[str]:
+    """Take the next ledgers off the list: they have no children, so many are read at a time."""
+    batch: list[str] = []
+    top = len(cluster.root.path)
+    while todo and len(batch) < READS_IN_FLIGHT_MAX:
+        if ledger_paths.parse(todo[-1][top:]) is None:
+            break
+        batch.append(todo.pop())
+    return batch
+
+
+async def _read(cluster: Cluster, batch: list[str]) -> AsyncGenerator[Node, None]:
+    values = await together(cluster.store.get(path, sync=True) for path in batch)
+    for path, value in zip(batch, values, strict=True):
+        if value is not None and value.owner is None:
+            yield _node(cluster, path, value)
+
+
+def _node(cluster: Cluster, path: str, value: Versioned) -> Node:
+    return Node(path.removeprefix(cluster.root.path), value.value)

@@ -1,0 +1,215 @@
+"""Writing an export back into a store: a lost store must not be a lost cluster.
+
+Before anything else, and in one transaction with the new root, the ``restored`` mark is set and a
+high part for new ids is made that no ledger has had: ledgers that are younger than the export exist
+on bookies only, and must neither be collected nor written over. So at no moment is there a root
+that looks whole and is not.
+
+An import that was interrupted is run again; it goes on where it stopped, and what has changed
+since stays as it is. It refuses a root that holds anything else. The file is read twice, to the end
+before a byte is written, and a node at a time.
+
+The timeline is numbered anew, in its order, because its store goes on counting by itself.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from zonekeeper.metadata.cluster import cluster as clusters
+from zonekeeper.metadata.cluster import restored, timeline
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.cluster.restored import Restored
+from zonekeeper.metadata.formats import ledger_paths
+from zonekeeper.metadata.formats.malformed import Flaw, MalformedError
+from zonekeeper.metadata.ledgers import ledger_ids
+from zonekeeper.metadata.saving import export_format
+from zonekeeper.metadata.saving.export_format import Footer, Header, Node
+from zonekeeper.metadata.store.errors import NodeExistsError, StoreError
+from zonekeeper.metadata.store.layout import OWN_SUFFIX, Root
+from zonekeeper.metadata.store.store import Create, MetadataStore, Put, Write
+
+#: Nodes that are written together, by number and by bytes.
+BATCH_NODES_MAX: Final = 200
+BATCH_BYTES_MAX: Final = 256 * 1024
+_ATTEMPTS_MAX: Final = 5
+
+#: High parts count seconds from 2020 on, so that two restores of one export do not share one.
+_EPOCH_MS: Final = 1_577_836_800_000
+
+_TIMELINE: Final = f"{OWN_SUFFIX}/timeline/"
+_MARK: Final = f"{OWN_SUFFIX}/restored"
+
+
+class RootInUseError(Exception):
+    """The root holds a cluster already, and not one that this import began."""
+
+    retryable: ClassVar[bool] = False
+    maybe_applied: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
+    """What the first reading of a file found: it is whole."""
+
+    header: Header
+    footer: Footer
+    #: The largest high part that any id in it has, and that its counters have.
+    high: int
+    counted_high: int
+
+    def fresh_high(self, now_ms: int) -> int:
+        """Give a high part that was never counted, and that no id in the export has.
+
+        Somebody who chooses ids by himself may have taken the last high parts of all. Then only
+        what was counted is left out, and ids that a ledger has are passed over when they are drawn.
+        """
+        by_clock = (now_ms - _EPOCH_MS) // 1000
+        fresh = max(self.high + 1, by_clock)
+        if fresh > ledger_ids.HIGH_MAX:
+            fresh = max(self.counted_high + 1, by_clock)
+        if fresh > ledger_ids.HIGH_MAX:
+            raise ledger_ids.IdsUsedUpError("the export's counters have given out every ledger id")
+        return fresh
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What an import did."""
+
+    cluster: Cluster
+    written: int
+    #: Nodes that were there already: from a run before, or from the new root itself.
+    kept: int
+    high: int
+
+
+def check(lines: Iterable[str]) -> Export:
+    """Read an export to its end; raises ``UnreadableError`` unless it is whole."""
+    header: Header | None = None
+    footer: Footer | None = None
+    high = counted_high = 0
+    for part in export_format.read(lines):
+        match part:
+            case Header():
+                header = part
+            case Footer():
+                footer = part
+            case Node(suffix):
+                counted_high = max(counted_high, _counted_high(suffix))
+                high = max(high, counted_high, (ledger_paths.parse(suffix) or 0) >> 32)
+    if header is None or footer is None:
+        raise MalformedError(Flaw.TRUNCATED, "the export is empty")
+    return Export(header=header, footer=footer, high=high, counted_high=counted_high)
+
+
+async def run(store: MetadataStore, lines: Callable[[], Iterable[str]], *, now_ms: int) -> Imported:
+    """Import an export into the store's root; ``lines`` opens it, ``now_ms`` is the wall clock."""
+    export = check(lines())
+    cluster, mark = await _begin(store, export, now_ms)
+    events = {event.token for event in await timeline.newest(cluster)}
+    work = _Import(cluster, events)
+    for part in export_format.read(lines()):
+        if isinstance(part, Node):
+            await work.add(part)
+    await work.flush()
+    return Imported(cluster=cluster, written=work.written, kept=work.kept, high=mark.high)
+
+
+async def _begin(store: MetadataStore, export: Export, now_ms: int) -> tuple[Cluster, Restored]:
+    """Make the root with its mark, or find it as an earlier run of this import left it."""
+    root, instance = Root(store.root), export.header.instance
+    high = export.fresh_high(now_ms)
+    mark = Restored(at_ms=now_ms, high=high, export=export.footer.checksum)
+    directory = root.below("idgen-long")
+    path, value = root.beside("restored"), restored.render(mark, instance)
+    left = await store.get(path, sync=True)  # by a cluster that was here before
+    beginning: list[Write] = [
+        Create(path=path, value=value)
+        if left is None
+        else Put(path=path, value=value, version=left.version),
+        Create(path=directory),
+        Create(path=f"{directory}/{ledger_ids.high_directory(high)}"),
+    ]
+    try:
+        cluster = await clusters.initialise(store, instance, also=beginning)
+        standing = await restored.read(cluster)
+    except clusters.ForeignRootError as error:
+        raise RootInUseError(f"nothing was imported: {error}") from error
+    if (
+        standing is None
+        or standing.export != export.footer.checksum
+        or cluster.instance != instance
+    ):
+        raise RootInUseError(
+            f"{root.path} in {store.name} holds a cluster already (instance {cluster.instance}), "
+            "which this import did not begin; nothing was imported: choose an empty root"
+        )
+    return cluster, standing
+
+
+class _Import:
+    """Writes nodes in batches, parents first; what is there already stays."""
+
+    def __init__(self, cluster: Cluster, events: set[str]) -> None:
+        self._cluster = cluster
+        self._events = events
+        self._batch: list[Create] = []
+        self._bytes = 0
+        self.written = 0
+        self.kept = 0
+
+    async def add(self, node: Node) -> None:
+        if node.suffix in (OWN_SUFFIX, _MARK):
+            return  # written with the root; of an earlier restore's mark and ours, ours stands
+        if node.suffix.startswith(_TIMELINE):
+            await self.flush()
+            if await timeline.put_back(self._cluster, node.value, known=self._events):
+                self.written += 1
+            else:
+                self.kept += 1
+            return
+        if (
+            len(self._batch) >= BATCH_NODES_MAX
+            or self._bytes + len(node.value) > BATCH_BYTES_MAX  # a larger value goes alone
+        ):
+            await self.flush()
+        self._batch.append(Create(path=self._cluster.root.path + node.suffix, value=node.value))
+        self._bytes += len(node.value)
+
+    async def flush(self) -> None:
+        """Write what is waiting: all at once, or one by one where something is there already."""
+        batch, self._batch, self._bytes = self._batch, [], 0
+        if not batch:
+            return
+        try:
+            await self._cluster.store.commit(batch)
+        except NodeExistsError:
+            await self._write_each(batch)
+        except StoreError as error:
+            if not error.maybe_applied:
+                raise
+            await self._write_each(batch)
+        else:
+            self.written += len(batch)
+
+    async def _write_each(self, batch: list[Create]) -> None:
+        for write in batch:
+            for attempts_left in reversed(range(_ATTEMPTS_MAX)):
+                try:
+                    await self._cluster.store.commit([write])
+                except NodeExistsError:
+                    self.kept += 1
+                    break
+                except StoreError as error:
+                    if not error.maybe_applied or attempts_left == 0:
+                        raise
+                else:
+                    self.written += 1
+                    break
+
+
+def _counted_high(suffix: str) -> int:
+    """Give the high part whose counter a path is; 0: it is none."""
+    directory = suffix.removeprefix("/idgen-long/")
+    return (ledger_ids.parse_high_directory(directory) or 0) if directory != suffix else 0

@@ -1,0 +1,219 @@
+"""Rebuilding ledgers for real: hints are read, a root is made where there is none, ledgers written.
+
+The files are read twice: to their ends before anything is believed, then side by side, a ledger at
+a time. A ledger that is in the root already is never touched.
+
+Whatever is written stands under the ``restored`` mark, as after an import: what the hints did not
+tell may still be wanted, so bookies collect nothing; and new ids come from a high part that no
+ledger has had. A root that is made, is made with the mark in one transaction; one that is there
+gets the mark before the first ledger.
+"""
+
+import hashlib
+import heapq
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import ClassVar, Final, TypeAlias
+
+from zonekeeper.metadata.bookies import cookie_store
+from zonekeeper.metadata.cluster import cluster as clusters
+from zonekeeper.metadata.cluster import restored
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.cluster.restored import Restored
+from zonekeeper.metadata.formats.malformed import UnreadableError
+from zonekeeper.metadata.ledgers import ledger_ids, ledgers
+from zonekeeper.metadata.saving import export_format, importing, rebuilding, rebuilding_format
+from zonekeeper.metadata.saving.rebuilding import Rebuilt
+from zonekeeper.metadata.saving.rebuilding_format import Footer, Header, LedgerHints, Part
+from zonekeeper.metadata.store.background import together
+from zonekeeper.metadata.store.layout import Root
+from zonekeeper.metadata.store.store import Create, MetadataStore, Put, Write
+from zonekeeper.placement.base.ids import BookieId, LedgerId
+
+WRITES_IN_FLIGHT_MAX: Final = 64
+
+_Told: TypeAlias = tuple[LedgerId, BookieId, LedgerHints]
+
+
+class HintsConflictError(Exception):
+    """The files do not belong together, or not to this root; nothing was written."""
+
+    retryable: ClassVar[bool] = False
+    maybe_applied: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HintsFile:
+    """A file of hints, and what opens it."""
+
+    name: str
+    lines: Callable[[], Iterable[str]]
+
+    def read(self) -> Iterator[Part]:
+        """Read it from its beginning; raises ``UnreadableError`` that names it."""
+        try:
+            yield from rebuilding_format.read(self.lines())
+        except UnreadableError as error:
+            error.where = f"{self.name}, {error.where}" if error.where else self.name
+            raise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """Files of hints that are whole, one a bookie."""
+
+    instance: str
+    files: Mapping[BookieId, HintsFile]
+    ledgers: int
+    #: Of all files, in whatever order they were given.
+    checksum: str
+    highest_ledger: LedgerId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What became of a ledger that was to be written."""
+
+    rebuilt: Rebuilt
+    #: False: the root has a ledger of this id, and it stays as it is.
+    created: bool
+
+
+def check(files: Sequence[HintsFile]) -> Given:
+    """Read all files to their ends; raises ``UnreadableError`` or ``HintsConflictError``."""
+    by_bookie: dict[BookieId, HintsFile] = {}
+    instances: dict[str, BookieId] = {}
+    sums, count, highest = [], 0, 0
+    for file in files:
+        for part in file.read():
+            match part:
+                case Header(bookie=bookie):
+                    if bookie in by_bookie:
+                        raise HintsConflictError(
+                            f"{by_bookie[bookie].name} and {file.name} are both of {bookie}: give "
+                            "the newer one, of the higher generation, alone"
+                        )
+                    by_bookie[bookie] = file
+                    instances.setdefault(part.instance, bookie)
+                case LedgerHints(ledger_id=ledger_id):
+                    count, highest = count + 1, max(highest, ledger_id)
+                case Footer(checksum=checksum):
+                    sums.append(checksum)
+    if len(instances) != 1:
+        named = ", ".join(f"{bookie} {instance!r}" for instance, bookie in instances.items())
+        raise HintsConflictError(f"the hints are of different clusters: {named or 'no files'}")
+    return Given(
+        instance=next(iter(instances)),
+        files=by_bookie,
+        ledgers=count,
+        checksum=hashlib.sha256("".join(sorted(sums)).encode()).hexdigest(),
+        highest_ledger=LedgerId(highest),
+    )
+
+
+async def bookies_of(store: MetadataStore, given: Given) -> list[BookieId]:
+    """Give the bookies that the root knows; none if nothing is there yet."""
+    cluster = await _find(store, given)
+    return [] if cluster is None else await cookie_store.ids(cluster)
+
+
+def rebuilt(
+    given: Given, *, known: Sequence[BookieId], passwords: Mapping[bytes, bytes]
+) -> Iterator[Rebuilt]:
+    """Rebuild all ledgers, by their ids."""
+
+    def told(bookie: BookieId, file: HintsFile) -> Iterator[_Told]:
+        for part in file.read():
+            if isinstance(part, LedgerHints):
+                yield part.ledger_id, bookie, part
+
+    sources = (told(bookie, file) for bookie, file in given.files.items())
+    merged = heapq.merge(*sources, key=lambda one: one[:2])
+    for ledger_id, group in groupby(merged, key=lambda one: one[0]):
+        yield rebuilding.rebuild(
+            ledger_id,
+            {bookie: hints for _, bookie, hints in group},
+            reporters=given.files.keys(),
+            known=known,
+            passwords=passwords,
+        )
+
+
+async def prepare(store: MetadataStore, given: Given, *, now_ms: int) -> Cluster:
+    """Make the root, or find it, and see to it that it is marked as restored."""
+    cluster = await _find(store, given)
+    if cluster is None:
+        marking = await _marking(store, given, now_ms)
+        cluster = await clusters.initialise(store, given.instance, also=marking)
+        await _refuse_other(cluster, given)
+    if await restored.read(cluster) is None:
+        await store.commit(await _marking(store, given, now_ms))
+    return cluster
+
+
+async def write(cluster: Cluster, wanted: Iterable[Rebuilt]) -> AsyncGenerator[Written, None]:
+    """Write ledgers that are not there; all of them have metadata."""
+    batch: list[Rebuilt] = []
+    for each in wanted:
+        batch.append(each)
+        if len(batch) == WRITES_IN_FLIGHT_MAX:
+            for written in await together(_create(cluster, one) for one in batch):
+                yield written
+            batch.clear()
+    for written in await together(_create(cluster, one) for one in batch):
+        yield written
+
+
+async def _create(cluster: Cluster, one: Rebuilt) -> Written:
+    assert one.metadata is not None, "a blocked ledger is not written"
+    try:
+        await ledgers.create(cluster, one.metadata, ledger_id=one.ledger_id)
+    except ledgers.LedgerExistsError:
+        return Written(rebuilt=one, created=False)
+    return Written(rebuilt=one, created=True)
+
+
+async def _find(store: MetadataStore, given: Given) -> Cluster | None:
+    try:
+        cluster = await clusters.open_cluster(store)
+    except clusters.NotAClusterError:
+        return None
+    await _refuse_other(cluster, given)
+    return cluster
+
+
+async def _refuse_other(cluster: Cluster, given: Given) -> None:
+    if cluster.instance != given.instance:
+        raise HintsConflictError(
+            f"{cluster} is another cluster than that of the hints (instance {given.instance}); "
+            "its bookies would not start there: choose an empty root"
+        )
+
+
+async def _marking(store: MetadataStore, given: Given, now_ms: int) -> list[Write]:
+    """Give what marks a root, and makes new ids ones that no ledger has had."""
+    root = Root(store.root)
+    directory = root.below("idgen-long")
+    names = await store.children(directory, sync=True)
+    counted = max(map(_high, names or ()), default=0)
+    fresh = importing.Export(
+        header=export_format.Header(given.instance, root.path),
+        footer=export_format.Footer(given.ledgers, given.checksum),
+        high=max(counted, given.highest_ledger >> 32),
+        counted_high=counted,
+    ).fresh_high(now_ms)
+    mark = Restored(at_ms=now_ms, high=fresh, export=given.checksum)
+    path, value = root.beside("restored"), restored.render(mark, given.instance)
+    left = await store.get(path, sync=True)  # by a cluster that was here before
+    return [
+        Create(path=path, value=value)
+        if left is None
+        else Put(path=path, value=value, version=left.version),
+        *([] if names is not None else [Create(path=directory)]),
+        Create(path=f"{directory}/{ledger_ids.high_directory(fresh)}"),
+    ]
+
+
+def _high(name: str) -> int:
+    return ledger_ids.parse_high_directory(name) or 0

@@ -1,0 +1,96 @@
+r"""The nodes of a cluster by name, and the two that say what a root is.
+
+Under ``<root>`` stands what Apache's tools know, beside it, under ``<root>.zonekeeper``, what is
+only ours: Apache refuses to remove a root that has children which it does not know.
+
+    LAYOUT       2 \n <ledger manager's class> : 1       no newline at its end
+    INSTANCEID   a UUID in ASCII, drawn when the cluster is made
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, UnsupportedError
+from zonekeeper.placement.base.ids import BookieId, UpgradeDomain, ZoneName
+
+_LEDGER_MANAGER: Final = "org.apache.bookkeeper.meta.HierarchicalLedgerManagerFactory"
+LAYOUT: Final = f"2\n{_LEDGER_MANAGER}:1".encode()
+_LAYOUT_BYTES_MAX: Final = 1024
+
+#: What is only ours stands beside a root, under its name with this behind.
+OWN_SUFFIX: Final = ".zonekeeper"
+
+_ROOT: Final = re.compile(r"(/[^/\x00-\x1f\x7f]+)+")
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A cluster's root in a store: the paths of all that is in it."""
+
+    path: str
+
+    def __post_init__(self) -> None:
+        if not _ROOT.fullmatch(self.path) or self.path.endswith(OWN_SUFFIX):
+            raise ValueError(f"{self.path!r} cannot be a root: it must look like /ledgers")
+
+    @property
+    def own(self) -> str:
+        """The tree that only zonekeeper knows."""
+        return f"{self.path}{OWN_SUFFIX}"
+
+    def below(self, name: str) -> str:
+        """Give the path of what Apache knows by a name."""
+        return f"{self.path}/{name}"
+
+    def beside(self, name: str) -> str:
+        """Give the path of one of our own records."""
+        return f"{self.own}/{name}"
+
+    def cookie(self, bookie: BookieId) -> str:
+        """Give the node of a bookie's cookie."""
+        return self.below(f"cookies/{bookie}")
+
+    def writable(self, bookie: BookieId) -> str:
+        """Give the node by which a bookie says that it takes writes."""
+        return self.below(f"available/{bookie}")
+
+    def read_only(self, bookie: BookieId) -> str:
+        """Give the node by which a bookie says that it only serves reads."""
+        return self.below(f"available/readonly/{bookie}")
+
+    def gate(self, zone: ZoneName) -> str:
+        """Give the node of a zone's gate record."""
+        return self.beside(f"zones/{zone}")
+
+    def maintenance(self, zone: ZoneName, upgrade_domain: UpgradeDomain) -> str:
+        """Give the node that declares planned work on an upgrade domain of a zone."""
+        return self.beside(f"maintenance/{zone}.{upgrade_domain}")
+
+
+def parse_layout(raw: bytes) -> None:
+    """Accept the one layout that this program works with; raise for any other."""
+    if raw == LAYOUT:
+        return
+    try:
+        version, newline, rest = raw[:_LAYOUT_BYTES_MAX].decode("ascii").partition("\n")
+    except UnicodeDecodeError as error:
+        raise MalformedError(Flaw.BAD_TEXT, "LAYOUT is not ASCII") from error
+    if len(raw) > _LAYOUT_BYTES_MAX or not newline or not version.isdigit() or ":" not in rest:
+        raise MalformedError(Flaw.BAD_HEADER, f"LAYOUT is {raw[:64]!r}")
+    raise UnsupportedError(
+        f"a layout of version {version} with {rest}; only {_LEDGER_MANAGER} works"
+    )
+
+
+def parse_instance_id(raw: bytes) -> str:
+    """Read INSTANCEID."""
+    try:
+        text = raw.decode("ascii")
+        canonical = str(UUID(text))
+    except ValueError as error:
+        raise MalformedError(Flaw.BAD_TEXT, f"INSTANCEID is {raw[:64]!r}, no UUID") from error
+    if text != canonical:
+        raise MalformedError(Flaw.BAD_TEXT, f"INSTANCEID is {raw[:64]!r}, not a canonical UUID")
+    return text

@@ -1,0 +1,179 @@
+"""Changing one node by compare-and-set: read, decide, write, and read again when it did not work.
+
+A refused write (somebody was faster) is decided again on what stands there now. So is a write of
+unknown outcome, which is never guessed at: what stands there may be its work, that of another who
+wrote the very same bytes, or that of somebody who has written over it, and nothing here can tell
+these apart. Nor need it: while the version that was to be replaced stands, only one of all writes
+that replace it is ever applied, and once it does not, the unknown write is over. (Not promised: if
+a node is removed and made again while a write to it is under way, the new one may get that write.)
+
+So ``decide`` may be called many times, and may find its own change in what it is given. It must
+depend on nothing but that state, and must either recognise its change there (a token of the writer
+will do) or do no harm when it makes it once more: a counter that moves on twice, say.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeAlias, assert_never
+
+from zonekeeper.metadata.store import errors
+from zonekeeper.metadata.store.store import (
+    Create,
+    Delete,
+    MetadataStore,
+    Put,
+    SessionId,
+    Versioned,
+    Write,
+)
+
+#: So many rounds are no contention any more: somebody writes in a loop.
+ATTEMPTS_MAX: Final = 1_000
+
+DEADLINE_MS: Final = 30_000
+
+#: Between attempts while the store gives no answer; doubled up to the second figure.
+_PAUSE_MS: Final = 20
+_PAUSE_MS_MAX: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Let the node have this value; create it if it is absent (its parent must be there)."""
+
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Delete the node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Leave it as it is."""
+
+
+Decision: TypeAlias = Store | Remove | Keep
+
+Decide: TypeAlias = Callable[[Versioned | None], Decision]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What stands there after an update."""
+
+    value: bytes
+    version: int
+
+
+async def update(
+    store: MetadataStore,
+    path: str,
+    decide: Decide,
+    *,
+    deadline_ms: int = DEADLINE_MS,
+    session: SessionId | None = None,
+) -> Standing | None:
+    """Bring a node where ``decide`` wants it; give what stands there then (None: absent).
+
+    With ``session``, nothing is written once that session is over. Raises what ``decide`` raises;
+    what reading again cannot cure; and ``StoreUnavailableError`` when time or attempts are used up,
+    with ``maybe_applied`` if the outcome of some write stayed unknown.
+    """
+    loop = _Loop(store=store, path=path, decide=decide, session=session)
+    limit = asyncio.timeout(deadline_ms / 1000)
+    try:
+        async with limit:
+            return await loop.run()
+    except errors.StoreError as error:
+        # A later attempt was refused; an earlier one of unknown outcome may still be in it.
+        error.maybe_applied = error.maybe_applied or loop.in_doubt
+        raise
+    except TimeoutError as late:
+        if not limit.expired():
+            raise
+        raise loop.unavailable(f"not done within {deadline_ms} ms") from late
+
+
+@dataclass(slots=True, kw_only=True)
+class _Loop:
+    store: MetadataStore
+    path: str
+    decide: Decide
+    session: SessionId | None
+    #: The outcome of some write is unknown.
+    in_doubt: bool = False
+    pause_ms: int = _PAUSE_MS
+
+    async def run(self) -> Standing | None:
+        """Go round until the node stands where it should."""
+        sync = False
+        for _ in range(ATTEMPTS_MAX):
+            try:
+                state = await self.store.get(self.path, sync=sync)
+                sync = True
+                write, value = self._write(state, self.decide(state))
+                if write is None:
+                    return _standing(state)
+                if await self._attempt(write, state):
+                    version = 0 if state is None else state.version + 1
+                    return None if value is None else Standing(value=value, version=version)
+            except errors.StoreUnavailableError:
+                await self._pause()
+        raise self.unavailable(f"not done in {ATTEMPTS_MAX} attempts")
+
+    def unavailable(self, problem: str) -> errors.StoreUnavailableError:
+        """Give up, and say whether a write may have been applied."""
+        return errors.StoreUnavailableError(
+            problem, store=self.store.name, path=self.path, maybe_applied=self.in_doubt
+        )
+
+    async def _pause(self) -> None:
+        """Leave a store that gave no answer alone for a while, longer each time."""
+        await asyncio.sleep(self.pause_ms / 1000)
+        self.pause_ms = min(2 * self.pause_ms, _PAUSE_MS_MAX)
+
+    def _write(
+        self, state: Versioned | None, decision: Decision
+    ) -> tuple[Write | None, bytes | None]:
+        match decision:
+            case Store(value):
+                if state is None:
+                    return Create(path=self.path, value=value), value
+                return Put(path=self.path, value=value, version=state.version), value
+            case Remove():
+                if state is None:
+                    return None, None
+                return Delete(path=self.path, version=state.version), None
+            case Keep():
+                return None, None
+            case _:
+                assert_never(decision)
+
+    async def _attempt(self, write: Write, state: Versioned | None) -> bool:
+        """Try a write; False: somebody was faster, or its outcome is unknown."""
+        # In doubt from here on: a deadline or a cancellation can strike in the middle.
+        was_in_doubt, self.in_doubt = self.in_doubt, True
+        try:
+            await self.store.commit([write], session=self.session)
+        except errors.StoreError as error:
+            if error.maybe_applied:
+                if not error.retryable:
+                    raise
+                await self._pause()
+                return False
+            self.in_doubt = was_in_doubt
+            if isinstance(error, errors.VersionConflictError | errors.NodeExistsError):
+                return False
+            if isinstance(error, errors.NoNodeError) and state is not None:
+                return False
+            if isinstance(error, errors.SessionLostError) and self.session is None:
+                return False
+            raise
+        return True
+
+
+def _standing(state: Versioned | None) -> Standing | None:
+    return None if state is None else Standing(value=state.value, version=state.version)

@@ -1,0 +1,1 @@
+"""What a resource asks for, the objects that it becomes, and what is there."""

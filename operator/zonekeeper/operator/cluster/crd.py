@@ -1,0 +1,287 @@
+"""The custom resource's definition, made from the tables that the operator reads resources with.
+
+So the schema can neither allow what the operator does not know nor refuse what it does. Rules over
+several fields are in CEL where they are cheap; all of them are checked again by the operator, and
+what needs placement's judgement is checked only there.
+"""
+
+from collections.abc import Mapping
+from typing import Final, assert_never, cast
+
+from zonekeeper.operator.cluster import desired, quantities
+from zonekeeper.operator.kubernetes.api import BOOKIE_CLUSTERS, Json
+from zonekeeper.placement.base import fields
+from zonekeeper.placement.policy import rules, rules_data
+
+_PLURAL: Final = BOOKIE_CLUSTERS.plural
+_RESOURCE: Final = f"{_PLURAL}.{BOOKIE_CLUSTERS.group}"
+
+_LABEL: Final = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+
+_DESCRIPTIONS: Final = {
+    "bookiesPerZone": "Bookies in each zone. It can be raised; lowering it is refused.",
+    "image": "The image that bookies run, with a tag or a digest.",
+    "metadata": "Where the cluster's metadata is.",
+    "metadata.uri": "The ZooKeeper ensemble and the cluster's root in it: zk://host:2181/ledgers.",
+    "onDelete": "What becomes of volumes and metadata with the resource: Retain keeps them.",
+    "storage": "The volume of each bookie.",
+    "storage.className": "The storage class; the default one if it is left out.",
+    "storage.size": "The size of each bookie's volume.",
+}
+#: A cluster is built once its instance is known; before that, everything can still be corrected.
+_BUILT: Final = "has(oldSelf.status) && has(oldSelf.status.instance)"
+
+#: A name cannot be corrected later, so what is there already keeps its own.
+_NAME_RULE: Final = {
+    "rule": f"oldSelf.hasValue() || self.metadata.name.matches('^{desired.CLUSTER_NAME}$')",
+    "optionalOldSelf": True,
+    "message": f"metadata.name: {desired.CLUSTER_NAME_RULE}; choose another name",
+}
+
+#: Rules over the whole resource: what must hold, and what is said if it does not.
+_RULES: Final = (
+    (
+        f"!({_BUILT}) || self.spec.metadata == oldSelf.spec.metadata",
+        "spec.metadata: cannot change once the cluster is built: its bookies belong to that root",
+    ),
+    (
+        f"!({_BUILT}) || self.spec.storage == oldSelf.spec.storage",
+        "spec.storage: cannot change once the cluster is built: its volumes are there",
+    ),
+    (
+        f"!({_BUILT}) || self.spec.bookiesPerZone >= oldSelf.spec.bookiesPerZone",
+        "spec.bookiesPerZone: removing bookies would lose what they hold; set it to what it was, "
+        "or more",
+    ),
+    (
+        f"!({_BUILT}) || "
+        "oldSelf.spec.zones.all(old, self.spec.zones.exists(zone, zone.name == old.name))",
+        "spec.zones: removing a zone would lose what its bookies hold; name it again",
+    ),
+)
+
+
+def definition() -> Json:
+    """Give the CustomResourceDefinition."""
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": _RESOURCE},
+        "spec": {
+            "group": BOOKIE_CLUSTERS.group,
+            "scope": "Namespaced",
+            "names": {
+                "kind": BOOKIE_CLUSTERS.name,
+                "listKind": f"{BOOKIE_CLUSTERS.name}List",
+                "plural": _PLURAL,
+                "singular": BOOKIE_CLUSTERS.name.lower(),
+                "shortNames": ["bkc"],
+                "categories": ["zonekeeper"],
+            },
+            "versions": [
+                {
+                    "name": BOOKIE_CLUSTERS.version,
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"status": {}},
+                    "additionalPrinterColumns": _columns(),
+                    "schema": {"openAPIV3Schema": _whole()},
+                }
+            ],
+        },
+    }
+
+
+def _columns() -> list[Json]:
+    ready = '.status.conditions[?(@.type=="Ready")]'
+    return [
+        {"name": "Ready", "type": "string", "jsonPath": f"{ready}.status"},
+        {"name": "Bookies", "type": "integer", "jsonPath": ".status.readyBookies"},
+        {"name": "Of", "type": "integer", "jsonPath": ".status.bookies"},
+        {"name": "Reason", "type": "string", "jsonPath": f"{ready}.reason"},
+        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+        {"name": "Message", "type": "string", "jsonPath": f"{ready}.message", "priority": 1},
+    ]
+
+
+def _whole() -> Json:
+    spec = _object(
+        {
+            **_tree(desired.FIELDS, defaults=desired.DEFAULTS),
+            "zones": _zones(),
+            "resources": _resources(),
+            "policy": _policy(),
+        },
+        description="What the cluster shall be.",
+        required=["image", "metadata", "storage", "zones"],
+    )
+    spec["properties"]["metadata"]["required"] = ["uri"]
+    spec["properties"]["storage"]["required"] = ["size"]
+    whole = _object(
+        {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": spec,
+            "status": _status(),
+        },
+        description="A cluster of bookies in several zones.",
+        required=["spec"],
+    )
+    checked = [{"rule": rule, "message": message} for rule, message in _RULES]
+    return whole | {"x-kubernetes-validations": [_NAME_RULE, *checked]}
+
+
+def _object(properties: Json, *, description: str, required: list[str] | None = None) -> Json:
+    whole: Json = {"type": "object", "description": description, "properties": properties}
+    return whole | ({"required": required} if required else {})
+
+
+def _tree(table: Mapping[str, fields.Kind], *, defaults: Mapping[str, int | str]) -> Json:
+    """Give the properties of a table whose names are paths."""
+    properties: Json = {}
+    for name, kind in table.items():
+        *sections, last = name.split(".")
+        level, path = properties, ""
+        for section in sections:
+            path = f"{path}.{section}" if path else section
+            inner = level.setdefault(section, _object({}, description=_description(path)))
+            level = inner["properties"]
+        leaf = schema_of(kind) | {"description": _description(name)}
+        level[last] = leaf | ({"default": defaults[name]} if name in defaults else {})
+    return properties
+
+
+def _description(name: str) -> str:
+    return _DESCRIPTIONS.get(name, f"The section {name}; docs/placement.md describes it.")
+
+
+def schema_of(kind: fields.Kind) -> Json:
+    """Give the schema of one kind of value; it allows whatever the kind reads, or a little more."""
+    schema: Json
+    match kind:
+        case fields.Whole():
+            schema = {"type": "integer", "minimum": kind.least, "maximum": kind.most}
+        case fields.Number():
+            low = {"exclusiveMinimum": True} if kind.above else {}
+            schema = {"type": "number", "minimum": kind.least, "maximum": kind.most} | low
+        case fields.Duration():
+            schema = {"type": "string", "pattern": "^[0-9]{1,15}(ms|s|m|h|d)$"}
+        case fields.Size():
+            pattern = "^(0|[0-9]{1,15}(KiB|MiB|GiB|TiB))$"
+            schema = {"x-kubernetes-int-or-string": True, "pattern": pattern}
+        case fields.Flag():
+            schema = {"type": "boolean"}
+        case fields.Choice():
+            schema = {"type": "string", "enum": [str(word) for word in kind.words]}
+        case fields.Text():
+            schema = {"type": "string", "pattern": f"^({kind.pattern})$"}
+        case fields.Names():
+            name = {"type": "string", "pattern": f"^{_LABEL}$"}
+            schema = {"type": "array", "minItems": 1, "maxItems": kind.most, "items": name}
+        case _:
+            assert_never(kind)
+    return schema
+
+
+def _zones() -> Json:
+    names = schema_of(fields.Names(rules_data.ZONES_MAX))
+    selector = {
+        "type": "object",
+        "description": "Labels that a node of this zone has; by default "
+        f"{desired.DEFAULT_ZONE_LABEL} with the zone's name.",
+        "additionalProperties": {"type": "string", "pattern": f"^({desired.LABEL_VALUE})$"},
+        "maxProperties": 16,
+    }
+    zone = _object(
+        {
+            "name": names["items"] | {"description": "The zone's name.", "maxLength": 63},
+            "nodeSelector": selector,
+        },
+        description="A zone.",
+        required=["name"],
+    )
+    return names | {
+        "description": "The zones, in the order in which planned work goes through them.",
+        "items": zone,
+    }
+
+
+def _resources() -> Json:
+    amounts = {
+        "type": "object",
+        "additionalProperties": {
+            "x-kubernetes-int-or-string": True,
+            "pattern": f"^({quantities.PATTERN})$",
+        },
+        "maxProperties": 16,
+    }
+    return _object(
+        {"limits": amounts, "requests": amounts},
+        description="Processor and memory of each bookie, as in a container.",
+    )
+
+
+def _policy() -> Json:
+    """Give the policy's schema: the record without what only zonekeeper writes."""
+    standing = rules_data.rules(rules.Policy(placement=rules.PlacementRules(zones=())))
+    own = {name: kind for name, kind in rules_data.KINDS.items() if "." in name}
+    whole = _object(
+        _tree(own, defaults={}),
+        description="The rules that clients, bookies and repair obey; docs/placement.md describes "
+        "each. What is left out has its default.",
+    )
+    for name in own:
+        level, default = whole, cast(object, standing)
+        for step in name.split("."):
+            level = level["properties"][step]
+            default = cast(Mapping[str, object], default)[step]
+        level["description"] = _default_text(name, default)
+    return whole
+
+
+def _default_text(name: str, default: object) -> str:
+    if name == "placement.zones":
+        return "The names of spec.zones; leave it out."
+    return f"Default: {str(default).lower() if isinstance(default, bool) else default}."
+
+
+def _status() -> Json:
+    text, count = {"type": "string"}, {"type": "integer"}
+    condition = _object(
+        {
+            "type": text,
+            "status": text | {"enum": ["True", "False", "Unknown"]},
+            "reason": text,
+            "message": text,
+            "observedGeneration": count,
+            "lastTransitionTime": text | {"format": "date-time"},
+        },
+        description="Something that is true, false or not known now.",
+        required=["type", "status", "reason", "message", "lastTransitionTime"],
+    )
+    zone = _object(
+        {"name": text, "bookies": count, "ready": count},
+        description="How many bookies a zone shall have, and how many are ready.",
+        required=["name", "bookies", "ready"],
+    )
+    return _object(
+        {
+            "observedGeneration": count,
+            "conditions": _by_key("type", condition),
+            "zones": _by_key("name", zone),
+            "bookies": count,
+            "readyBookies": count,
+            "instance": text | {"description": "The INSTANCEID of the cluster in its root."},
+        },
+        description="What is true of the cluster now.",
+    )
+
+
+def _by_key(key: str, items: Json) -> Json:
+    return {
+        "type": "array",
+        "items": items,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": [key],
+    }

@@ -1,0 +1,257 @@
+"""The objects that a cluster consists of in Kubernetes, as they are applied. Pure.
+
+One StatefulSet a zone, so that the zone is known before a pod starts and planned work stays in one
+zone; a headless Service that names pods before they are ready; a ServiceAccount without rights or
+token; one PodDisruptionBudget over all bookies. One budget and not one a zone: budgets of several
+zones are all open at once, so two drains in the same second would take a bookie from two zones.
+
+Everything is controlled by the resource, so that Kubernetes removes it with the resource. Volumes
+are not: whether they go is the owner's choice (``onDelete``).
+"""
+
+import hashlib
+import json
+from typing import Final
+
+from zonekeeper.operator.cluster.desired import Desired, Zone
+from zonekeeper.operator.kubernetes.api import (
+    BOOKIE_CLUSTERS,
+    BUDGETS,
+    CLUSTER_LABEL,
+    GROUP,
+    INSTANCE_LABEL,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    STATEFUL_SETS,
+    ZONE_LABEL,
+    Json,
+    Kind,
+)
+
+GRPC_PORT: Final = 3181
+HTTP_PORT: Final = 8080
+DATA_FOLDER: Final = "/data"
+VOLUME: Final = "data"
+CONTAINER: Final = "bookie"
+#: More than a bookie gives itself for its way down.
+TERMINATION_SECONDS: Final = 60
+#: Any user but root; volumes are given to this group.
+USER: Final = 65_532
+
+#: Tells what was applied last: a field that is no longer said differs in nothing else.
+APPLIED: Final = f"{GROUP}/applied"
+
+
+def set_name(cluster: str, zone: str) -> str:
+    """Give the name of a zone's StatefulSet; its pods, the bookies, add their ordinal."""
+    return f"{cluster}-{zone}"
+
+
+def claim_name(bookie: str) -> str:
+    """Give the name of the claim that a StatefulSet makes for a pod."""
+    return f"{VOLUME}-{bookie}"
+
+
+def all_of(desired: Desired, resource: Json, instance: str | None) -> tuple[tuple[Kind, Json], ...]:
+    """Give every object of a cluster, in the order in which they are made.
+
+    While the instance is not known they are good for comparing names, and are not applied.
+    """
+    bare = [
+        (SERVICE_ACCOUNTS, {**_named(desired, f"{desired.name}-bookie"), **_NO_TOKEN}),
+        (SERVICES, _service(desired)),
+        (BUDGETS, _budget(desired)),
+        *((STATEFUL_SETS, _stateful_set(desired, zone, instance)) for zone in desired.zones),
+    ]
+    return tuple((kind, _owned(body, resource)) for kind, body in bare)
+
+
+def with_standing_claims(body: Json, found: Json) -> Json:
+    """Give an object with the labels of claims that it was made with: they cannot change."""
+    standing = found.get("spec", {}).get("volumeClaimTemplates")
+    if not standing:
+        return body
+    templates = [
+        {**ours, "metadata": {**ours["metadata"], "labels": theirs["metadata"].get("labels", {})}}
+        for ours, theirs in zip(body["spec"]["volumeClaimTemplates"], standing, strict=True)
+    ]
+    return {**body, "spec": {**body["spec"], "volumeClaimTemplates": templates}}
+
+
+_NO_TOKEN: Final = {"automountServiceAccountToken": False}
+
+
+def _owned(body: Json, resource: Json) -> Json:
+    owner = {
+        "apiVersion": BOOKIE_CLUSTERS.api_version,
+        "kind": BOOKIE_CLUSTERS.name,
+        "name": resource["metadata"]["name"],
+        "uid": resource["metadata"]["uid"],
+        "controller": True,
+    }
+    meta = {**body["metadata"], "ownerReferences": [owner]}
+    text = json.dumps({**body, "metadata": meta}, sort_keys=True)
+    meta["annotations"] = {APPLIED: hashlib.sha256(text.encode()).hexdigest()[:16]}
+    return {**body, "metadata": meta}
+
+
+def _labels(desired: Desired) -> Json:
+    return {
+        "app.kubernetes.io/name": "zonekeeper-bookie",
+        "app.kubernetes.io/instance": desired.name,
+        "app.kubernetes.io/managed-by": "zonekeeper-operator",
+        CLUSTER_LABEL: desired.name,
+    }
+
+
+def _named(desired: Desired, name: str) -> Json:
+    labels = _labels(desired)
+    return {"metadata": {"name": name, "namespace": desired.namespace, "labels": labels}}
+
+
+def _service_name(desired: Desired) -> str:
+    return f"{desired.name}-bookies"
+
+
+def _service(desired: Desired) -> Json:
+    return {
+        **_named(desired, _service_name(desired)),
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": {CLUSTER_LABEL: desired.name},
+            "ports": [
+                {"name": "grpc", "port": GRPC_PORT, "targetPort": "grpc", "protocol": "TCP"},
+                {"name": "http", "port": HTTP_PORT, "targetPort": "http", "protocol": "TCP"},
+            ],
+        },
+    }
+
+
+def _budget(desired: Desired) -> Json:
+    return {
+        **_named(desired, f"{desired.name}-bookies"),
+        "spec": {
+            "maxUnavailable": 1,
+            "selector": {"matchLabels": {CLUSTER_LABEL: desired.name}},
+            # A bookie that never becomes ready must not keep its node from being drained.
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        },
+    }
+
+
+def _stateful_set(desired: Desired, zone: Zone, instance: str | None) -> Json:
+    own = {CLUSTER_LABEL: desired.name, ZONE_LABEL: str(zone.name)}
+    body = _named(desired, set_name(desired.name, zone.name))
+    body["metadata"]["labels"] |= own
+    body["spec"] = {
+        "serviceName": _service_name(desired),
+        "replicas": desired.bookies_per_zone,
+        "podManagementPolicy": "Parallel",
+        "updateStrategy": {"type": "OnDelete"},
+        "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
+        "selector": {"matchLabels": own},
+        "template": {
+            "metadata": {"labels": {**_labels(desired), **own}},
+            "spec": _pod(desired, zone, own),
+        },
+        "volumeClaimTemplates": [_claim(desired, own, instance)],
+    }
+    return body
+
+
+def _claim(desired: Desired, zone: Json, instance: str | None) -> Json:
+    labels = zone if instance is None else {**zone, INSTANCE_LABEL: instance}
+    spec: Json = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": desired.storage_size}},
+    }
+    if desired.storage_class is not None:
+        spec["storageClassName"] = desired.storage_class
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": VOLUME, "labels": labels},
+        "spec": spec,
+    }
+
+
+def _pod(desired: Desired, zone: Zone, labels: Json) -> Json:
+    return {
+        "serviceAccountName": f"{desired.name}-bookie",
+        "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": TERMINATION_SECONDS,
+        "nodeSelector": dict(zone.node_labels),
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": labels},
+            }
+        ],
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER,
+            "runAsGroup": USER,
+            "fsGroup": USER,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container(desired, zone)],
+    }
+
+
+def _container(desired: Desired, zone: Zone) -> Json:
+    container: Json = {
+        "name": CONTAINER,
+        "image": desired.image,
+        "command": ["zonekeeper", "bookie", "run"],
+        "env": _environment(desired, zone),
+        "ports": [
+            {"name": "grpc", "containerPort": GRPC_PORT, "protocol": "TCP"},
+            {"name": "http", "containerPort": HTTP_PORT, "protocol": "TCP"},
+        ],
+        "readinessProbe": _probe("/readyz", period_seconds=2, failures=3),
+        "livenessProbe": _probe("/healthz", period_seconds=10, failures=6),
+        "volumeMounts": [{"name": VOLUME, "mountPath": DATA_FOLDER}],
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+    }
+    if desired.resources:
+        container["resources"] = desired.resources
+    return container
+
+
+def _environment(desired: Desired, zone: Zone) -> list[Json]:
+    from_pod = {
+        "ZONEKEEPER_BOOKIE_ID": "metadata.name",
+        "ZONEKEEPER_ADVERTISE": "status.podIP",
+    }
+    said = {
+        "ZONEKEEPER_METADATA": desired.metadata_uri,
+        "ZONEKEEPER_ZONE": str(zone.name),
+        "ZONEKEEPER_UPGRADE_DOMAINS": str(desired.policy.placement.upgrade_domains),
+        "ZONEKEEPER_DATA": DATA_FOLDER,
+        "ZONEKEEPER_LISTEN": f"0.0.0.0:{GRPC_PORT}",
+        "ZONEKEEPER_HTTP": f"0.0.0.0:{HTTP_PORT}",
+    }
+    return [
+        *(
+            {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}
+            for name, path in from_pod.items()
+        ),
+        *({"name": name, "value": value} for name, value in said.items()),
+    ]
+
+
+def _probe(path: str, *, period_seconds: int, failures: int) -> Json:
+    return {
+        "httpGet": {"path": path, "port": "http"},
+        "periodSeconds": period_seconds,
+        "timeoutSeconds": 2,
+        "failureThreshold": failures,
+    }

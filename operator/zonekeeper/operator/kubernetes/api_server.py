@@ -1,0 +1,179 @@
+"""The real Kubernetes: the official client, which blocks, in threads.
+
+Only its plumbing is used (configuration, tokens that are renewed, TLS, connection pool); requests
+and answers are plain JSON. A request has a time limit, and one that gets no answer says so.
+"""
+
+import asyncio
+import http
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final
+from urllib.parse import urlencode
+
+import kubernetes
+import urllib3
+
+from zonekeeper.operator.kubernetes.api import (
+    FIELD_MANAGER,
+    FINALIZER,
+    ChangedError,
+    GoneError,
+    Json,
+    Kind,
+    Kubernetes,
+    KubernetesError,
+    NotPermittedError,
+)
+
+REQUEST_SECONDS_MAX: Final = 30
+_JSON: Final = "application/json"
+_APPLY: Final = "application/apply-patch+yaml"  # JSON is YAML
+_EDITS: Final = "application/json-patch+json"
+#: In the API server's words when it refuses a uid that is another by now or not there any more (a
+#: word of its own: names have no spaces), one that it is asked to change, and a version.
+_UID_CONFLICT: Final = " uid "
+_UID_INVALID: Final = "metadata.uid: Invalid value"
+_VERSION_CONFLICT: Final = "the object has been modified"
+
+
+class NoApiServerError(Exception):
+    """Neither a pod's service account nor a kubeconfig says where Kubernetes is."""
+
+
+class ApiServer(Kubernetes):
+    """One API server, with the rights of whoever the configuration names."""
+
+    def __init__(self, client: "kubernetes.client.ApiClient") -> None:
+        self._client = client
+
+    @classmethod
+    def from_surroundings(cls) -> "ApiServer":
+        """Use the pod's service account, or else the kubeconfig of whoever started us."""
+        configuration = kubernetes.client.Configuration()
+        try:
+            kubernetes.config.load_incluster_config(  # type: ignore[no-untyped-call] # has none
+                configuration
+            )
+        except kubernetes.config.ConfigException:
+            try:
+                kubernetes.config.load_kube_config(  # type: ignore[no-untyped-call] # has none
+                    client_configuration=configuration
+                )
+            except kubernetes.config.ConfigException as error:
+                raise NoApiServerError(
+                    f"no Kubernetes API server is known ({error}): run in a pod with a service "
+                    "account, or set KUBECONFIG"
+                ) from error
+        configuration.retries = False
+        return cls(kubernetes.client.ApiClient(configuration))
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Json | None:
+        """Read one object."""
+        try:
+            return await self._call("GET", kind.path(namespace, name))
+        except GoneError:
+            return None
+
+    async def list(self, kind: Kind, namespace: str, *, labels: str = "") -> list[Json]:
+        """Read objects by labels."""
+        query = {"labelSelector": labels} if labels else {}
+        found = await self._call("GET", kind.path(namespace), query=query)
+        items: list[Json] = found.get("items", [])
+        return sorted(items, key=lambda item: str(item["metadata"]["name"]))
+
+    async def create(self, kind: Kind, body: Json) -> None:
+        """Create an object."""
+        path = kind.path(body["metadata"].get("namespace", ""))
+        await self._call("POST", path, body=body, query={"fieldManager": FIELD_MANAGER})
+
+    async def apply(self, kind: Kind, body: Json, *, subresource: str = "") -> None:
+        """Apply an object server-side."""
+        meta = body["metadata"]
+        path = kind.path(meta.get("namespace", ""), meta["name"], subresource)
+        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        whole = {"apiVersion": kind.api_version, "kind": kind.name, **body}
+        await self._call("PATCH", path, body=whole, query=query, content=_APPLY)
+
+    async def release(self, kind: Kind, seen: Json) -> None:
+        """Remove our finalizer from its place in the list, if it and the object still are it."""
+        meta = seen["metadata"]
+        place = f"/metadata/finalizers/{meta['finalizers'].index(FINALIZER)}"
+        edits = [
+            {"op": "test", "path": "/metadata/uid", "value": meta["uid"]},
+            {"op": "test", "path": place, "value": FINALIZER},
+            {"op": "remove", "path": place},
+        ]
+        path = kind.path(meta.get("namespace", ""), meta["name"])
+        query = {"fieldManager": FIELD_MANAGER}
+        await self._call("PATCH", path, body=edits, query=query, content=_EDITS)
+
+    async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str) -> None:
+        """Delete an object by name and uid."""
+        body: Json = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
+        try:
+            await self._call("DELETE", kind.path(namespace, name), body=body)
+        except GoneError:
+            return
+
+    async def close(self) -> None:
+        """Close the pool."""
+        await asyncio.to_thread(self._client.rest_client.close)
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Json | Sequence[Json] | None = None,
+        query: Mapping[str, str] | None = None,
+        content: str = _JSON,
+    ) -> Json:
+        return await asyncio.to_thread(self._blocking, method, path, body, query or {}, content)
+
+    def _blocking(
+        self,
+        method: str,
+        path: str,
+        body: Json | Sequence[Json] | None,
+        query: Mapping[str, str],
+        content: str,
+    ) -> Json:
+        headers = {"Accept": _JSON, "Content-Type": content}
+        self._client.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
+        data = json.dumps(body) if content == _APPLY else body  # the client knows JSON's kinds
+        url = f"{self._client.configuration.host}{path}"
+        if query:
+            url = f"{url}?{urlencode(query)}"
+        try:
+            answer = self._client.call_api(
+                method, url, headers, data, _request_timeout=REQUEST_SECONDS_MAX
+            )
+            text: bytes = answer.read()  # type: ignore[no-untyped-call] # has none
+        except (urllib3.exceptions.HTTPError, kubernetes.client.ApiException) as error:
+            raise KubernetesError(
+                0, f"{method} {path}: no answer: {error}", maybe_applied=method != "GET"
+            ) from error
+        if answer.status >= http.HTTPStatus.BAD_REQUEST:
+            raise _refusal(answer.status, f"{method} {path}", text)
+        found: Json = json.loads(text)
+        return found
+
+
+def _refusal(status: int, what: str, text: bytes) -> KubernetesError:
+    try:
+        message = str(json.loads(text)["message"])
+    except (ValueError, KeyError, TypeError):
+        message = text[:500].decode(errors="replace")
+    message = f"{what}: {message}"
+    if status == http.HTTPStatus.NOT_FOUND:
+        return GoneError(status, message)
+    if status == http.HTTPStatus.CONFLICT and _VERSION_CONFLICT in message:
+        return ChangedError(status, message)
+    if status == http.HTTPStatus.CONFLICT and _UID_CONFLICT in message.lower():
+        return GoneError(status, message)
+    if status == http.HTTPStatus.UNPROCESSABLE_ENTITY and _UID_INVALID in message:
+        return GoneError(status, message)
+    if status == http.HTTPStatus.FORBIDDEN:
+        return NotPermittedError(status, message)
+    return KubernetesError(status, message)

@@ -1,0 +1,202 @@
+"""The twin of a Kubernetes API server: objects in memory, enough of it to run the operator against.
+
+It stores what is applied, gives uids, counts generations and versions, honours finalizers and
+preconditions (uid, version), and removes what has lost its last owner. It runs no controllers: what
+a StatefulSet's pods do, a test says with ``put``.
+
+What it does not model: rights, validation (of the real one's many rules it knows one: what is
+deleted gets no new finalizer), defaults, and whose a field is. A field that an apply no longer
+mentions stays, except in a status, and but for finalizers: of these one goes that only applies put
+on. A list is written over whole, also where the real one would merge by key. A status that is said
+with the rest is stored, and one that is applied replaces what others said in theirs. Labels are
+selected by ``name=value`` only. What lost its owner is gone at once, not a little later.
+"""
+
+import copy
+import itertools
+from collections.abc import Callable, Sequence
+
+from zonekeeper.operator.kubernetes.api import (
+    FINALIZER,
+    ChangedError,
+    GoneError,
+    Json,
+    Kind,
+    Kubernetes,
+    KubernetesError,
+)
+
+_Key = tuple[str, str, str]
+
+
+class MemoryKubernetes(Kubernetes):
+    """Objects by kind, namespace and name."""
+
+    def __init__(self) -> None:
+        self._objects: dict[_Key, Json] = {}
+        #: The finalizers that nobody but applies put on, by the object's uid.
+        self._applied: dict[str, set[str]] = {}
+        self._numbers = itertools.count(1)
+        #: Called before each verb with its name and kind; raises what that call shall meet.
+        self.disturb: Callable[[str, Kind], None] = lambda verb, kind: None
+
+    def put(self, kind: Kind, body: Json) -> Json:
+        """Let an object be there, as if somebody else had made or changed it."""
+        meta = body["metadata"]
+        key = _key(kind, meta.get("namespace", ""), meta["name"])
+        known = self._objects.get(key, {}).get("metadata", {})
+        fresh = {"uid": f"uid-{next(self._numbers)}", "generation": 1, "finalizers": []}
+        version = {"resourceVersion": str(next(self._numbers))}
+        self._objects[key] = copy.deepcopy(
+            {**body, "metadata": {**fresh, **_kept(known), **body["metadata"], **version}}
+        )
+        return copy.deepcopy(self._objects[key])
+
+    def peek(self, kind: Kind, namespace: str, name: str) -> Json | None:
+        """Read one object past ``disturb``."""
+        return copy.deepcopy(self._objects.get(_key(kind, namespace, name)))
+
+    def mark_deleted(self, kind: Kind, namespace: str, name: str) -> None:
+        """Delete as a user does: what has a finalizer only gets a mark."""
+        self._mark(_key(kind, namespace, name))
+
+    def _mark(self, key: _Key) -> None:
+        meta = self._objects[key]["metadata"]
+        if not meta["finalizers"]:
+            self._remove(key)
+        elif "deletionTimestamp" not in meta:
+            meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+            meta["generation"] += 1
+            self._new_version(meta)
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Json | None:
+        """Read one object."""
+        self.disturb("get", kind)
+        return self.peek(kind, namespace, name)
+
+    async def list(self, kind: Kind, namespace: str, *, labels: str = "") -> list[Json]:
+        """Read objects by labels (``name=value``, joined by commas)."""
+        self.disturb("list", kind)
+        wanted = dict(pair.split("=") for pair in labels.split(",") if pair)
+        return [
+            copy.deepcopy(item)
+            for (plural, space, _), item in sorted(self._objects.items(), key=_by_name)
+            if plural == kind.plural
+            and namespace in ("", space)
+            and wanted.items() <= item["metadata"].get("labels", {}).items()
+        ]
+
+    async def create(self, kind: Kind, body: Json) -> None:
+        """Create an object."""
+        self.disturb("create", kind)
+        meta = body["metadata"]
+        if _key(kind, meta.get("namespace", ""), meta["name"]) in self._objects:
+            raise KubernetesError(409, f"{kind.name} {meta['name']} exists already")
+        self.put(kind, body)
+
+    async def apply(self, kind: Kind, body: Json, *, subresource: str = "") -> None:
+        """Merge an object into what is there."""
+        self.disturb("apply", kind)
+        meta = body["metadata"]
+        key = _key(kind, meta.get("namespace", ""), meta["name"])
+        known = self._objects.get(key)
+        if "uid" in meta and (known is None or known["metadata"]["uid"] != meta["uid"]):
+            raise GoneError(409, f"{kind.name} {meta['name']} is not the one with this uid")
+        if known is None and subresource:
+            raise GoneError(404, f"{kind.name} {meta['name']} is not there")
+        if known is None:
+            made = self.put(kind, body)["metadata"]
+            self._applied[made["uid"]] = {*made["finalizers"]}
+            return
+        version = known["metadata"]["resourceVersion"]
+        if meta.get("resourceVersion", version) != version:
+            raise ChangedError(409, f"{kind.name} {meta['name']} is another version")
+        before = copy.deepcopy(known)
+        if subresource:
+            known[subresource] = copy.deepcopy(body[subresource])
+        else:
+            finalizers = self._finalizers(known["metadata"], meta.get("finalizers", []))
+            _merge(known, copy.deepcopy(body))
+            if known.get("spec") != before.get("spec"):
+                known["metadata"]["generation"] += 1
+            self._finalize(key, finalizers)
+        if known != before:
+            self._new_version(known["metadata"])
+
+    async def release(self, kind: Kind, seen: Json) -> None:
+        """Take our finalizer off."""
+        self.disturb("release", kind)
+        meta = seen["metadata"]
+        place = meta["finalizers"].index(FINALIZER)
+        key = _key(kind, meta.get("namespace", ""), meta["name"])
+        if key not in self._objects:
+            raise GoneError(404, f"{kind.name} {meta['name']} is not there")
+        known = self._objects[key]["metadata"]
+        stand = known["finalizers"]
+        if known["uid"] != meta["uid"] or stand[place : place + 1] != [FINALIZER]:
+            raise KubernetesError(422, f"{kind.name} {meta['name']} has changed")
+        self._new_version(known)
+        self._finalize(key, [*stand[:place], *stand[place + 1 :]])
+
+    async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str) -> None:
+        """Delete an object by name and uid."""
+        self.disturb("delete", kind)
+        known = self._objects.get(_key(kind, namespace, name))
+        if known is not None and known["metadata"]["uid"] == uid:
+            self.mark_deleted(kind, namespace, name)
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+    def _finalizers(self, known: Json, said: Sequence[str]) -> Sequence[str]:
+        """Give what finalizers stand once an apply has said its own."""
+        ours = self._applied.setdefault(known["uid"], set())
+        stay = [name for name in known["finalizers"] if name not in ours or name in said]
+        fresh = [name for name in said if name not in stay]
+        if fresh and "deletionTimestamp" in known:
+            raise KubernetesError(422, f"{known['name']} is deleted: no new finalizers")
+        self._applied[known["uid"]] = (ours & set(said)) | set(fresh)
+        return [*stay, *fresh]
+
+    def _finalize(self, key: _Key, finalizers: Sequence[str]) -> None:
+        meta = self._objects[key]["metadata"]
+        meta["finalizers"] = [*finalizers]
+        if meta.get("deletionTimestamp") and not finalizers:
+            self._remove(key)
+
+    def _remove(self, key: _Key) -> None:
+        uid = self._objects.pop(key)["metadata"]["uid"]
+        for other, item in list(self._objects.items()):
+            owners = item["metadata"].get("ownerReferences", [])
+            left = [owner for owner in owners if owner["uid"] != uid]
+            if other not in self._objects or left == owners:
+                continue
+            if left:
+                item["metadata"]["ownerReferences"] = left
+                self._new_version(item["metadata"])
+            else:
+                self._mark(other)
+
+    def _new_version(self, meta: Json) -> None:
+        meta["resourceVersion"] = str(next(self._numbers))
+
+
+def _key(kind: Kind, namespace: str, name: str) -> _Key:
+    return kind.plural, namespace, name
+
+
+def _by_name(entry: tuple[_Key, Json]) -> tuple[str, str]:
+    (_, namespace, name), _ = entry
+    return name, namespace
+
+
+def _kept(meta: Json) -> Json:
+    return {name: meta[name] for name in ("uid", "generation", "finalizers") if name in meta}
+
+
+def _merge(known: Json, body: Json) -> None:
+    for name, value in body.items():
+        if isinstance(value, dict) and isinstance(known.get(name), dict):
+            _merge(known[name], value)
+        else:
+            known[name] = value

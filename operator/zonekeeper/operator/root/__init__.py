@@ -1,0 +1,1 @@
+"""A cluster's root in the metadata store, as the operator sees and changes it."""

@@ -1,0 +1,1 @@
+"""The operator at work: look, decide, act, say."""

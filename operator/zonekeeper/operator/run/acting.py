@@ -1,0 +1,96 @@
+"""Performs what was decided, in order; the first act that fails ends the turn, and says why.
+
+Each act names what it is meant for (uid, instance, version), so that one that was decided on an old
+look is refused and not applied to something else.
+"""
+
+from typing import Final, assert_never
+
+from zonekeeper.metadata.cluster import cluster as clusters
+from zonekeeper.metadata.cluster import policy_store
+from zonekeeper.metadata.formats.malformed import UnreadableError
+from zonekeeper.metadata.store.errors import StoreError
+from zonekeeper.operator.kubernetes.api import (
+    BOOKIE_CLUSTERS,
+    CLAIMS,
+    FINALIZER,
+    INSTANCE_LABEL,
+    Json,
+    Kubernetes,
+    KubernetesError,
+)
+from zonekeeper.operator.plan.plans import (
+    Action,
+    Apply,
+    Hold,
+    InitialiseRoot,
+    MarkClaim,
+    PublishPolicy,
+    Release,
+    Remove,
+    RemoveRoot,
+)
+from zonekeeper.operator.root import roots
+from zonekeeper.operator.root.roots import Roots
+
+_FAILURES: Final = (
+    KubernetesError,
+    StoreError,
+    UnreadableError,
+    clusters.ForeignRootError,
+    clusters.NotAClusterError,
+    policy_store.PolicyChangedError,
+    roots.ChangedError,
+)
+
+
+class Actor:
+    """Acts for one resource."""
+
+    def __init__(self, kubernetes: Kubernetes, root: Roots) -> None:
+        self._kubernetes = kubernetes
+        self._root = root
+
+    async def perform(
+        self, actions: tuple[Action, ...], resource: Json, address: str | None
+    ) -> tuple[str, ...]:
+        """Perform all; give what failed, in words."""
+        for action in actions:
+            try:
+                await self._one(action, resource, address or "")
+            except _FAILURES as error:
+                return (f"{type(action).__name__}: {error}",)
+        return ()
+
+    async def _one(self, action: Action, resource: Json, address: str) -> None:
+        meta = resource["metadata"]
+        match action:
+            case Hold():
+                await self._kubernetes.apply(BOOKIE_CLUSTERS, _held(meta))
+            case Release():
+                await self._kubernetes.release(BOOKIE_CLUSTERS, resource)
+            case InitialiseRoot():
+                await self._root.initialise(address, action.policy)
+            case PublishPolicy():
+                await self._root.publish(
+                    address, action.policy, instance=action.instance, replaces=action.replaces
+                )
+            case Apply():
+                await self._kubernetes.apply(action.kind, action.body)
+            case MarkClaim():
+                named = {"name": action.name, "namespace": meta["namespace"], "uid": action.uid}
+                label = {INSTANCE_LABEL: action.instance}
+                await self._kubernetes.apply(CLAIMS, {"metadata": {**named, "labels": label}})
+            case Remove():
+                await self._kubernetes.delete(
+                    action.kind, meta["namespace"], action.name, uid=action.uid
+                )
+            case RemoveRoot():
+                await self._root.remove(address, instance=action.instance)
+            case _:
+                assert_never(action)
+
+
+def _held(meta: Json) -> Json:
+    named = {"name": meta["name"], "namespace": meta["namespace"], "uid": meta["uid"]}
+    return {"metadata": {**named, "finalizers": [FINALIZER]}}

@@ -1,0 +1,231 @@
+"""Turns: look, decide, act, say. One task a resource, one turn at a time, each from scratch.
+
+A turn is woken by an event or by time. Events are hints only: what a turn works on it reads itself.
+What fails is told in the status and tried again, each time after twice the pause, so that neither a
+broken resource nor a plan that does not change anything keeps the operator or the API server busy.
+
+The status is written first, and only over the very version of the resource that was decided on; if
+it is another by now, nothing is done and the next turn looks again. For the status is what arms the
+schema's rules on what a built cluster may change: a change that slipped in between would be frozen
+by it, and what was decided before would be built all the same.
+"""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from zonekeeper.operator.cluster import desired
+from zonekeeper.operator.kubernetes.api import (
+    BOOKIE_CLUSTERS,
+    EVENTS,
+    FIELD_MANAGER,
+    ChangedError,
+    GoneError,
+    Json,
+    Kubernetes,
+    KubernetesError,
+)
+from zonekeeper.operator.plan import planning
+from zonekeeper.operator.plan.conditions import Notice
+from zonekeeper.operator.plan.plans import Action, Plan
+from zonekeeper.operator.root.roots import Opener, Roots
+from zonekeeper.operator.run import observing
+from zonekeeper.operator.run.acting import Actor
+
+PAUSE_MS: Final = 1_000
+PAUSE_MS_MAX: Final = 60_000
+EVENT_MESSAGE_MAX: Final = 1_000
+
+_logger = logging.getLogger(__name__)
+
+#: Gives wall time in UTC.
+Clock = Callable[[], datetime]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Key:
+    """Which resource."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class Reconciler:
+    """Keeps one resource; ``turn`` is all of it."""
+
+    def __init__(self, kubernetes: Kubernetes, opener: Opener, key: Key, clock: Clock) -> None:
+        self._kubernetes = kubernetes
+        self._root = Roots(opener)
+        self._actor = Actor(kubernetes, self._root)
+        self._key = key
+        self._clock = clock
+        self._failures: tuple[str, ...] = ()
+        self._last: tuple[Action, ...] = ()
+        self._pause_ms = 0
+
+    async def turn(self) -> int | None:
+        """Do one turn; give the time until the next in ms, None if the resource is gone."""
+        resource = await self._kubernetes.get(BOOKIE_CLUSTERS, self._key.namespace, self._key.name)
+        if resource is None:
+            return None
+        wanted = desired.read(resource)
+        seen = await observing.look(self._kubernetes, self._root, resource, wanted, self._failures)
+        plan = planning.decide(wanted, seen, _text(self._clock()))
+        if not await self._say(plan, resource):
+            return self._pause(planning.SOON_MS)
+        for action in plan.actions:
+            _logger.info("%s: %s", self._key, _short(action))
+        address = desired.metadata_uri(resource)
+        self._failures = await self._actor.perform(plan.actions, resource, address)
+        for failure in self._failures:
+            _logger.warning("%s: %s", self._key, failure)
+        return self._next(plan)
+
+    async def close(self) -> None:
+        """Let go of the metadata store."""
+        await self._root.close()
+
+    def _next(self, plan: Plan) -> int:
+        """Give the time until the next turn: longer each time the same acts are tried again."""
+        again = bool(plan.actions) and plan.actions == self._last
+        self._last = plan.actions
+        if not (self._failures or again):
+            self._pause_ms = 0
+            return plan.recheck_ms
+        return self._pause(plan.recheck_ms)
+
+    def _pause(self, least_ms: int) -> int:
+        self._pause_ms = min(max(2 * self._pause_ms, PAUSE_MS), PAUSE_MS_MAX)
+        return max(self._pause_ms, least_ms)
+
+    async def _say(self, plan: Plan, resource: Json) -> bool:
+        """Write the status, if it says something new, and then the events of what changed.
+
+        No: the resource is gone, or not the version any more that the plan was made for.
+        """
+        meta = resource["metadata"]
+        if plan.status == resource.get("status", {}):
+            return True
+        named = {name: meta[name] for name in ("name", "namespace", "uid", "resourceVersion")}
+        try:
+            await self._kubernetes.apply(
+                BOOKIE_CLUSTERS, {"metadata": named, "status": plan.status}, subresource="status"
+            )
+        except (GoneError, ChangedError):
+            return False
+        for notice in plan.notices:
+            _logger.log(
+                logging.WARNING if notice.warning else logging.INFO,
+                "%s: %s",
+                self._key,
+                notice.message,
+            )
+            try:
+                await self._kubernetes.create(EVENTS, self._event(notice, resource))
+            except KubernetesError as error:
+                _logger.warning("%s: an event was not stored: %s", self._key, error)
+        return True
+
+    def _event(self, notice: Notice, resource: Json) -> Json:
+        meta = resource["metadata"]
+        now = _text(self._clock())
+        return {
+            "apiVersion": EVENTS.api_version,
+            "kind": EVENTS.name,
+            "metadata": {
+                "name": f"{meta['name']}.{uuid.uuid4().hex[:16]}",
+                "namespace": meta["namespace"],
+            },
+            "involvedObject": {
+                "apiVersion": BOOKIE_CLUSTERS.api_version,
+                "kind": BOOKIE_CLUSTERS.name,
+                "name": meta["name"],
+                "namespace": meta["namespace"],
+                "uid": meta["uid"],
+            },
+            "type": "Warning" if notice.warning else "Normal",
+            "reason": notice.reason,
+            "message": notice.message[:EVENT_MESSAGE_MAX],
+            "source": {"component": FIELD_MANAGER},
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+
+
+class Reconcilers:
+    """All resources; their tasks belong to ``group``."""
+
+    def __init__(
+        self, kubernetes: Kubernetes, opener: Opener, group: asyncio.TaskGroup, clock: Clock
+    ) -> None:
+        self._kubernetes = kubernetes
+        self._opener = opener
+        self._group = group
+        self._clock = clock
+        self._woken: dict[Key, asyncio.Event] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def wake(self, key: Key) -> None:
+        """Have a resource looked at, now or after the turn that runs."""
+        woken = self._woken.get(key)
+        if woken is None:
+            woken = self._woken[key] = asyncio.Event()
+            task = self._group.create_task(self._keep(key, woken), name=str(key))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        woken.set()
+
+    def stop(self) -> None:
+        """End all turns: whatever is half done is found and finished by the next operator."""
+        for task in tuple(self._tasks):
+            task.cancel()
+
+    async def _keep(self, key: Key, woken: asyncio.Event) -> None:
+        reconciler = Reconciler(self._kubernetes, self._opener, key, self._clock)
+        pause_ms = PAUSE_MS
+        try:
+            while True:
+                woken.clear()
+                try:
+                    wait_ms = await reconciler.turn()
+                    pause_ms = PAUSE_MS
+                except Exception as error:  # one resource must not end the others
+                    _logger.warning("%s: the turn failed: %r", key, error, exc_info=_bug(error))
+                    wait_ms, pause_ms = pause_ms, min(2 * pause_ms, PAUSE_MS_MAX)
+                if wait_ms is None and not woken.is_set():
+                    return
+                await _wait(woken, wait_ms or 0)
+        finally:
+            del self._woken[key]
+            await reconciler.close()
+
+
+async def _wait(woken: asyncio.Event, wait_ms: int) -> None:
+    try:
+        await asyncio.wait_for(woken.wait(), wait_ms / 1000)
+    except TimeoutError:
+        return
+
+
+def _bug(error: Exception) -> bool:
+    """Is it worth a traceback?"""
+    return not isinstance(error, KubernetesError)
+
+
+def _text(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _short(action: Action) -> str:
+    kind = getattr(action, "kind", None)
+    body = getattr(action, "body", None)
+    name = body["metadata"]["name"] if body else getattr(action, "name", "")
+    return " ".join(str(part) for part in (type(action).__name__, kind and kind.name, name) if part)

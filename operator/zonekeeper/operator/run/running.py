@@ -1,0 +1,118 @@
+"""The operator's process: kopf watches, and each event wakes the task of the resource it is about.
+
+kopf is used for what it is good at: credentials, watch streams that end and freeze and come back,
+liveness, signals. Its handlers of changes are not: they tell of a difference once, and what follows
+from the world outside has no difference (see ``planning``). So kopf stores nothing in any object,
+and no finalizer of its own makes a deletion wait for an operator that is gone.
+
+One operator at a time: the Deployment has one replica and replaces it only once it has ended. Two
+would do no harm that a compare-and-set or a uid does not refuse, but would contend.
+"""
+
+import asyncio
+import datetime
+from dataclasses import dataclass
+from typing import Final
+
+import kopf
+
+from zonekeeper.metadata.stores.opening import open_store
+from zonekeeper.operator.kubernetes.api import (
+    BOOKIE_CLUSTERS,
+    CLUSTER_LABEL,
+    OWNED,
+    Kind,
+    Kubernetes,
+)
+from zonekeeper.operator.run.reconciling import Key, Reconcilers
+
+CONNECT_SECONDS_MAX: Final = 10
+REQUEST_SECONDS_MAX: Final = 60
+#: A watch is renewed this often, whatever is silent in between.
+WATCH_SECONDS_MAX: Final = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the process is told."""
+
+    #: Empty: all.
+    namespaces: tuple[str, ...]
+    #: Where to answer liveness probes, such as http://0.0.0.0:8080/healthz.
+    liveness: str | None
+
+
+async def run(kubernetes: Kubernetes, settings: Settings) -> None:
+    """Serve until the process is told to end."""
+    for namespace in settings.namespaces or ("",):
+        # Refused here and now, in words, where the definition or our rights are missing.
+        await kubernetes.list(BOOKIE_CLUSTERS, namespace)
+    async with asyncio.TaskGroup() as group:
+        reconcilers = Reconcilers(kubernetes, open_store, group, _now)
+        try:
+            await kopf.operator(
+                registry=_handlers(reconcilers),
+                settings=_kopf_settings(),
+                standalone=True,
+                clusterwide=not settings.namespaces,
+                namespaces=settings.namespaces,
+                liveness_endpoint=settings.liveness,
+            )
+        finally:
+            reconcilers.stop()
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)  # noqa: TID251 the clock that others are given
+
+
+def _kopf_settings() -> kopf.OperatorSettings:
+    settings = kopf.OperatorSettings()
+    settings.posting.enabled = False  # our events are made where the status is
+    settings.scanning.disabled = True  # the kinds are known and checked at the start
+    settings.networking.connect_timeout = CONNECT_SECONDS_MAX
+    settings.networking.request_timeout = REQUEST_SECONDS_MAX
+    settings.watching.server_timeout = WATCH_SECONDS_MAX
+    for kind in OWNED:
+        settings.watching.label_selectors[_selector(kind)] = CLUSTER_LABEL
+    return settings
+
+
+def _selector(kind: Kind) -> str:
+    return f"{kind.group}/{kind.version}/{kind.plural}" if kind.group else f"v1/{kind.plural}"
+
+
+def _handlers(reconcilers: Reconcilers) -> kopf.OperatorRegistry:
+    registry = kopf.OperatorRegistry()
+
+    @kopf.on.login(registry=registry)
+    def login(
+        logger: kopf.Logger, settings: kopf.OperatorSettings, **_: object
+    ) -> kopf.ConnectionInfo | None:
+        return kopf.login_via_client(logger=logger, settings=settings)
+
+    @kopf.on.cleanup(registry=registry)
+    async def leave(**_: object) -> None:
+        reconcilers.stop()
+
+    @kopf.on.event(
+        BOOKIE_CLUSTERS.group, BOOKIE_CLUSTERS.version, BOOKIE_CLUSTERS.plural, registry=registry
+    )
+    async def resource(namespace: str | None, name: str, **_: object) -> None:
+        assert namespace is not None, "the resource is namespaced"
+        reconcilers.wake(Key(namespace, name))
+
+    for kind in OWNED:
+
+        @kopf.on.event(
+            kind.group,
+            kind.version,
+            kind.plural,
+            labels={CLUSTER_LABEL: kopf.PRESENT},
+            registry=registry,
+        )
+        async def owned(namespace: str | None, labels: kopf.Labels, **_: object) -> None:
+            assert namespace is not None, "what we make is namespaced"
+            reconcilers.wake(Key(namespace, labels[CLUSTER_LABEL]))
+
+    return registry

@@ -1,0 +1,47 @@
+"""A bookie's network location: ``/<zone>/<upgradeDomain>``.
+
+There are exactly two levels. Whatever does not have them is *unresolved*, and unresolved is spelled
+``None`` everywhere: there is no default zone that a bookie could fall into.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from zonekeeper.placement.base.ids import UpgradeDomain, ZoneName
+
+#: A name may be so long: it is part of metadata paths and of every record of its zone.
+NAME_CHARS_MAX: Final = 255
+
+_LEVELS: Final = 2
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Location:
+    """A zone and an upgrade domain inside it: the unit that planned work may take down."""
+
+    zone: ZoneName
+    upgrade_domain: UpgradeDomain
+
+    def __str__(self) -> str:
+        return f"/{self.zone}/{self.upgrade_domain}"
+
+
+def parse(text: str) -> Location | None:
+    """Read ``/zone/upgradeDomain``; None (unresolved) for anything else.
+
+    Names may not be empty or longer than ``NAME_CHARS_MAX``, hold white space or control
+    characters, or be the relative path steps ``.`` and ``..``: each is a path component in the
+    metadata store.
+    """
+    if not text.startswith("/"):
+        return None
+    parts = text[1:].split("/")
+    if len(parts) != _LEVELS or not all(_is_name(part) for part in parts):
+        return None
+    return Location(ZoneName(parts[0]), UpgradeDomain(parts[1]))
+
+
+def _is_name(part: str) -> bool:
+    if part in (".", "..") or not 1 <= len(part) <= NAME_CHARS_MAX:
+        return False
+    return part.isprintable() and not any(c.isspace() for c in part)

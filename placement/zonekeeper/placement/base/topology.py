@@ -1,0 +1,191 @@
+"""Which bookies there are, where they stand and what they can take: one immutable view.
+
+A snapshot never changes; a change gives a new one that shares with the old one all units that the
+change does not touch. What is known of a bookie outlives its process: a bookie that is not
+registered keeps its location, because its cookie does.
+
+Equal content gives equal choices: nothing in a snapshot remembers in which order it came to be.
+"""
+
+import bisect
+import enum
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from zonekeeper.placement.base.ids import BookieId, ZoneName
+from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.base.pools import Pool, Weighting
+
+_EMPTY: Final = Pool()
+
+
+class Registration(enum.Enum):
+    """What a bookie says of itself in the metadata store, now."""
+
+    WRITABLE = "writable"
+    READ_ONLY = "read-only"
+    #: Known (there is a cookie), but not registered: stopped, cut off or lost.
+    ABSENT = "absent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bookie:
+    """One bookie as the metadata store shows it."""
+
+    id: BookieId
+    #: None: unresolved. Such a bookie is in no zone and gets no data under strict placement.
+    location: Location | None
+    registration: Registration = Registration.WRITABLE
+    #: Somebody wants it gone: it serves reads, and gets no new ensembles.
+    draining: bool = False
+    #: Free disk bytes, the weight when placing; None or 0: unknown.
+    free_bytes: int | None = None
+
+    @property
+    def accepts_ensembles(self) -> bool:
+        """May a new ensemble name it?"""
+        return self.registration is Registration.WRITABLE and not self.draining
+
+    @property
+    def readable(self) -> bool:
+        """Is it there to be asked?"""
+        return self.registration is not Registration.ABSENT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _View:
+    """The inside of a topology. Each field follows from ``bookies``; none is changed in place."""
+
+    bookies: Mapping[BookieId, Bookie] = field(default_factory=dict)
+    #: How many bookies stand at each location, whatever their state.
+    residents: Mapping[Location, int] = field(default_factory=dict)
+    #: Bookies that accept ensembles; sorted by location, no empty pool.
+    pools: Mapping[Location, Pool] = field(default_factory=dict)
+    unresolved: Pool = _EMPTY
+    #: The free bytes of all that accept ensembles and know theirs, sorted.
+    known_bytes: "array[int]" = field(default_factory=lambda: array("Q"))
+
+    def changed(self, remove: Iterable[BookieId], put: Mapping[BookieId, Bookie]) -> "_View":
+        touched = {*remove, *put}
+        before = [self.bookies[i] for i in touched if i in self.bookies]
+        bookies = dict(self.bookies)
+        for bookie_id in touched.difference(put):
+            bookies.pop(bookie_id, None)
+        bookies.update(put)
+        residents = Counter(self.residents)
+        residents.subtract(b.location for b in before if b.location is not None)
+        residents.update(b.location for b in put.values() if b.location is not None)
+
+        gone = [bookie for bookie in before if bookie.accepts_ensembles]
+        new = [bookie for bookie in put.values() if bookie.accepts_ensembles]
+        pools, unresolved = self._changed_pools(gone, new)
+        return _View(
+            bookies=bookies,
+            residents=+residents,
+            pools=pools,
+            unresolved=unresolved,
+            known_bytes=_changed_bytes(self.known_bytes, gone, new),
+        )
+
+    def _changed_pools(
+        self, gone: list[Bookie], new: list[Bookie]
+    ) -> tuple[Mapping[Location, Pool], Pool]:
+        leaving: defaultdict[Location | None, set[BookieId]] = defaultdict(set)
+        for bookie in gone:
+            leaving[bookie.location].add(bookie.id)
+        joining: defaultdict[Location | None, list[tuple[int, BookieId]]] = defaultdict(list)
+        for bookie in new:
+            joining[bookie.location].append((bookie.free_bytes or 0, bookie.id))
+
+        pools, unresolved = dict(self.pools), self.unresolved
+        for location in {*leaving, *joining}:
+            pool = unresolved if location is None else pools.get(location, _EMPTY)
+            pool = pool.changed(leaving[location], joining[location])
+            if location is None:
+                unresolved = pool
+            else:
+                pools[location] = pool
+        ordered = pools if pools.keys() <= self.pools.keys() else sorted(pools)
+        return {where: pools[where] for where in ordered if pools[where]}, unresolved
+
+
+class Topology:
+    """An immutable view of all bookies, by id and by location."""
+
+    __slots__ = ("_view",)
+
+    def __init__(
+        self,
+        bookies: Iterable[Bookie] = (),
+        *,
+        since: _View | None = None,
+        remove: Iterable[BookieId] = (),
+    ) -> None:
+        """Show these bookies; ``since`` and ``remove`` are for ``updated``."""
+        put = {bookie.id: bookie for bookie in bookies}
+        self._view = (_View() if since is None else since).changed(remove, put)
+
+    def __len__(self) -> int:
+        return len(self._view.bookies)
+
+    def __iter__(self) -> Iterator[Bookie]:
+        """All bookies, sorted by id."""
+        return iter(sorted(self._view.bookies.values(), key=lambda bookie: bookie.id))
+
+    def __contains__(self, bookie_id: object) -> bool:
+        return bookie_id in self._view.bookies
+
+    def get(self, bookie_id: BookieId) -> Bookie | None:
+        """Give a bookie by its id; None if no cookie names it."""
+        return self._view.bookies.get(bookie_id)
+
+    def location(self, bookie_id: BookieId) -> Location | None:
+        """Give a bookie's location; None if it is unresolved or unknown: one path for both."""
+        bookie = self._view.bookies.get(bookie_id)
+        return None if bookie is None else bookie.location
+
+    @property
+    def zones(self) -> tuple[ZoneName, ...]:
+        """The zones that some bookie stands in, sorted."""
+        return tuple(sorted({location.zone for location in self._view.residents}))
+
+    @property
+    def pools(self) -> Mapping[Location, Pool]:
+        """The bookies that accept ensembles by unit, sorted by zone and upgrade domain."""
+        return MappingProxyType(self._view.pools)
+
+    @property
+    def unresolved(self) -> Pool:
+        """The bookies that would accept ensembles, but stand nowhere."""
+        return self._view.unresolved
+
+    def weighting(self, cap_multiple: float) -> Weighting:
+        """Say how free space is to be weighed; a cap of 0 medians is none."""
+        known = self._view.known_bytes
+        if not known:
+            return Weighting(floor=1, cap=None)
+        median = (known[(len(known) - 1) // 2] + known[len(known) // 2]) / 2
+        cap = max(1, int(cap_multiple * median)) if cap_multiple > 0 else None
+        return Weighting(floor=known[0], cap=cap)
+
+    def updated(self, *, put: Iterable[Bookie] = (), remove: Iterable[BookieId] = ()) -> "Topology":
+        """Give the view after a change; what is in both ``remove`` and ``put`` is put."""
+        return Topology(put, since=self._view, remove=remove)
+
+
+def _changed_bytes(known: "array[int]", gone: list[Bookie], new: list[Bookie]) -> "array[int]":
+    """Give the sorted weights after a change: in place for a few, all over for many."""
+    old = [bookie.free_bytes for bookie in gone if bookie.free_bytes]
+    fresh = [bookie.free_bytes for bookie in new if bookie.free_bytes]
+    changed = array("Q", known)
+    for weight in old:
+        del changed[bisect.bisect_left(changed, weight)]
+    if len(fresh) * 10 > len(changed):
+        return array("Q", sorted([*changed, *fresh]))
+    for weight in fresh:
+        bisect.insort(changed, weight)
+    return changed

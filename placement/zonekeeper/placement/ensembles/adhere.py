@@ -1,0 +1,155 @@
+"""Repair to adhere: the fewest new members that bring an ensemble back to the best level.
+
+A ledger that was written while a zone was down is SOFT, and stays SOFT when the zone is back,
+unless somebody moves copies. Each move copies data, so the plan has as few as can be: sets of
+positions are tried by size, and within a size in order, until one can be filled so that the level
+is reached. The level aimed at is STRICT. Where nothing reaches STRICT and the ensemble is FAIL, it
+is SOFT. An ensemble that is there already, or that nothing can better today, gets an empty plan.
+
+Nothing is given up for a plan: it is no emergency, so newcomers are neither quarantined nor in an
+avoided zone. A member that is down counts as it stands; replacing it is another job. The work is
+bounded, and a plan whose search was cut short says so: fewer moves, or any at all, may be possible.
+Before it gives up on a wide ensemble, it opens at once what a zone that was away leaves to others.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Final
+
+from zonekeeper.placement.base.chance import Chance
+from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.ensembles import adherence
+from zonekeeper.placement.ensembles.candidates import Candidates, Request
+from zonekeeper.placement.ensembles.search import STEPS_MAX, Board, Goal, Search
+
+#: Sets of positions that one plan may try: all of them up to twelve positions.
+SETS_MAX: Final = 4095
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replacement:
+    """One move: what ``leaving`` holds of the ledger is copied to ``joining``."""
+
+    position: int
+    leaving: BookieId
+    joining: BookieId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The moves, and the ensemble that they lead to."""
+
+    replacements: tuple[Replacement, ...]
+    ensemble: tuple[BookieId, ...]
+    judgement: adherence.Judgement
+    #: True if the search ended at its bound, so that a better plan may exist.
+    cut: bool
+
+
+def plan(request: Request, ensemble: Sequence[BookieId], chance: Chance) -> Plan:
+    """Plan the fewest replacements that reach the best level."""
+    planner = _Planner(request, tuple(ensemble), chance)
+    before = adherence.judge(ensemble, request.quorums, request.rules, request.topology)
+    for level, zones in _levels_above(before.level, request):
+        after = planner.fewest(Goal(zones=zones, cost_max=0))
+        if after is None:
+            continue
+        judgement = adherence.judge(after, request.quorums, request.rules, request.topology)
+        assert judgement.level >= level, f"the checker refuses: {judgement}"
+        return Plan(
+            replacements=tuple(
+                Replacement(position=at, leaving=old, joining=new)
+                for at, (old, new) in enumerate(zip(ensemble, after, strict=True))
+                if old != new
+            ),
+            ensemble=after,
+            judgement=judgement,
+            cut=planner.cut,
+        )
+    return Plan(replacements=(), ensemble=tuple(ensemble), judgement=before, cut=planner.cut)
+
+
+def _levels_above(
+    level: adherence.Level, request: Request
+) -> Iterator[tuple[adherence.Level, int]]:
+    """Give the levels worth trying, the best first, with the zones a write set needs for each."""
+    quorums, rules = request.quorums, request.rules
+    if quorums.ensemble % quorums.write or quorums.write <= rules.min_zones:
+        return  # No choice of bookies mends this.
+    if level < adherence.Level.STRICT:
+        yield adherence.Level.STRICT, request.zones_desired
+    if level < adherence.Level.SOFT and request.zones_required < request.zones_desired:
+        yield adherence.Level.SOFT, request.zones_required
+
+
+class _Planner:
+    """Tries sets of positions; the candidates are the same for all of them."""
+
+    def __init__(self, request: Request, ensemble: tuple[BookieId, ...], chance: Chance) -> None:
+        self._ensemble, self._chance = ensemble, chance
+        self._candidates = Candidates(request, ensemble)
+        self._steps_left = STEPS_MAX
+        self.cut = False
+
+    def fewest(self, goal: Goal) -> tuple[BookieId, ...] | None:
+        """Give an ensemble that meets the goal and keeps as many members as can be."""
+        if not self._conceivable(goal):
+            return None
+        size = len(self._ensemble)
+        sets = (
+            frozenset(positions)
+            for number in range(1, size + 1)
+            for positions in itertools.combinations(range(size), number)
+        )
+        for tried, positions in enumerate(sets):
+            if tried == SETS_MAX or not self._steps_left:
+                self.cut = True
+                break
+            if (found := self._filled(goal, positions)) is not None:
+                return found
+        if self.cut:
+            self._steps_left = STEPS_MAX
+            for positions in self._crowded():
+                if (found := self._filled(goal, positions)) is not None:
+                    return found
+        return None
+
+    def _filled(self, goal: Goal, opened: Set[int]) -> tuple[BookieId, ...] | None:
+        """Give an ensemble that meets the goal and keeps the members at other positions."""
+        board = self._candidates.board
+        taken = tuple(None if at in opened else unit for at, unit in enumerate(board.taken))
+        search = Search(replace(board, taken=taken), self._chance, self._steps_left)
+        filling = search.find(goal)
+        self._steps_left -= search.steps
+        self.cut = self.cut or search.cut
+        if filling is None:
+            return None
+        kept = [None if at in opened else bookie for at, bookie in enumerate(self._ensemble)]
+        return self._candidates.draw(filling, kept, self._chance).ensemble
+
+    def _crowded(self) -> Iterator[frozenset[int]]:
+        """Give positions in zones with more members than their share: some at once, then all.
+
+        Write sets that span all zones repeat a pattern of them, so that a zone that was away
+        leaves positions a write quorum apart to others.
+        """
+        board = self._candidates.board
+        size, write = len(board.taken), board.write
+        zones = [None if unit is None else board.units[unit].zone for unit in board.taken]
+        share = size / len({unit.zone for unit in board.units})
+        crowded = [at for at in range(size) if zones.count(zones[at]) > share]
+        for first in range(write):
+            yield frozenset(at for at in crowded if at % write == first)
+        yield frozenset(crowded)
+
+    def _conceivable(self, goal: Goal) -> bool:
+        """Could any set do? Asked more freely: if members and candidates were dealt out anew?"""
+        board = self._candidates.board
+        units = []
+        for number, unit in enumerate(board.units):
+            fresh = board.taken.count(number) + (0 if unit.price else unit.fresh)
+            units.append(replace(unit, fresh=fresh, reserve=0, price=0))
+        anew = Board(write=board.write, units=tuple(units), taken=(None,) * len(board.taken))
+        search = Search(anew, self._chance)
+        return search.find(goal) is not None or search.cut

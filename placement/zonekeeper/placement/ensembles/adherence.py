@@ -1,0 +1,135 @@
+"""The checker: does an ensemble keep the placement rules?
+
+It answers what *is true* of an ensemble, however that ensemble came about. What is required stands
+in the policy, what is chosen is the selector's business, and the three share no code: a mistake in
+the selector cannot hide behind the same mistake here.
+
+An ensemble is judged by its write sets. Each must span ``min_zones`` zones, and where two or more
+of its members share a zone they must not all stand in one upgrade domain: otherwise FAIL. When each
+also spans ``desired_zones`` (or all its members' zones differ, if it has fewer members) the
+ensemble is STRICT, else SOFT. Where a member stands is asked of the topology; one that is
+unresolved or unknown to it fails, because nothing can be promised about it. Whether a member is up
+plays no part.
+"""
+
+import enum
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from zonekeeper.placement.base.ids import BookieId, EntryId, UpgradeDomain, ZoneName
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.placement.base.topology import Topology
+from zonekeeper.placement.policy.rules import PlacementRules
+
+
+class Level(enum.IntEnum):
+    """How well an ensemble keeps the rules; the numbers are Apache BookKeeper's."""
+
+    FAIL = 1
+    SOFT = 3
+    STRICT = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """A level, and in words what keeps it from being the best."""
+
+    level: Level
+    reasons: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        raise TypeError("a judgement has three levels: compare `.level`")
+
+
+def judge(
+    ensemble: Sequence[BookieId], quorums: Quorums, rules: PlacementRules, topology: Topology
+) -> Judgement:
+    """Judge an ensemble against the placement rules."""
+    failures = tuple(_shape_failures(ensemble, quorums, rules))
+    if failures:
+        return Judgement(level=Level.FAIL, reasons=failures)
+    distinct = 1 if quorums.ensemble == quorums.write else quorums.ensemble
+    write_sets = [
+        tuple(ensemble[position] for position in quorums.write_set(EntryId(first)))
+        for first in range(distinct)
+    ]
+    failures = (
+        *_unresolved(ensemble, topology),
+        *(reason for members in write_sets for reason in _failures(members, rules, topology)),
+    )
+    if failures:
+        return Judgement(level=Level.FAIL, reasons=failures)
+    desired = min(quorums.write, rules.desired_zones)
+    shortfalls = tuple(
+        f"write set {', '.join(members)}: in {_zones_in_words(members, topology)}, "
+        f"{desired} are desired"
+        for members in write_sets
+        if len(_domains_by_zone(members, topology)) < desired
+    )
+    if shortfalls:
+        return Judgement(level=Level.SOFT, reasons=shortfalls)
+    return Judgement(level=Level.STRICT)
+
+
+def _shape_failures(
+    ensemble: Sequence[BookieId], quorums: Quorums, rules: PlacementRules
+) -> Iterator[str]:
+    """Find what no choice of bookies could mend."""
+    if not ensemble:
+        yield "the ensemble is empty"
+    elif len(ensemble) != quorums.ensemble:
+        yield f"the ensemble has {len(ensemble)} members, its quorums say {quorums.ensemble}"
+    for bookie in sorted({bookie for bookie in ensemble if ensemble.count(bookie) > 1}):
+        yield f"{bookie} is named more than once: its copies are lost together"
+    if quorums.ensemble % quorums.write:
+        yield (
+            f"ensemble {quorums.ensemble} is not a multiple of write quorum {quorums.write}: "
+            "write sets that wrap around lose the zone rotation"
+        )
+    if quorums.write <= rules.min_zones:
+        yield (
+            f"write quorum {quorums.write} is not above the {rules.min_zones} zones required: "
+            "after a zone is lost there is no legal replacement"
+        )
+
+
+def _unresolved(ensemble: Sequence[BookieId], topology: Topology) -> Iterator[str]:
+    for bookie in ensemble:
+        if topology.location(bookie) is None:
+            yield f"{bookie} has no known location"
+
+
+def _failures(
+    members: Sequence[BookieId], rules: PlacementRules, topology: Topology
+) -> Iterator[str]:
+    """Find what is wrong with one write set."""
+    domains_by_zone = _domains_by_zone(members, topology)
+    if len(domains_by_zone) < rules.min_zones:
+        yield (
+            f"write set {', '.join(members)}: in {_zones_in_words(members, topology)}, "
+            f"{rules.min_zones} are required"
+        )
+    for zone, domains in sorted(domains_by_zone.items()):
+        if len(domains) > 1 and len(set(domains)) == 1:
+            yield (
+                f"write set {', '.join(members)}: {len(domains)} members in zone {zone}, "
+                f"all in upgrade domain {domains[0]}"
+            )
+
+
+def _domains_by_zone(
+    members: Sequence[BookieId], topology: Topology
+) -> dict[ZoneName, list[UpgradeDomain]]:
+    """Give the upgrade domain of each located member, by zone."""
+    domains: dict[ZoneName, list[UpgradeDomain]] = defaultdict(list)
+    for member in members:
+        location = topology.location(member)
+        if location is not None:
+            domains[location.zone].append(location.upgrade_domain)
+    return domains
+
+
+def _zones_in_words(members: Sequence[BookieId], topology: Topology) -> str:
+    zones = sorted(_domains_by_zone(members, topology))
+    return f"{len(zones)} zones ({', '.join(zones)})" if len(zones) != 1 else f"1 zone ({zones[0]})"

@@ -1,0 +1,218 @@
+"""Who may join an ensemble: from a topology's bookies to the units that the search knows, and back.
+
+Going there, bookies become counts by unit, without looking at each: the pools know their sizes, and
+only what is to be avoided is looked up, bookie by bookie. Coming back, a bookie is drawn for each
+newcomer from the pool of its unit, by weight. So the work grows with the number of units and
+positions, not with the number of bookies.
+
+What a newcomer costs says in which order things are given up: first quarantine (it is about one
+bookie, and the writer finds out at once whether it was right), then the wish to avoid a zone (all
+its bookies share one fate), and only without strict placement the rule that a bookie stands in a
+zone that the policy names.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from zonekeeper.placement.base.chance import Chance
+from zonekeeper.placement.base.ids import BookieId, ZoneName
+from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.base.pools import Pool, draw_from
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.placement.base.topology import Topology
+from zonekeeper.placement.ensembles.search import NOWHERE, Board, Filling, Unit
+from zonekeeper.placement.policy.rules import PlacementRules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Avoid:
+    """What new members should not be."""
+
+    #: Never chosen.
+    bookies: frozenset[BookieId] = frozenset()
+    #: Chosen only where nothing legal can be built without them.
+    quarantined: frozenset[BookieId] = frozenset()
+    #: Zones that are down: as few newcomers as legality allows.
+    zones: frozenset[ZoneName] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What an ensemble is asked of: the bookies there are, and the rules it has to keep."""
+
+    topology: Topology
+    quorums: Quorums
+    rules: PlacementRules
+    avoid: Avoid = field(default_factory=Avoid)
+
+    @property
+    def zones_required(self) -> int:
+        """The zones that every write set spans, or the ensemble fails."""
+        return min(self.quorums.write, self.rules.min_zones)
+
+    @property
+    def zones_desired(self) -> int:
+        """The zones that every write set spans in a strict ensemble."""
+        return max(self.zones_required, min(self.quorums.write, self.rules.desired_zones))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """Bookies for every position, and what it took to find them."""
+
+    ensemble: tuple[BookieId, ...]
+    #: Newcomers that are in quarantine, and newcomers that stand in an avoided zone.
+    quarantined: int
+    in_avoided_zones: int
+    #: Units and bookies that were looked at.
+    touched: int
+
+
+class Candidates:
+    """The bookies that may take the open positions of an ensemble, by unit."""
+
+    def __init__(
+        self,
+        request: Request,
+        kept: Sequence[BookieId | None],
+        leaving: frozenset[BookieId] = frozenset(),
+    ) -> None:
+        """Count who may join; ``kept`` names who stays, and None where a position is open."""
+        self._topology, self._avoid, self._rules = request.topology, request.avoid, request.rules
+        #: More than any number of quarantined newcomers cost together.
+        self._price_avoided = len(kept) + 1
+        #: More than any number of newcomers in avoided zones and in quarantine.
+        self._price_outside = (len(kept) + 1) ** 2
+        self._weighting = request.topology.weighting(request.rules.weight_cap)
+        stays = {bookie for bookie in kept if bookie is not None}
+        self._barred = request.avoid.bookies | leaving | stays
+        self._reserve = self._quarantined_by_unit()
+        self._barred_from_fresh = self._barred.union(*self._reserve.values())
+
+        homes = {request.topology.location(bookie) for bookie in stays}
+        located = list(request.topology.pools)
+        strangers = [
+            home for home in homes if home is not None and home not in request.topology.pools
+        ]
+        if strangers:
+            located = sorted([*located, *strangers])
+        #: By unit number; None for those that stand nowhere.
+        self.locations: tuple[Location | None, ...] = (*located, None)
+        self.zones = tuple(dict.fromkeys(home.zone for home in located))
+        self.board = self._board(request.quorums.write, kept)
+
+    def _quarantined_by_unit(self) -> dict[Location | None, list[BookieId]]:
+        reserve: dict[Location | None, list[BookieId]] = defaultdict(list)
+        for bookie_id in sorted(self._avoid.quarantined - self._barred):
+            bookie = self._topology.get(bookie_id)
+            if bookie is not None and bookie.accepts_ensembles:
+                reserve[bookie.location].append(bookie_id)
+        return reserve
+
+    @property
+    def placed_cost_max(self) -> int:
+        """The most that newcomers cost when all of them stand in zones that the policy names."""
+        return self._price_outside - 1
+
+    @property
+    def priced(self) -> bool:
+        """Is there anybody whom only a price brings in?"""
+        return any(unit.reserve or (unit.fresh and unit.price) for unit in self.board.units)
+
+    def _board(self, write: int, kept: Sequence[BookieId | None]) -> Board:
+        barred_weight, barred_count = self._barred_by_unit()
+        zone_numbers = {zone: number for number, zone in enumerate(self.zones)}
+        units = []
+        for location in self.locations:
+            pool = self._pool(location)
+            reserve = len(self._reserve.get(location, ()))
+            fresh = len(pool) - barred_count[location]
+            weight = pool.total(self._weighting) - barred_weight[location]
+            if not self._admits(location):
+                fresh = reserve = 0
+            units.append(
+                Unit(
+                    zone=NOWHERE if location is None else zone_numbers[location.zone],
+                    fresh=fresh,
+                    reserve=reserve,
+                    price=self._price(location),
+                    # Without a fresh one the share of the quarantined goes by their number.
+                    weight=weight / fresh if fresh else 1.0,
+                )
+            )
+        numbers = {location: number for number, location in enumerate(self.locations)}
+        taken = tuple(
+            None if bookie is None else numbers[self._topology.location(bookie)] for bookie in kept
+        )
+        return Board(write=write, units=tuple(units), taken=taken)
+
+    def _barred_by_unit(self) -> tuple[dict[Location | None, int], dict[Location | None, int]]:
+        """Give the weight and the number of barred bookies that are in each unit's pool."""
+        weights: dict[Location | None, int] = defaultdict(int)
+        counts: dict[Location | None, int] = defaultdict(int)
+        for bookie_id in self._barred_from_fresh:
+            bookie = self._topology.get(bookie_id)
+            if bookie is not None and bookie.accepts_ensembles:
+                weights[bookie.location] += self._weighting.of(bookie.free_bytes or 0)
+                counts[bookie.location] += 1
+        return weights, counts
+
+    def _pool(self, location: Location | None) -> Pool:
+        if location is None:
+            return self._topology.unresolved
+        return self._topology.pools.get(location) or Pool()
+
+    def _admits(self, location: Location | None) -> bool:
+        """May newcomers come from here at all? One path for unresolved and unknown zones."""
+        return not self._rules.strict or self._named(location)
+
+    def _named(self, location: Location | None) -> bool:
+        return location is not None and location.zone in self._rules.zones
+
+    def _price(self, location: Location | None) -> int:
+        if location is None or not self._named(location):
+            return self._price_outside
+        return self._price_avoided if location.zone in self._avoid.zones else 0
+
+    def draw(self, filling: Filling, kept: Sequence[BookieId | None], chance: Chance) -> Drawn:
+        """Draw a bookie for each position that nobody keeps, from the unit that the filling names.
+
+        Nobody is kept who was not when the candidates were counted.
+        """
+        barred = set(self._barred_from_fresh)
+        fresh_left = [unit.fresh for unit in self.board.units]
+        ensemble: list[BookieId] = []
+        quarantined = avoided = 0
+        touched = len(self.board.units)
+        for bookie, number in zip(kept, filling.units, strict=True):
+            location = self.locations[number]
+            if bookie is not None:
+                ensemble.append(bookie)
+                continue
+            if fresh_left[number]:
+                fresh_left[number] -= 1
+                drawn, looked_at = self._pool(location).draw(chance, self._weighting, barred)
+                barred.add(drawn)
+            else:
+                quarantined += 1
+                drawn, looked_at = self._draw_quarantined(location, ensemble, chance)
+            avoided += location is not None and location.zone in self._avoid.zones
+            touched += looked_at
+            ensemble.append(drawn)
+        return Drawn(
+            ensemble=tuple(ensemble),
+            quarantined=quarantined,
+            in_avoided_zones=avoided,
+            touched=touched,
+        )
+
+    def _draw_quarantined(
+        self, location: Location | None, drawn: Sequence[BookieId], chance: Chance
+    ) -> tuple[BookieId, int]:
+        weights: dict[BookieId, int] = {}
+        for bookie_id in self._reserve[location]:
+            bookie = self._topology.get(bookie_id)
+            if bookie is not None and bookie_id not in drawn:
+                weights[bookie_id] = self._weighting.of(bookie.free_bytes or 0)
+        return draw_from(weights, chance), len(weights)

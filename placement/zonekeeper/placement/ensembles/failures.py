@@ -1,0 +1,44 @@
+"""Why an ensemble cannot be had: what the selector raises."""
+
+import enum
+from collections.abc import Sequence
+
+from zonekeeper.placement.policy.legality import Finding
+
+
+class PlacementError(Exception):
+    """No ensemble was given out, and nothing was written anywhere."""
+
+    #: May the same request succeed later?
+    retryable = False
+    maybe_applied = False
+
+
+class IllegalPlacement(PlacementError):
+    """The quorums and the placement rules contradict each other, or promise what they cannot."""
+
+    def __init__(self, refusals: Sequence[Finding]) -> None:
+        self.refusals = tuple(refusals)
+        super().__init__(
+            "; ".join(f"{finding.reason} (for example: {finding.example})" for finding in refusals)
+        )
+
+
+class Constraint(enum.Enum):
+    """What cannot be met."""
+
+    BOOKIES = "there are too few bookies"
+    ZONES = "there are too few zones"
+    UPGRADE_DOMAINS = "there are too few upgrade domains"
+    KEPT_MEMBERS = "the members that stay break the rules"
+    SEARCH_BOUND = "the search ended at its bound"
+
+
+class NotEnoughBookies(PlacementError):
+    """No ensemble can be built of the bookies that are there now; they may come back."""
+
+    retryable = True
+
+    def __init__(self, constraint: Constraint, detail: str) -> None:
+        self.constraint = constraint
+        super().__init__(f"{constraint.value}: {detail}")

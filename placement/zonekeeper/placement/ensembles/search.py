@@ -1,0 +1,420 @@
+"""Which unit does each open position of an ensemble take? An exact search with bounded work.
+
+The question is put in numbers, without bookies: positions in a circle, some of them taken; units,
+each in a zone and with so many bookies to give; write sets, the runs of ``write`` neighbours. An
+answer names a unit for each open position so that every write set spans enough zones and, where it
+has two or more members in a zone, they do not all stand in one unit.
+
+The search goes depth first, position by position, and takes the most promising unit first: the
+cheapest, then one whose like is not in the same write sets yet, then the least crowded zone, then
+by chance and weight. Its first descent is the familiar greedy fill and mostly the answer. Unlike
+the greedy fill it can go back. It finds an answer whenever there is one, and three things keep that
+affordable:
+
+- a branch ends as soon as one of the write sets it touches can no longer be mended, and the search
+  does not start where counting shows that the zones cannot supply all write sets;
+- bookies of a unit are alike, and so are zones (and units of a zone) that hold the same relevant
+  positions and have as much left: only one of those that are alike is tried;
+- a position reached in a way that is like one that failed fails again, and is not tried again.
+
+``STEPS_MAX`` bounds the steps of one search. Where it is reached, ``Search.cut`` tells that "none
+found" does not mean "there is none".
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from zonekeeper.placement.base.chance import Chance
+
+#: Placements that one search may try.
+STEPS_MAX: Final = 20_000
+
+#: Stands for "no limit" where costs and clashes are compared.
+UNLIMITED: Final = 1 << 60
+
+#: The zone of bookies that stand in no zone that counts.
+NOWHERE: Final = -1
+
+_OPEN: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """Bookies that are alike: what one upgrade domain of one zone has to give."""
+
+    #: A number for the zone, or ``NOWHERE``.
+    zone: int
+    #: Bookies to be had at ``price`` each.
+    fresh: int = 0
+    #: Bookies to be had, after the fresh ones, at ``price + 1`` each.
+    reserve: int = 0
+    price: int = 0
+    #: Of the average bookie, for a choice among equally good units.
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Board:
+    """What is given: the units, and which of them the taken positions stand in."""
+
+    write: int
+    units: tuple[Unit, ...]
+    #: A unit for each taken position, None for each open one.
+    taken: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """What is asked for."""
+
+    #: Every write set spans so many zones.
+    zones: int
+    #: Every member stands in a zone, and members of a write set that share one use at least two of
+    #: its units.
+    legal: bool = True
+    cost_max: int = UNLIMITED
+    clashes_max: int = UNLIMITED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filling:
+    """An answer: a unit for every position."""
+
+    units: tuple[int, ...]
+    #: The prices of the newcomers.
+    cost: int
+    #: Over all write sets, members that stand in a unit which the write set has already.
+    clashes: int
+
+
+class Search:
+    """Answers questions about one board, each with the same bound on its work."""
+
+    def __init__(self, board: Board, chance: Chance, steps_max: int = STEPS_MAX) -> None:
+        self._board, self._chance, self._steps_max = board, chance, steps_max
+        #: Placements tried so far.
+        self.steps = 0
+        #: True once the bound ended a search before it was done.
+        self.cut = False
+
+    def find(self, goal: Goal) -> Filling | None:
+        """Find a filling that meets the goal; None if there is none, or the bound was reached."""
+        descent = _Descent(self._board, goal, self._chance, self._steps_max)
+        filling = descent.run()
+        self.steps += descent.steps
+        self.cut = self.cut or descent.cut
+        return filling
+
+
+class _Descent:
+    """One search for one goal: positions are taken and given back along a single path."""
+
+    def __init__(self, board: Board, goal: Goal, chance: Chance, steps_max: int) -> None:
+        self._goal, self._chance, self._units = goal, chance, board.units
+        self._write, self._size = board.write, len(board.taken)
+        self._open = [at for at, unit in enumerate(board.taken) if unit is None]
+        self._steps_max = steps_max
+        self.steps = 0
+        self.cut = False
+
+        starts = range(1 if self._size == board.write else self._size)
+        #: The write sets, each a mask of positions; where E = Qw all are the same one.
+        self._windows = [
+            sum(1 << (start + step) % self._size for step in range(board.write)) for start in starts
+        ]
+        self._windows_of = [
+            [number for number, window in enumerate(self._windows) if window >> at & 1]
+            for at in range(self._size)
+        ]
+        self._near = [
+            _union(self._windows[number] for number in numbers) for numbers in self._windows_of
+        ]
+        #: After so many open positions are filled, the positions that later ones share sets with.
+        self._relevant = [
+            _union(self._near[at] for at in self._open[done:])
+            for done in range(len(self._open) + 1)
+        ]
+        self._zone_units: dict[int, list[int]] = defaultdict(list)
+        for number, unit in enumerate(self._units):
+            self._zone_units[unit.zone].append(number)
+
+        #: What each unit can give at a price that the goal allows at all.
+        self._stock = [_stock(unit, goal.cost_max) for unit in self._units]
+        #: Does it matter what bookies cost?
+        self._priced = goal.cost_max < UNLIMITED and any(
+            unit.price or unit.fresh < stock
+            for unit, stock in zip(self._units, self._stock, strict=True)
+            if stock
+        )
+        self._at = [_OPEN] * self._size
+        self._used = [0] * len(self._units)
+        self._unit_mask = [0] * len(self._units)
+        self._zone_mask: dict[int, int] = dict.fromkeys(self._zone_units, 0)
+        self._zone_left = {
+            zone: sum(self._stock[number] for number in numbers)
+            for zone, numbers in self._zone_units.items()
+        }
+        #: By write set: the zones in it as a mask of zone numbers, and its open positions.
+        self._spans = [0] * len(self._windows)
+        self._gaps = [board.write] * len(self._windows)
+        self._cost = self._clashes = 0
+        self._failed: set[object] = set()
+        for at, taken in enumerate(board.taken):
+            if taken is not None:
+                self._put(at, taken, self._clashes_at(at, taken))
+
+    def run(self) -> Filling | None:
+        if self._clashes > self._goal.clashes_max or not self._may_succeed():
+            return None
+        return self._fill(0)
+
+    def _fill(self, done: int) -> Filling | None:
+        """Fill the open positions from the ``done``-th on."""
+        if done == len(self._open):
+            return Filling(units=tuple(self._at), cost=self._cost, clashes=self._clashes)
+        if self._priced and self._cost + self._least_cost(done) > self._goal.cost_max:
+            return None
+        signs = self._signs(done) if self._failed else None
+        if signs is not None and self._key(done, signs) in self._failed:
+            return None
+        at = self._open[done]
+        tried: set[object] = set()
+        for unit, price, clashes in self._options(at):
+            if signs is not None:
+                sign = (signs[self._units[unit].zone], self._unit_sign(unit, done))
+                if sign in tried:
+                    continue
+                tried.add(sign)
+            if self.steps >= self._steps_max:
+                self.cut = True
+                return None
+            self.steps += 1
+            if self._fits(at, unit):
+                self._take(at, unit, price, clashes)
+                filling = self._fill(done + 1)
+                self._give_back(at, unit, price, clashes)
+                if filling is not None or self.cut:
+                    return filling
+            if signs is None:
+                signs = self._signs(done)
+                tried.add((signs[self._units[unit].zone], self._unit_sign(unit, done)))
+        self._failed.add(self._key(done, signs if signs is not None else self._signs(done)))
+        return None
+
+    # ── taking and giving back ──
+
+    def _take(self, at: int, number: int, price: int, clashes: int) -> None:
+        self._put(at, number, clashes)
+        self._used[number] += 1
+        self._zone_left[self._units[number].zone] -= 1
+        self._cost += price
+
+    def _put(self, at: int, number: int, clashes: int) -> None:
+        zone = self._units[number].zone
+        self._at[at] = number
+        self._unit_mask[number] |= 1 << at
+        self._zone_mask[zone] |= 1 << at
+        self._clashes += clashes
+        for window in self._windows_of[at]:
+            self._gaps[window] -= 1
+            self._spans[window] |= _bit(zone)
+
+    def _give_back(self, at: int, number: int, price: int, clashes: int) -> None:
+        zone = self._units[number].zone
+        self._at[at] = _OPEN
+        self._unit_mask[number] ^= 1 << at
+        self._zone_mask[zone] ^= 1 << at
+        self._clashes -= clashes
+        self._used[number] -= 1
+        self._zone_left[zone] += 1
+        self._cost -= price
+        for window in self._windows_of[at]:
+            self._gaps[window] += 1
+            if not self._zone_mask[zone] & self._windows[window]:
+                self._spans[window] &= ~_bit(zone)
+
+    # ── what to try ──
+
+    def _options(self, at: int) -> list[tuple[int, int, int]]:
+        """List units for a position with price and clashes, the most promising first."""
+        near, options = self._near[at], []
+        cost_left = self._goal.cost_max - self._cost
+        clashes_left = self._goal.clashes_max - self._clashes
+        for number, unit in enumerate(self._units):
+            used = self._used[number]
+            left = self._stock[number] - used
+            price = unit.price + (used >= unit.fresh)
+            if not left or price > cost_left or (unit.zone == NOWHERE and self._goal.legal):
+                continue
+            clashes = self._clashes_at(at, number) if self._unit_mask[number] & near else 0
+            if clashes > clashes_left:
+                continue
+            crowd = (self._zone_mask[unit.zone] & near).bit_count()
+            # The first of exponential clocks that run at the rate of the weights: drawing an
+            # order this way is drawing without replacement by weight.
+            clock = -math.log(1.0 - self._chance.random()) / (unit.weight * left)
+            options.append((price, clashes, crowd, clock, number))
+        options.sort()
+        return [(number, price, clashes) for price, clashes, _, _, number in options]
+
+    def _clashes_at(self, at: int, number: int) -> int:
+        """Count the write sets of a position that have a member in a unit already."""
+        mask = self._unit_mask[number]
+        return sum(1 for window in self._windows_of[at] if mask & self._windows[window])
+
+    # ── what cannot succeed ──
+
+    def _fits(self, at: int, number: int) -> bool:
+        """Could every write set of this position still be met if it took this unit?"""
+        zone, need = self._units[number].zone, self._goal.zones
+        alive = sum(
+            1 << other for other, left in self._zone_left.items() if left and other != NOWHERE
+        )
+        for window in self._windows_of[at]:
+            span, gaps = self._spans[window] | _bit(zone), self._gaps[window] - 1
+            missing = need - span.bit_count()
+            if missing > 0 and min(gaps, (alive & ~span).bit_count()) < missing:
+                return False
+            if self._goal.legal and not self._domains_fit(window, gaps, number):
+                return False
+        return True
+
+    def _domains_fit(self, window: int, gaps: int, number: int) -> bool:
+        """Would each zone that a write set shares have two units in it, or still to be had?"""
+        mask, zone = self._windows[window], self._units[number].zone
+        mine, ours = self._unit_mask[number] & mask, self._zone_mask[zone] & mask
+        if ours and ours == mine and (not gaps or not self._another_left(number)):
+            return False
+        if gaps:
+            return True
+        return not any(
+            self._alone_in_its_zone(other, mask)
+            for other in {self._at[at] for at in _positions(mask) if self._at[at] != _OPEN}
+            if self._units[other].zone != zone
+        )
+
+    def _alone_in_its_zone(self, number: int, mask: int) -> bool:
+        """Does a write set have two or more members of a zone, all in this unit?"""
+        zone, mine = self._units[number].zone, self._unit_mask[number] & mask
+        return zone != NOWHERE and mine & (mine - 1) != 0 and mine == self._zone_mask[zone] & mask
+
+    def _another_left(self, number: int) -> bool:
+        """Has another unit of the same zone a bookie left?"""
+        return any(
+            self._stock[other] > self._used[other]
+            for other in self._zone_units[self._units[number].zone]
+            if other != number
+        )
+
+    def _may_succeed(self) -> bool:
+        """Look at what is taken, and count supply against need before the first step."""
+        if self._goal.legal and self._zone_mask.get(NOWHERE):
+            return False
+        for window, mask in enumerate(self._windows):
+            if self._gaps[window]:
+                continue
+            if self._spans[window].bit_count() < self._goal.zones:
+                return False
+            if self._goal.legal and any(
+                self._alone_in_its_zone(self._at[at], mask) for at in _positions(mask)
+            ):
+                return False
+        return all(self._supplied(tiles) for tiles in self._tilings())
+
+    def _tilings(self) -> Iterator[list[int]]:
+        """Cut the circle into write sets that do not overlap, in each possible way."""
+        if self._size % self._write == 0:
+            for first in range(min(self._write, len(self._windows))):
+                yield list(range(first, len(self._windows), self._write))
+
+    def _supplied(self, tiles: list[int]) -> bool:
+        """Can the zones give each of these disjoint write sets the zones and members it lacks?
+
+        A zone gives each write set at most one new zone, and where it has but one unit, at most
+        one member.
+        """
+        lacking = sum(max(0, self._goal.zones - self._spans[tile].bit_count()) for tile in tiles)
+        spread = members = 0
+        for zone, left in self._zone_left.items():
+            fresh_tiles = sum(
+                1
+                for tile in tiles
+                if self._gaps[tile] and not self._zone_mask[zone] & self._windows[tile]
+            )
+            units = [
+                number
+                for number in self._zone_units[zone]
+                if self._unit_mask[number] or self._stock[number]
+            ]
+            spread += 0 if zone == NOWHERE else min(left, fresh_tiles)
+            single = self._goal.legal and len(units) == 1 and zone != NOWHERE
+            members += min(left, fresh_tiles) if single else left
+        return spread >= lacking and members >= len(self._open)
+
+    def _least_cost(self, done: int) -> int:
+        """Price what is still open with the cheapest bookies there are, wherever they stand."""
+        offers = []
+        for unit, stock, used in zip(self._units, self._stock, self._used, strict=True):
+            fresh = min(stock, max(0, unit.fresh - used))
+            offers.append((unit.price, fresh))
+            offers.append((unit.price + 1, stock - used - fresh))
+        to_fill, cost = len(self._open) - done, 0
+        for price, left in sorted(offers):
+            taken = min(left, to_fill)
+            to_fill -= taken
+            cost += taken * price
+        return cost
+
+    # ── what is alike ──
+
+    def _unit_sign(self, number: int, done: int) -> tuple[int, ...]:
+        """Describe a unit by what matters from here on; equal means interchangeable."""
+        unit, used = self._units[number], self._used[number]
+        to_fill = len(self._open) - done
+        held = self._unit_mask[number] & self._relevant[done]
+        return (
+            # Where E = Qw there is one write set, and who stands where in it does not matter.
+            held.bit_count() if len(self._windows) == 1 else held,
+            min(max(unit.fresh - used, 0), to_fill),
+            min(self._stock[number] - used, to_fill),
+            unit.price,
+        )
+
+    def _signs(self, done: int) -> dict[int, tuple[tuple[int, ...], ...]]:
+        """Describe the zones by what matters from here on."""
+        return {
+            zone: tuple(sorted(self._unit_sign(number, done) for number in units))
+            for zone, units in self._zone_units.items()
+        }
+
+    def _key(self, done: int, signs: dict[int, tuple[tuple[int, ...], ...]]) -> object:
+        left = (self._goal.cost_max - self._cost, self._goal.clashes_max - self._clashes)
+        nowhere = signs.get(NOWHERE, ())
+        zones = sorted(sign for zone, sign in signs.items() if zone != NOWHERE)
+        return done, left, nowhere, tuple(zones)
+
+
+def _stock(unit: Unit, cost_max: int) -> int:
+    if unit.price > cost_max:
+        return 0
+    return unit.fresh + (unit.reserve if unit.price < cost_max else 0)
+
+
+def _bit(zone: int) -> int:
+    return 0 if zone == NOWHERE else 1 << zone
+
+
+def _union(masks: Iterator[int]) -> int:
+    result = 0
+    for mask in masks:
+        result |= mask
+    return result
+
+
+def _positions(mask: int) -> Iterator[int]:
+    while mask:
+        yield (mask & -mask).bit_length() - 1
+        mask &= mask - 1

@@ -1,0 +1,189 @@
+"""The selector: which bookies hold a ledger's entries.
+
+``choose`` builds a new ensemble; ``replace`` gives new members to positions of one that exists, all
+of them at once. What is required stands in the policy, and what was chosen passes the checker
+before it is returned; this module only searches.
+
+Under strict placement the result is never worse than SOFT. It is found whenever one exists (the
+search is exact; ``search`` says how its work is bounded), and it is, in this order:
+
+1. with as few newcomers in avoided zones as can be, then with as few quarantined ones. An avoided
+   zone is one that is down: it serves where no legal ensemble can be built without it, and for
+   nothing else. So SOFT without it goes before STRICT with it: what is written to a zone that is
+   down is not spread, it is lost or slow;
+2. of the best adherence level: STRICT, then SOFT;
+3. with as few members of a write set as possible in an upgrade domain it uses already, as far as
+   a smaller bound on the search shows;
+4. spread evenly, by free space: chance decides among what is equally good.
+
+A member that stays counts as it stands, dead or alive. So whoever loses a zone names *all* its
+positions in one call: else the dead neighbours of the first would still count as its diversity.
+
+Without strict placement the same is tried first. Where it cannot be had, the rules are dropped one
+by one (upgrade domains, then zones one at a time, then the need for a known location), and the
+judgement says what is lost: as long as there are enough bookies there is an ensemble.
+
+What this does not promise: that newcomers are alive (a topology is a view), or that a SOFT ensemble
+becomes STRICT when zones return (``adhere`` plans that).
+"""
+
+import dataclasses
+import enum
+import functools
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from zonekeeper.placement.base.chance import Chance
+from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.placement.ensembles import adherence
+from zonekeeper.placement.ensembles.candidates import Candidates, Request
+from zonekeeper.placement.ensembles.failures import IllegalPlacement
+from zonekeeper.placement.ensembles.search import Filling, Goal, Search
+from zonekeeper.placement.ensembles.shortage import explain
+from zonekeeper.placement.policy import legality
+from zonekeeper.placement.policy.rules import PlacementRules
+
+#: Steps to make an ensemble that exists cheaper, and again to rid it of clashes.
+REFINE_STEPS_MAX: Final = 1_000
+
+
+class Concession(enum.Enum):
+    """What had to be given up, or could not be made sure of."""
+
+    QUARANTINED_MEMBER = "a quarantined bookie is a member"
+    AVOIDED_ZONE = "a new member stands in a zone that was to be avoided"
+    LEVEL_NOT_PROVEN = "the search ended at its bound: a better level may exist"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """An ensemble, and what is to be known of it."""
+
+    ensemble: tuple[BookieId, ...]
+    judgement: adherence.Judgement
+    concessions: frozenset[Concession]
+    #: Units and bookies that were looked at to find it.
+    touched: int
+
+
+def choose(request: Request, chance: Chance) -> Choice:
+    """Build a new ensemble; raises ``IllegalPlacement`` and ``NotEnoughBookies``."""
+    return _complete(request, [None] * request.quorums.ensemble, frozenset(), chance)
+
+
+def replace(
+    request: Request, ensemble: Sequence[BookieId], positions: Collection[int], chance: Chance
+) -> Choice:
+    """Give new members to all of these positions at once; all others stay.
+
+    No present member becomes a newcomer, not even one that leaves. Under strict placement the
+    quorums must be legal and the members that stay able to belong to a legal ensemble. Where they
+    are not, as in a ledger that was created without strict placement, ``IllegalPlacement`` or
+    ``NotEnoughBookies`` says so, and whoever has to restore copies all the same asks again with
+    ``strict=False``.
+    """
+    assert len(ensemble) == request.quorums.ensemble, "the ensemble is of other quorums"
+    assert len(set(ensemble)) == len(ensemble), "an ensemble names a bookie once"
+    assert positions, "nothing to replace"
+    assert all(0 <= position < len(ensemble) for position in positions), "no such position"
+    kept = [None if at in positions else bookie for at, bookie in enumerate(ensemble)]
+    leaving = frozenset(ensemble[position] for position in positions)
+    return _complete(request, kept, leaving, chance)
+
+
+def _complete(
+    request: Request,
+    kept: Sequence[BookieId | None],
+    leaving: frozenset[BookieId],
+    chance: Chance,
+) -> Choice:
+    refusals = _refusals(request.quorums, request.rules)
+    if refusals:
+        raise IllegalPlacement(refusals)
+    candidates = Candidates(request, kept, leaving)
+    search = Search(candidates.board, chance)
+    filling = _legal(request, candidates, search, chance)
+    if filling is None and not request.rules.strict:
+        filling = _relaxed(request, candidates, search)
+    if filling is None:
+        raise explain(request, candidates, search, chance)
+    drawn = candidates.draw(filling, kept, chance)
+    judgement = adherence.judge(drawn.ensemble, request.quorums, request.rules, request.topology)
+    if request.rules.strict:
+        assert judgement.level is not adherence.Level.FAIL, f"the checker refuses: {judgement}"
+    concessions = {
+        Concession.QUARANTINED_MEMBER: drawn.quarantined > 0,
+        Concession.AVOIDED_ZONE: drawn.in_avoided_zones > 0,
+        Concession.LEVEL_NOT_PROVEN: search.cut and judgement.level != adherence.Level.STRICT,
+    }
+    return Choice(
+        ensemble=drawn.ensemble,
+        judgement=judgement,
+        concessions=frozenset(made for made, holds in concessions.items() if holds),
+        touched=drawn.touched,
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _refusals(quorums: Quorums, rules: PlacementRules) -> tuple[legality.Finding, ...]:
+    return legality.judge(quorums, rules).refusals
+
+
+def _legal(
+    request: Request, candidates: Candidates, search: Search, chance: Chance
+) -> Filling | None:
+    """Find the best filling that keeps the rules; None if there is none."""
+    least, desired = request.zones_required, request.zones_desired
+    for zones in dict.fromkeys((desired, least)):
+        goal = Goal(zones=zones, cost_max=0)
+        filling = search.find(goal)
+        if filling is not None:
+            return _polished(filling, goal, candidates, chance)
+    goal = Goal(zones=least, cost_max=candidates.placed_cost_max)
+    filling = search.find(goal) if candidates.priced else None
+    if filling is None:
+        return None
+    filling = _cheaper(filling, goal, candidates, chance)
+    goal = Goal(zones=desired, cost_max=filling.cost)
+    better = search.find(goal)
+    if better is not None:
+        return _polished(better, goal, candidates, chance)
+    return _polished(filling, dataclasses.replace(goal, zones=least), candidates, chance)
+
+
+def _cheaper(filling: Filling, goal: Goal, candidates: Candidates, chance: Chance) -> Filling:
+    """Reduce what newcomers cost, within a bound."""
+    search = Search(candidates.board, chance, REFINE_STEPS_MAX)
+    while filling.cost:
+        found = search.find(dataclasses.replace(goal, cost_max=filling.cost - 1))
+        if found is None:
+            break
+        filling = found
+    return filling
+
+
+def _polished(filling: Filling, goal: Goal, candidates: Candidates, chance: Chance) -> Filling:
+    """Reduce clashes of upgrade domains, within a bound, at the same cost and level."""
+    board = candidates.board
+    in_use = {number for number, unit in enumerate(board.units) if unit.fresh or unit.reserve}
+    in_use.update(number for number in board.taken if number is not None)
+    unavoidable = max(0, board.write - len(in_use))
+    write_sets = 1 if len(board.taken) == board.write else len(board.taken)
+    search = Search(board, chance, REFINE_STEPS_MAX)
+    while filling.clashes > unavoidable * write_sets:
+        better = search.find(dataclasses.replace(goal, clashes_max=filling.clashes - 1))
+        if better is None:
+            break
+        filling = better
+    return filling
+
+
+def _relaxed(request: Request, candidates: Candidates, search: Search) -> Filling | None:
+    """Drop one rule after the other until there is a filling; None if bookies are too few."""
+    goals = [
+        Goal(zones=zones, legal=False, cost_max=candidates.placed_cost_max)
+        for zones in range(request.zones_desired, -1, -1)
+    ]
+    goals.append(Goal(zones=0, legal=False))
+    return next((found for goal in goals if (found := search.find(goal)) is not None), None)

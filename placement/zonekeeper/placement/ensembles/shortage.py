@@ -1,0 +1,83 @@
+"""Why there is no ensemble: the constraint that cannot be met, in words and numbers.
+
+Found by asking weaker questions until one has an answer: what was weakened last is to blame.
+"""
+
+from collections import Counter
+from typing import Final
+
+from zonekeeper.placement.base.chance import Chance
+from zonekeeper.placement.ensembles.candidates import Candidates, Request
+from zonekeeper.placement.ensembles.failures import Constraint, NotEnoughBookies
+from zonekeeper.placement.ensembles.search import NOWHERE, Board, Goal, Search, Unit
+
+_STRICT_OFF: Final = "or allow less with placement.strict: false"
+
+
+def explain(
+    request: Request, candidates: Candidates, search: Search, chance: Chance
+) -> NotEnoughBookies:
+    """Say why the search found nothing."""
+    board = candidates.board
+    wanted = sum(1 for unit in board.taken if unit is None)
+    had = sum(unit.fresh + unit.reserve for unit in board.units)
+    seen = f"bookies that can be had: {_stock(candidates)}"
+    asked = f"{request.quorums} asks for {request.rules.min_zones} zones in each write set"
+    if had < wanted:
+        return NotEnoughBookies(
+            Constraint.BOOKIES,
+            f"{wanted} wanted for {request.quorums}, {had} can be had of {len(request.topology)} "
+            f"known; {seen}; bring bookies back, add some, or end quarantines and drains",
+        )
+    if search.cut:
+        return NotEnoughBookies(
+            Constraint.SEARCH_BOUND,
+            f"no ensemble was found within the bound, though one may exist; {seen}; {asked}; "
+            f"add bookies where they are few, {_STRICT_OFF}",
+        )
+    goal = Goal(zones=request.zones_required)
+    if not _possible_with_more(board, goal, chance):
+        stay = ", ".join(
+            f"{at}: {candidates.locations[unit] or 'unresolved'}"
+            for at, unit in enumerate(board.taken)
+            if unit is not None
+        )
+        return NotEnoughBookies(
+            Constraint.KEPT_MEMBERS,
+            f"whoever joins, they cannot be part of a legal ensemble (positions {stay}); {asked}; "
+            f"replace more of them, {_STRICT_OFF}",
+        )
+    spread = Goal(zones=goal.zones, legal=False, cost_max=candidates.placed_cost_max)
+    if Search(board, chance).find(spread) is not None:
+        return NotEnoughBookies(
+            Constraint.UPGRADE_DOMAINS,
+            f"members of a write set that share a zone must use two upgrade domains; {seen}; "
+            f"spread the zones' bookies over more upgrade domains, {_STRICT_OFF}",
+        )
+    return NotEnoughBookies(
+        Constraint.ZONES,
+        f"{asked}; {seen}; bring back zones or add bookies in zones that have few, {_STRICT_OFF}",
+    )
+
+
+def _possible_with_more(board: Board, goal: Goal, chance: Chance) -> bool:
+    """Could the members that stay be completed if bookies were no question?"""
+    size = len(board.taken)
+    zones = {unit.zone for unit in board.units if unit.zone != NOWHERE}
+    added = range(len(zones), len(zones) + max(2, goal.zones))
+    ideal = (
+        *board.units,
+        *(Unit(zone=zone, fresh=size) for zone in sorted([*zones, *added]) for _ in range(size)),
+    )
+    return (
+        Search(Board(write=board.write, units=ideal, taken=board.taken), chance).find(goal)
+        is not None
+    )
+
+
+def _stock(candidates: Candidates) -> str:
+    """List how many bookies there are to choose from, by zone and upgrade domain."""
+    stock: Counter[str] = Counter()
+    for location, unit in zip(candidates.locations, candidates.board.units, strict=True):
+        stock[str(location or "unresolved")] += unit.fresh + unit.reserve
+    return ", ".join(f"{where} x{count}" for where, count in stock.items() if count) or "none"

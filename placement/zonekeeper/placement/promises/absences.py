@@ -1,0 +1,169 @@
+"""What it costs an ensemble when some of its bookies are away together.
+
+Asked before planned work on a unit (a zone and an upgrade domain in it), for each ledger that has
+members there. Answers are worked out over every write set and every ack quorum, not by formula:
+
+- an entry stays readable when no ack quorum fits into the bookies that are away;
+- entries can be acknowledged without an ensemble change when those that stay hold an ack quorum;
+- a dead writer's ledger can be recovered when those that stay cover the ensemble.
+
+With ``g`` the most members of one write set that are away these come to ``ack >= g + 1``,
+``write - g >= ack``, and ``g < ack``; acknowledgements from two zones make the first one hold
+whatever ``g`` is, as a unit is in one zone.
+
+Members whose location is unresolved may or may not be in the unit. Where the answer hangs on them
+it is *perhaps*, which is for planned work the same as no.
+"""
+
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import assert_never
+
+from zonekeeper.placement.base import coverage
+from zonekeeper.placement.base.coverage import Coverage
+from zonekeeper.placement.base.holds import Holds
+from zonekeeper.placement.base.ids import EntryId, ZoneName
+from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.base.quorums import Enough, Quorums
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absence:
+    """The price of bookies that are away, in the worst write set of an ensemble."""
+
+    quorums: Quorums
+    #: Ensemble positions that are away for certain.
+    away: frozenset[int]
+    #: Positions that may be away too: their location is unresolved.
+    perhaps: frozenset[int]
+    #: The most members of one write set that are away, counting those that may be.
+    worst: int
+    reads: Holds
+    #: Without an ensemble change.
+    acks: Holds
+    recovery: Holds
+    #: Reads, when some other zone is lost meanwhile.
+    reads_if_zone_lost: Holds
+
+    @property
+    def harmless(self) -> bool:
+        """Is nothing lost but redundancy: reads, acknowledgements and recovery all go on?"""
+        return all(each is Holds.YES for each in (self.reads, self.acks, self.recovery))
+
+    def words(self) -> tuple[str, ...]:
+        """Say it, a sentence each."""
+        quorums = self.quorums
+        lines = [f"at most {self.worst} of the {quorums.write} copies of an entry are away"]
+        if self.perhaps:
+            lines.append(f"unresolved, and counted as away: position {_join(self.perhaps)}")
+        lines += [
+            _say(self.reads, "acknowledged entries stay readable"),
+            _say(self.acks, f"{quorums.ack} can acknowledge without an ensemble change"),
+            _say(self.recovery, "a ledger whose writer dies can be recovered"),
+            _say(self.reads_if_zone_lost, "entries stay readable if another zone is lost too"),
+        ]
+        return tuple(lines)
+
+
+def of_unit(
+    quorums: Quorums,
+    ensemble: Sequence[Location | None],
+    unit: Location,
+    *,
+    already: AbstractSet[int] = frozenset(),
+) -> Absence:
+    """Work out what taking a unit away costs an ensemble, given by its members' locations.
+
+    ``already`` are the positions that are away before the work begins.
+    """
+    assert len(ensemble) == quorums.ensemble, (
+        f"{len(ensemble)} members of an ensemble of {quorums.ensemble}"
+    )
+    everyone = range(quorums.ensemble)
+    away = frozenset(p for p in everyone if p in already or ensemble[p] == unit)
+    perhaps = frozenset(p for p in everyone if ensemble[p] is None) - away
+    zones = [None if location is None else location.zone for location in ensemble]
+    others = {zone for zone in zones if zone is not None} - {unit.zone}
+    reads = _reads(quorums, zones, away, perhaps)
+    return Absence(
+        quorums=quorums,
+        away=away,
+        perhaps=perhaps,
+        worst=max(len((away | perhaps) & members) for members in _write_sets(quorums)),
+        reads=reads,
+        acks=_acks(quorums, zones, away, perhaps),
+        recovery=_recovery(quorums, zones, away, perhaps),
+        reads_if_zone_lost=min(
+            [
+                reads,
+                *(_reads(quorums, zones, away | _members(zones, zone), perhaps) for zone in others),
+            ]
+        ),
+    )
+
+
+_Zones = Sequence[ZoneName | None]
+
+
+def _reads(
+    quorums: Quorums, zones: _Zones, away: AbstractSet[int], perhaps: AbstractSet[int]
+) -> Holds:
+    def of(members: AbstractSet[int]) -> Holds:
+        if _suffice(quorums, zones, members & (away | perhaps)) is Enough.NO:
+            return Holds.YES
+        lost = _suffice(quorums, zones, members & away) is Enough.YES
+        return Holds.NO if lost else Holds.PERHAPS
+
+    return min(of(members) for members in _write_sets(quorums))
+
+
+def _acks(
+    quorums: Quorums, zones: _Zones, away: AbstractSet[int], perhaps: AbstractSet[int]
+) -> Holds:
+    def of(members: AbstractSet[int]) -> Holds:
+        if _suffice(quorums, zones, members - away - perhaps) is Enough.YES:
+            return Holds.YES
+        stuck = _suffice(quorums, zones, members - away) is Enough.NO
+        return Holds.NO if stuck else Holds.PERHAPS
+
+    return min(of(members) for members in _write_sets(quorums))
+
+
+def _recovery(
+    quorums: Quorums, zones: _Zones, away: AbstractSet[int], perhaps: AbstractSet[int]
+) -> Holds:
+    everyone = frozenset(range(quorums.ensemble))
+    # Who may be away is one whose answer is still to come.
+    covered = coverage.of_ensemble(
+        quorums, answered=everyone - away - perhaps, pending=perhaps, zones=zones
+    )
+    match covered:
+        case Coverage.YES:
+            return Holds.YES
+        case Coverage.NOT_YET:
+            return Holds.PERHAPS
+        case Coverage.BY_ZONES | Coverage.NO:
+            return Holds.NO
+        case _:
+            assert_never(covered)
+
+
+def _suffice(quorums: Quorums, zones: _Zones, positions: Iterable[int]) -> Enough:
+    return quorums.suffice([zones[position] for position in positions])
+
+
+def _write_sets(quorums: Quorums) -> list[frozenset[int]]:
+    return [frozenset(quorums.write_set(EntryId(start))) for start in range(quorums.ensemble)]
+
+
+def _members(zones: _Zones, zone: ZoneName) -> frozenset[int]:
+    return frozenset(position for position, each in enumerate(zones) if each == zone)
+
+
+def _say(answer: Holds, what: str) -> str:
+    return f"{what}: {answer.word}"
+
+
+def _join(positions: Iterable[int]) -> str:
+    return ", ".join(str(position) for position in sorted(positions))

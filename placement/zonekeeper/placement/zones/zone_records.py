@@ -1,0 +1,55 @@
+"""What is remembered of a zone and of the cluster: the zone watch's whole state, as values.
+
+The record is the state: the watch keeps nothing else between two evaluations, so whoever takes over
+continues where the last one stopped. Auditor and replicators obey it, whoever wrote it.
+``zone_record_data`` turns it into plain data and back.
+"""
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from zonekeeper.placement.base.ids import ZoneName
+from zonekeeper.placement.zones.freeze import ClusterObserved, Switch
+from zonekeeper.placement.zones.gate import Gate, Token
+from zonekeeper.placement.zones.maintenance import Ran
+from zonekeeper.placement.zones.observation import Observed
+from zonekeeper.placement.zones.zone_counts import Count
+from zonekeeper.placement.zones.zone_effects import Alert
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZoneRecord:
+    """One zone: ``<root>.zonekeeper/zones/<zone>``."""
+
+    zone: ZoneName
+    #: Moves at every evaluation, so that a watch that stopped can be told from a quiet one.
+    evaluation: int
+    evidence: Count
+    observed: Observed
+    gate: Gate
+    #: What stands, sorted.
+    alerts: tuple[Alert, ...] = ()
+    #: Fields that this version does not know, as JSON; written back as they were.
+    unknown: str = "{}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterRecord:
+    """The cluster as a whole: ``<root>.zonekeeper/cluster``."""
+
+    evaluation: int
+    evidence: Count
+    observed: ClusterObserved
+    gate: Gate
+    #: The zones' incidents that this hold, or release, is about; sorted.
+    covers: tuple[Token, ...] = ()
+    switch: Switch = field(default_factory=Switch)
+    #: Moves whenever everything stops being held; every loss is then seen anew.
+    delays_epoch: int = 0
+    #: How long each declared maintenance has run; sorted by token.
+    maintenance: tuple[Ran, ...] = ()
+    alerts: tuple[Alert, ...] = ()
+    unknown: str = "{}"
+
+
+Record: TypeAlias = ZoneRecord | ClusterRecord

@@ -1,0 +1,1 @@
+"""The auditor: finds lost copies and marks them; checks placement and replicas."""

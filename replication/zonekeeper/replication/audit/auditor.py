@@ -1,0 +1,78 @@
+"""The auditor: one elected process finds what is lost, and marks it for the replicators.
+
+``auditor_term`` carries out what ``auditing`` decides. Two auditors may lead for a moment: all that
+they write is the same, or joins what is there. So a term that ends may be cut off anywhere, and the
+next one begins with nothing but what stands in the store.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from zonekeeper.client.api.client import Surroundings
+from zonekeeper.client.bookies.link_pool import LinkPool
+from zonekeeper.metadata.cluster import elections
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.store.background import alongside
+from zonekeeper.placement.base.chance import Chance
+from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.replication.audit.auditor_metrics import AuditorMetrics
+from zonekeeper.replication.audit.auditor_term import Term
+from zonekeeper.replication.view.alerts import Chronicle
+from zonekeeper.replication.view.view import View
+
+
+class Auditor:
+    """One candidate for the auditor."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        view: View,
+        pool: LinkPool,
+        *,
+        name: BookieId,
+        chance: Chance,
+        wall_ms: Callable[[], int],
+    ) -> None:
+        #: Of all terms; what is true of now is cleared when a term ends.
+        self.metrics = AuditorMetrics()
+        self._cluster = cluster
+        self._view = view
+        self._pool = pool
+        self._name = name
+        self._chance = chance
+        self._wall_ms = wall_ms
+
+    async def run(self) -> None:
+        """Stand for election, and audit while elected; until cancelled."""
+        store, votes = self._cluster.store, elections.auditor_votes(self._cluster)
+        async with elections.stand(store, votes, self._name) as states, alongside() as group:
+            term: asyncio.Task[None] | None = None
+            try:
+                async for leadership in states:
+                    if term is not None:
+                        term.cancel()
+                        await asyncio.wait([term])
+                    term = None if leadership is None else group.create_task(self._lead())
+            finally:
+                if term is not None:
+                    term.cancel()
+
+    async def _lead(self) -> None:
+        await self._view.known()
+        self.metrics.leading = 1
+        chronicle = Chronicle(
+            self._cluster, by=self._name, chance=self._chance, wall_ms=self._wall_ms
+        )
+        term = Term(
+            self._cluster,
+            self._view,
+            self._pool,
+            self.metrics,
+            chronicle,
+            Surroundings(self._chance, self._wall_ms),
+        )
+        try:
+            await term.run()
+        finally:
+            self.metrics.end_term()

@@ -1,0 +1,69 @@
+"""How far a check of all ledgers has come: ``<root>.zonekeeper/check-<check>``.
+
+A check of every entry takes days, and auditors change; the next one goes on where the last one was.
+Ledgers that are created meanwhile have higher ids and are met later on. A record that cannot be
+read costs a check from the beginning, and nothing else.
+"""
+
+import enum
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from zonekeeper.metadata.cluster import record_store
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.cluster.record_store import Codec
+from zonekeeper.metadata.formats import records
+from zonekeeper.metadata.formats.malformed import UnreadableError
+from zonekeeper.placement.base.fields import Plain
+from zonekeeper.placement.base.ids import LedgerId
+
+_logger = logging.getLogger(__name__)
+
+
+class Progressing(enum.StrEnum):
+    """A check that is long enough to be gone on with."""
+
+    REPLICAS = "replicas"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Where a check that has begun goes on."""
+
+    next_ledger: LedgerId
+    #: Wall time.
+    began_ms: int
+
+
+def _render(progress: Progress) -> dict[str, Plain]:
+    return {"nextLedger": progress.next_ledger, "beganMs": progress.began_ms}
+
+
+def _parse(data: Mapping[str, Plain]) -> Progress:
+    return Progress(
+        next_ledger=LedgerId(records.number(data, "nextLedger")),
+        began_ms=records.number(data, "beganMs"),
+    )
+
+
+_CODEC: Final = Codec(render=_render, parse=_parse)
+
+
+async def read(cluster: Cluster, check: Progressing) -> Progress | None:
+    """Read where a check goes on; None: none has begun, or nobody can tell."""
+    try:
+        return await record_store.read(cluster, _path(cluster, check), _CODEC)
+    except UnreadableError as error:
+        _logger.warning("the check of %s begins anew: %s", check, error)
+        return None
+
+
+async def write(cluster: Cluster, check: Progressing, progress: Progress | None) -> None:
+    """Note where a check goes on; None: it is done."""
+    await record_store.change(cluster, _path(cluster, check), _CODEC, lambda _: progress)
+
+
+def _path(cluster: Cluster, check: Progressing) -> str:
+    return cluster.root.beside(f"check-{check}")

@@ -1,0 +1,64 @@
+"""Marks, as the auditor makes them: until the store has answered; a bad one stops no other.
+
+What is wanted is asked again before each attempt: an outage of the store may be that of a zone, and
+what was permitted before it may be held behind it.
+"""
+
+import logging
+from collections.abc import Callable, Collection
+
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.formats.malformed import UnreadableError
+from zonekeeper.metadata.ledgers import underreplication
+from zonekeeper.placement.base.ids import BookieId, LedgerId
+from zonekeeper.replication.audit.auditor_metrics import AuditorMetrics
+from zonekeeper.replication.view import listing
+
+_logger = logging.getLogger(__name__)
+
+
+class Marker:
+    """Makes marks and takes them back. A mark that cannot be read is reported, and left."""
+
+    def __init__(
+        self, cluster: Cluster, metrics: AuditorMetrics, wall_ms: Callable[[], int]
+    ) -> None:
+        self._cluster = cluster
+        self._metrics = metrics
+        self._wall_ms = wall_ms
+
+    async def mark(
+        self, ledger_id: LedgerId, wanted: Callable[[], Collection[BookieId] | None]
+    ) -> bool:
+        """Mark a ledger for whom ``wanted`` says; False: it says None, or it could not be done.
+
+        Nobody: its copies should stand elsewhere.
+        """
+        try:
+            return await listing.until_done(
+                lambda: self._attempt(ledger_id, wanted()), f"marking ledger {ledger_id}"
+            )
+        except UnreadableError as error:
+            self._report(error)
+            return False
+
+    async def _attempt(self, ledger_id: LedgerId, replicas: Collection[BookieId] | None) -> bool:
+        if replicas is None:
+            return False
+        await underreplication.mark(self._cluster, ledger_id, replicas, at_ms=self._wall_ms())
+        return True
+
+    async def unmark(self, ledger_id: LedgerId, returned: Collection[BookieId]) -> bool:
+        """Take bookies off a ledger's mark; False: it is claimed, or unreadable."""
+        try:
+            return await listing.until_done(
+                lambda: underreplication.unmark(self._cluster, ledger_id, returned),
+                f"taking back the mark of ledger {ledger_id}",
+            )
+        except UnreadableError as error:
+            self._report(error)
+            return False
+
+    def _report(self, error: UnreadableError) -> None:
+        self._metrics.unreadable_marks_total += 1
+        _logger.warning("%s", error)

@@ -1,0 +1,153 @@
+"""Reading every copy of a ledger's finished fragments, through the links that clients use.
+
+Digests are checked, and the copies compared as *the same entry* (``copies``). One window of entries
+is read from all its bookies at a time and kept as fingerprints only; bytes are paced.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
+from typing import Final, TypeAlias
+
+from zonekeeper.client.bookies.link_pool import LinkPool
+from zonekeeper.client.reading import checking
+from zonekeeper.metadata.formats import placement_stamp
+from zonekeeper.metadata.ledgers.ledgers import StoredLedger
+from zonekeeper.metadata.store.background import together
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.replication.audit.auditor_metrics import AuditorMetrics
+from zonekeeper.replication.decisions import copies, copy_plan
+from zonekeeper.replication.decisions.copies import Copy, Lack
+from zonekeeper.replication.view import asking
+from zonekeeper.replication.view.pace import Pace
+from zonekeeper.replication.view.view import View
+from zonekeeper.wire.contract import service
+from zonekeeper.wire.contract.links import BookieLink
+from zonekeeper.wire.formats import entries, errors
+
+WINDOW_ENTRIES: Final = 1_024
+READ_BYTES: Final = 1 << 20
+#: Findings are logged by name up to so many a window.
+_NAMED_MAX: Final = 5
+
+_Copies: TypeAlias = dict[EntryId, Copy]
+
+_logger = logging.getLogger(__name__)
+
+
+class ReplicaReader:
+    """Reads and compares the copies of ledgers."""
+
+    def __init__(self, view: View, pool: LinkPool, metrics: AuditorMetrics, pace: Pace) -> None:
+        """``pace`` counts what is read from all bookies together."""
+        self._view = view
+        self._pool = pool
+        self._metrics = metrics
+        self._pace = pace
+
+    async def verify(
+        self, ledger: StoredLedger, ready: Callable[[], Awaitable[None]]
+    ) -> Mapping[BookieId, tuple[EntryId, Lack]]:
+        """Read what is finished of a ledger; give whose copies are doubted, and why.
+
+        ``ready`` is waited for before each window. Whoever is not registered is passed over.
+        """
+        metadata, quorums = ledger.metadata, placement_stamp.quorums_of(ledger.metadata)
+        sealer = entries.Sealer(ledger.id, metadata.digest, metadata.password)
+        doubted: dict[BookieId, tuple[EntryId, Lack]] = {}
+        for part in copy_plan.finished(metadata):
+            ensemble = part.fragment.ensemble
+            for wanted in windows(quorums, part.entries):
+                await ready()
+                positions = quorums.write_set(EntryId(wanted[0]))
+                asked = [one for at in positions if self.registered(one := ensemble[at])]
+                said = await together(self._read(sealer, one, wanted) for one in asked)
+                verdict = copies.judge(
+                    quorums,
+                    ensemble,
+                    map(EntryId, wanted),
+                    dict(zip(asked, said, strict=True)),
+                )
+                self._report(ledger.id, verdict, len(wanted))
+                for bookie, found in verdict.doubted.items():
+                    doubted.setdefault(bookie, found)
+        return doubted
+
+    async def _read(self, sealer: entries.Sealer, bookie: BookieId, wanted: range) -> _Copies:
+        """Give what a bookie has of some entries; of those it says nothing of, nothing."""
+        found: _Copies = {}
+        while rest := wanted[len(found) :]:
+            request = service.ReadRequest(
+                ledger_id=sealer.ledger_id,
+                first_entry_id=EntryId(rest[0]),
+                last_entry_id=EntryId(rest[-1]),
+                step=rest.step,
+                bytes_max=READ_BYTES,
+            )
+            try:
+                reply = await asking.ask(self._pool, bookie, partial(_ask, request))
+            except errors.NoSuchLedger:
+                found.update(dict.fromkeys(map(EntryId, rest), Lack.ABSENT))
+            except (errors.IoFailed, errors.LimboLedger):
+                found[EntryId(rest[0])] = Lack.UNREADABLE
+                break
+            except errors.ProtocolError as error:
+                _logger.info("ledger %d on %s: %s", sealer.ledger_id, bookie, error)
+                break
+            else:
+                await self._take_in(sealer, reply, rest, found)
+        return found
+
+    async def _take_in(
+        self, sealer: entries.Sealer, reply: service.ReadReply, rest: range, found: _Copies
+    ) -> None:
+        checked = checking.check(sealer, reply.frames)
+        good = {entry.entry_id: entry for entry in checked.good}
+        for entry_id in map(EntryId, rest):
+            if entry_id >= reply.next_entry_id:
+                break
+            if entry_id in good:
+                found[entry_id] = copies.fingerprint(good[entry_id])
+            else:
+                found[entry_id] = Lack.BAD if entry_id in checked.bad else Lack.ABSENT
+        size_bytes = sum(len(entry.payload) + sealer.overhead_bytes for entry in checked.good)
+        self._metrics.bytes_checked_total += size_bytes
+        await self._pace.take(size_bytes)
+
+    def _report(self, ledger_id: LedgerId, verdict: copies.Verdict, count: int) -> None:
+        self._metrics.entries_checked_total += count
+        self._metrics.copies_unknown_total += verdict.unknown
+        self._metrics.entries_without_copy_total += len(verdict.lost)
+        self._metrics.entries_in_conflict_total += len(verdict.conflicts)
+        if verdict.lost:
+            _logger.error(
+                "ledger %d: nobody has a good copy of %d entries: %s",
+                ledger_id,
+                len(verdict.lost),
+                verdict.lost[:_NAMED_MAX],
+            )
+        if verdict.conflicts:
+            _logger.error(
+                "ledger %d: good copies of %d entries differ, and nobody can tell which is right: "
+                "%s",
+                ledger_id,
+                len(verdict.conflicts),
+                verdict.conflicts[:_NAMED_MAX],
+            )
+
+    def registered(self, bookie: BookieId) -> bool:
+        """Is a bookie there to be asked?"""
+        known = self._view.topology.get(bookie)
+        return known is not None and known.readable
+
+
+async def _ask(request: service.ReadRequest, link: BookieLink) -> service.ReadReply:
+    return await link.read(request)
+
+
+def windows(quorums: Quorums, wanted: range) -> Iterator[range]:
+    """Cut a fragment's entries into windows whose entries have one write set each."""
+    for stripe in copy_plan.stripes(quorums, wanted):
+        for start in range(0, len(stripe), WINDOW_ENTRIES):
+            yield stripe[start : start + WINDOW_ENTRIES]

@@ -1,0 +1,135 @@
+"""A bookie is back: the marks of its loss are taken back, where its copies are there.
+
+While it was away the others may have acknowledged what it never got, so membership alone proves
+nothing. It is asked which entries it has, which costs no data; where it has its whole share of a
+ledger's finished fragments, or is in none of them any more, it is taken off the mark. A fragment
+that may still grow, or has no entries, owes nothing; but who has a new disk is in limbo for it, and
+only the replicators end that. Where not, or where nobody can tell, the mark stays: the replicators
+look at every copy of a bookie that is there.
+
+A mark that is older than the loss says something else of the bookie (that a copy was found bad) and
+stays, too.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from zonekeeper.client.bookies.link_pool import LinkPool
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.formats import placement_stamp
+from zonekeeper.metadata.formats.malformed import UnreadableError
+from zonekeeper.metadata.formats.underreplication_format import Underreplicated
+from zonekeeper.metadata.ledgers import ledgers, underreplication
+from zonekeeper.metadata.store.background import together
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.replication.audit.marking import Marker
+from zonekeeper.replication.decisions import copies, copy_plan
+from zonekeeper.replication.repair import limbo
+from zonekeeper.replication.view import asking, listing
+from zonekeeper.wire.contract.service import EntryRanges, ListEntriesRequest
+from zonekeeper.wire.formats import errors
+
+LOOKED_AT_ONCE_MAX: Final = 32
+RANGES_MAX: Final = 10_000
+
+#: A position of an ensemble, and the entries of its fragment.
+_Owed = tuple[int, range]
+
+_logger = logging.getLogger(__name__)
+
+
+class Returning:
+    """Looks at the marks of bookies that came back."""
+
+    def __init__(self, cluster: Cluster, pool: LinkPool, marker: Marker) -> None:
+        self._cluster = cluster
+        self._pool = pool
+        self._marker = marker
+
+    async def unmark(self, published_ms: Mapping[BookieId, int]) -> int:
+        """Take bookies off marks; give of how many ledgers.
+
+        ``published_ms``: the bookies, and since when, in wall time, each could be published.
+        """
+        unmarked, batch = 0, list[LedgerId]()
+        async for ledger_id in underreplication.ids(self._cluster):
+            batch.append(ledger_id)
+            if len(batch) == LOOKED_AT_ONCE_MAX:
+                unmarked += await self._look(batch, published_ms)
+                batch.clear()
+        return unmarked + await self._look(batch, published_ms)
+
+    async def _look(self, batch: list[LedgerId], published_ms: Mapping[BookieId, int]) -> int:
+        async def one(ledger_id: LedgerId) -> bool:
+            try:
+                mark = await underreplication.read(self._cluster, ledger_id)
+                if mark is None:
+                    return False
+                named = sorted(
+                    bookie
+                    for bookie in published_ms.keys() & set(mark.replicas)
+                    if made_for(mark, published_ms[bookie])
+                )
+                whole = [each for each in named if await self._has_all(ledger_id, each)]
+            except UnreadableError as error:
+                _logger.warning("ledger %d stays marked: %s", ledger_id, error)
+                return False
+            return bool(whole) and await self._marker.unmark(ledger_id, whole)
+
+        return sum(await together(one(ledger_id) for ledger_id in batch))
+
+    async def _has_all(self, ledger_id: LedgerId, bookie: BookieId) -> bool:
+        """Is it known that a bookie has all that it should have of a ledger?"""
+        ledger = await listing.until_done(
+            lambda: ledgers.read(self._cluster, ledger_id, sync=True), f"reading ledger {ledger_id}"
+        )
+        if ledger is None:
+            return False  # deleted, perhaps: the replicator finds out
+        quorums = placement_stamp.quorums_of(ledger.metadata)
+        owed = [
+            (part.fragment.ensemble.index(bookie), part.entries)
+            for part in copy_plan.finished(ledger.metadata)
+            if part.entries and bookie in part.fragment.ensemble
+        ]
+        try:
+            if owed:
+                return await self._has_shares(ledger_id, bookie, quorums, owed)
+            named = bookie in ledger.metadata.bookies
+            return not (named and await limbo.is_in_limbo(self._pool, ledger_id, bookie))
+        except errors.ProtocolError as error:
+            _logger.info("ledger %d stays marked for %s: %s", ledger_id, bookie, error)
+            return False
+
+    async def _has_shares(
+        self, ledger_id: LedgerId, bookie: BookieId, quorums: Quorums, owed: Sequence[_Owed]
+    ) -> bool:
+        """Compare what a bookie lists with what it owes, a page at a time."""
+        first = EntryId(0)
+        while True:
+            request = ListEntriesRequest(
+                ledger_id=ledger_id, first_entry_id=first, ranges_max=RANGES_MAX
+            )
+            page = await self._page(bookie, request)
+            if not page.complete and (not page.ranges or page.ranges[-1][1] < first):
+                return False  # it says nothing of what it was asked for
+            stop = None if page.complete else EntryId(page.ranges[-1][1] + 1)
+            for at, wanted in owed:
+                part = range(
+                    max(wanted.start, first),
+                    wanted.stop if stop is None else min(wanted.stop, stop),
+                )
+                if part and not copies.has_share(quorums, at, part, page.ranges):
+                    return False
+            if stop is None:
+                return True
+            first = stop
+
+    async def _page(self, bookie: BookieId, request: ListEntriesRequest) -> EntryRanges:
+        return await asking.ask(self._pool, bookie, lambda link: link.list_entries(request))
+
+
+def made_for(mark: Underreplicated, published_ms: int) -> bool:
+    """Was a mark made since its bookie could be published, and not for another reason before?"""
+    return mark.marked_ms is not None and mark.marked_ms >= published_ms

@@ -1,0 +1,89 @@
+"""The placement check: how well do ledgers keep the rules, and which of them could do better now?
+
+A ledger is as good as its worst fragment. Fragments that may still grow are left to their writers,
+and fragments without an entry hold nothing that could be moved. A ledger under STRICT is worth
+moving only if ``adhere`` finds a plan for some fragment with the bookies that there are: a mark
+that nobody can act on would stand for ever.
+
+Bookies of one unit are alike in this, so what was worked out for some locations is remembered for
+as long as bookies and rules stay what they are: the work is that of the distinct spreads, not that
+of the ledgers.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from zonekeeper.metadata.formats import placement_stamp
+from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
+from zonekeeper.placement.base.chance import Chance
+from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.placement.base.topology import Topology
+from zonekeeper.placement.ensembles import adhere, adherence
+from zonekeeper.placement.ensembles.adherence import Level
+from zonekeeper.placement.ensembles.candidates import Request
+from zonekeeper.placement.policy.rules import PlacementRules
+from zonekeeper.replication.decisions import copy_plan
+
+#: So many spreads are remembered; above it the memory begins anew.
+SPREADS_MAX: Final = 100_000
+
+_Spread = tuple[Quorums, tuple[Location | None, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What is true of a ledger, or of a fragment."""
+
+    level: Level
+    #: Moving copies would better it, with the bookies that there are.
+    can_be_bettered: bool
+    #: No way to better it was found, and not every way was tried.
+    undecided: bool = False
+
+
+class PlacementCheck:
+    """Judges ledgers by one topology and one set of rules."""
+
+    def __init__(self, topology: Topology, rules: PlacementRules, chance: Chance) -> None:
+        self.topology: Final = topology
+        self.rules: Final = rules
+        self._chance = chance
+        self._known: dict[_Spread, Finding] = {}
+
+    def judge(self, ledger: LedgerMetadata) -> Finding | None:
+        """Judge a ledger; None: it has no fragment that is finished and holds an entry."""
+        quorums = placement_stamp.quorums_of(ledger)
+        findings = [
+            self._judge(quorums, part.fragment)
+            for part in copy_plan.finished(ledger)
+            if part.entries
+        ]
+        if not findings:
+            return None
+        return Finding(
+            level=min(each.level for each in findings),
+            can_be_bettered=any(each.can_be_bettered for each in findings),
+            undecided=any(each.undecided for each in findings),
+        )
+
+    def _judge(self, quorums: Quorums, fragment: Fragment) -> Finding:
+        if any(one not in self.topology for one in fragment.ensemble):
+            # A loss, and no matter of where copies should stand.
+            return Finding(level=Level.FAIL, can_be_bettered=False)
+        spread = (quorums, tuple(self.topology.location(one) for one in fragment.ensemble))
+        known = self._known.get(spread)
+        if known is None:
+            if len(self._known) == SPREADS_MAX:
+                self._known.clear()
+            known = self._known[spread] = self._work_out(quorums, fragment)
+        return known
+
+    def _work_out(self, quorums: Quorums, fragment: Fragment) -> Finding:
+        level = adherence.judge(fragment.ensemble, quorums, self.rules, self.topology).level
+        if level is Level.STRICT:
+            return Finding(level=level, can_be_bettered=False)
+        request = Request(topology=self.topology, quorums=quorums, rules=self.rules)
+        plan = adhere.plan(request, fragment.ensemble, self._chance)
+        found = bool(plan.replacements)
+        return Finding(level=level, can_be_bettered=found, undecided=plan.cut and not found)

@@ -1,0 +1,224 @@
+"""What is to be done for one fragment of a ledger, and the swap that ends it. Pure.
+
+Only a *finished* fragment is worked on: one that gets no more entries. Of its members some are to
+be replaced, each for a cause:
+
+- ``lost``: the bookie is not registered;
+- ``draining``: it is there, and somebody wants it empty;
+- ``bad``: it is there, and its copy cannot be trusted;
+- ``respread``: nothing is wrong with it, another place would be better.
+
+All of them are replaced at once, so that no dead neighbour counts as diversity of the living. A
+repair never makes the placement worse than it finds it: a copy that is still good moves only where
+the ensemble is judged at least as well as before; for one that is lost any ensemble that keeps the
+rules will do, as the zones that are left may not allow the best level any more.
+
+Where the members that stay, or the ledger's own quorums, break today's rules already, no newcomer
+can make them legal, and waiting helps nobody: then the copies are restored as well as can be.
+"""
+
+import enum
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from zonekeeper.metadata.formats import ledger_metadata
+from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
+from zonekeeper.placement.base.chance import Chance
+from zonekeeper.placement.base.ids import BookieId, EntryId
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.placement.base.topology import Topology
+from zonekeeper.placement.ensembles import adherence, selector
+from zonekeeper.placement.ensembles.candidates import Request
+from zonekeeper.placement.ensembles.failures import (
+    Constraint,
+    IllegalPlacement,
+    NotEnoughBookies,
+    PlacementError,
+)
+
+
+class Cause(enum.StrEnum):
+    """Why bytes are moved: a label of the counters."""
+
+    LOST = "lost"
+    DRAINING = "draining"
+    BAD = "bad"
+    #: Entries are missing in a copy that is good otherwise; they are put in, and nobody leaves.
+    HOLES = "holes"
+    RESPREAD = "respread"
+
+
+#: The leaving copy counts as one until the swap.
+_ALIVE = frozenset({Cause.DRAINING, Cause.RESPREAD})
+
+
+class LowersPlacementError(PlacementError):
+    """A good copy could only move to where the ensemble is judged worse than now."""
+
+    retryable = True
+
+
+class OvertakenError(Exception):
+    """The fragment is not what the work was done for: somebody else changed it meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A fragment that gets no more entries: those from its first to ``last``, or none."""
+
+    fragment: Fragment
+    last: EntryId
+
+    @property
+    def entries(self) -> range:
+        """The ids of its entries."""
+        return range(self.fragment.first_entry, self.last + 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """Entries of one fragment that have the same write set."""
+
+    wanted: range
+    #: Positions that hold them.
+    holders: tuple[int, ...]
+
+
+def finished(ledger: LedgerMetadata) -> tuple[Finished, ...]:
+    """Give the fragments that get no more entries, empty ones included."""
+    ends = [EntryId(after.first_entry - 1) for after in ledger.fragments[1:]]
+    if ledger.is_closed:
+        ends.append(ledger.last_entry)
+    pairs = zip(ledger.fragments, ends, strict=False)
+    return tuple(Finished(fragment=fragment, last=last) for fragment, last in pairs)
+
+
+def stripes(quorums: Quorums, wanted: range) -> Iterator[range]:
+    """Divide entries into those that have one write set each."""
+    step = 1 if quorums.ensemble == quorums.write else quorums.ensemble
+    return (wanted[at::step] for at in range(min(step, len(wanted))))
+
+
+def shares(quorums: Quorums, part: Finished, positions: Collection[int]) -> Iterator[Share]:
+    """Give what some positions hold of a fragment, in entries with the same write set."""
+    for wanted in stripes(quorums, part.entries):
+        holders = quorums.write_set(EntryId(wanted[0]))
+        if any(position in holders for position in positions):
+            yield Share(wanted=wanted, holders=holders)
+
+
+def causes(
+    ensemble: tuple[BookieId, ...], named: Collection[BookieId], topology: Topology
+) -> dict[int, Cause | None]:
+    """Say of the members that are named what is wrong by registration; None: it is there."""
+    return {
+        position: cause_of(bookie, topology)
+        for position, bookie in enumerate(ensemble)
+        if bookie in named
+    }
+
+
+def cause_of(bookie_id: BookieId, topology: Topology) -> Cause | None:
+    """Say what is wrong with a bookie by its registration; None: nothing, it is there."""
+    bookie = topology.get(bookie_id)
+    if bookie is None or not bookie.readable:
+        return Cause.LOST
+    return Cause.DRAINING if bookie.draining else None
+
+
+def replacement(
+    request: Request,
+    ensemble: tuple[BookieId, ...],
+    leaving: Mapping[int, Cause],
+    preferred: Collection[BookieId],
+    chance: Chance,
+) -> tuple[BookieId, ...]:
+    """Give the ensemble after the repair; raises ``PlacementError`` where there is none.
+
+    Who is ``preferred`` joins where the ensemble is judged as well with him: the members of the
+    fragments beside this one, so that a ledger stays on few bookies.
+    """
+    chosen = _choose(request, ensemble, leaving, chance).ensemble
+    for position in leaving:
+        chosen = _with_preferred(request, chosen, position, (*preferred, chosen[position]))
+    if _ALIVE.intersection(leaving.values()):
+        before, after = _judge(request, ensemble), _judge(request, chosen)
+        if after.level < before.level:
+            names = ", ".join(ensemble[position] for position in leaving)
+            raise LowersPlacementError(
+                f"without {names} the ensemble would be {after.level.name} where it is "
+                f"{before.level.name} ({'; '.join(after.reasons)}); add bookies where they are few"
+            )
+    return chosen
+
+
+def _with_preferred(
+    request: Request, chosen: tuple[BookieId, ...], position: int, joining: Collection[BookieId]
+) -> tuple[BookieId, ...]:
+    """Give the ensemble with the first of these at a position that does not make it worse."""
+    level = _judge(request, chosen).level
+    others = {bookie for at, bookie in enumerate(chosen) if at != position}
+    for bookie in joining:
+        with_it = (*chosen[:position], bookie, *chosen[position + 1 :])
+        if bookie == chosen[position] or (
+            bookie not in others
+            and _may_join(request, bookie)
+            and _judge(request, with_it).level >= level
+        ):
+            return with_it
+    raise AssertionError("who was chosen is among them")
+
+
+def _judge(request: Request, ensemble: tuple[BookieId, ...]) -> adherence.Judgement:
+    return adherence.judge(ensemble, request.quorums, request.rules, request.topology)
+
+
+def _may_join(request: Request, bookie_id: BookieId) -> bool:
+    """May a bookie be chosen without giving anything up?"""
+    avoid, bookie = request.avoid, request.topology.get(bookie_id)
+    return (
+        bookie is not None
+        and bookie.accepts_ensembles
+        and bookie_id not in avoid.bookies | avoid.quarantined
+        and bookie.location is not None
+        and bookie.location.zone in request.rules.zones
+        and bookie.location.zone not in avoid.zones
+    )
+
+
+def _choose(
+    request: Request,
+    ensemble: tuple[BookieId, ...],
+    positions: Collection[int],
+    chance: Chance,
+) -> selector.Choice:
+    try:
+        return selector.replace(request, ensemble, positions, chance)
+    except IllegalPlacement:
+        pass
+    except NotEnoughBookies as error:
+        if error.constraint is not Constraint.KEPT_MEMBERS:
+            raise
+    relaxed = replace(request, rules=replace(request.rules, strict=False))
+    return selector.replace(relaxed, ensemble, positions, chance)
+
+
+def swapped(
+    ledger: LedgerMetadata, before: Fragment, after: tuple[BookieId, ...]
+) -> LedgerMetadata | None:
+    """Put an ensemble in the place of another, whose newcomers have their copies; None: it is.
+
+    Raises ``OvertakenError`` if the fragment is neither as it was nor as it should be: the choice
+    was made for all of its members.
+    """
+    first = before.first_entry
+    now = next((one.ensemble for one in ledger.fragments if one.first_entry == first), None)
+    if now == after:
+        return None
+    if now != before.ensemble:
+        raise OvertakenError(
+            f"the fragment from entry {first} is on {', '.join(now or ('nobody',))} now, "
+            f"and was on {', '.join(before.ensemble)}"
+        )
+    new_by_old = {old: new for old, new in zip(before.ensemble, after, strict=True) if old != new}
+    return ledger_metadata.replicas_replaced(ledger, first, new_by_old)

@@ -1,0 +1,143 @@
+"""What a person does to the gate: release, hold, and the switch for all automatic replication.
+
+Each is a change of a record by compare-and-set, decided by ``placement`` on what stands there at
+that moment, and told to the timeline. A release names the incident that the person saw; if another
+one is held by then, it is refused. An answer that was lost is no reason to do it twice: who finds
+his own words in the gate has been heard.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from zonekeeper.metadata.cluster import repair_controls, zone_store
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.placement.base.ids import ZoneName
+from zonekeeper.placement.policy.rules import Policy
+from zonekeeper.placement.zones import watch
+from zonekeeper.placement.zones.gate import Gate, Person, RefusedError, Token
+from zonekeeper.placement.zones.zone_effects import (
+    AlertCleared,
+    AlertRaised,
+    Effect,
+    Noted,
+    Reminder,
+)
+from zonekeeper.placement.zones.zone_records import ClusterRecord, Record, ZoneRecord
+from zonekeeper.replication.view import alerts
+from zonekeeper.replication.view.alerts import Chronicle
+
+_R = TypeVar("_R", bound=Record)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A person who wants something of the gate of a zone, or (None) of the cluster's."""
+
+    zone: ZoneName | None
+    person: Person
+    #: For people to read.
+    wall_ms: int
+
+
+async def release(
+    cluster: Cluster, request: Request, token: Token | None, policy: Policy, told: Chronicle
+) -> Record:
+    """Release the incident with this token; give the record as it then stands.
+
+    Raises ``RefusedError``: nothing is held, or not this.
+    """
+
+    def change(record: _R) -> tuple[_R, tuple[Effect, ...]]:
+        return watch.release(
+            record, token=token, person=request.person, policy=policy, wall_ms=request.wall_ms
+        )
+
+    if request.zone is None:
+        return await _change_cluster(cluster, change, told)
+    return await _change_zone(cluster, request.zone, change, told)
+
+
+async def hold(cluster: Cluster, request: Request, policy: Policy, told: Chronicle) -> Record:
+    """Hold a zone's losses, or everything, until somebody releases it; raises ``RefusedError``."""
+
+    def change(record: _R) -> tuple[_R, tuple[Effect, ...]]:
+        return watch.hold(record, person=request.person, policy=policy, wall_ms=request.wall_ms)
+
+    if request.zone is None:
+        return await _change_cluster(cluster, change, told)
+    return await _change_zone(cluster, request.zone, change, told)
+
+
+async def switch(cluster: Cluster, person: Person, told: Chronicle, *, enabled: bool) -> bool:
+    """Throw the switch for all automatic replication; False: it stood so already.
+
+    To turn it on is the release of what the zone watch turned it off for: whoever watches sees it,
+    and lets the held zones go.
+    """
+    if fault := person.fault():
+        raise RefusedError(fault)
+    if await repair_controls.is_enabled(cluster) is enabled:
+        return False
+    await repair_controls.set_enabled(cluster, enabled=enabled)
+    kind = "switched on" if enabled else "switched off"
+    await told.write(kind, "automatic replication", str(person))
+    return True
+
+
+async def _change_zone(
+    cluster: Cluster,
+    zone: ZoneName,
+    change: Callable[[ZoneRecord], tuple[ZoneRecord, tuple[Effect, ...]]],
+    told: Chronicle,
+) -> ZoneRecord:
+    once: _Once[ZoneRecord] = _Once(change, f"zone {zone}")
+    after = await zone_store.change_zone(cluster, zone, once.decide)
+    assert after is not None, "a record that is not there is refused"
+    await _tell(once.effects, told)
+    return after
+
+
+async def _change_cluster(
+    cluster: Cluster,
+    change: Callable[[ClusterRecord], tuple[ClusterRecord, tuple[Effect, ...]]],
+    told: Chronicle,
+) -> ClusterRecord:
+    once: _Once[ClusterRecord] = _Once(change, "the cluster")
+    after = await zone_store.change_cluster(cluster, once.decide)
+    assert after is not None, "a record that is not there is refused"
+    await _tell(once.effects, told)
+    return after
+
+
+class _Once(Generic[_R]):
+    """A change that recognises itself in the record that it finds."""
+
+    def __init__(self, change: Callable[[_R], tuple[_R, tuple[Effect, ...]]], what: str) -> None:
+        self._change = change
+        self._what = what
+        self._gate: Gate | None = None
+        self.effects: tuple[Effect, ...] = ()
+
+    def decide(self, standing: _R | None) -> _R:
+        if standing is None:
+            raise RefusedError(
+                f"there is no record of {self._what}: no zone watch has evaluated it yet, "
+                "and so its losses are held anyway"
+            )
+        if self._gate is not None and _said(standing.gate) == _said(self._gate):
+            return standing
+        after, self.effects = self._change(standing)
+        self._gate = after.gate
+        return after
+
+
+def _said(gate: Gate) -> tuple[object, ...]:
+    """Give what only a person's own words leave in a gate; an evaluation leaves it alone."""
+    return gate.permission, gate.set_by, gate.reason, gate.since_wall_ms
+
+
+async def _tell(effects: tuple[Effect, ...], told: Chronicle) -> None:
+    for effect in effects:
+        if isinstance(effect, AlertRaised | AlertCleared | Reminder | Noted):
+            await alerts.tell(told, effect)

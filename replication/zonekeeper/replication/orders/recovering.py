@@ -1,0 +1,49 @@
+"""Making anew all that a lost bookie held, by a person's order and without the auditor's delays.
+
+The gate still holds: a zone that is held has to be released first, and the order waits for it. The
+bookie must be gone; should it come back meanwhile, the order ends, as there is nothing to recover.
+At the end no ledger names it, and it is written off: it counts no more in its zone's marks. Its
+cookie stays, so that nothing else takes its name; ``decommissioning.remove`` takes that, too.
+"""
+
+from zonekeeper.metadata.bookies import bookie_records
+from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.zones.gate import RefusedError
+from zonekeeper.replication.decisions import copy_plan
+from zonekeeper.replication.decisions.copy_plan import Cause
+from zonekeeper.replication.orders import emptying
+from zonekeeper.replication.orders.emptying import Emptying
+from zonekeeper.replication.orders.orders import Order, Phase, Progress
+from zonekeeper.replication.repair.repairing import Repairer
+
+
+async def recover(repairer: Repairer, order: Order) -> None:
+    """Repair all that a lost bookie held, and write it off."""
+    bookie, view = order.bookie, repairer.view
+    await check(repairer, bookie)
+
+    def still() -> None:
+        if copy_plan.cause_of(bookie, view.topology) is not Cause.LOST:
+            raise RefusedError(
+                f"{bookie} is registered again: what was copied stays copied, and what was not is "
+                "served by it; to empty it, run `zonekeeper bookies decommission`"
+            )
+
+    await Emptying(repairer, order, still).run()
+    still()
+    if bookie in view.topology:
+        await bookie_records.write_off(repairer.cluster, bookie, order.mark())
+    await order.note(repairer, "recovered")
+    order.report(Progress(phase=Phase.DONE))
+
+
+async def check(repairer: Repairer, bookie: BookieId) -> None:
+    """Refuse to recover what is not lost, or was never there; changes nothing."""
+    topology = repairer.view.topology
+    if copy_plan.cause_of(bookie, topology) is not Cause.LOST:
+        raise RefusedError(
+            f"{bookie} is registered, so it is not lost: stop it first, or, to move its data away "
+            f"while it serves, run `zonekeeper bookies decommission {bookie}`"
+        )
+    if bookie not in topology and not await emptying.naming(repairer.cluster, bookie):
+        raise RefusedError(f"there is no bookie {bookie} in {repairer.cluster}")

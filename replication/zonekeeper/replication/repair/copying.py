@@ -1,0 +1,250 @@
+"""Copying entries of one ledger: from the nearest good copy, to bookies that are to have one.
+
+No byte goes on that was not checked: each entry that is read has passed its digest, and where a
+ledger has none (DUMMY), every copy that can be read must be the same entry. What goes on is the
+packet as it was written, so that copies stay equal byte by byte.
+
+Before each read and before each frame ``go_on`` is asked, which raises where the work may not go on
+(the gate, a bookie that came back). A frame is at most one carrier: that is all that still happens
+after a hold is known. Sources are asked in the order of reads (own zone first, who fails last), one
+at a time; a source that is slow costs its timeout, and no second copy of the bytes.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from zonekeeper.client.bookies.bookies import Bookies
+from zonekeeper.client.sessions.read_session import Reading
+from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
+from zonekeeper.metadata.store.background import together
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import BookieId, EntryId
+from zonekeeper.placement.ensembles import read_order
+from zonekeeper.replication.decisions.copy_plan import Cause, Finished, Share, shares
+from zonekeeper.replication.repair.delivery import Delivery
+from zonekeeper.replication.repair.repair_metrics import (
+    RepairMetrics,
+    RepairStoppedError,
+    Route,
+    Trouble,
+)
+from zonekeeper.replication.view.pace import Pace
+from zonekeeper.wire.formats import digests, errors, frames
+from zonekeeper.wire.formats.entries import Entry
+from zonekeeper.wire.formats.frames import Flags
+from zonekeeper.wire.formats.openings import FragmentOpening
+
+#: Asked for, and sealed, at a time: more would hold up the loop.
+WINDOW_ENTRIES: Final = 1 << 13
+
+GoOn = Callable[[], None]
+
+
+class BadCopyError(Exception):
+    """A bookie that is there has a copy that cannot be read, or is not what was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copier:
+    """Copies entries of one ledger."""
+
+    ledger: LedgerMetadata
+    reading: Reading
+    bookies: Bookies
+    #: All of them are kept to.
+    paces: tuple[Pace, ...]
+    metrics: RepairMetrics
+
+    async def copy(
+        self,
+        part: Finished,
+        after: tuple[BookieId, ...],
+        leaving: Mapping[int, Cause],
+        go_on: GoOn,
+    ) -> list[Delivery]:
+        """Give every newcomer of an ensemble all that its position holds, durably.
+
+        What is given back tells whether it is still there.
+        """
+        to = {
+            position: Delivery(self.bookies, after[position], self._opening(part, after))
+            for position in leaving
+        }
+        try:
+            for share in shares(self.reading.quorums, part, leaving):
+                targets = [(to[at], leaving[at]) for at in share.holders if at in to]
+                await self._copy(part, share, share.wanted, targets, go_on)
+        finally:
+            for delivery in to.values():
+                delivery.close()
+        return list(to.values())
+
+    async def mend(self, part: Finished, position: int, go_on: GoOn) -> int:
+        """Look at every entry of a copy whose bookie is there, and put in those that are missing.
+
+        Gives how many those were; raises ``BadCopyError`` where putting in does not help.
+        """
+        put_in = 0
+        bookie, ensemble = part.fragment.ensemble[position], part.fragment.ensemble
+        delivery = Delivery(self.bookies, bookie, self._opening(part, ensemble))
+        try:
+            for share in shares(self.reading.quorums, part, (position,)):
+                left = share.wanted
+                while left:
+                    go_on()
+                    looked_at, missing = await self._examine(bookie, left[:WINDOW_ENTRIES])
+                    for run in missing:
+                        targets = [(delivery, Cause.HOLES)]
+                        await self._copy(part, share, run, targets, go_on)
+                        put_in += len(run)
+                    left = left[looked_at:]
+        finally:
+            delivery.close()
+        return put_in
+
+    async def _copy(
+        self,
+        part: Finished,
+        share: Share,
+        wanted: range,
+        targets: Sequence[tuple[Delivery, Cause]],
+        go_on: GoOn,
+    ) -> None:
+        """Copy some entries of a share, a carrier at a time."""
+        sealer = self.reading.sealer
+        while wanted:
+            go_on()
+            source, run = await self._read(part, share, wanted[:WINDOW_ENTRIES])
+            packets = [
+                sealer.seal(one.entry_id, one.last_add_confirmed, one.length, one.payload)
+                for one in run
+            ]
+            size_bytes = sum(map(len, packets))
+            await self._keep_pace(size_bytes * len(targets))
+            frame = frames.build(
+                sealer.ledger_id, [one.entry_id for one in run], packets, Flags.RECOVERY
+            )
+            go_on()
+            for delivery, cause in targets:
+                route = Route(self._zone(source), self._zone(delivery.bookie), cause)
+                self.metrics.bytes_moved[route] += size_bytes
+            await together(delivery.put(frame) for delivery, _ in targets)
+            wanted = wanted[len(run) :]
+
+    async def _read(
+        self, part: Finished, share: Share, wanted: range
+    ) -> tuple[BookieId, list[Entry]]:
+        """Give the first entries of a range from the nearest copy, and who gave them."""
+        bookies, troubles = self.bookies, list[str]()
+        order = read_order.order(
+            share.holders,
+            [bookies.replica(one) for one in part.fragment.ensemble],
+            bookies.own_zone,
+            bookies.policy.reads,
+            bookies.now_ms(),
+        )
+        for position in order.positions:
+            bookie = part.fragment.ensemble[position]
+            try:
+                checked, _ = await self.reading.entries(bookie, wanted)
+            except errors.Negative:
+                continue
+            except errors.ProtocolError as error:
+                self.reading.report(bookie, error)
+                troubles.append(f"{bookie}: {type(error).__name__}: {error}")
+                continue
+            if (flaw := checked.bad.get(EntryId(wanted[0]))) is not None:
+                troubles.append(f"{bookie}: {flaw}")
+                continue
+            if run := _run(wanted, checked.good):
+                if self.ledger.digest is Digest.DUMMY:
+                    await self._compare(part, share, bookie, run)
+                return bookie, run
+        what = f"entry {wanted[0]}"
+        if troubles:
+            text = f"{what}: nobody gave it ({'; '.join(troubles)})"
+            raise RepairStoppedError(Trouble.NO_SOURCE, text)
+        text = f"{what}: every bookie of its write set says that it never had it"
+        raise RepairStoppedError(Trouble.ENTRY_LOST, text)
+
+    async def _compare(
+        self, part: Finished, share: Share, source: BookieId, run: Sequence[Entry]
+    ) -> None:
+        """Refuse entries of which another copy that can be read is another entry."""
+        known = {one.entry_id: one for one in run}
+        for position in share.holders:
+            bookie = part.fragment.ensemble[position]
+            left = range(run[0].entry_id, run[-1].entry_id + 1, share.wanted.step)
+            while bookie != source and left:
+                try:
+                    checked, until = await self.reading.entries(bookie, left)
+                except errors.ProtocolError:
+                    break  # a copy that cannot be read contradicts nobody
+                for entry in checked.good:
+                    here = known.get(entry.entry_id)
+                    if here and (here.length, here.payload) != (entry.length, entry.payload):
+                        raise RepairStoppedError(
+                            Trouble.COPIES_DIFFER,
+                            f"entry {entry.entry_id}: {source} and {bookie} hold different ones, "
+                            "and it has no digest",
+                        )
+                left = left[len(range(left.start, until, left.step)) :]
+
+    async def _examine(self, bookie: BookieId, wanted: range) -> tuple[int, list[range]]:
+        """Look at a bookie's copies: give how many entries were looked at, and what is missing."""
+        where = f"entries from {wanted[0]} on at {bookie}"
+        try:
+            checked, until = await self.reading.entries(bookie, wanted)
+        except (errors.Negative, errors.LimboLedger):
+            # In limbo the first is missing; of the rest, what is there is accepted once more.
+            return len(wanted), [wanted]
+        except errors.IoFailed as error:
+            raise BadCopyError(f"{where}: {error}") from error
+        except errors.ProtocolError as error:
+            text = f"{where}: {type(error).__name__}: {error}"
+            raise RepairStoppedError(Trouble.NO_SOURCE, text) from error
+        for flaw in checked.bad.values():
+            raise BadCopyError(f"{where}: {flaw}")
+        looked_at = range(wanted.start, min(until, wanted.stop), wanted.step)
+        await self._keep_pace(sum(len(entry.payload) for entry in checked.good))
+        there = {entry.entry_id for entry in checked.good}
+        return len(looked_at), _runs([at for at in looked_at if at not in there], wanted.step)
+
+    async def _keep_pace(self, size_bytes: int) -> None:
+        for pace in self.paces:
+            await pace.take(size_bytes)
+
+    def _opening(self, part: Finished, ensemble: tuple[BookieId, ...]) -> FragmentOpening:
+        return FragmentOpening(
+            ledger_id=self.reading.sealer.ledger_id,
+            master_key=digests.master_key(self.ledger.password),
+            quorums=self.reading.quorums,
+            digest=self.ledger.digest,
+            first_entry_id=part.fragment.first_entry,
+            ensemble=ensemble,
+        )
+
+    def _zone(self, bookie: BookieId) -> str:
+        return self.bookies.zone(bookie) or "unknown"
+
+
+def _run(wanted: range, good: Sequence[Entry]) -> list[Entry]:
+    """Give what follows the first wanted entry without a gap."""
+    run: list[Entry] = []
+    for number, entry in zip(wanted, good, strict=False):
+        if entry.entry_id != number:
+            break
+        run.append(entry)
+    return run
+
+
+def _runs(numbers: Sequence[int], step: int) -> list[range]:
+    """Join numbers that follow each other in steps."""
+    runs: list[range] = []
+    for number in numbers:
+        if runs and runs[-1].stop == number:
+            runs[-1] = range(runs[-1].start, number + step, step)
+        else:
+            runs.append(range(number, number + step, step))
+    return runs

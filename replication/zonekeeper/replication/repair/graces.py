@@ -1,0 +1,63 @@
+"""How long the fragments that may still grow have been waited for.
+
+A writer who lost a bookie has a grace to replace it. It is counted from when this process first saw
+that very fragment in need; another last fragment begins it anew.
+
+A bounded number is waited for at a time, and who is being waited for keeps his place until he had
+his turn: asked for behind the end of his grace. Then he makes room for others, and so does who has
+not been asked for in a long time, as somebody else has repaired his ledger. So all get their turn,
+however many there are and however long it takes to ask for each of them.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final
+
+from zonekeeper.metadata.formats.ledger_metadata import Fragment
+from zonekeeper.placement.base.ids import LedgerId
+
+GRACES_MAX: Final = 10_000
+FORGOTTEN_AFTER_S: Final = 3_600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wait:
+    fragment: Fragment
+    since_s: float
+    asked_s: float
+    had_turn: bool
+
+
+class Graces:
+    """The fragments that one process waits for."""
+
+    def __init__(self, most: int = GRACES_MAX) -> None:
+        self._most = most
+        #: Who was asked for last is the last.
+        self._waits: OrderedDict[LedgerId, _Wait] = OrderedDict()
+
+    def over(self, ledger_id: LedgerId, fragment: Fragment, *, grace_ms: int, now_s: float) -> bool:
+        """Say whether a fragment in need has had its grace; begin to count if it is new."""
+        known = self._waits.pop(ledger_id, None)
+        if known is None and not self._has_room(now_s):
+            return False
+        since_s = now_s if known is None or known.fragment != fragment else known.since_s
+        over = (now_s - since_s) * 1_000 >= grace_ms
+        self._waits[ledger_id] = _Wait(
+            fragment=fragment, since_s=since_s, asked_s=now_s, had_turn=over
+        )
+        return over
+
+    def forget(self, ledger_id: LedgerId) -> None:
+        """Wait for this ledger's writer no more."""
+        self._waits.pop(ledger_id, None)
+
+    def _has_room(self, now_s: float) -> bool:
+        if len(self._waits) < self._most:
+            return True
+        oldest = next(iter(self._waits))
+        wait = self._waits[oldest]
+        if not wait.had_turn and now_s - wait.asked_s < FORGOTTEN_AFTER_S:
+            return False
+        del self._waits[oldest]
+        return True

@@ -1,0 +1,351 @@
+"""Repairing one ledger whose claim is held: every finished fragment, then the one that may grow.
+
+What is so now decides, not the mark: a member that is lost or draining is replaced, one that is
+there is looked at entry by entry, and one that the ledger does not name any more is done. The order
+in a fragment never changes: choose for all leaving positions at once, copy, and only when every
+newcomer has all that its position holds on its disk, swap by compare-and-set; and only if the
+fragment is still the one that the choice was made for. So a repair that ends anywhere, or that
+another one overtakes, leaves metadata true and costs copies at most.
+
+A newcomer counts as long as it is in the start in which it took its copy, which is asked before the
+swap and after it. Who gets an empty disk later is in limbo for the ledger, as it names him; who may
+have got one just before, and denies what he took, is marked, and looked at entry by entry. He is
+asked whether the swap is known to have come about or not, and the ledger is not done before. Not
+promised: that one is seen whose repairer dies between the swap and this look.
+
+Whether the work may go on is asked before each carrier, and last of all inside the compare-and-set:
+the gates of all that leave, and that they still have to.
+
+The last fragment of a ledger that is not closed belongs to its writer, who replaces a lost bookie
+by itself. After a grace (the caller's) the ledger is fenced and recovered, and then is like others.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from zonekeeper.client.api.client import Client
+from zonekeeper.client.base import errors as client_errors
+from zonekeeper.metadata.formats.ledger_metadata import IllegalChangeError, LedgerMetadata
+from zonekeeper.metadata.formats.malformed import UnreadableError
+from zonekeeper.metadata.ledgers import ledgers, underreplication
+from zonekeeper.metadata.ledgers.ledgers import NoLedgerError
+from zonekeeper.metadata.store.errors import StoreError
+from zonekeeper.placement.base.chance import Chance
+from zonekeeper.placement.base.ids import BookieId, LedgerId
+from zonekeeper.placement.ensembles.candidates import Avoid, Request
+from zonekeeper.placement.ensembles.failures import PlacementError
+from zonekeeper.placement.zones.observation import Observation
+from zonekeeper.replication.decisions import copy_plan
+from zonekeeper.replication.decisions.copy_plan import (
+    Cause,
+    Finished,
+    LowersPlacementError,
+    OvertakenError,
+)
+from zonekeeper.replication.repair.copying import BadCopyError, Copier, GoOn
+from zonekeeper.replication.repair.delivery import Delivery, TargetFailedError
+from zonekeeper.replication.repair.repair_metrics import RepairMetrics, RepairStoppedError, Trouble
+from zonekeeper.replication.view.view import View
+from zonekeeper.wire.formats import errors
+
+#: Ensembles that are tried for one fragment before it is left for later.
+TARGETS_TRIED_MAX: Final = 3
+#: While a recovery runs, this often it is asked whether it may go on.
+_ASK_EVERY_S: Final = 0.25
+#: While the store does not take the mark of a newcomer that is to be looked at.
+_MARK_AGAIN_S: Final = 1.0
+#: Older than any loss: nothing but a look takes the mark off.
+_UNTIMED_MS: Final = 0
+_DOWN: Final = frozenset({Observation.SUSPECT, Observation.DOWN})
+
+Result = TypeVar("Result")
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Obstacle:
+    """Why copies of some bookies are not made anew yet."""
+
+    trouble: Trouble
+    text: str
+    bookies: frozenset[BookieId]
+
+
+class LedgerRepair:
+    """The work on one ledger."""
+
+    def __init__(
+        self,
+        ledger_id: LedgerId,
+        client: Client,
+        view: View,
+        copier: Copier,
+        chance: Chance,
+        metrics: RepairMetrics,
+    ) -> None:
+        self._id = ledger_id
+        self._client = client
+        self._view = view
+        self._copier = copier
+        self._chance = chance
+        self._metrics = metrics
+        #: By first entry, as they are after what was done here.
+        self._ensembles = {one.first_entry: one.ensemble for one in copier.ledger.fragments}
+        #: Newcomers that may deny what they took: they are marked, whoever else is done.
+        self._doubted = set[BookieId]()
+        #: Was anything copied, put in or swapped?
+        self.changed = False
+
+    async def finished_parts(
+        self, parts: Collection[Finished], named: Collection[BookieId]
+    ) -> list[Obstacle]:
+        """Repair the copies of some bookies in these fragments; give what is in the way."""
+        obstacles = []
+        for part in parts:
+            concerned = frozenset(named).intersection(part.fragment.ensemble)
+            if not concerned:
+                continue
+            try:
+                await self._part(part, concerned)
+            except NoLedgerError:
+                return []  # deleted meanwhile: there is nothing to repair any more
+            except RepairStoppedError as error:
+                obstacles.append(self._obstacle(error.trouble, error, concerned))
+            except (StoreError, UnreadableError, IllegalChangeError) as error:
+                obstacles.append(self._obstacle(Trouble.METADATA, error, concerned))
+        return obstacles + self._doubts()
+
+    def _doubts(self) -> list[Obstacle]:
+        """Say which newcomers are to be looked at again, so that nobody takes their mark off."""
+        if not self._doubted:
+            return []
+        text = (
+            f"ledger {self._id}: started again since they took their copies: "
+            f"{', '.join(sorted(self._doubted))}"
+        )
+        bookies = frozenset(self._doubted)
+        return [Obstacle(trouble=Trouble.OVERTAKEN, text=text, bookies=bookies)]
+
+    async def replace(self, part: Finished, leaving: Mapping[int, Cause], go_on: GoOn) -> None:
+        """Replace members of a fragment, choosing again where a newcomer fails."""
+        tried: list[TargetFailedError] = []
+        while len(tried) < TARGETS_TRIED_MAX:
+            avoided = frozenset(error.bookie for error in tried)
+            after = self._choose(part, leaving, avoided)
+            try:
+                await self.move(part, leaving, after, go_on)
+            except TargetFailedError as error:
+                tried.append(error)
+            else:
+                return
+        raise RepairStoppedError(Trouble.TARGETS_FAILED, "; ".join(map(str, tried)))
+
+    async def move(
+        self,
+        part: Finished,
+        leaving: Mapping[int, Cause],
+        after: tuple[BookieId, ...],
+        go_on: GoOn,
+    ) -> None:
+        """Copy to an ensemble's newcomers what they are to hold, then swap it in."""
+        newcomers = await self._copier.copy(part, after, leaving, go_on)
+        for newcomer in newcomers:
+            await newcomer.check_start()
+        named = swapped = False
+
+        def decide(ledger: LedgerMetadata) -> LedgerMetadata | None:
+            nonlocal named, swapped
+            changed = copy_plan.swapped(ledger, part.fragment, after)
+            if changed is None:  # done, perhaps by a write whose answer was lost
+                named = True
+                return None
+            go_on()
+            for position in leaving:
+                target = self._view.topology.get(after[position])
+                if target is None or not target.readable:
+                    text = f"{after[position]} went away after it was copied to"
+                    raise RepairStoppedError(Trouble.OVERTAKEN, text)
+            named = swapped = True
+            return changed
+
+        try:
+            await ledgers.change(self._client.cluster, self._id, decide)
+        except OvertakenError as error:
+            raise RepairStoppedError(Trouble.OVERTAKEN, str(error)) from error
+        else:
+            self.changed = True
+            self._metrics.fragments_swapped += swapped
+            self._ensembles[part.fragment.first_entry] = after
+        finally:
+            # However that ended: a write that was tried may have been applied.
+            for newcomer in newcomers if named else ():
+                await self._look_again(newcomer)
+
+    async def _look_again(self, newcomer: Delivery) -> None:
+        """Have a copy looked at if its bookie may have been started without knowing of it."""
+        try:
+            await newcomer.check_start()
+        except TargetFailedError as error:
+            _logger.warning("ledger %d: a copy is to be looked at again: %s", self._id, error)
+            self._doubted.add(newcomer.bookie)
+            await self._mark(newcomer.bookie)
+
+    async def _mark(self, doubted: BookieId) -> None:
+        """Mark a newcomer, however long the store is away: nothing else remembers him."""
+        while True:
+            try:
+                # The mark that is worked on stands, with its own time.
+                await underreplication.mark(
+                    self._client.cluster, self._id, [doubted], at_ms=_UNTIMED_MS
+                )
+            except StoreError as error:
+                if not error.retryable:
+                    raise
+                _logger.warning("ledger %d: %s is marked later: %s", self._id, doubted, error)
+                await asyncio.sleep(_MARK_AGAIN_S)
+            else:
+                return
+
+    async def recover(self, ledger: LedgerMetadata, named: Collection[BookieId]) -> LedgerMetadata:
+        """Fence an open ledger and close it, as long as the gates of the lost copies permit."""
+        members = ledger.last_fragment.ensemble
+        causes = copy_plan.causes(members, named, self._view.topology)
+        # Who is there and recovered for has holes: nobody knows what it forgot.
+        leaving = {at: cause or Cause.HOLES for at, cause in causes.items()}
+        opening = self._client.open(self._id, password=ledger.password)
+        try:
+            reader = await _while_permitted(opening, self._go_on(members, leaving))
+        except client_errors.ClientError as error:
+            raise RepairStoppedError(Trouble.RECOVERY_FAILED, str(error)) from error
+        self._metrics.ledgers_recovered += 1
+        return reader.metadata
+
+    async def _part(self, part: Finished, named: frozenset[BookieId]) -> None:
+        """Repair one fragment's copies on these members.
+
+        A copy that cannot be looked at now does not keep the others from being made anew.
+        """
+        ensemble = part.fragment.ensemble
+        leaving: dict[int, Cause] = {}
+        unmended: RepairStoppedError | None = None
+        for position, cause in copy_plan.causes(ensemble, named, self._view.topology).items():
+            if cause is not None:
+                leaving[position] = cause
+                continue
+            try:
+                if await self._mend(part, position):
+                    leaving[position] = Cause.BAD
+            except RepairStoppedError as error:
+                unmended = error
+        if leaving:
+            await self._replace(part, leaving)
+        if unmended is not None:
+            raise unmended
+
+    async def _replace(self, part: Finished, leaving: Mapping[int, Cause]) -> None:
+        ensemble = part.fragment.ensemble
+        try:
+            await self.replace(part, leaving, self._go_on(ensemble, leaving))
+        except PlacementError as error:
+            # Good copies may have to stay where they are; that must not keep lost ones lost.
+            lost = {at: c for at, c in leaving.items() if c in (Cause.LOST, Cause.BAD)}
+            if not isinstance(error, LowersPlacementError) or lost in ({}, leaving):
+                raise RepairStoppedError(Trouble.NO_TARGET, str(error)) from error
+            await self._replace_lost(part, lost, error)
+
+    async def _replace_lost(
+        self, part: Finished, lost: Mapping[int, Cause], others: LowersPlacementError
+    ) -> None:
+        try:
+            await self.replace(part, lost, self._go_on(part.fragment.ensemble, lost))
+        except PlacementError as error:
+            raise RepairStoppedError(Trouble.NO_TARGET, str(error)) from error
+        raise RepairStoppedError(Trouble.NO_TARGET, str(others)) from others
+
+    async def _mend(self, part: Finished, position: int) -> bool:
+        """Complete a copy whose bookie is there; True: it has to be replaced."""
+        bookie = part.fragment.ensemble[position]
+        go_on = self._go_on(part.fragment.ensemble, {position: Cause.HOLES})
+        try:
+            put_in = await self._copier.mend(part, position, go_on)
+        except BadCopyError as error:
+            _logger.warning("ledger %d: a copy is replaced: %s", self._id, error)
+            return True
+        except TargetFailedError as error:
+            if error.error.retryable or isinstance(error.error, errors.StartedAgain):
+                raise RepairStoppedError(Trouble.NO_SOURCE, str(error)) from error
+            _logger.warning("%s keeps its holes, and is replaced: %s", bookie, error)
+            return True
+        self.changed = self.changed or put_in > 0
+        return False
+
+    def _choose(
+        self, part: Finished, leaving: Mapping[int, Cause], avoided: frozenset[BookieId]
+    ) -> tuple[BookieId, ...]:
+        firsts = list(self._ensembles)
+        at = firsts.index(part.fragment.first_entry)
+        beside = (self._ensembles[first] for first in firsts[max(0, at - 1) : at + 2])
+        preferred = dict.fromkeys(
+            bookie
+            for ensemble in beside
+            for bookie in ensemble
+            if bookie not in part.fragment.ensemble
+        )
+        return copy_plan.replacement(
+            self.request(avoided), part.fragment.ensemble, leaving, tuple(preferred), self._chance
+        )
+
+    def request(self, avoided: frozenset[BookieId] = frozenset()) -> Request:
+        """Say what newcomers are chosen by: today's rules, and who is there."""
+        view = self._view
+        down = frozenset(
+            zone for zone, record in view.zones.items() if record.observed.state in _DOWN
+        )
+        return Request(
+            topology=view.topology,
+            quorums=self._copier.reading.quorums,
+            rules=view.policy.placement,
+            avoid=Avoid(bookies=avoided, quarantined=self._client.bookies.suspects, zones=down),
+        )
+
+    def _go_on(self, ensemble: tuple[BookieId, ...], leaving: Mapping[int, Cause]) -> GoOn:
+        view = self._view
+
+        def go_on() -> None:
+            for position, cause in leaving.items():
+                bookie = ensemble[position]
+                if (held := view.what_holds_anew(bookie)) is not None:
+                    raise RepairStoppedError(Trouble.HELD, f"{bookie}: {held.by}: {held.text}")
+                now = copy_plan.cause_of(bookie, view.topology)
+                if cause in (Cause.LOST, Cause.DRAINING) and now is not cause:
+                    text = f"{bookie} was {cause} and is {now or 'there'} now"
+                    raise RepairStoppedError(Trouble.OVERTAKEN, text)
+
+        return go_on
+
+    def _obstacle(
+        self, trouble: Trouble, error: Exception, bookies: frozenset[BookieId]
+    ) -> Obstacle:
+        text = f"ledger {self._id}: {error}"
+        return Obstacle(trouble=trouble, text=text, bookies=bookies)
+
+
+async def _while_permitted(
+    work: Coroutine[None, None, Result], go_on: Callable[[], None]
+) -> Result:
+    """Do something that may be ended anywhere, for as long as it may go on."""
+    task = asyncio.ensure_future(work)
+    try:
+        while True:
+            go_on()
+            done, _ = await asyncio.wait([task], timeout=_ASK_EVERY_S)
+            if done:
+                return task.result()
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task])

@@ -1,0 +1,222 @@
+"""The replicator: walks the list of marked ledgers, for ever, and repairs what may be repaired.
+
+Any number of processes walk the list, and meet only at the claims. In each, a few ledgers are
+worked on at once, under one byte rate. What cannot be repaired now is left for a while, longer each
+time that it fails. What waits for its writer is looked at again soon. What is held is looked at
+less and less often, up to once a minute, and at once when something is held no more: a walk that
+waits for its workers is left then, and begun anew. While everything is held, marks are only
+counted. A ledger that can never be repaired stays marked and is counted; it stops nobody else.
+
+Marks that only ask for a better spread come last: they are taken one at a time, and only while
+nothing else is under way.
+
+Whoever cancels ``run`` stops what is in flight before its next carrier, and gives back the claims.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from typing import Final
+
+from zonekeeper.client.api.client import Client
+from zonekeeper.metadata.ledgers import underreplication
+from zonekeeper.metadata.store.errors import StoreError
+from zonekeeper.placement.base.chance import Chance
+from zonekeeper.placement.base.ids import BookieId, LedgerId, ZoneName
+from zonekeeper.placement.base.locations import Location
+from zonekeeper.replication.repair import respreading
+from zonekeeper.replication.repair.repair_metrics import RepairMetrics, Trouble
+from zonekeeper.replication.repair.repairing import Attempt, Repairer
+from zonekeeper.replication.view.view import View
+
+WORKERS: Final = 4
+#: Between two walks, at least; after one whose looking took longer there is as long a rest.
+LOOK_EVERY_S: Final = 2.0
+#: After a failure; doubled with each further one.
+_WAIT_FIRST_S: Final = 1.0
+_WAIT_MAX_S: Final = 300.0
+#: While held; it begins with a look at every walk.
+_HELD_MAX_S: Final = 60.0
+#: Ledgers whose waiting is remembered; others are tried again in every walk.
+_WAITS_MAX: Final = 100_000
+_SPREADS_MAX: Final = 1_000
+#: These are no failures.
+_NO_FAILURE: Final = frozenset({Trouble.HELD, Trouble.OPEN})
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Wait:
+    """A ledger that is left for later."""
+
+    due_s: float
+    trouble: Trouble | None
+    failures: int
+    #: The last walk that met it.
+    walk: int
+    #: How often it was found held since something was held no more.
+    holds: int = 0
+
+
+class Replicator:
+    """The replicator of one process."""
+
+    def __init__(
+        self,
+        client: Client,
+        view: View,
+        *,
+        name: BookieId,
+        chance: Chance,
+        workers: int = WORKERS,
+    ) -> None:
+        self._client = client
+        self._view = view
+        self._slots = asyncio.Semaphore(workers)
+        self._loop = asyncio.get_running_loop()
+        self._waits: dict[LedgerId, _Wait] = {}
+        self._under_way: set[LedgerId] = set()
+        #: Marks that ask for a better spread; a dict, because sets have no order.
+        self._spreads: dict[LedgerId, None] = {}
+        self._walk_number = 0
+        #: How long this walk has waited for workers: that is no looking.
+        self._waited_s = 0.0
+        #: The zones of which nothing held losses at the last look, what was in maintenance, and
+        #: who was missing and held, by his own delay perhaps.
+        self._free = frozenset[ZoneName]()
+        self._in_maintenance = frozenset[Location]()
+        self._held = frozenset[BookieId]()
+        self.metrics: Final = RepairMetrics()
+        self._repairer = Repairer(client, view, name=name, chance=chance, metrics=self.metrics)
+
+    async def run(self) -> None:
+        """Repair until cancelled."""
+        await self._view.known()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._spread())
+            while True:
+                began_s = self._loop.time()
+                try:
+                    await self._walk(tasks)
+                except StoreError as error:
+                    _logger.warning("the list of marked ledgers cannot be read: %s", error)
+                looked_s = self._loop.time() - began_s - self._waited_s
+                await asyncio.sleep(max(LOOK_EVERY_S, looked_s))
+                await self._rest_while_held(began_s + _HELD_MAX_S)
+
+    async def _rest_while_held(self, until_s: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(until_s):
+                while self._view.holds_everything:
+                    await self._view.changed(self._view.looks)
+
+    async def _walk(self, tasks: asyncio.TaskGroup) -> None:
+        """Start work on all that is marked and due, as workers get free.
+
+        If something gets free meanwhile, the rest is left to the next walk.
+        """
+        self._walk_number += 1
+        self._waited_s = 0.0
+        self._heed_gates()
+        async with aclosing(underreplication.ids(self._client.cluster)) as marked:
+            async for ledger_id in marked:
+                if (wait := self._waits.get(ledger_id)) is not None:
+                    wait.walk = self._walk_number
+                    if self._loop.time() < wait.due_s:
+                        continue
+                if ledger_id in self._under_way:
+                    continue
+                if self._view.holds_everything:
+                    self._leave(ledger_id, Trouble.HELD)
+                    continue
+                began_s = self._loop.time()
+                await self._slots.acquire()
+                self._waited_s += self._loop.time() - began_s
+                if self._heed_gates():
+                    self._slots.release()
+                    return
+                self._under_way.add(ledger_id)
+                tasks.create_task(self._work(ledger_id))
+        self._waits = {
+            ledger_id: wait
+            for ledger_id, wait in self._waits.items()
+            if wait.walk == self._walk_number
+        }
+        self.metrics.waiting_now = Counter(
+            wait.trouble for wait in self._waits.values() if wait.trouble is not None
+        )
+
+    def _heed_gates(self) -> bool:
+        """Have all that is held looked at, if something is held no more; say whether it is so."""
+        view = self._view
+        free = frozenset(zone for zone in view.zones if view.what_holds_zone(zone) is None)
+        in_maintenance = frozenset(view.maintenance)
+        held = frozenset(one for one in view.missing if view.what_holds_anew(one) is not None)
+        freed = bool(
+            free - self._free or self._in_maintenance - in_maintenance or self._held - held
+        )
+        self._free, self._in_maintenance, self._held = free, in_maintenance, held
+        if freed:
+            for wait in self._waits.values():
+                if wait.trouble is Trouble.HELD:
+                    wait.due_s, wait.holds = self._loop.time(), 0
+        return freed
+
+    async def _work(self, ledger_id: LedgerId) -> None:
+        try:
+            await self._try(ledger_id, respread=False)
+        finally:
+            self._under_way.discard(ledger_id)
+            self._slots.release()
+
+    async def _spread(self) -> None:
+        """Spread ledgers anew, one at a time, while there is nothing better to do."""
+        while True:
+            if self._spreads and not self._under_way and respreading.may(self._view):
+                ledger_id = next(iter(self._spreads))
+                del self._spreads[ledger_id]
+                await self._try(ledger_id, respread=True)
+            else:
+                await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _try(self, ledger_id: LedgerId, *, respread: bool) -> None:
+        """Try to repair a ledger, and note when to look at it again."""
+        try:
+            attempt = await self._repairer.attempt(ledger_id, respread=respread)
+        except StoreError as error:
+            _logger.warning("ledger %d is left for later: %s", ledger_id, error)
+            self.metrics.failed[Trouble.METADATA] += 1
+            self._leave(ledger_id, Trouble.METADATA)
+            return
+        if attempt.spread and len(self._spreads) < _SPREADS_MAX:
+            self._spreads[ledger_id] = None
+        if attempt.obstacles:
+            self._leave(ledger_id, _worst(attempt))
+        elif attempt.spread:
+            self._leave(ledger_id, None)
+        else:
+            self._waits.pop(ledger_id, None)
+
+    def _leave(self, ledger_id: LedgerId, trouble: Trouble | None) -> None:
+        """Leave a ledger for later: soon, or, if it is held or has failed, later each time."""
+        before = self._waits.get(ledger_id)
+        failures, holds = (0, 0) if before is None else (before.failures, before.holds)
+        delay_s = LOOK_EVERY_S
+        if trouble is Trouble.HELD:
+            delay_s = min(_HELD_MAX_S, LOOK_EVERY_S * 2.0 ** min(holds, 16))
+            holds += 1
+        elif trouble is not None and trouble not in _NO_FAILURE:
+            delay_s = min(_WAIT_MAX_S, _WAIT_FIRST_S * 2.0 ** min(failures, 16))
+            failures += 1
+        if before is not None or len(self._waits) < _WAITS_MAX:
+            due_s = self._loop.time() + delay_s
+            self._waits[ledger_id] = _Wait(due_s, trouble, failures, self._walk_number, holds)
+
+
+def _worst(attempt: Attempt) -> Trouble:
+    """Name one trouble of several: a failure rather than something that is waited for."""
+    troubles = [obstacle.trouble for obstacle in attempt.obstacles]
+    return next((one for one in troubles if one not in _NO_FAILURE), troubles[0])

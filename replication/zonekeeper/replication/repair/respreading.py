@@ -1,0 +1,65 @@
+"""Spreading a ledger anew: what was written while a zone was away goes back over all zones.
+
+Nothing is lost here, so nothing is urgent. It is done within a byte rate of its own, behind all
+repairs, and never while anything is held, not even a zone that the ledger has nothing to do with: a
+zone that comes and goes would turn it into moving data to and fro. The plan moves as few copies as
+can be (``placement.adhere``); where nothing can be bettered today, nothing is done, and the next
+placement check asks again.
+"""
+
+from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
+from zonekeeper.metadata.formats.malformed import UnreadableError
+from zonekeeper.metadata.ledgers.ledgers import NoLedgerError
+from zonekeeper.metadata.store.errors import StoreError
+from zonekeeper.placement.base.chance import Chance
+from zonekeeper.placement.base.ids import LedgerId
+from zonekeeper.placement.ensembles import adhere
+from zonekeeper.replication.decisions import copy_plan
+from zonekeeper.replication.decisions.copy_plan import Cause, Finished
+from zonekeeper.replication.repair.delivery import TargetFailedError
+from zonekeeper.replication.repair.ledger_repair import LedgerRepair, Obstacle
+from zonekeeper.replication.repair.repair_metrics import RepairStoppedError, Trouble
+from zonekeeper.replication.view.view import View
+
+
+def may(view: View) -> bool:
+    """Is nothing held anywhere, and does the owner want it?"""
+    return view.policy.repair.respread and view.what_holds(None) is None
+
+
+async def spread(
+    view: View, ledger: LedgerMetadata, ledger_id: LedgerId, work: LedgerRepair, chance: Chance
+) -> list[Obstacle]:
+    """Bring the finished fragments of a ledger to the best level; give what is in the way."""
+    for part in copy_plan.finished(ledger):
+        try:
+            await _fragment(view, part, work, chance)
+        except NoLedgerError:
+            return []
+        except RepairStoppedError as error:
+            return [_obstacle(ledger_id, error.trouble, error)]
+        except TargetFailedError as error:
+            return [_obstacle(ledger_id, Trouble.TARGETS_FAILED, error)]
+        except (StoreError, UnreadableError) as error:
+            return [_obstacle(ledger_id, Trouble.METADATA, error)]
+    return []
+
+
+async def _fragment(view: View, part: Finished, work: LedgerRepair, chance: Chance) -> None:
+    ensemble = part.fragment.ensemble
+    plan = adhere.plan(work.request(), ensemble, chance)
+    leaving = {one.position: Cause.RESPREAD for one in plan.replacements}
+
+    def go_on() -> None:
+        if not may(view):
+            raise RepairStoppedError(Trouble.HELD, "something is held, or respreading is off")
+        for position in leaving:
+            if (now := copy_plan.cause_of(ensemble[position], view.topology)) is not None:
+                raise RepairStoppedError(Trouble.OVERTAKEN, f"{ensemble[position]} is {now} now")
+
+    if leaving:
+        await work.move(part, leaving, plan.ensemble, go_on)
+
+
+def _obstacle(ledger_id: LedgerId, trouble: Trouble, error: Exception) -> Obstacle:
+    return Obstacle(trouble=trouble, text=f"ledger {ledger_id}: {error}", bookies=frozenset())

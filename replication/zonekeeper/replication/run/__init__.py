@@ -1,0 +1,1 @@
+"""The autorecovery process, which runs auditor, zone watch and replicator."""

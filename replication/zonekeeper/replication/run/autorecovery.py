@@ -1,0 +1,73 @@
+"""Auto-replication, whole: what one process of any number runs.
+
+The auditor finds, the zone watch judges, the gate permits, the replicator copies. Auditor and zone
+watch are elected, so one of each is at work however many processes there are; the zone watch of
+this process only stands in, for a cluster whose operator has none. Replicators all work. All of
+them share one view, so within a process nobody acts on more than another knows.
+
+There are no sockets, signals or clocks here but those of the loop and of the client: the simulator
+runs this very code.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from zonekeeper.client.api.client import Client
+from zonekeeper.placement.base.chance import Chance
+from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.replication.audit.auditor import Auditor
+from zonekeeper.replication.repair.replicator import WORKERS, Replicator
+from zonekeeper.replication.view.view import View
+from zonekeeper.replication.watch.zone_watch import ZoneWatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """Who this process is, and where its chance and wall time come from."""
+
+    name: BookieId
+    chance: Chance
+    wall_ms: Callable[[], int]
+    workers: int = WORKERS
+
+
+class Autorecovery:
+    """All roles of one process; they begin with ``run``."""
+
+    def __init__(self, client: Client, worker: Worker) -> None:
+        cluster, name, chance = client.cluster, worker.name, worker.chance
+        self.client = client
+        self.name = name
+        self.view = View(cluster)
+        self.zone_watch = ZoneWatch(
+            cluster, self.view, name=name, chance=chance, wall_ms=worker.wall_ms, stands_in=True
+        )
+        self.auditor = Auditor(
+            cluster,
+            self.view,
+            client.bookies.pool,
+            name=name,
+            chance=chance,
+            wall_ms=worker.wall_ms,
+        )
+        self.replicator = Replicator(
+            client, self.view, name=name, chance=chance, workers=worker.workers
+        )
+
+    async def run(self) -> None:
+        """Run until cancelled; then copies in flight stop, and votes and claims are given back."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.view.follow())
+            tasks.create_task(self.zone_watch.run())
+            tasks.create_task(self.auditor.run())
+            tasks.create_task(self.replicator.run())
+
+    def unready(self) -> dict[str, str]:
+        """Say what keeps this process from doing its work, by name; nothing: it is ready."""
+        found = {}
+        if not self.client.cluster.store.session.connected:
+            found["metadata"] = f"{self.client.cluster.store.name} is out of reach"
+        if not self.view.looks:
+            found["view"] = "the cluster's records were not read yet: is there a policy?"
+        return found

@@ -1,0 +1,124 @@
+"""What a process shows of itself: its numbers, its state, and whether it is ready."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from zonekeeper.placement.base.ids import ZoneName
+from zonekeeper.placement.zones.losses import Held
+from zonekeeper.placement.zones.zone_records import Record
+from zonekeeper.replication.run.autorecovery import Autorecovery
+from zonekeeper.replication.view.view import View
+from zonekeeper.wire.formats import exposition
+from zonekeeper.wire.formats.exposition import Family, Labels, labelled, single
+from zonekeeper.wire.running import looking
+from zonekeeper.wire.running.looking import Page
+
+
+def metrics(process: Autorecovery) -> Page:
+    """Give ``/metrics``."""
+    families = [single("zonekeeper_autorecovery_ready", not process.unready())]
+    families += exposition.counted(
+        "zonekeeper_zone_watch", process.zone_watch.counters, of_now=True
+    )
+    families += exposition.counted("zonekeeper_auditor", process.auditor.metrics, of_now=True)
+    families += exposition.counted("zonekeeper_repair", process.replicator.metrics, of_now=False)
+    if process.view.looks:
+        families += _of_view(process.view)
+    return Page(exposition.render(families), content_type=exposition.CONTENT_TYPE)
+
+
+def state(process: Autorecovery) -> Page:
+    """Give ``/state``: what this process knows, as JSON."""
+    view = process.view
+    data: dict[str, object] = {"name": process.name, "unready": process.unready()}
+    data["leads"] = {
+        "zoneWatch": bool(process.zone_watch.counters.leading),
+        "auditor": bool(process.auditor.metrics.leading),
+    }
+    if view.looks:
+        records = _records(view)
+        data["replicationEnabled"] = view.replication_enabled
+        data["unreadable"] = list(view.unreadable)
+        data["missing"] = {name: str(where or "") for name, where in view.missing.items()}
+        data["records"] = {name: _plain(one) for name, one in records.items()}
+        data["heldBy"] = {
+            zone: {"predicate": held.by, "text": held.text} for zone, held in _held(view).items()
+        }
+    return looking.as_json(data)
+
+
+def _of_view(view: View) -> list[Family]:
+    records = _records(view)
+    alerts: dict[Labels, float] = {
+        (("alert", alert), ("severity", alert.severity), ("zone", name)): 1
+        for name, one in records.items()
+        for alert in one.alerts
+    }
+    held: dict[Labels, float] = {
+        (("by", one.by), ("zone", zone)): 1 for zone, one in _held(view).items()
+    }
+    return [
+        single("zonekeeper_replication_enabled", view.replication_enabled),
+        single("zonekeeper_missing_bookies", len(view.missing)),
+        single("zonekeeper_unreadable_records", len(view.unreadable)),
+        Family("zonekeeper_alert", alerts),
+        Family("zonekeeper_repair_held", held),
+        *(_of_records(name, take, records) for name, take in _NUMBERS.items()),
+        *(_states_of(name, take, records) for name, take in _STATES.items()),
+    ]
+
+
+#: By zone; the cluster's own is without a name.
+_NUMBERS: Final[Mapping[str, Callable[[Record], float]]] = {
+    "available_bookies": lambda record: record.evidence.available,
+    "counted_bookies": lambda record: record.evidence.total,
+    "evaluations_total": lambda record: record.evaluation,
+    "held_seconds": lambda record: 0 if record.gate.permits else record.gate.held_ms / 1000,
+}
+_STATES: Final[Mapping[str, Callable[[Record], str]]] = {
+    "state": lambda record: record.observed.state,
+    "permission": lambda record: record.gate.permission,
+}
+
+
+def _of_records(
+    name: str, take: Callable[[Record], float], records: Mapping[str, Record]
+) -> Family:
+    values = {zone: take(record) for zone, record in records.items()}
+    return labelled(f"zonekeeper_zone_{name}", "zone", values)
+
+
+def _states_of(name: str, take: Callable[[Record], str], records: Mapping[str, Record]) -> Family:
+    samples: dict[Labels, float] = {
+        ((name, take(record)), ("zone", zone)): 1 for zone, record in records.items()
+    }
+    return Family(f"zonekeeper_zone_{name}", samples)
+
+
+def _records(view: View) -> dict[str, Record]:
+    found: dict[str, Record] = dict(sorted(view.zones.items()))
+    if view.cluster_record is not None:
+        found[""] = view.cluster_record
+    return found
+
+
+def _held(view: View) -> dict[ZoneName, Held]:
+    zones = sorted({*view.policy.placement.zones, *view.zones, *view.topology.zones})
+    asked = ((zone, view.what_holds_zone(zone)) for zone in zones)
+    return {zone: held for zone, held in asked if held is not None}
+
+
+def _plain(record: Record) -> dict[str, object]:
+    return {
+        "observation": record.observed.state,
+        "because": record.observed.reason,
+        "permission": record.gate.permission,
+        "reason": record.gate.reason,
+        "setBy": record.gate.set_by,
+        "token": record.gate.token,
+        "heldMs": record.gate.held_ms,
+        "evaluation": record.evaluation,
+        "available": record.evidence.available,
+        "counted": record.evidence.total,
+        "alerts": list(record.alerts),
+    }

@@ -1,0 +1,1 @@
+"""What one process knows of the cluster, and how it asks, lists and paces."""

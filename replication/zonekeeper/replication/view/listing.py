@@ -1,0 +1,60 @@
+"""All ledgers, read to the end whatever the store does meanwhile.
+
+A listing of a million ledgers takes minutes, and a store that is out of reach for a moment is no
+reason to begin again: the walk goes on behind the last ledger that it gave. It gives each ledger at
+most once, in ascending order, and every one that was there all the time; nothing that it shows is
+older than its begin, though it may read from a follower that is behind.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Final, TypeVar
+
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.ledgers import ledger_listing
+from zonekeeper.metadata.ledgers.ledger_listing import Listed
+from zonekeeper.metadata.store.errors import StoreError
+from zonekeeper.placement.base.ids import LedgerId
+
+Result = TypeVar("Result")
+
+RETRY_DELAY_MS: Final = 1_000
+
+_FIRST: Final = LedgerId(0)
+
+_logger = logging.getLogger(__name__)
+
+
+async def walk(cluster: Cluster, *, first: LedgerId = _FIRST) -> AsyncGenerator[Listed, None]:
+    """List the ledgers from ``first`` on; waits while the store cannot be reached."""
+    while True:
+        try:
+            # Behind a read that is in step with the store no other read shows an older state.
+            await cluster.store.exists(cluster.root.path, sync=True)
+            async with aclosing(ledger_listing.all_of(cluster, first=first)) as listed:
+                async for one in listed:
+                    first = LedgerId(one.id + 1)
+                    yield one
+        except StoreError as error:
+            await pause(error, f"the listing from ledger {first} on")
+        else:
+            return
+
+
+async def until_done(work: Callable[[], Awaitable[Result]], what: str) -> Result:
+    """Do what may be done twice until the store has answered; raises what cannot be cured so."""
+    while True:
+        try:
+            return await work()
+        except StoreError as error:
+            await pause(error, what)
+
+
+async def pause(error: StoreError, what: str) -> None:
+    """Wait before the next attempt; raises the error if another one is of no use."""
+    if not (error.retryable or error.maybe_applied):
+        raise error
+    _logger.warning("%s: tried again in %d ms: %s", what, RETRY_DELAY_MS, error)
+    await asyncio.sleep(RETRY_DELAY_MS / 1_000)

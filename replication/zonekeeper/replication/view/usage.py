@@ -1,0 +1,62 @@
+"""How full are the bookies? Their own word, asked one by one, and summed up by zone.
+
+Who does not answer is left out, and a zone with such a bookie is unknown: what was once there may
+be gone or have grown. A bookie's disk may hold more than entries; that, too, is not free.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Set
+from typing import Final
+
+from zonekeeper.client.bookies.link_pool import LinkPool
+from zonekeeper.metadata.store.background import together
+from zonekeeper.placement.base.ids import BookieId, ZoneName
+from zonekeeper.placement.base.topology import Topology
+from zonekeeper.placement.promises.headroom import Usage
+from zonekeeper.replication.view import asking
+from zonekeeper.wire.contract.service import BookieInfo
+from zonekeeper.wire.formats import errors
+
+ASKED_AT_ONCE_MAX: Final = 32
+
+
+async def survey(pool: LinkPool, bookies: Iterable[BookieId]) -> dict[BookieId, BookieInfo]:
+    """Ask bookies how they are; who does not answer is left out."""
+    gate = asyncio.Semaphore(ASKED_AT_ONCE_MAX)
+
+    async def one(bookie: BookieId) -> BookieInfo | None:
+        async with gate:
+            try:
+                return await asking.ask(pool, bookie, lambda link: link.info())
+            except errors.ProtocolError:
+                return None
+
+    asked = sorted(bookies)
+    said = await together(one(bookie) for bookie in asked)
+    return {bookie: info for bookie, info in zip(asked, said, strict=True) if info is not None}
+
+
+def by_zone(
+    topology: Topology,
+    infos: Mapping[BookieId, BookieInfo],
+    *,
+    without: Set[BookieId] = frozenset(),
+) -> dict[ZoneName, Usage]:
+    """Sum up what is known by zone; one bookie that is not known leaves its zone unknown.
+
+    ``without``: bookies that do not count, as what they held is elsewhere by now.
+    """
+    usage = dict.fromkeys(topology.zones, Usage(capacity_bytes=0, used_bytes=0))
+    for bookie in topology:
+        if bookie.location is None or bookie.id in without:
+            continue
+        zone, info = bookie.location.zone, infos.get(bookie.id)
+        so_far = usage[zone]
+        if info is None or so_far.capacity_bytes is None or so_far.used_bytes is None:
+            usage[zone] = Usage(capacity_bytes=None, used_bytes=None)
+        else:
+            usage[zone] = Usage(
+                capacity_bytes=so_far.capacity_bytes + info.total_bytes,
+                used_bytes=so_far.used_bytes + info.total_bytes - info.free_bytes,
+            )
+    return usage

@@ -1,0 +1,333 @@
+"""What one process knows of the cluster: policy, bookies, gates and losses, put together.
+
+Auditor, replicators and zone watch of a process share one ``View``. It follows the records in the
+store, and looks at them at every change and every ``evaluateEvery``; between two looks nothing that
+it gives changes, except that an answer which is too old begins to hold (``losses``).
+
+Everything unknown holds:
+
+- Before the first complete look (each part read once, and a policy set) there are no answers:
+  ``known`` waits for it, and everything else may be asked only after it.
+- A zone's or the cluster's record that cannot be read is left out, and what it is about is held. A
+  maintenance record that cannot be read covers every unit that its name may mean.
+- A policy that cannot be read, or is gone, leaves the last good one in force.
+- While the store is out of reach nothing is looked at. Whatever was seen before it is then of
+  unknown age: the evaluation counters must be seen to move again, and no loss grows older.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from zonekeeper.metadata.bookies import bookie_records, bookie_watch
+from zonekeeper.metadata.bookies.bookie_records import BookieRecord
+from zonekeeper.metadata.cluster import policy_store, repair_controls, zone_store
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.formats.malformed import UnreadableError
+from zonekeeper.metadata.store.background import alongside
+from zonekeeper.placement.base import locations
+from zonekeeper.placement.base.ids import BookieId, UpgradeDomain, ZoneName
+from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.base.topology import Topology
+from zonekeeper.placement.policy.rules import Policy
+from zonekeeper.placement.zones import losses
+from zonekeeper.placement.zones.losses import Followed, Held, Pulse, Records
+from zonekeeper.placement.zones.maintenance import Maintenance
+from zonekeeper.placement.zones.zone_records import ClusterRecord, ZoneRecord
+
+State = TypeVar("State")
+
+#: No bookie stands there, and nobody can declare work on it: a name is never empty.
+_NO_UNIT: Final = UpgradeDomain("")
+
+_logger = logging.getLogger(__name__)
+
+
+class View:
+    """What this process knows of the cluster, its records and its losses."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._heard = _Heard()
+        self._policy: Policy | None = None
+        self._topology = Topology()
+        self._bookies: Mapping[BookieId, BookieRecord] = {}
+        self._maintenance: Mapping[Location, Maintenance] = {}
+        self._unreadable: tuple[str, ...] = ()
+        self._followed = Followed()
+        #: Every bookie that was there in some look.
+        self._met = set[BookieId]()
+        self._moved = asyncio.Event()
+        self._next_look = asyncio.Event()
+        self._looks = 0
+
+    # ── what is known ──
+
+    @property
+    def policy(self) -> Policy:
+        """The last good policy."""
+        assert self._policy is not None, "asked before `known`"
+        return self._policy
+
+    @property
+    def topology(self) -> Topology:
+        """All bookies: where they stand, and whether they are there."""
+        return self._topology
+
+    @property
+    def bookie_records(self) -> Mapping[BookieId, BookieRecord]:
+        """What others say of bookies; a record that cannot be read says nothing."""
+        return self._bookies
+
+    @property
+    def written_off(self) -> frozenset[BookieId]:
+        """The bookies whose loss has been dealt with."""
+        return frozenset(name for name, one in self._bookies.items() if one.written_off)
+
+    @property
+    def forgetful(self) -> Mapping[BookieId, int]:
+        """The bookies that are there and lost data, and the boot epoch in which they said so."""
+        topology = self._topology
+        return {
+            name: one.lost_data
+            for name, one in self._bookies.items()
+            if one.lost_data is not None and (known := topology.get(name)) and known.readable
+        }
+
+    @property
+    def missing(self) -> Mapping[BookieId, Location | None]:
+        """Every bookie that has a cookie and is not registered, and where it stands."""
+        return {name: loss.location for name, loss in self._followed.missing.items()}
+
+    @property
+    def zones(self) -> Mapping[ZoneName, ZoneRecord]:
+        """The zones' records that can be read."""
+        return self._followed.records.zones
+
+    @property
+    def cluster_record(self) -> ClusterRecord | None:
+        """The cluster's record; None: there is none that can be read."""
+        return self._followed.records.cluster
+
+    @property
+    def maintenance(self) -> Mapping[Location, Maintenance]:
+        """The declarations that can be read."""
+        return self._maintenance
+
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        """The gates' and maintenance records that cannot be read, as ``zones/a``; sorted."""
+        return self._unreadable
+
+    @property
+    def replication_enabled(self) -> bool:
+        """Is the global switch on?"""
+        return self._followed.records.replication_enabled
+
+    @property
+    def holds_everything(self) -> bool:
+        """Is the switch off, or the cluster held, so that no copy of any zone may be made anew?"""
+        cluster = self.cluster_record
+        return not self.replication_enabled or cluster is None or not cluster.gate.permits
+
+    def what_holds(self, where: Location | None) -> Held | None:
+        """Say what holds the repair of a copy that was lost there, now; None: nothing."""
+        return losses.what_holds(where, self._followed, self.policy, now_ms=_now_ms())
+
+    def what_holds_zone(self, zone: ZoneName) -> Held | None:
+        """Say what holds the repair of losses in a zone, whatever is in maintenance there."""
+        return self.what_holds(Location(zone, _NO_UNIT))
+
+    def what_holds_anew(self, bookie: BookieId) -> Held | None:
+        """Say what holds making a bookie's copies anew, now; None: nothing.
+
+        Who went away under the eyes of this process may be the first of a zone: he is held as his
+        publication is. Who was away before is published by somebody who has waited, or lost by
+        order of a person.
+        """
+        if bookie in self._met and bookie in self._followed.missing:
+            return self.what_holds_publishing(bookie)
+        return self.what_holds(self._topology.location(bookie))
+
+    def what_holds_publishing(self, bookie: BookieId) -> Held | None:
+        """Say what holds the publication of a missing bookie's ledgers, now; None: nothing."""
+        return losses.what_holds_publishing(bookie, self._followed, self.policy, now_ms=_now_ms())
+
+    # ── when it changes ──
+
+    @property
+    def looks(self) -> int:
+        """How many looks there have been."""
+        return self._looks
+
+    async def known(self) -> None:
+        """Wait for the first complete look."""
+        await self.changed(0)
+
+    async def changed(self, seen: int) -> int:
+        """Wait until there were more than ``seen`` looks; give how many there are by then."""
+        while self._looks <= seen:
+            await self._next_look.wait()
+        return self._looks
+
+    # ── following ──
+
+    async def follow(self) -> None:
+        """Follow everything, until cancelled; an error of the store that lasts comes out."""
+        cluster, heard = self._cluster, self._heard
+        work = (
+            self._hear(policy_store.watch(cluster), heard.policy),
+            self._hear(bookie_watch.watch(cluster), heard.topology),
+            self._hear(bookie_records.watch_all(cluster), heard.bookies),
+            self._hear(zone_store.watch_zones(cluster), heard.zones),
+            self._hear(zone_store.watch_cluster(cluster), heard.cluster),
+            self._hear(zone_store.watch_maintenance(cluster), heard.maintenance),
+            self._hear(repair_controls.watch_enabled(cluster), heard.switch),
+            self._follow_session(),
+        )
+        async with alongside(*work):
+            while True:
+                await self._wait()
+                if cluster.store.session.connected:
+                    self._look()
+
+    async def _hear(
+        self,
+        watch: AbstractAsyncContextManager[AsyncIterator[State]],
+        take: Callable[[State], None],
+    ) -> None:
+        async with watch as states:
+            async for state in states:
+                take(state)
+                self._moved.set()
+
+    async def _follow_session(self) -> None:
+        async with self._cluster.store.watch_session() as sessions:
+            async for session in sessions:
+                if not session.connected:
+                    self._followed = _out_of_date(self._followed)
+                self._moved.set()
+
+    async def _wait(self) -> None:
+        """Wait for the next look: something moved, or an evaluation's time has passed."""
+        policy = self._policy
+        every_s = None if policy is None else policy.zone_watch.evaluate_every_ms / 1000
+        with suppress(TimeoutError):
+            async with asyncio.timeout(every_s):
+                await self._moved.wait()
+        self._moved.clear()
+
+    def _look(self) -> None:
+        heard = self._heard
+        records = heard.records()
+        if records is None or heard.good_policy is None or heard.seen_topology is None:
+            return
+        self._policy, self._topology = heard.good_policy, heard.seen_topology
+        self._bookies = heard.readable_bookies
+        self._maintenance = heard.readable_maintenance
+        self._unreadable = heard.unreadable()
+        missing = {one.id: one.location for one in self._topology if not one.readable}
+        self._met.update(one.id for one in self._topology if one.readable)
+        self._followed = losses.follow(
+            self._followed, missing, records, self._policy.zone_watch, now_ms=_now_ms()
+        )
+        self._looks += 1
+        woken, self._next_look = self._next_look, asyncio.Event()
+        woken.set()
+
+
+class _Heard:
+    """The parts as they were told last; None: not told yet."""
+
+    def __init__(self) -> None:
+        self.good_policy: Policy | None = None
+        self.seen_topology: Topology | None = None
+        self.readable_bookies: Mapping[BookieId, BookieRecord] = {}
+        self.readable_maintenance: Mapping[Location, Maintenance] = {}
+        self._covered: frozenset[Location] | None = None
+        self._bookies_told = False
+        self._zones: Mapping[ZoneName, ZoneRecord] | None = None
+        self._cluster: ClusterRecord | None = None
+        self._cluster_told = False
+        self._enabled: bool | None = None
+        self._unreadable: dict[str, list[str]] = {}
+
+    def policy(self, seen: Policy | UnreadableError | None) -> None:
+        if isinstance(seen, Policy):
+            self.good_policy = seen
+        elif self.good_policy is None:
+            _logger.warning("no policy that can be read: nothing is decided until there is one")
+
+    def topology(self, seen: Topology) -> None:
+        self.seen_topology = seen
+
+    def bookies(self, seen: Mapping[str, BookieRecord | UnreadableError]) -> None:
+        self._bookies_told = True
+        self.readable_bookies = {
+            BookieId(name): one for name, one in seen.items() if isinstance(one, BookieRecord)
+        }
+
+    def zones(self, seen: Mapping[str, ZoneRecord | UnreadableError]) -> None:
+        good = {
+            name: one
+            for name, one in seen.items()
+            if isinstance(one, ZoneRecord) and one.zone == name
+        }
+        self._zones = {one.zone: one for one in good.values()}
+        self._unreadable["zones"] = [f"zones/{name}" for name in seen if name not in good]
+
+    def cluster(self, seen: ClusterRecord | UnreadableError | None) -> None:
+        self._cluster_told = True
+        self._cluster = seen if isinstance(seen, ClusterRecord) else None
+        self._unreadable["cluster"] = ["cluster"] if isinstance(seen, UnreadableError) else []
+
+    def maintenance(self, seen: Mapping[str, Maintenance | UnreadableError]) -> None:
+        readable = [one for one in seen.values() if isinstance(one, Maintenance)]
+        doubtful = [name for name, one in seen.items() if isinstance(one, UnreadableError)]
+        self.readable_maintenance = {one.unit: one for one in readable}
+        self._covered = frozenset(self.readable_maintenance).union(*map(units_named, doubtful))
+        self._unreadable["maintenance"] = [f"maintenance/{name}" for name in doubtful]
+
+    def switch(self, seen: bool) -> None:
+        self._enabled = seen
+
+    def unreadable(self) -> tuple[str, ...]:
+        return tuple(sorted(name for names in self._unreadable.values() for name in names))
+
+    def records(self) -> Records | None:
+        """Give the gates' records; None: some part was never told."""
+        if (
+            self._zones is None
+            or self._covered is None
+            or self._enabled is None
+            or not self._cluster_told
+            or not self._bookies_told
+        ):
+            return None
+        return Records(
+            zones=self._zones,
+            cluster=self._cluster,
+            maintenance=self._covered,
+            replication_enabled=self._enabled,
+        )
+
+
+def units_named(name: str) -> frozenset[Location]:
+    """Give every unit that ``<zone>.<upgradeDomain>`` may name: either may have dots in it."""
+    parts = name.split(".")
+    splits = [(".".join(parts[:at]), ".".join(parts[at:])) for at in range(1, len(parts))]
+    found = (locations.parse(f"/{zone}/{domain}") for zone, domain in splits)
+    return frozenset(unit for unit in found if unit is not None)
+
+
+def _out_of_date(followed: Followed) -> Followed:
+    """Give what is still known once the store was out of reach: no clock, and no counter moves."""
+    pulses = {key: Pulse(evaluation=one.evaluation) for key, one in followed.pulses.items()}
+    return replace(followed, last_ms=None, pulses=pulses)
+
+
+def _now_ms() -> int:
+    return int(asyncio.get_running_loop().time() * 1000)

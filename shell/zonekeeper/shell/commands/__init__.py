@@ -1,0 +1,1 @@
+"""The commands of ``zonekeeper`` that no other component publishes."""

@@ -1,0 +1,287 @@
+"""``zonekeeper audit``: the live ledgers looked at, and nothing changed.
+
+How well they keep the rules, whether every copy is there and whole, and what would become of them
+if a zone were lost.
+"""
+
+import random
+from collections import Counter
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Final, TypeGuard
+
+import click
+from rich import box
+from rich.table import Table
+
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.formats.ledger_paths import LEDGER_ID_MAX
+from zonekeeper.metadata.formats.malformed import UnreadableError
+from zonekeeper.metadata.ledgers import ledgers
+from zonekeeper.metadata.ledgers.ledger_listing import Listed, UnreadableLedger
+from zonekeeper.metadata.ledgers.ledgers import StoredLedger
+from zonekeeper.placement.base.ids import BookieId, LedgerId, ZoneName
+from zonekeeper.placement.base.units import size_bytes
+from zonekeeper.placement.ensembles.adherence import Level
+from zonekeeper.replication.audit.auditor_metrics import AuditorMetrics
+from zonekeeper.replication.audit.replica_reading import ReplicaReader
+from zonekeeper.replication.decisions import what_if
+from zonekeeper.replication.decisions.checks_placement import PlacementCheck
+from zonekeeper.replication.decisions.what_if import Harm
+from zonekeeper.replication.view import listing
+from zonekeeper.replication.view.pace import Pace
+from zonekeeper.replication.view.view import View
+from zonekeeper.shell.commands import zones
+from zonekeeper.shell.hosting import connecting, reaching
+from zonekeeper.shell.hosting.reaching import BadRequest, Place
+from zonekeeper.wire.grpc.tls import TlsFiles
+
+#: So many ledgers of a kind are named.
+NAMED_MAX = 20
+
+#: What can be found of a ledger's copies, beside what is doubted of a bookie.
+_KINDS: Final = (
+    "entries that are lost",
+    "entries that are unlike each other",
+    "copies that could not be asked for",
+)
+_DETAILS: Final = {
+    "entries": "entries",
+    "bytes": "bytes",
+    "copiesUnknown": "copies that could not be asked for",
+    "entriesWithoutCopy": "entries without any copy",
+    "entriesInConflict": "entries whose copies are unlike each other",
+}
+
+
+@click.group()
+def audit() -> None:
+    """Look at every ledger; change nothing."""
+
+
+@audit.command(epilog="Example: zonekeeper audit placement")
+@reaching.on_cluster
+def placement(place: Place) -> None:
+    """Say how well ledgers keep the rules: STRICT, SOFT or FAIL, and which could do better now.
+
+    Fragments that may still grow, or hold nothing, are left out. Exit code 1: some ledger is FAIL,
+    or cannot be read.
+    """
+    found = reaching.run(_placement(place))
+    _answer(place, found)
+    raise SystemExit(1 if found.counts[Level.FAIL.name] or found.unreadable else 0)
+
+
+@audit.command(epilog="Example: zonekeeper audit replicas --ledger 17 --bytes-per-second 10MiB")
+@click.option(
+    "--ledger",
+    "wanted",
+    type=click.IntRange(0, LEDGER_ID_MAX),
+    multiple=True,
+    help="Only this one; repeatable.",
+)
+@click.option(
+    "--bytes-per-second", default="0", show_default=True, help="How fast to read, as 10MiB."
+)
+@connecting.over_tls
+@reaching.on_cluster
+def replicas(
+    wanted: tuple[int, ...], bytes_per_second: str, tls: TlsFiles | None, place: Place
+) -> None:
+    """Read every entry of every finished fragment on each of its bookies, and compare.
+
+    Exit code 1: some copy is missing, damaged or unlike the others, or cannot be asked for now, or
+    a ledger cannot be read.
+    Nothing is marked for repair: the auditor's own check does that.
+    """
+    rate = size_bytes(bytes_per_second) if bytes_per_second != "0" else 0
+    if rate is None:
+        raise BadRequest(f"--bytes-per-second {bytes_per_second}: a number and KiB, MiB or GiB")
+    found = reaching.run(_replicas(place, tls, tuple(map(LedgerId, wanted)), rate))
+    _answer(place, found)
+    raise SystemExit(1 if found.named or found.unreadable else 0)
+
+
+@audit.command(epilog="Example: zonekeeper audit lose --zone b --and-one")
+@click.option(
+    "--zone", "lost", metavar="ZONE", multiple=True, required=True, help="Lost; repeatable."
+)
+@click.option("--and-one", is_flag=True, help="And one bookie more, whichever does most harm.")
+@reaching.on_cluster
+def lose(lost: tuple[str, ...], and_one: bool, place: Place) -> None:
+    """Say what would become of the ledgers if a zone were lost, beside what is missing now.
+
+    Exit code 1: some ledger would be unreadable, for certain or perhaps, or cannot be read now.
+    """
+    found = reaching.run(_lose(place, tuple(map(ZoneName, lost)), and_one=and_one))
+    _answer(place, found)
+    worst = (Harm.UNREADABLE, Harm.PERHAPS_UNREADABLE)
+    raise SystemExit(1 if any(found.counts[one.word] for one in worst) or found.unreadable else 0)
+
+
+@dataclass(kw_only=True)
+class _Found:
+    """What an audit found: ledgers by kind, and some of them by name."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    named: dict[str, list[int]] = field(default_factory=dict)
+    unreadable: list[int] = field(default_factory=list)
+    ledgers: int = 0
+    details: dict[str, object] = field(default_factory=dict)
+
+    def count(self, kind: str, ledger_id: LedgerId, *, name: bool) -> None:
+        """Count a ledger, and name it if it is one of the first."""
+        self.counts[kind] += 1
+        if name:
+            names = self.named.setdefault(kind, [])
+            if len(names) < NAMED_MAX:
+                names.append(ledger_id)
+
+
+def _readable(listed: Listed, found: _Found) -> TypeGuard[StoredLedger]:
+    """Count a ledger; False: it cannot be read, and is counted as that."""
+    found.ledgers += 1
+    if isinstance(listed, UnreadableLedger):
+        found.unreadable.append(listed.id)
+        return False
+    return True
+
+
+async def _placement(place: Place) -> _Found:
+    async with reaching.opened(place) as cluster, reaching.seen(cluster) as view:
+        check = PlacementCheck(view.topology, view.policy.placement, random.SystemRandom())
+        found = _Found(counts=Counter({level.name: 0 for level in reversed(Level)}))
+        async with aclosing(listing.walk(cluster)) as every:
+            async for listed in every:
+                if not _readable(listed, found):
+                    continue
+                finding = check.judge(listed.metadata)
+                if finding is None:
+                    found.counts["nothing finished"] += 1
+                    continue
+                strict = finding.level is Level.STRICT
+                found.count(finding.level.name, listed.id, name=not strict)
+                if finding.can_be_bettered:
+                    found.count("could do better now", listed.id, name=True)
+        return found
+
+
+async def _replicas(
+    place: Place, tls: TlsFiles | None, wanted: Sequence[LedgerId], rate: int
+) -> _Found:
+    async with connecting.connected(place, tls) as client, reaching.seen(client.cluster) as view:
+        metrics, found = AuditorMetrics(), _Found()
+        reader = ReplicaReader(view, client.bookies.pool, metrics, Pace(lambda: rate))
+        async with aclosing(_wanted(client.cluster, wanted)) as some:
+            async for listed in some:
+                if _readable(listed, found):
+                    await _compare(reader, listed, metrics, found)
+        found.details = {
+            "entries": metrics.entries_checked_total,
+            "bytes": metrics.bytes_checked_total,
+            "copiesUnknown": metrics.copies_unknown_total,
+            "entriesWithoutCopy": metrics.entries_without_copy_total,
+            "entriesInConflict": metrics.entries_in_conflict_total,
+        }
+        return found
+
+
+async def _wanted(cluster: Cluster, wanted: Sequence[LedgerId]) -> AsyncGenerator[Listed, None]:
+    """Give the ledgers that are wanted, or all."""
+    if not wanted:
+        async with aclosing(listing.walk(cluster)) as every:
+            async for listed in every:
+                yield listed
+    for ledger_id in sorted(set(wanted)):
+        try:
+            stored = await ledgers.read(cluster, ledger_id, sync=True)
+        except UnreadableError as error:
+            yield UnreadableLedger(ledger_id, error)
+            continue
+        if stored is None:
+            raise BadRequest(f"there is no ledger {ledger_id}")
+        yield stored
+
+
+async def _compare(
+    reader: ReplicaReader, ledger: StoredLedger, metrics: AuditorMetrics, found: _Found
+) -> None:
+    before = _counters(metrics)
+    doubted = await reader.verify(ledger, _at_once)
+    after = _counters(metrics)
+    for bookie, (_, lack) in sorted(doubted.items()):
+        found.count(f"{lack.value} on {bookie}", ledger.id, name=True)
+    for kind, less, more in zip(_KINDS, before, after, strict=True):
+        if more > less:
+            found.count(kind, ledger.id, name=True)
+    if not doubted and before == after:
+        found.count("nothing found", ledger.id, name=False)
+
+
+def _counters(metrics: AuditorMetrics) -> tuple[int, ...]:
+    """Give how often each of ``_KINDS`` was met."""
+    return (
+        metrics.entries_without_copy_total,
+        metrics.entries_in_conflict_total,
+        metrics.copies_unknown_total,
+    )
+
+
+async def _at_once() -> None:
+    """Wait for nothing."""
+
+
+async def _lose(place: Place, lost: tuple[ZoneName, ...], *, and_one: bool) -> _Found:
+    async with reaching.opened(place) as cluster, reaching.seen(cluster) as view:
+        zones.check(lost, zones.zones_of(view))
+        found = _Found(counts=Counter({harm.word: 0 for harm in reversed(Harm)}))
+
+        def is_lost(bookie: BookieId) -> bool:
+            known = view.topology.get(bookie)
+            return known is None or not known.readable or _zone(view, bookie) in lost
+
+        async with aclosing(listing.walk(cluster)) as every:
+            async for listed in every:
+                if not _readable(listed, found):
+                    continue
+                outcome = what_if.of_ledger(
+                    listed.metadata, lambda one: _zone(view, one), is_lost, and_one=and_one
+                )
+                found.count(outcome.harm.word, listed.id, name=outcome.harm is not Harm.NONE)
+                if outcome.unwritable:
+                    found.count("unwritable without another ensemble", listed.id, name=True)
+        return found
+
+
+def _zone(view: View, bookie: BookieId) -> ZoneName | None:
+    where = view.topology.location(bookie)
+    return None if where is None else where.zone
+
+
+def _answer(place: Place, found: _Found) -> None:
+    if place.as_json:
+        reaching.print_json(
+            {
+                "ledgers": found.ledgers,
+                "counts": dict(found.counts),
+                "named": found.named,
+                "unreadable": found.unreadable,
+                **found.details,
+            }
+        )
+        return
+    table = Table(box=box.SIMPLE)
+    table.add_column("ledgers that are")
+    table.add_column("number", justify="right")
+    table.add_column(f"the first {NAMED_MAX}")
+    for kind, count in found.counts.items():
+        table.add_row(kind, str(count), ", ".join(map(str, found.named.get(kind, []))))
+    if found.unreadable:
+        first = ", ".join(map(str, found.unreadable[:NAMED_MAX]))
+        table.add_row("not to be read", str(len(found.unreadable)), first)
+    console = reaching.console()
+    console.print(table)
+    console.print(f"{found.ledgers} ledgers were looked at")
+    for name, value in found.details.items():
+        console.print(f"{_DETAILS[name]}: {value}")

@@ -1,0 +1,458 @@
+"""``zonekeeper autorecovery``: run it, see it, and decide what it may repair."""
+
+import asyncio
+import logging
+import random
+import socket
+from collections.abc import Mapping
+from contextlib import aclosing
+from pathlib import Path
+from typing import Final, TypedDict, Unpack
+
+import click
+from rich import box
+from rich.progress import Progress, SpinnerColumn, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from zonekeeper.client.api.client import Client
+from zonekeeper.metadata.cluster import elections
+from zonekeeper.metadata.ledgers import underreplication
+from zonekeeper.placement.base import fields
+from zonekeeper.placement.base.ids import BookieId, ZoneName
+from zonekeeper.placement.zones.freeze import SwitchPhase
+from zonekeeper.placement.zones.gate import Gate, Person, RefusedError, Token
+from zonekeeper.placement.zones.losses import Held, HeldBy
+from zonekeeper.placement.zones.zone_records import Record
+from zonekeeper.replication.decisions.preflight import Preflight
+from zonekeeper.replication.gate import permitting, releasing
+from zonekeeper.replication.gate.permitting import Request
+from zonekeeper.replication.repair.replicator import WORKERS
+from zonekeeper.replication.run import process, settings
+from zonekeeper.replication.run.settings import BadSettingError, Texts
+from zonekeeper.replication.view.view import View
+from zonekeeper.shell.commands import zones
+from zonekeeper.shell.hosting import connecting, reaching, yaml_files
+from zonekeeper.shell.hosting.reaching import Place
+from zonekeeper.shell.reports import preflight_text
+from zonekeeper.shell.reports.preflight_text import Looked
+from zonekeeper.wire.grpc.tls import TlsFiles
+
+#: A list of marked ledgers is counted no further.
+MARKED_MAX: Final = 100_000
+
+#: What is shown of the status, in words.
+_SHOWN: Final = {
+    "switch": "automatic replication",
+    "auditor": "auditor",
+    "zoneWatch": "zone watch",
+    "processes": "processes",
+    "ledgersMarked": "ledgers that wait",
+    "ledgersUnderRepair": "ledgers under repair",
+    "zonesHeld": "zones held",
+    "clusterHeld": "cluster held",
+    "bookiesMissing": "bookies missing",
+}
+#: What it means where nobody leads.
+_NOBODY: Final = {
+    "auditor": "nobody: no new loss is found",
+    "zoneWatch": "nobody: everything is held",
+}
+_FORCE = click.option("--force", is_flag=True, help="Do it even where there may be no room.")
+_ZONE = click.option("--zone", metavar="ZONE", help="The zone whose losses are meant.")
+_WHOLE = click.option("--cluster", "whole", is_flag=True, help="The hold of the whole cluster.")
+
+
+class _Given(TypedDict):
+    """What was given to a command that lets repair go."""
+
+    who: Person
+    force: bool
+    yes: bool
+    dry_run: bool
+    tls: TlsFiles | None
+    place: Place
+
+
+class _GivenZone(_Given):
+    """And for which gate."""
+
+    zone: str | None
+    whole: bool
+
+
+@click.group()
+def autorecovery() -> None:
+    """Repair lost copies: run it, see it, hold it, release it."""
+
+
+def _read_file(ctx: click.Context, _option: click.Parameter, file: Path | None) -> None:
+    """Take a file's settings as the defaults of the options."""
+    if file is None:
+        return
+    try:
+        given = fields.mapping(str(file), yaml_files.load(file))
+    except (yaml_files.UnreadableFileError, fields.InvalidFieldsError) as error:
+        raise reaching.BadRequest(str(error)) from None
+    known = {name.replace("_", "-"): name for name in Texts.__annotations__}
+    for name in given:
+        if name not in known:
+            names = ", ".join(sorted(known))
+            raise reaching.BadRequest(f"{file}: there is no setting {name}; there are {names}")
+    ctx.default_map = {known[name]: value for name, value in given.items()}
+
+
+# ── looking ──
+
+
+@autorecovery.command(epilog="Example: zonekeeper autorecovery status")
+@reaching.on_cluster
+def status(place: Place) -> None:
+    """Show the switch, who leads, and how many ledgers wait for repair or are being repaired."""
+    data = reaching.run(_status(place))
+    if place.as_json:
+        reaching.print_json(data)
+        return
+    table = Table(box=box.SIMPLE, show_header=False)
+    for name, words in _SHOWN.items():
+        value = data[name]
+        shown = ", ".join(map(str, value)) if isinstance(value, list) else value
+        shown = {True: "yes", False: "no"}[shown] if isinstance(shown, bool) else shown
+        table.add_row(words, Text(_NOBODY.get(name, "none") if shown in (None, "") else str(shown)))
+    reaching.console().print(table)
+
+
+async def _status(place: Place) -> dict[str, object]:
+    async with reaching.opened(place) as cluster, reaching.seen(cluster) as view:
+        store, marked = cluster.store, 0
+        async with aclosing(underreplication.ids(cluster)) as ids:
+            async for _ in ids:
+                marked += 1
+                if marked == MARKED_MAX:
+                    break
+        votes = await store.children(elections.auditor_votes(cluster), sync=True)
+        return {
+            "switch": "on" if view.replication_enabled else "off",
+            "auditor": await elections.leader(store, elections.auditor_votes(cluster)),
+            "zoneWatch": await elections.leader(store, elections.zone_watch_votes(cluster)),
+            "processes": len(elections.in_order(votes or ())),
+            "ledgersMarked": f"{marked} or more" if marked == MARKED_MAX else marked,
+            "ledgersUnderRepair": len(await underreplication.held(cluster)),
+            "zonesHeld": [zone for zone, one in view.zones.items() if not one.gate.permits],
+            "clusterHeld": view.cluster_record is None or not view.cluster_record.gate.permits,
+            "bookiesMissing": sorted(view.missing),
+        }
+
+
+# ── the switch ──
+
+
+@autorecovery.command(
+    epilog='Example: zonekeeper autorecovery enable --reason "the network is back" --dry-run'
+)
+@_FORCE
+@reaching.by_person
+@reaching.YES
+@reaching.DRY_RUN
+@connecting.over_tls
+@reaching.on_cluster
+def enable(**given: Unpack[_Given]) -> None:
+    """Switch automatic replication on.
+
+    What is missing in zones that are not held is repaired then, so it is counted first as before a
+    release. If the zone watch threw the switch (scope: cluster), this lets go what it holds, too;
+    otherwise a zone that is held stays held. Apache's `bookkeeper shell autorecovery -enable`
+    throws the same switch.
+    """
+    place = given["place"]
+    looked = reaching.run(_look_at_switch(place, given["tls"]))
+    if looked.preflight.bookies:
+        _decide(looked, given)
+    if given["dry_run"]:
+        _answer(
+            place,
+            "automatic replication would be switched on",
+            preflight_text.plain(looked, done=False),
+        )
+        return
+    changed = reaching.run(_switch(place, given["who"], enabled=True))
+    was = "is" if changed else "was already"
+    _answer(place, f"automatic replication {was} on", preflight_text.plain(looked, done=changed))
+
+
+@autorecovery.command(
+    epilog='Example: zonekeeper autorecovery disable --reason "the network is moved"'
+)
+@reaching.by_person
+@reaching.YES
+@reaching.DRY_RUN
+@reaching.on_cluster
+def disable(who: Person, yes: bool, dry_run: bool, place: Place) -> None:
+    """Switch all automatic replication off, for every zone, until somebody enables it.
+
+    `hold` is for one zone. Apache's `bookkeeper shell autorecovery -disable` throws this switch,
+    too.
+    """
+    if dry_run:
+        _answer(place, "all automatic replication would be switched off", {"done": False})
+        return
+    reaching.confirm("Nothing will be repaired until somebody enables it. Go on?", yes=yes)
+    changed = reaching.run(_switch(place, who, enabled=False))
+    was = "is" if changed else "was already"
+    _answer(place, f"automatic replication {was} off", {"done": changed})
+
+
+async def _look_at_switch(place: Place, tls: TlsFiles | None) -> Looked:
+    async with connecting.connected(place, tls) as client, reaching.seen(client.cluster) as view:
+        gates, lost = _let_go(view)
+        counted = await _measured(client, view, lost)
+        what = "switching automatic replication on"
+        return Looked(what=what, gates=gates, preflight=counted)
+
+
+def _let_go(view: View) -> tuple[tuple[Gate, ...], frozenset[BookieId]]:
+    """Give the gates that the switch opens, and the lost bookies whose repair it starts.
+
+    Only a switch that the zone watch threw holds gates with it, but for what a person holds.
+    """
+    whole = view.cluster_record
+    if whole is None or view.replication_enabled:
+        return (), frozenset()
+    thrown = whole.switch.phase is SwitchPhase.OFF
+
+    def stays(gate: Gate) -> bool:
+        return not gate.permits and (not thrown or gate.held_by is not None)
+
+    gates = [one.gate for one in view.zones.values()] + [whole.gate]
+    opened = tuple(gate for gate in gates if not gate.permits and not stays(gate))
+    if stays(whole.gate):
+        return opened, frozenset()
+    free = {zone for zone, one in view.zones.items() if not stays(one.gate)}
+    everywhere = free >= {*view.zones, *view.policy.placement.zones}
+    return opened, frozenset(
+        bookie
+        for bookie in releasing.held_losses(view, None)
+        if (everywhere if (where := view.missing[bookie]) is None else where.zone in free)
+    )
+
+
+async def _switch(place: Place, who: Person, *, enabled: bool) -> bool:
+    async with reaching.opened(place) as cluster:
+        told = reaching.chronicle(cluster, who.name)
+        return await permitting.switch(cluster, who, told, enabled=enabled)
+
+
+# ── a gate ──
+
+
+@autorecovery.command(
+    epilog='Example: zonekeeper autorecovery hold --zone b --reason "it comes back tonight"'
+)
+@_ZONE
+@_WHOLE
+@reaching.by_person
+@reaching.on_cluster
+def hold(zone: str | None, whole: bool, who: Person, place: Place) -> None:
+    """Hold a zone's losses, or everything's, until somebody releases them."""
+    gate = _gate(zone, whole)
+    record = reaching.run(_hold(place, gate, who))
+    _answer(place, f"{_named(gate)} is held: {record.gate.reason}", zones.plain(record))
+
+
+@autorecovery.command(
+    epilog='Example: zonekeeper autorecovery release --zone b --reason "the site is gone" --dry-run'
+)
+@_ZONE
+@_WHOLE
+@_FORCE
+@reaching.by_person
+@reaching.YES
+@reaching.DRY_RUN
+@connecting.over_tls
+@reaching.on_cluster
+def release(**given: Unpack[_GivenZone]) -> None:
+    """Let the losses of a zone be repaired now, although the zone is not back.
+
+    First it says what that will do: bytes, ledgers, what crosses zones, room, time. Without room,
+    or where room is unknown, it refuses unless forced. It lasts until the zone is up again.
+    """
+    place, gate = given["place"], _gate(given["zone"], given["whole"])
+    looked = reaching.run(_look_at_gate(place, given["tls"], gate))
+    _decide(looked, given)
+    if given["dry_run"]:
+        _answer(place, "nothing was released", preflight_text.plain(looked, done=False))
+        return
+    (seen,) = looked.gates
+    record, held = reaching.run(_release(place, gate, seen.token, given["who"]))
+    text = f"{_named(gate)}: {record.gate.permission}, {record.gate.reason}"
+    if held is not None:
+        text += f"\nnothing is repaired yet: {held.text}"
+    still = {"stillHeld": None if held is None else held.text}
+    _answer(place, text, {**preflight_text.plain(looked, done=True), **still})
+
+
+async def _look_at_gate(place: Place, tls: TlsFiles | None, zone: ZoneName | None) -> Looked:
+    async with connecting.connected(place, tls) as client, reaching.seen(client.cluster) as view:
+        record = _record(view, zone)
+        if record.gate.permits:
+            raise RefusedError(
+                f"nothing of {_named(zone)} is held: {record.gate.permission} since "
+                f"{record.gate.set_by} set it ({record.gate.reason})"
+            )
+        counted = await _measured(client, view, releasing.held_losses(view, zone))
+        what = f"releasing {_named(zone)}"
+        return Looked(what=what, gates=(record.gate,), preflight=counted)
+
+
+def _record(view: View, zone: ZoneName | None) -> Record:
+    if zone is not None:
+        zones.check([zone], zones.zones_of(view))
+    record = view.cluster_record if zone is None else view.zones.get(zone)
+    if record is None:
+        raise RefusedError(
+            f"there is no readable record of {_named(zone)}: no zone watch has evaluated it, and "
+            "so everything there is held anyway"
+        )
+    return record
+
+
+async def _release(
+    place: Place, zone: ZoneName | None, token: Token | None, who: Person
+) -> tuple[Record, Held | None]:
+    """Release a gate; give its record, and what holds its losses nevertheless."""
+    async with reaching.opened(place) as cluster, reaching.seen(cluster) as view:
+        request = Request(zone=zone, person=who, wall_ms=reaching.wall_ms())
+        told = reaching.chronicle(cluster, who.name)
+        record = await permitting.release(cluster, request, token, view.policy, told)
+        held = view.what_holds(None) if zone is None else view.what_holds_zone(zone)
+        # The view may not have seen the release yet, nor an evaluation.
+        stands = held is not None and (
+            held.by is HeldBy.REPLICATION_DISABLED
+            or (held.by is HeldBy.CLUSTER_HELD and zone is not None)
+        )
+        return record, held if stands else None
+
+
+async def _hold(place: Place, zone: ZoneName | None, who: Person) -> Record:
+    async with reaching.opened(place) as cluster, reaching.seen(cluster) as view:
+        _record(view, zone)
+        request = Request(zone=zone, person=who, wall_ms=reaching.wall_ms())
+        told = reaching.chronicle(cluster, who.name)
+        return await permitting.hold(cluster, request, view.policy, told)
+
+
+def _gate(zone: str | None, whole: bool) -> ZoneName | None:
+    if (zone is None) is not whole:
+        raise reaching.BadRequest("say which hold is meant: either --zone ZONE or --cluster")
+    return None if zone is None else ZoneName(zone)
+
+
+def _named(zone: ZoneName | None) -> str:
+    return "the cluster" if zone is None else f"zone {zone}"
+
+
+# ── the preflight ──
+
+
+async def _measured(client: Client, view: View, lost: frozenset[BookieId]) -> Preflight:
+    """Count, and say how far it is."""
+    columns = (SpinnerColumn(), TextColumn("{task.completed} ledgers looked at"))
+    console = reaching.console(stderr=True)
+    quiet = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
+        bar = progress.add_task("", total=None)
+        return await releasing.measure(
+            client, view, lost, lambda number: progress.update(bar, completed=number)
+        )
+
+
+def _decide(looked: Looked, given: _Given) -> None:
+    """Show what it will do; refuse, or ask."""
+    if not given["place"].as_json:
+        preflight_text.show(looked)
+    refusal = looked.preflight.refusal
+    if refusal is not None and not given["force"]:
+        raise reaching.BadRequest(f"refused, {refusal}; --force does it nevertheless")
+    if not given["dry_run"]:
+        reaching.confirm("Go on?", yes=given["yes"])
+
+
+def _answer(place: Place, text: str, data: Mapping[str, object]) -> None:
+    if place.as_json:
+        reaching.print_json(data)
+    else:
+        click.echo(text)
+
+
+# ── the process ──
+
+
+@autorecovery.command(
+    epilog="Example: zonekeeper autorecovery run --metadata zk://zk-0:2181/ledgers --zone a"
+)
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    is_eager=True,
+    expose_value=False,
+    callback=_read_file,
+    help="A YAML file with the options below, by their names; flags and environment go first.",
+)
+@click.option(
+    "--metadata",
+    envvar="ZONEKEEPER_METADATA",
+    show_envvar=True,
+    required=True,
+    metavar="URI",
+    help="The metadata store and the cluster's root in it: zk://host:2181/ledgers.",
+)
+@click.option(
+    "--name",
+    envvar="ZONEKEEPER_NAME",
+    show_envvar=True,
+    default=socket.gethostname,
+    show_default="the host name",
+    help="Its name in elections and claims.",
+)
+@click.option(
+    "--zone",
+    envvar="ZONEKEEPER_ZONE",
+    show_envvar=True,
+    help="The zone that it runs in: the copies that are read are the nearest.",
+)
+@click.option(
+    "--http",
+    envvar="ZONEKEEPER_HTTP",
+    show_envvar=True,
+    default=settings.DEFAULT_HTTP,
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where to answer /metrics, /healthz, /readyz and /state; port 0 takes a free one.",
+)
+@click.option(
+    "--workers",
+    envvar="ZONEKEEPER_WORKERS",
+    show_envvar=True,
+    type=int,
+    default=WORKERS,
+    show_default=True,
+    help="How many ledgers are repaired at once.",
+)
+@click.option("--tls-authority", envvar="ZONEKEEPER_TLS_AUTHORITY", help="Whom to believe: PEM.")
+@click.option("--tls-certificate", envvar="ZONEKEEPER_TLS_CERTIFICATE", help="What to show: PEM.")
+@click.option("--tls-key", envvar="ZONEKEEPER_TLS_KEY", help="The key of what is shown: PEM.")
+def run(**given: Unpack[Texts]) -> None:
+    """Run auditor, replicator and a stand-in zone watch until SIGTERM; any number of copies.
+
+    It prints one line when it is ready, and exits with 0 when it was stopped in order. What is
+    repaired, when and how fast is the cluster's policy.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    try:
+        checked = settings.parse(given)
+    except BadSettingError as error:
+        raise click.UsageError(str(error)) from None
+    try:
+        asyncio.run(process.run(checked, random.SystemRandom(), click.echo))
+    except process.StoppedError as error:
+        raise click.ClickException(str(error)) from None

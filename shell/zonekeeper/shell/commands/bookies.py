@@ -1,0 +1,327 @@
+"""``zonekeeper bookies``: who there is, how each is, and the orders that concern one of them."""
+
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+
+import click
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from zonekeeper.metadata.bookies import bookie_records, cookie_store, registration
+from zonekeeper.metadata.bookies.bookie_records import BookieRecord, Mark
+from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.base.topology import Bookie
+from zonekeeper.placement.zones.gate import Person
+from zonekeeper.replication.orders import decommissioning, emptying, recovering
+from zonekeeper.replication.orders.orders import NotEmptiedError, Order, Phase, Progress
+from zonekeeper.replication.repair.repairing import Repairer
+from zonekeeper.replication.view import asking
+from zonekeeper.replication.view.view import View
+from zonekeeper.shell.hosting import connecting, reaching
+from zonekeeper.shell.hosting.reaching import BadRequest, Place
+from zonekeeper.shell.reports import preflight_text
+from zonekeeper.wire.formats import errors
+from zonekeeper.wire.grpc.tls import TlsFiles
+
+_BOOKIE = click.argument("bookie", metavar="BOOKIE")
+
+_Check = Callable[[Repairer, BookieId], Awaitable[None]]
+_Carry = Callable[[Repairer, Order], Awaitable[None]]
+
+
+@click.group()
+def bookies() -> None:
+    """See the storage servers, empty one, recover one."""
+
+
+@bookies.command(name="list", epilog="Example: zonekeeper bookies list --output json")
+@reaching.on_cluster
+def list_command(place: Place) -> None:
+    """List every bookie that has a cookie or is registered."""
+    rows = reaching.run(_list(place))
+    if place.as_json:
+        reaching.print_json(rows)
+        return
+    table = Table(box=box.SIMPLE)
+    for title in ("bookie", "zone", "upgrade domain", "state", "what is said of it"):
+        table.add_column(title)
+    for row in rows:
+        cells = (row["bookie"], row["zone"] or "?", row["upgradeDomain"] or "?", row["state"])
+        table.add_row(*(Text(str(cell)) for cell in cells), Text(_remarks(row)))
+    reaching.console().print(table)
+
+
+@bookies.command(epilog="Example: zonekeeper bookies show bk-b-0")
+@_BOOKIE
+@connecting.over_tls
+@reaching.on_cluster
+def show(bookie: str, tls: TlsFiles | None, place: Place) -> None:
+    """Show all that is known of one bookie; what it says of itself only if it answers."""
+    data = reaching.run(_show(place, tls, BookieId(bookie)))
+    if place.as_json:
+        reaching.print_json(data)
+        return
+    for name, value in _lines(data):
+        click.echo(f"{name + ':':<13} {value}")
+
+
+@bookies.command(epilog="Example: zonekeeper bookies readonly bk-b-0")
+@_BOOKIE
+@click.option("--off", is_flag=True, help="Take writes again.")
+@reaching.DRY_RUN
+@reaching.YES
+@connecting.over_tls
+@reaching.on_cluster
+def readonly(
+    bookie: str, off: bool, dry_run: bool, yes: bool, tls: TlsFiles | None, place: Place
+) -> None:
+    """Have a bookie refuse new data, until --off; it keeps serving reads, over restarts too."""
+    wanted = "take writes again" if off else "refuse new data, and serve reads"
+    reaching.run(_known(place, BookieId(bookie), must_be_there=True))
+    if not dry_run:
+        reaching.confirm(f"Have {bookie} {wanted}?", yes=yes)
+        reaching.run(_set_read_only(place, tls, BookieId(bookie), read_only=not off))
+    if place.as_json:
+        reaching.print_json({"bookie": bookie, "readOnly": not off, "done": not dry_run})
+    else:
+        click.echo(f"{bookie} {'would' if dry_run else 'was told to'} {wanted}")
+
+
+@bookies.command(
+    epilog='Example: zonekeeper bookies decommission bk-b-0 --reason "its disk is old"'
+)
+@_BOOKIE
+@reaching.DRY_RUN
+@reaching.YES
+@connecting.over_tls
+@reaching.by_person
+@reaching.on_cluster
+def decommission(
+    bookie: str, dry_run: bool, yes: bool, tls: TlsFiles | None, who: Person, place: Place
+) -> None:
+    """Empty a bookie that is there, wait until it is stopped, and forget it.
+
+    Its ledgers are copied elsewhere first; its cookie goes last. Interrupt it and give it again: it
+    goes on where it stopped.
+    """
+    order = _Ordered(place, tls, BookieId(bookie), who, dry_run=dry_run, yes=yes)
+    order.give(decommissioning.check, decommissioning.decommission, "emptied and forgotten")
+
+
+@bookies.command(
+    epilog='Example: zonekeeper bookies recover bk-b-0 --reason "its disk is lost" --dry-run'
+)
+@_BOOKIE
+@reaching.DRY_RUN
+@reaching.YES
+@connecting.over_tls
+@reaching.by_person
+@reaching.on_cluster
+def recover(
+    bookie: str, dry_run: bool, yes: bool, tls: TlsFiles | None, who: Person, place: Place
+) -> None:
+    """Make the copies of a bookie that is lost for good again, elsewhere, now.
+
+    The gate is obeyed: while the bookie's zone is held this waits, and says so.
+    """
+    order = _Ordered(place, tls, BookieId(bookie), who, dry_run=dry_run, yes=yes)
+    order.give(recovering.check, recovering.recover, "recovered elsewhere")
+
+
+class _Ordered:
+    """A long order about one bookie: looked at, asked about, carried out, with its progress."""
+
+    def __init__(
+        self,
+        place: Place,
+        tls: TlsFiles | None,
+        bookie: BookieId,
+        who: Person,
+        *,
+        dry_run: bool,
+        yes: bool,
+    ) -> None:
+        self._place, self._tls, self._bookie, self._who = place, tls, bookie, who
+        self._dry_run, self._yes = dry_run, yes
+        self._told: Progress | None = None
+
+    def give(self, check: _Check, carry: _Carry, done: str) -> None:
+        """Give the order; nothing is changed before it was checked and agreed to."""
+        named = reaching.run(self._named(check))
+        count = f"{named} ledgers name {self._bookie}"
+        if self._dry_run:
+            self._answer({"ledgers": named, "done": False}, f"{count}; it would be {done}")
+            return
+        reaching.confirm(f"{count}. Shall it be {done}?", yes=self._yes)
+        try:
+            reaching.run(self._carried_out(carry))
+        except NotEmptiedError as error:
+            raise click.ClickException(str(error)) from None
+        self._answer({"ledgers": named, "done": True}, f"{self._bookie} is {done}")
+
+    async def _named(self, check: _Check) -> int:
+        async with _repairing(self._place, self._tls) as repairer:
+            _refuse_unknown(repairer.view, self._bookie)
+            await check(repairer, self._bookie)
+            return len(await emptying.naming(repairer.cluster, self._bookie))
+
+    async def _carried_out(self, carry: _Carry) -> None:
+        order = Order(
+            bookie=self._bookie,
+            by=self._who.name,
+            reason=self._who.reason,
+            wall_ms=reaching.wall_ms,
+            report=self._report,
+        )
+        async with _repairing(self._place, self._tls) as repairer:
+            await carry(repairer, order)
+
+    def _report(self, progress: Progress) -> None:
+        """Say what is new, on standard error: the answer alone stands on standard output."""
+        if progress == self._told:
+            return
+        self._told = progress
+        text = str(progress.phase)
+        if progress.phase is Phase.HELD and progress.held is not None:
+            text += f": {progress.held.by}: {progress.held.text}"
+        elif progress.phase is Phase.COPYING:
+            text += (
+                f": {progress.done} ledgers done, {progress.left} left, "
+                f"{progress.bytes_moved} bytes moved"
+            )
+        for trouble, count in sorted(progress.troubles.items()):
+            text += f"; {count} x {trouble}"
+        click.echo(text, err=True)
+
+    def _answer(self, data: dict[str, object], text: str) -> None:
+        if self._place.as_json:
+            reaching.print_json({"bookie": self._bookie, **data})
+        else:
+            click.echo(text)
+
+
+@asynccontextmanager
+async def _repairing(place: Place, tls: TlsFiles | None) -> AsyncIterator[Repairer]:
+    """Give what repairs ledgers, as this process."""
+    chance = random.SystemRandom()
+    name = BookieId(f"shell-{chance.randrange(1 << 32):08x}")
+    async with (
+        connecting.connected(place, tls) as client,
+        reaching.seen(client.cluster) as view,
+    ):
+        yield Repairer(client, view, name=name, chance=chance)
+
+
+async def _list(place: Place) -> list[dict[str, object]]:
+    async with reaching.opened(place) as cluster, reaching.seen(cluster) as view:
+        return [_row(one, view.bookie_records.get(one.id), view) for one in view.topology]
+
+
+def _row(bookie: Bookie, record: BookieRecord | None, view: View) -> dict[str, object]:
+    where, record = bookie.location, record or BookieRecord()
+    holds = None if bookie.readable else view.what_holds(where)
+    return {
+        "bookie": bookie.id,
+        "zone": None if where is None else where.zone,
+        "upgradeDomain": None if where is None else where.upgrade_domain,
+        "state": bookie.registration.value,
+        "draining": _mark(record.draining),
+        "writtenOff": _mark(record.written_off),
+        "lostData": record.lost_data is not None,
+        "repairHeldBy": None if holds is None else {"by": holds.by, "text": holds.text},
+    }
+
+
+def _mark(mark: Mark | None) -> dict[str, object] | None:
+    return None if mark is None else {"by": mark.by, "reason": mark.reason, "atMs": mark.at_ms}
+
+
+def _lines(data: dict[str, object]) -> Iterator[tuple[str, str]]:
+    """Give what is known of a bookie in words, a line each."""
+    folders, says, boots = data["ledgerDirectories"], data["says"], data["boots"]
+    yield "bookie", str(data["bookie"])
+    yield "stands in", f"zone {data['zone'] or '?'}, upgrade domain {data['upgradeDomain'] or '?'}"
+    yield "registered", f"{data['state']}"
+    yield "said of it", _remarks(data) or "nothing"
+    yield "address", str(data["address"] or "none")
+    yield "directories", ", ".join(map(str, folders)) if isinstance(folders, list) else "not known"
+    yield "starts", str(boots or "not known")
+    if not isinstance(says, dict):
+        yield "answers", f"no: {data['doesNotAnswer']}"
+        return
+    yield "answers", f"{says['state']}, version {says['version']}, start {says['bootEpoch']}"
+    free, total = (preflight_text.spelled_size(says[name]) for name in ("freeBytes", "totalBytes"))
+    yield "disk", f"{free} free of {total}"
+
+
+def _remarks(row: dict[str, object]) -> str:
+    remarks = []
+    for name, words in (("draining", "draining"), ("writtenOff", "written off")):
+        if isinstance(mark := row[name], dict):
+            remarks.append(f"{words} (by {mark['by']}: {mark['reason']})")
+    if row["lostData"]:
+        remarks.append("lost data, and is being filled in")
+    if isinstance(held := row["repairHeldBy"], dict):
+        remarks.append(f"repair held by {held['by']}")
+    return "; ".join(remarks)
+
+
+async def _show(place: Place, tls: TlsFiles | None, bookie: BookieId) -> dict[str, object]:
+    async with connecting.connected(place, tls) as client, reaching.seen(client.cluster) as view:
+        _refuse_unknown(view, bookie)
+        known = view.topology.get(bookie)
+        assert known is not None, "an unknown one is refused"
+        cluster = client.cluster
+        cookie = await cookie_store.read(cluster, bookie)
+        info = await registration.read_service_info(cluster, bookie)
+        said: dict[str, object] | None = None
+        try:
+            told = await asking.ask(client.bookies.pool, bookie, lambda link: link.info())
+        except errors.ProtocolError as error:
+            trouble: str | None = str(error)
+        else:
+            trouble = None
+            said = {
+                "state": told.state.value,
+                "version": told.version,
+                "bootEpoch": told.boot_epoch,
+                "totalBytes": told.total_bytes,
+                "freeBytes": told.free_bytes,
+            }
+        endpoint = None if info is None or info.bookie is None else info.bookie
+        return {
+            **_row(known, view.bookie_records.get(bookie), view),
+            "address": None if endpoint is None else f"{endpoint.host}:{endpoint.port}",
+            "ledgerDirectories": None if cookie is None else list(cookie.cookie.ledger_dirs),
+            "boots": (await bookie_records.read(cluster, bookie)).boot_epoch,
+            "says": said,
+            "doesNotAnswer": trouble,
+        }
+
+
+async def _known(place: Place, bookie: BookieId, *, must_be_there: bool) -> None:
+    async with reaching.opened(place) as cluster, reaching.seen(cluster) as view:
+        _refuse_unknown(view, bookie)
+        known = view.topology.get(bookie)
+        if must_be_there and (known is None or not known.readable):
+            raise BadRequest(f"{bookie} is not registered: nobody is there to be told")
+
+
+def _refuse_unknown(view: View, bookie: BookieId) -> None:
+    if bookie not in view.topology:
+        names = ", ".join(one.id for one in view.topology)
+        raise BadRequest(f"there is no bookie {bookie}; there are {names or 'none'}")
+
+
+async def _set_read_only(
+    place: Place, tls: TlsFiles | None, bookie: BookieId, *, read_only: bool
+) -> None:
+    async with connecting.connected(place, tls) as client:
+        try:
+            await asking.ask(
+                client.bookies.pool, bookie, lambda link: link.set_read_only(read_only=read_only)
+            )
+        except errors.ProtocolError as error:
+            raise click.ClickException(f"{bookie}: {error}") from None

@@ -1,0 +1,297 @@
+"""``zonekeeper local``: a whole cluster on this machine, to try things on.
+
+Exit code 2: what was asked for cannot be meant; 1: it did not work; 130: it was interrupted, and
+what it had started is stopped.
+"""
+
+import contextlib
+import json
+import logging
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Coroutine, Iterator, Sequence
+from pathlib import Path
+from typing import Final, TypedDict, TypeVar, Unpack, cast
+
+import click
+from rich.console import Console
+
+from zonekeeper.placement.base.ids import BookieId, ZoneName
+from zonekeeper.shell.demo import demo, demo_screen, demo_story
+from zonekeeper.shell.hosting.hosting import INTERRUPTED
+from zonekeeper.shell.local import local_running, local_text
+from zonekeeper.shell.local.local_cluster import LocalCluster
+from zonekeeper.shell.local.local_folder import BadRequestError, LocalError
+from zonekeeper.shell.local.local_shape import Asked, Shape, Timers
+
+_T = TypeVar("_T")
+
+_STANDARD: Final = Shape()
+_DEFAULT: Final = "[default: as it was made; {} for a new cluster]"
+
+_FOLDER: Final = click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    envvar="ZONEKEEPER_LOCAL",
+    show_envvar=True,
+    default=lambda: Path.home() / ".zonekeeper" / "local",
+    show_default="~/.zonekeeper/local",
+    help="Where everything stands that the cluster keeps.",
+)
+_OUTPUT: Final = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="The form of the answer.",
+)
+
+
+class _Given(TypedDict):
+    """The fields of a shape as they were given; None: not at all."""
+
+    zones: int | None
+    bookies_per_zone: int | None
+    upgrade_domains: int | None
+    autorecovery: int | None
+    zookeeper: bool | None
+    timers: Timers | None
+
+
+class _BadRequest(click.ClickException):
+    exit_code = 2
+
+
+@click.group()
+def local() -> None:
+    """Run a whole cluster on this machine, to try things on."""
+
+
+@local.command(epilog="Example: zonekeeper local up --zones 3 --bookies-per-zone 2")
+@_FOLDER
+@click.option(
+    "--zones", type=click.IntRange(min=1), help=f"Zones.  {_DEFAULT.format(_STANDARD.zones)}"
+)
+@click.option(
+    "--bookies-per-zone",
+    type=click.IntRange(min=1),
+    help=f"Bookies in each zone.  {_DEFAULT.format(_STANDARD.bookies_per_zone)}",
+)
+@click.option(
+    "--upgrade-domains",
+    type=click.IntRange(min=1),
+    help=f"Upgrade domains in each zone.  {_DEFAULT.format(_STANDARD.upgrade_domains)}",
+)
+@click.option(
+    "--autorecovery",
+    type=click.IntRange(min=0),
+    help="Processes that judge zones and repair; they stand in the zones by turns.  "
+    f"{_DEFAULT.format(_STANDARD.autorecovery)}",
+)
+@click.option(
+    "--zookeeper/--no-zookeeper",
+    default=None,
+    help="Keep the metadata in a ZooKeeper server (needs Java and pyspark), not in a file.  "
+    f"{_DEFAULT.format('--no-zookeeper')}",
+)
+@click.option(
+    "--timers",
+    type=click.Choice(Timers, case_sensitive=False),
+    help="The durations in the policy: of production, or so short that one can watch.  "
+    f"{_DEFAULT.format(_STANDARD.timers)}",
+)
+@_OUTPUT
+def up(folder: Path, output: str, **given: Unpack[_Given]) -> None:
+    """Start the cluster: everything that does not run.
+
+    All or nothing: if one process does not come up, those started with it are stopped again.
+    """
+    # What is not None has the type that it has in Asked.
+    asked = cast("Asked", {name: value for name, value in given.items() if value is not None})
+    cluster = _cluster(folder)
+    started = _run(cluster.up(asked))
+    found = _run(cluster.status())
+    lines = [_listed(started, "started", "everything runs already"), f"metadata: {found.metadata}"]
+    if found.state.shape.timers is Timers.SHORT:
+        lines.append(f"{local_text.SHORT_TIMERS}; made with --timers production, they are not")
+    _answer(output, "\n".join(lines), {"started": started, "metadata": found.metadata})
+
+
+@local.command(epilog="Example: zonekeeper local status")
+@_FOLDER
+@_OUTPUT
+def status(folder: Path, output: str) -> None:
+    """Show bookies, zones, autorecovery processes, and how many ledgers wait for repair."""
+    found = _run(_cluster(folder).status())
+    if output == "json":
+        _print_json(local_text.plain(found))
+    else:
+        local_text.show(found)
+
+
+@local.command("kill-bookie", epilog="Example: zonekeeper local kill-bookie bk-a-0")
+@click.argument("bookie")
+@_FOLDER
+@_OUTPUT
+def kill_bookie(bookie: str, folder: Path, output: str) -> None:
+    """Kill BOOKIE at once (kill -9). `up` starts it again."""
+    _run(_cluster(folder).kill(BookieId(bookie)))
+    _answer(output, f"killed {bookie}", {"killed": [bookie]})
+
+
+@local.command("kill-autorecovery", epilog="Example: zonekeeper local kill-autorecovery auto-0")
+@click.argument("name")
+@_FOLDER
+@_OUTPUT
+def kill_autorecovery(name: str, folder: Path, output: str) -> None:
+    """Kill the autorecovery process NAME at once (kill -9). `up` starts it again.
+
+    What it was elected for, another one takes over when its session has run out.
+    """
+    _run(_cluster(folder).kill_autorecovery(BookieId(name)))
+    _answer(output, f"killed {name}", {"killed": [name]})
+
+
+@local.command("kill-zone", epilog="Example: zonekeeper local kill-zone b")
+@click.argument("zone")
+@_FOLDER
+@_OUTPUT
+def kill_zone(zone: str, folder: Path, output: str) -> None:
+    """Kill all that runs in ZONE at once. `restore-zone` starts it again."""
+    killed = _run(_cluster(folder).kill_zone(ZoneName(zone)))
+    _answer(output, f"killed {', '.join(killed)}", {"killed": killed})
+
+
+@local.command("restore-zone", epilog="Example: zonekeeper local restore-zone b")
+@click.argument("zone")
+@_FOLDER
+@_OUTPUT
+def restore_zone(zone: str, folder: Path, output: str) -> None:
+    """Start all of ZONE that does not run.
+
+    A bookie that was just killed waits until its former session has run out: some seconds.
+    """
+    started = _run(_cluster(folder).restore(ZoneName(zone)))
+    text = _listed(started, "started", f"all of zone {zone} runs already")
+    _answer(output, text, {"started": started})
+
+
+@local.command("partition-zone", epilog="Example: zonekeeper local partition-zone b")
+@click.argument("zone")
+@_FOLDER
+@_OUTPUT
+def partition_zone(zone: str, folder: Path, output: str) -> None:
+    """Cut ZONE off: its processes live, and nobody hears of them. `heal-zone` ends it.
+
+    The processes are frozen (SIGSTOP), because only root can cut a network. To all others it looks
+    the same: no answers, and sessions run out. Those inside see nothing of it until they go on.
+    """
+    hit = _run(_cluster(folder).partition(ZoneName(zone)))
+    _answer(output, f"cut off {', '.join(hit)}", {"cutOff": hit})
+
+
+@local.command("heal-zone", epilog="Example: zonekeeper local heal-zone b")
+@click.argument("zone")
+@_FOLDER
+@_OUTPUT
+def heal_zone(zone: str, folder: Path, output: str) -> None:
+    """Let ZONE go on that was cut off. Its bookies find their sessions over, and register again."""
+    hit = _run(_cluster(folder).heal(ZoneName(zone)))
+    _answer(output, f"goes on: {', '.join(hit)}", {"healed": hit})
+
+
+@local.command(epilog="Example: zonekeeper local down")
+@_FOLDER
+@click.option("--purge", is_flag=True, help="Remove everything that the cluster kept, too.")
+@_OUTPUT
+def down(folder: Path, purge: bool, output: str) -> None:
+    """Stop everything in order. What was kept stays, for the next `up`."""
+    stopped = _run(_cluster(folder).down(purge=purge))
+    text = _listed(stopped, "stopped", "nothing ran")
+    if purge:
+        text += "; everything is removed"
+    _answer(output, text, {"stopped": stopped, "purged": purge})
+
+
+@local.command("demo", epilog="Example: zonekeeper local demo --folder demo")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    help="Keep the cluster there, to look at afterwards: a new folder.  "
+    "[default: a temporary folder]",
+)
+@_OUTPUT
+def demo_command(folder: Path | None, output: str) -> None:
+    """Show a cluster that loses a bookie, a zone for a while, and a zone for good.
+
+    It takes less than two minutes. The exit code is 0 only if all that it promises was seen to
+    hold: everything that was acknowledged is read back byte for byte, nothing was copied while
+    repair was held, and all copies are there again in the end. Nothing is left running, however it
+    ends.
+    """
+    logging.getLogger("zonekeeper").setLevel(logging.CRITICAL)  # the story tells what happens
+    console = Console(highlight=False, stderr=output == "json")
+    with _place(folder) as place:
+        with demo_screen.opened(console, time.perf_counter) as screen:
+            summary = _run(demo.run(_cluster(place), screen, demo_story.Pace()))
+        screen.summary(summary)
+        if output == "json":
+            _print_json(summary.plain())
+        if not summary.kept:
+            raise click.ClickException("not all holds that the demonstration promises")
+
+
+@contextlib.contextmanager
+def _place(folder: Path | None) -> Iterator[Path]:
+    """Give the folder, or a temporary one: it stays only if there is something to be found out."""
+    if folder is not None:
+        yield folder
+        return
+    made = Path(tempfile.mkdtemp(prefix="zonekeeper-demo-"))
+    failed = False
+    try:
+        yield made
+    except click.ClickException as failure:
+        failed = failure.exit_code == 1
+        raise
+    finally:
+        if failed:
+            click.echo(f"what the cluster kept is in {made}", err=True)
+        else:
+            shutil.rmtree(made)
+
+
+def _cluster(folder: Path) -> LocalCluster:
+    try:
+        return LocalCluster(folder)
+    except BadRequestError as error:
+        raise _BadRequest(str(error)) from None
+
+
+def _run(work: Coroutine[None, None, _T]) -> _T:
+    try:
+        return local_running.run(work, lambda: click.echo("stopping what was started", err=True))
+    except BadRequestError as error:
+        raise _BadRequest(str(error)) from None
+    except (LocalError, OSError) as error:
+        raise click.ClickException(str(error)) from None
+    except local_running.StoppedError:
+        sys.exit(INTERRUPTED)
+
+
+def _listed(names: Sequence[BookieId], done: str, nobody: str) -> str:
+    return f"{done} {', '.join(names)}" if names else nobody
+
+
+def _answer(output: str, text: str, data: dict[str, object]) -> None:
+    if output == "json":
+        _print_json(data)
+    else:
+        click.echo(text)
+
+
+def _print_json(data: dict[str, object]) -> None:
+    click.echo(json.dumps(data, indent=2, sort_keys=True))

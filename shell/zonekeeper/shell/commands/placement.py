@@ -1,0 +1,84 @@
+"""``zonekeeper placement``: what the rules of placement say, without a cluster."""
+
+import json
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.console import Console
+
+from zonekeeper.placement.base.fields import InvalidFieldsError
+from zonekeeper.shell.hosting import yaml_files
+from zonekeeper.shell.reports import cluster_file, explanation, explanation_text
+
+_LONG_S: Final = 2.0
+
+
+class BadInputError(click.ClickException):
+    """The input cannot be read, or says what cannot be; nothing was judged."""
+
+    exit_code = 2
+
+
+@click.group()
+def placement() -> None:
+    """Where data goes, and what that survives."""
+
+
+@contextmanager
+def _patience() -> Iterator[None]:
+    """Say on a terminal what takes so long, where it does."""
+    said = threading.Timer(
+        _LONG_S, click.echo, ["trying every loss; very wide quorums take a while"], {"err": True}
+    )
+    said.daemon = True
+    if sys.stderr.isatty():
+        said.start()
+    try:
+        yield
+    finally:
+        said.cancel()
+
+
+@placement.command(epilog="Example: zonekeeper placement explain cluster.yaml")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="The form of the report.",
+)
+@click.option("--show-policy", is_flag=True, help="Show the policy in effect, defaults included.")
+def explain(file: Path, output: str, show_policy: bool) -> None:
+    """Say what a cluster survives, what crosses its zones, and whether it is legal.
+
+    FILE is YAML: the policy as in a BookieCluster, and how many bookies stand in each zone; - reads
+    standard input. docs/placement.md describes it. Nothing is contacted.
+
+    The exit code is 0 if ledgers can be created, 1 if not (the report says why), and 2 if FILE
+    cannot be read or a value in it is wrong.
+    """
+    try:
+        cluster = cluster_file.read(yaml_files.load(file))
+    except yaml_files.UnreadableFileError as error:
+        raise BadInputError(str(error)) from None
+    except InvalidFieldsError as error:
+        lines = textwrap.indent(str(error), "  ")
+        raise BadInputError(f"{file} is not a cluster that could be:\n{lines}") from None
+    with _patience():
+        found = explanation.explain(cluster)
+    if output == "json":
+        data = explanation.plain(found, show_policy=show_policy)
+        click.echo(json.dumps(data, indent=2, sort_keys=True))
+    else:
+        console = Console(highlight=False, soft_wrap=False)
+        explanation_text.write(console, found, show_policy=show_policy)
+    if not found.usable:
+        sys.exit(1)

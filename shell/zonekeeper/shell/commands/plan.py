@@ -1,0 +1,118 @@
+"""``zonekeeper plan``: what is held, by which named predicate, and what to read about it."""
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass
+
+import click
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from zonekeeper.placement.zones import counted_time
+from zonekeeper.placement.zones.losses import Held
+from zonekeeper.replication.view.view import View
+from zonekeeper.shell.commands import zones
+from zonekeeper.shell.hosting import reaching
+from zonekeeper.shell.hosting.reaching import Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One thing that waits, or would."""
+
+    what: str
+    held: Held
+
+    @property
+    def runbook(self) -> str:
+        """Where it is written what to do."""
+        return f"docs/runbooks/{self.held.by}.md"
+
+    def plain(self) -> dict[str, str]:
+        """Give it as plain data."""
+        return {
+            "what": self.what,
+            "predicate": self.held.by,
+            "text": self.held.text,
+            "runbook": self.runbook,
+        }
+
+
+@click.command(epilog="Example: zonekeeper plan --output json")
+@click.option(
+    "--wait/--no-wait",
+    default=True,
+    show_default=True,
+    help="Watch until the zone watch is seen to evaluate; without it, it counts as not seen.",
+)
+@reaching.on_cluster
+def plan(wait: bool, place: Place) -> None:
+    """Show what automatic repair waits for, and its runbook.
+
+    A zone is named where a loss in it would not be repaired now; a bookie, where it is missing and
+    its ledgers are not published for repair. How long a bookie is missing is counted by whoever
+    repairs, and not known here.
+    """
+    lines, missing = reaching.run(_plan(place, wait=wait))
+    if place.as_json:
+        reaching.print_json({"held": [one.plain() for one in lines], "missing": missing})
+        return
+    console = reaching.console()
+    if not lines:
+        console.print("nothing is held")
+    else:
+        table = Table(box=box.SIMPLE)
+        for title in ("what", "predicate", "why"):
+            table.add_column(title, no_wrap=title != "why")
+        for one in lines:
+            table.add_row(*map(Text, (one.what, one.held.by, one.held.text)))
+        console.print(table)
+        for runbook in sorted({one.runbook for one in lines}):
+            console.print(f"what to do: {runbook}")
+    if missing:
+        console.print(f"missing, and repaired once nothing holds it: {', '.join(missing)}")
+
+
+async def _plan(place: Place, *, wait: bool) -> tuple[list[Line], list[str]]:
+    async with reaching.opened(place) as cluster, reaching.seen(cluster) as view:
+        if wait:
+            await _evaluated(view)
+        found = [
+            Line(what=f"zone {zone}", held=held)
+            for zone in zones.zones_of(view)
+            if (held := view.what_holds_zone(zone)) is not None
+        ]
+        found += [
+            Line(what=f"{unit}", held=held)
+            for unit in sorted(view.maintenance)
+            if (held := view.what_holds(unit)) is not None
+        ]
+        missing, by_zone = [], {one.what: one.held for one in found}
+        for name, where in sorted(view.missing.items()):
+            if name in view.written_off:
+                continue
+            held = view.what_holds(where)
+            if held is None:
+                missing.append(str(name))
+            elif where is None or held != by_zone.get(f"zone {where.zone}"):
+                found.append(Line(what=f"bookie {name}", held=held))
+        return found, missing
+
+
+async def _evaluated(view: View) -> None:
+    """Wait until every record was seen to move, for as long as that may take."""
+    most_ms = counted_time.longest_step_ms(view.policy.zone_watch)
+    before = _counters(view)
+    looks = view.looks
+    with suppress(TimeoutError):
+        async with asyncio.timeout(most_ms / 1000):
+            while not before or any(_counters(view).get(key) == n for key, n in before.items()):
+                looks = await view.changed(looks)
+
+
+def _counters(view: View) -> dict[str, int]:
+    counters = {str(zone): record.evaluation for zone, record in view.zones.items()}
+    if view.cluster_record is not None:
+        counters[zones.CLUSTER] = view.cluster_record.evaluation
+    return counters

@@ -1,0 +1,229 @@
+"""``zonekeeper top``: latency, pending work and errors by bookie and zone, as they are now.
+
+Each bookie's ``/metrics`` page is read again and again; what is shown is what happened between the
+last two looks. A bookie's time is its own: from taking a request to telling its outcome, the disk
+included and the network not. So the slow one has a name.
+
+Exit code 2: what was asked for cannot be meant; 1: it did not work.
+"""
+
+import asyncio
+import http.client
+import math
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Final
+
+import click
+from rich import box
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from zonekeeper.client.api.client import Client
+from zonekeeper.metadata.bookies import registration
+from zonekeeper.metadata.formats.malformed import UnreadableError
+from zonekeeper.metadata.formats.service_info import Endpoint
+from zonekeeper.metadata.store.errors import StoreError
+from zonekeeper.placement.base.ids import BookieId, ZoneName
+from zonekeeper.placement.base.topology import Bookie, Registration
+from zonekeeper.shell.hosting import connecting, reaching
+from zonekeeper.shell.hosting.reaching import Place
+from zonekeeper.shell.reports import top_metrics, top_rows
+from zonekeeper.shell.reports.top_metrics import Look, NotMetricsError
+from zonekeeper.shell.reports.top_rows import APPEND, MEDIAN, NEARLY_ALL, READ, Row, Seen
+
+_TIMEOUT_S: Final = 2.0
+_PAGE_BYTES_MAX: Final = 4 << 20
+#: Looked at at once.
+_AT_ONCE: Final = 16
+_KIB: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Sight:
+    """A look and when it was taken, or why there is none."""
+
+    at_s: float
+    look: Look | str
+
+
+def _a_number(_ctx: click.Context, _param: click.Parameter, value: float) -> float:
+    """Refuse what is no number, and so lies beyond no bound."""
+    if math.isnan(value):
+        raise click.BadParameter(f"{value} is no number of seconds")
+    return value
+
+
+@click.command(epilog="Example: zonekeeper top --zone b --every 10")
+@click.option("--once", is_flag=True, help="Show one interval, and end: for scripts.")
+@click.option(
+    "--every",
+    "every_s",
+    type=click.FloatRange(min=0.1, max=3_600),
+    callback=_a_number,
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Look so often.",
+)
+@click.option("--zone", "only", help="Only this zone.")
+@reaching.on_cluster
+def top(once: bool, every_s: float, only: str | None, place: Place) -> None:
+    """Show which bookie or zone is slow, waits, or fails."""
+    if place.as_json and not once:
+        raise reaching.BadRequest("--output json: add --once")
+    zone = None if only is None else ZoneName(only)
+    reaching.run(_top(place, zone, every_s, once=once))
+
+
+async def _top(place: Place, only: ZoneName | None, every_s: float, *, once: bool) -> None:
+    async with connecting.connected(place, None) as client:
+        if only is not None and only not in client.bookies.topology.zones:
+            known = ", ".join(client.bookies.topology.zones)
+            raise reaching.BadRequest(f"there is no zone {only}; there are {known}")
+        before = await _look_around(client, only)
+        if once:
+            await asyncio.sleep(every_s)
+            _answer(place, top_rows.rows(_seen(client, before, await _look_around(client, only))))
+            return
+        console = reaching.console()
+        drawn = Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext()
+        with drawn as live:
+            while True:
+                await asyncio.sleep(every_s)
+                after = await _look_around(client, only)
+                table = _table(top_rows.rows(_seen(client, before, after)))
+                if live is None:
+                    console.print(table)
+                else:
+                    live.update(table, refresh=True)
+                before = after
+
+
+async def _look_around(client: Client, only: ZoneName | None) -> dict[BookieId, _Sight]:
+    """Look at all bookies that there are, some at once."""
+    turn = asyncio.Semaphore(_AT_ONCE)
+
+    async def look(bookie: Bookie) -> _Sight:
+        async with turn:
+            found = await _look(client, bookie)
+            return _Sight(asyncio.get_running_loop().time(), found)
+
+    wanted = [each for each in client.bookies.topology if only is None or _zone(each) == only]
+    sights = await asyncio.gather(*map(look, wanted))
+    return dict(zip((each.id for each in wanted), sights, strict=True))
+
+
+async def _look(client: Client, bookie: Bookie) -> Look | str:
+    """Look at one; or say why not."""
+    if bookie.registration is Registration.ABSENT:
+        return "not registered"
+    try:
+        info = await registration.read_service_info(client.cluster, bookie.id)
+    except (StoreError, UnreadableError) as error:
+        return f"its address is not known: {error}"
+    if info is None:
+        return "not registered"
+    if info.http is None:
+        return "serves no HTTP"
+    try:
+        page = await asyncio.to_thread(_fetch, info.http)
+        return top_metrics.parse(page)
+    except (OSError, http.client.HTTPException, UnicodeDecodeError, NotMetricsError) as error:
+        where = f"{info.http.host}:{info.http.port}"
+        return f"{where}: {str(error) or type(error).__name__}"
+
+
+def _fetch(where: Endpoint) -> str:
+    connection = http.client.HTTPConnection(where.host, where.port, timeout=_TIMEOUT_S)
+    try:
+        connection.request("GET", "/metrics")
+        reply = connection.getresponse()
+        page = reply.read(_PAGE_BYTES_MAX)
+        if reply.status != http.HTTPStatus.OK:
+            raise NotMetricsError(f"/metrics answers {reply.status}")
+        return page.decode()
+    finally:
+        connection.close()
+
+
+def _seen(
+    client: Client, before: Mapping[BookieId, _Sight], after: Mapping[BookieId, _Sight]
+) -> list[Seen]:
+    return [
+        _compared(bookie, client.bookies.zone(bookie), before.get(bookie), sight)
+        for bookie, sight in after.items()
+    ]
+
+
+def _compared(
+    bookie: BookieId, zone: ZoneName | None, before: _Sight | None, after: _Sight
+) -> Seen:
+    look = after.look
+    if isinstance(look, str):
+        return Seen(bookie=bookie, zone=zone, work=look)
+    if before is None or isinstance(before.look, str):
+        return Seen(bookie=bookie, zone=zone, work="seen for the first time")
+    return Seen(
+        bookie=bookie,
+        zone=zone,
+        work=top_metrics.between(before.look, look, after.at_s - before.at_s),
+        waiting_bytes=look.waiting_bytes,
+        read_only_because=look.read_only_because,
+    )
+
+
+def _zone(bookie: Bookie) -> ZoneName | None:
+    return None if bookie.location is None else bookie.location.zone
+
+
+def _answer(place: Place, rows: list[Row]) -> None:
+    if place.as_json:
+        bookies = [top_rows.plain(row) for row in rows if row.bookie is not None]
+        zones = [top_rows.plain(row) for row in rows if row.bookie is None]
+        reaching.print_json({"bookies": bookies, "zones": zones})
+    else:
+        reaching.console().print(_table(rows))
+
+
+def _table(rows: list[Row]) -> Table:
+    table = Table(box=box.SIMPLE, pad_edge=False, collapse_padding=True)
+    for title in ("zone", "bookie"):
+        table.add_column(title, no_wrap=True)
+    # Two lines of title, so that a terminal of 80 columns has room for numbers, and for remarks.
+    for title in (
+        *("appends\n/s", "median\nms", "p99\nms"),
+        *("reads\n/s", "median\nms", "p99\nms"),
+        "pending\nKiB",
+    ):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("errors, remarks")
+    for row in rows:
+        style = "bold" if row.bookie is None else ""
+        remarks = Text("; ".join((*_errors(row), *row.remarks)), style="red")
+        table.add_row(*_cells(row), remarks, style=style)
+    return table
+
+
+def _cells(row: Row) -> list[str]:
+    cells = [row.zone or "?", row.bookie or ""]
+    if row.work is None:
+        return [*cells, *[""] * 7]
+    for operation in (APPEND, READ):
+        cells.append(f"{row.work.per_second(operation):.0f}")
+        cells += [_ms(row.work.quantile_ms(operation, share)) for share in (MEDIAN, NEARLY_ALL)]
+    return [*cells, f"{row.waiting_bytes / _KIB:.0f}"]
+
+
+def _errors(row: Row) -> list[str]:
+    """Say what did not go well, and how often."""
+    errors = {} if row.work is None else row.work.errors
+    return [f"{count} {name}" for name, count in sorted(errors.items())]
+
+
+def _ms(ms: float | None) -> str:
+    if ms is None:
+        return ""
+    return "over" if math.isinf(ms) else f"{ms:g}"

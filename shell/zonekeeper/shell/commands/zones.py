@@ -1,0 +1,148 @@
+"""``zonekeeper zones``: what is known of each zone, and whether its losses may be repaired."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+import click
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from zonekeeper.metadata.cluster import elections
+from zonekeeper.placement.base.ids import ZoneName
+from zonekeeper.placement.zones import counted_time
+from zonekeeper.placement.zones.gate import Permission
+from zonekeeper.placement.zones.zone_effects import Severity
+from zonekeeper.placement.zones.zone_records import Record
+from zonekeeper.replication.view.view import View
+from zonekeeper.shell.hosting import reaching
+from zonekeeper.shell.hosting.reaching import Place
+
+#: What stands in the cluster's place in a list of zones.
+CLUSTER = "(cluster)"
+
+_STYLES = {Severity.PAGE: "red", Severity.WARNING: "yellow", Severity.INFO: ""}
+
+
+@click.group()
+def zones() -> None:
+    """See which zones are up, and what is held."""
+
+
+@zones.command(epilog="Example: zonekeeper zones status b")
+@click.argument("wanted", metavar="[ZONE]...", nargs=-1)
+@reaching.on_cluster
+def status(wanted: tuple[str, ...], place: Place) -> None:
+    """Show each zone: how many of its bookies are there, whether it is down, what is held and why.
+
+    What counts are the records that the zone watch writes; without one they stand still, and
+    everything is held.
+    """
+    data = reaching.run(_status(place, tuple(map(ZoneName, wanted))))
+    if place.as_json:
+        reaching.print_json(data)
+    else:
+        _show(data)
+
+
+async def _status(place: Place, wanted: tuple[ZoneName, ...]) -> dict[str, object]:
+    async with reaching.opened(place) as cluster, reaching.seen(cluster) as view:
+        known = zones_of(view)
+        check(wanted, known)
+        watch = await elections.leader(cluster.store, elections.zone_watch_votes(cluster))
+        return {
+            "cluster": str(cluster),
+            "instance": cluster.instance,
+            "zoneWatch": watch,
+            "replicationEnabled": view.replication_enabled,
+            "unreadable": list(view.unreadable),
+            "zones": {zone: plain(view.zones.get(zone)) for zone in wanted or known},
+            "whole": plain(view.cluster_record),
+        }
+
+
+def zones_of(view: View) -> tuple[ZoneName, ...]:
+    """Give every zone that there is: by policy, by cookie, by record."""
+    return tuple(sorted({*view.policy.placement.zones, *view.topology.zones, *view.zones}))
+
+
+def check(wanted: Iterable[ZoneName], known: tuple[ZoneName, ...]) -> None:
+    """Refuse a zone that nobody knows."""
+    for zone in wanted:
+        if zone not in known:
+            raise reaching.BadRequest(f"there is no zone {zone}; there are {', '.join(known)}")
+
+
+def plain(record: Record | None) -> dict[str, object]:
+    """Give a record as plain data; one that is not there says so."""
+    if record is None:
+        return {
+            "observation": None,
+            "permission": Permission.HELD,
+            "reason": "there is no readable record: no zone watch has evaluated it yet",
+            "alerts": [],
+        }
+    gate, count = record.gate, record.evidence
+    return {
+        "observation": record.observed.state,
+        "because": record.observed.reason,
+        "since": when(record.observed.since_wall_ms),
+        "available": count.available,
+        "counted": count.total,
+        "notCounted": {
+            "draining": count.draining,
+            "inMaintenance": count.in_maintenance,
+            "writtenOff": count.written_off,
+        },
+        "permission": gate.permission,
+        "reason": gate.reason,
+        "setBy": gate.set_by,
+        "token": gate.token,
+        "heldMs": 0 if gate.permits else gate.held_ms,
+        "evaluation": record.evaluation,
+        "alerts": [{"alert": one, "severity": one.severity} for one in record.alerts],
+    }
+
+
+def when(wall_ms: int) -> str:
+    """Give a wall time for people."""
+    return datetime.fromtimestamp(wall_ms / 1000, UTC).isoformat(timespec="seconds")
+
+
+def _show(data: dict[str, object]) -> None:
+    table = Table(box=box.SIMPLE)
+    for title in ("zone", "state", "bookies", "repair", "held for", "because"):
+        table.add_column(title, no_wrap=title != "because")
+    rows = data["zones"]
+    assert isinstance(rows, dict)
+    for name, row in [*rows.items(), (CLUSTER, data["whole"])]:
+        table.add_row(*_cells(name, row))
+    console = reaching.console()
+    console.print(table)
+    watch: object = data["zoneWatch"]
+    on = "on" if data["replicationEnabled"] else "OFF: `zonekeeper autorecovery enable` ends it"
+    console.print(f"zone watch: {watch or 'nobody: everything is held'}", markup=False)
+    console.print(f"automatic replication: {on}", markup=False)
+    unreadable = data["unreadable"]
+    if isinstance(unreadable, list) and unreadable:
+        console.print(f"cannot be read, so it holds: {', '.join(unreadable)}", style="red")
+
+
+def _cells(name: str, row: dict[str, object]) -> tuple[Text, ...]:
+    permission = str(row["permission"])
+    held_ms = row.get("heldMs", 0)
+    assert isinstance(held_ms, int)
+    there = f"{row['available']}/{row['counted']}" if "available" in row else "?"
+    held = permission == Permission.HELD
+    alerts = row["alerts"]
+    assert isinstance(alerts, list)
+    worst = [_STYLES[Severity(one["severity"])] for one in alerts]
+    state = Text(str(row["observation"] or "unknown"), style=next(filter(None, worst), ""))
+    return (
+        Text(name),
+        state,
+        Text(there),
+        Text(permission, style="yellow" if held else ""),
+        Text(counted_time.spelled(held_ms) if held else ""),
+        Text(str(row["reason"] if held else row.get("because", row["reason"]))),
+    )

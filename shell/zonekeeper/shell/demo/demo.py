@@ -1,0 +1,123 @@
+"""The demonstration: a cluster loses a bookie, a zone for a while, and a zone for good.
+
+It is the product itself on this machine: bookies and autorecovery as processes, the quorum client,
+kill -9. Only timers are scaled down. What it claims it checks: every acknowledged entry is read
+back and compared, every copy too, and what was copied is what the processes' metrics say. However
+it ends, nothing is left running.
+"""
+
+import asyncio
+from typing import Final
+
+from zonekeeper.client.api.client import connect
+from zonekeeper.client.base import errors
+from zonekeeper.metadata.store.background import alongside
+from zonekeeper.metadata.store.errors import StoreError
+from zonekeeper.placement.zones.gate import RefusedError
+from zonekeeper.replication.view.view import View
+from zonekeeper.shell.demo import demo_load
+from zonekeeper.shell.demo.demo_load import Load
+from zonekeeper.shell.demo.demo_screen import Screen
+from zonekeeper.shell.demo.demo_story import Pace, Story
+from zonekeeper.shell.demo.demo_summary import Summary
+from zonekeeper.shell.demo.demo_watch import Watch
+from zonekeeper.shell.local.local_cluster import LocalCluster
+from zonekeeper.shell.local.local_folder import BadRequestError, LocalError
+
+#: With all that may go wrong: beyond it the demonstration has failed.
+LIMIT_S: Final = 240
+
+
+async def run(cluster: LocalCluster, screen: Screen, pace: Pace) -> Summary:
+    """Show it all; raises ``LocalError`` where it cannot go on. All is stopped in the end.
+
+    It destroys disks, so it takes no cluster that is there already: ``BadRequestError``.
+    """
+    if cluster.folder.read() is not None:
+        raise BadRequestError(
+            f"--folder {cluster.folder.path}: there is a cluster already, and the demonstration "
+            "destroys what some of its bookies keep: give a new folder; nothing was done"
+        )
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            return await _Play(cluster, screen, pace).run()
+    except TimeoutError:
+        raise LocalError(f"the demonstration was not done after {LIMIT_S} s") from None
+    except (errors.ClientError, StoreError, RefusedError) as error:
+        raise LocalError(f"the demonstration cannot go on: {error}") from error
+    finally:
+        if cluster.folder.read() is not None:
+            await cluster.down()
+
+
+class _Play:
+    """One run, until it is written to."""
+
+    def __init__(self, cluster: LocalCluster, screen: Screen, pace: Pace) -> None:
+        self._cluster = cluster
+        self._screen = screen
+        self._pace = pace
+
+    async def run(self) -> Summary:
+        """Play all parts, and give the figures."""
+        screen = self._screen
+        screen.step(
+            "1. A cluster on this machine: three zones, three bookies in each",
+            "Bookies keep logs. Each entry goes to three bookies, one in each zone, and counts as "
+            "acknowledged when two zones have it on disk. Two more processes judge the zones and "
+            "repair what is lost. Timers are scaled down: what takes minutes in production takes "
+            f"seconds here. Everything stands in {self._cluster.folder.path}.",
+        )
+        await self._cluster.up()
+        screen.happened("nine bookies and two autorecovery processes are ready")
+        status = await self._cluster.status()
+        pages = [one.http for one in status.autorecovery if one.http is not None]
+        async with connect(status.metadata) as client:
+            view = View(client.cluster)
+            async with alongside(view.follow()):
+                await view.known()
+                watch = Watch(client, view, pages, screen)
+                story = Story(self._cluster, client, view, watch, screen)
+                return await self._played(story)
+
+    async def _played(self, story: Story) -> Summary:
+        load = Load(story.client, self._screen.happened, "all is well")
+        async with alongside(story.watch.tell(), story.watch.show(load)) as group:
+            writing = group.create_task(load.run())
+            try:
+                bookie = await story.lose_bookie(load, self._pace)
+                outage = await story.lose_zone_for_a_while(load, self._pace)
+                loss = await story.lose_zone(load, self._pace)
+                load.end()
+                await writing
+            finally:
+                writing.cancel()
+        self._screen.step(
+            "6. Is everything there?",
+            "A new client reads every acknowledged entry and compares it byte for byte. Then every "
+            "copy of every entry is read from its bookie and compared with the others.",
+        )
+        checked = await self._read_back(load)
+        copies = await story.compare_copies()
+        return Summary(
+            timings=load.timings,
+            ensemble_changes=story.client.counters.ensemble_changes,
+            bookie=bookie,
+            outage=outage,
+            loss=loss,
+            checked=checked,
+            copies=copies,
+            seconds=self._screen.seconds,
+        )
+
+    async def _read_back(self, load: Load) -> list[demo_load.Checked]:
+        async with connect(self._cluster.address) as client:
+            checked = [
+                await demo_load.check(client, ledger_id, last)
+                for ledger_id, last in load.acked.items()
+            ]
+        self._screen.happened(
+            f"{sum(one.same for one in checked):,} of {load.entries_acked:,} acknowledged entries "
+            "were read back the same"
+        )
+        return checked

@@ -1,0 +1,178 @@
+"""What a run of the demonstration has shown, in figures, and whether what it promises holds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from zonekeeper.placement.base.ids import BookieId, ZoneName
+from zonekeeper.placement.zones.observation import Observation
+from zonekeeper.shell.demo.demo_load import Checked, Timing
+
+MEDIAN: Final = 0.5
+NEARLY_ALL: Final = 0.99
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookieLoss:
+    """A bookie that was lost, and repaired at once."""
+
+    bookie: BookieId
+    moved_bytes: int
+    #: From the kill until nothing of it was left to be done.
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outage:
+    """A zone that went away and came back."""
+
+    zone: ZoneName
+    #: What the zone was seen to be, one after another.
+    states: Sequence[Observation]
+    held_seconds: float
+    #: While its repair was held.
+    moved_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZoneLoss:
+    """A zone that did not come back."""
+
+    zone: ZoneName
+    #: While its repair was held.
+    moved_held_bytes: int
+    #: What the preflight counted.
+    preflight: dict[str, object]
+    #: From the release on.
+    moved_bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copies:
+    """What every copy of every entry was found to be, each read from its bookie."""
+
+    entries: int
+    #: Copies that are missing, damaged or on a bookie that is gone; empty: there are none.
+    problems: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What a run has shown."""
+
+    timings: Sequence[Timing]
+    ensemble_changes: int
+    bookie: BookieLoss
+    outage: Outage
+    loss: ZoneLoss
+    checked: Sequence[Checked]
+    copies: Copies
+    seconds: float
+
+    @property
+    def acked(self) -> int:
+        """Entries that were acknowledged."""
+        return sum(each.acked for each in self.checked)
+
+    @property
+    def same(self) -> int:
+        """Entries of these that were read back byte for byte."""
+        return sum(each.same for each in self.checked)
+
+    @property
+    def promises(self) -> tuple[tuple[str, bool], ...]:
+        """What the demonstration promises, and whether it held."""
+        outage, loss = self.outage, self.loss
+        return (
+            (
+                f"{self.same:,} of {self.acked:,} acknowledged entries were read back the same",
+                0 < self.acked == self.same,
+            ),
+            (
+                f"a lost bookie was repaired without asking, in {self.bookie.seconds:.0f} s: "
+                f"{megabytes(self.bookie.moved_bytes)} copied",
+                self.bookie.moved_bytes > 0,
+            ),
+            (
+                f"a zone that was away for a while moved {outage.moved_bytes} bytes: its repair "
+                f"was held for {outage.held_seconds:.0f} s",
+                outage.moved_bytes == 0 and outage.held_seconds > 0,
+            ),
+            (
+                f"a zone that was lost moved {loss.moved_held_bytes} bytes until a person had seen "
+                "the price and let repair go",
+                loss.moved_held_bytes == 0,
+            ),
+            (
+                f"then it was repaired in {loss.seconds:.0f} s: {megabytes(loss.moved_bytes)} "
+                "copied",
+                loss.moved_bytes > 0,
+            ),
+            (
+                f"in the end all {self.copies.entries:,} entries have all their copies again, each "
+                "read and compared",
+                self.copies.entries == self.acked and not self.copies.problems,
+            ),
+        )
+
+    @property
+    def kept(self) -> bool:
+        """Does all hold that was promised?"""
+        return all(holds for _, holds in self.promises)
+
+    @property
+    def problems(self) -> list[str]:
+        """What is missing, by name."""
+        unread = [
+            f"ledger {each.ledger_id}: {each.same} of {each.acked}: {each.reason}"
+            for each in self.checked
+            if not each.whole
+        ]
+        return [*unread, *self.copies.problems]
+
+    def plain(self) -> dict[str, object]:
+        """Give the figures as plain data."""
+        return {
+            "acknowledged": self.acked,
+            "readBackTheSame": self.same,
+            "ensembleChanges": self.ensemble_changes,
+            "bookieLost": {
+                "bookie": self.bookie.bookie,
+                "movedBytes": self.bookie.moved_bytes,
+                "seconds": round(self.bookie.seconds, 1),
+            },
+            "zoneAway": {
+                "zone": self.outage.zone,
+                "states": list(self.outage.states),
+                "heldSeconds": round(self.outage.held_seconds, 1),
+                "movedBytes": self.outage.moved_bytes,
+            },
+            "zoneLost": {
+                "zone": self.loss.zone,
+                "movedBytesWhileHeld": self.loss.moved_held_bytes,
+                "preflight": self.loss.preflight,
+                "movedBytes": self.loss.moved_bytes,
+                "seconds": round(self.loss.seconds, 1),
+            },
+            "copies": {"entries": self.copies.entries, "problems": list(self.copies.problems)},
+            "parts": [
+                {
+                    "name": timing.name,
+                    "acknowledged": timing.entries,
+                    "p50Ms": round(timing.quantile_ms(MEDIAN), 1),
+                    "p99Ms": round(timing.quantile_ms(NEARLY_ALL), 1),
+                    "maxMs": round(timing.quantile_ms(1), 1),
+                }
+                for timing in self.timings
+            ],
+            "promises": [{"promise": text, "holds": holds} for text, holds in self.promises],
+            "kept": self.kept,
+            "problems": self.problems,
+            "seconds": round(self.seconds, 1),
+        }
+
+
+def megabytes(size_bytes: int) -> str:
+    """Spell a size that people compare."""
+    return f"{size_bytes / 1_000_000:.1f} MB"

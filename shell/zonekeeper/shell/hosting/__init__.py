@@ -1,0 +1,1 @@
+"""What all commands share: the top of the command, how a cluster is reached, how answers look."""

@@ -1,0 +1,74 @@
+"""How commands that ask bookies themselves reach them: by a client, over TLS where there is TLS.
+
+It stands apart from ``reaching``, so that a command that only reads records loads no client.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import wraps
+from pathlib import Path
+
+import click
+
+from zonekeeper.client.api import client as clients
+from zonekeeper.client.api.client import Client
+from zonekeeper.client.base import errors
+from zonekeeper.client.base.config import ClientConfig
+from zonekeeper.metadata.store.errors import BadStoreError
+from zonekeeper.shell.hosting import reaching
+from zonekeeper.shell.hosting.reaching import Place
+from zonekeeper.wire.grpc.tls import TlsFiles
+
+
+def over_tls(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that say how bookies are reached; the command gets them as ``tls``."""
+
+    @wraps(command)
+    def called(
+        *,
+        tls_authority: str | None,
+        tls_certificate: str | None,
+        tls_key: str | None,
+        **rest: object,
+    ) -> None:
+        command(tls=_tls_files(tls_authority, tls_certificate, tls_key), **rest)
+
+    for name, what in (
+        ("key", "The private key of --tls-certificate."),
+        ("certificate", "What to show to bookies, as PEM."),
+        ("authority", "Whose certificates to believe, as PEM; without it nothing is encrypted."),
+    ):
+        called = click.option(
+            f"--tls-{name}",
+            envvar=f"ZONEKEEPER_TLS_{name.upper()}",
+            show_envvar=True,
+            type=click.Path(exists=True, dir_okay=False),
+            help=what,
+        )(called)
+    return called
+
+
+@asynccontextmanager
+async def connected(place: Place, tls: TlsFiles | None) -> AsyncIterator[Client]:
+    """Reach a cluster and its bookies."""
+    async with AsyncExitStack() as opened:
+        try:
+            reaching_it = clients.connect(place.address, ClientConfig(tls=tls))
+            client = await opened.enter_async_context(reaching_it)
+        except errors.ClientError as error:
+            if isinstance(error.__cause__, BadStoreError):  # the address is not a store's
+                raise reaching.BadRequest(str(error.__cause__)) from None
+            raise
+        reaching.check(client.cluster, place)
+        yield client
+
+
+def _tls_files(authority: str | None, certificate: str | None, key: str | None) -> TlsFiles | None:
+    """Give the files; all of them or none."""
+    if authority is None and certificate is None and key is None:
+        return None
+    if authority is None or certificate is None or key is None:
+        raise reaching.BadRequest(
+            "--tls-authority, --tls-certificate, --tls-key: give all three, or none"
+        )
+    return TlsFiles(authority=Path(authority), certificate=Path(certificate), key=Path(key))

@@ -1,0 +1,314 @@
+"""What commands on a live cluster share: how it is reached, by whom, and what an answer looks like.
+
+Exit codes: 0 done, 1 it could not be done (out of reach, or it failed on the way), 2 what was asked
+for is wrong (an address, a zone, another cluster's id, a refusal) and nothing was changed, 130 it
+was interrupted. An answer goes to standard output; errors and progress to standard error.
+"""
+
+import asyncio
+import errno
+import functools
+import getpass
+import json
+import logging
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from types import FrameType
+from typing import Final, TypeVar
+
+import click
+from rich.console import Console
+
+from zonekeeper.client.base import errors as client_errors
+from zonekeeper.metadata.cluster import cluster as clusters
+from zonekeeper.metadata.cluster import policy_store, zone_store
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.formats.malformed import UnreadableError
+from zonekeeper.metadata.store import errors
+from zonekeeper.metadata.store.background import alongside
+from zonekeeper.metadata.stores.opening import open_store
+from zonekeeper.placement.zones.gate import Person, RefusedError
+from zonekeeper.replication.view.alerts import Chronicle
+from zonekeeper.replication.view.view import View
+from zonekeeper.shell.hosting.hosting import INTERRUPTED
+
+_T = TypeVar("_T")
+
+#: Longer than any row is.
+_LINE_CHARS: Final = 4_000
+#: What every table can be drawn in.
+_TABLE_CHARS: Final = 80
+#: The records of a cluster that answers are read by then.
+SEEN_TIMEOUT_MS: Final = 20_000
+
+
+def _user() -> str:
+    """Name the user; in a container there may be none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
+
+
+_OUTPUT: Final = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="The form of the answer.",
+)
+_STORE: Final = click.option(
+    "--metadata",
+    "address",
+    required=True,
+    envvar="ZONEKEEPER_METADATA",
+    show_envvar=True,
+    metavar="URI",
+    help="Where the cluster is: zk://host:2181/ledgers or sqlite:///path/meta.db.",
+)
+_CLUSTER_ID: Final = click.option(
+    "--cluster-id",
+    metavar="UUID",
+    envvar="ZONEKEEPER_CLUSTER_ID",
+    show_envvar=True,
+    help="Refuse any cluster but the one with this instance id.",
+)
+_BY: Final = click.option(
+    "--by",
+    "name",
+    default=_user,
+    show_default="the user's name",
+    metavar="NAME",
+    help="Who does it, for the timeline.",
+)
+YES: Final = click.option("--yes", is_flag=True, help="Do not ask.")
+DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Say what would be done, and stop.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Which cluster is meant, and how it answers."""
+
+    address: str
+    cluster_id: str | None
+    as_json: bool
+
+
+def on_cluster(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that name a cluster; the command gets them as ``place``."""
+
+    @functools.wraps(command)
+    def called(*, address: str, cluster_id: str | None, output: str, **rest: object) -> None:
+        place = Place(address=address, cluster_id=cluster_id, as_json=output == "json")
+        command(place=place, **rest)
+
+    return _STORE(_CLUSTER_ID(_OUTPUT(called)))
+
+
+def by_person(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that say who does it, and why; the command gets them as ``who``."""
+
+    @functools.wraps(command)
+    def called(*, name: str, reason: str, **rest: object) -> None:
+        who = Person(name=name, reason=reason)
+        if fault := who.fault():
+            raise BadRequest(fault)
+        command(who=who, **rest)
+
+    why = "Why, for the timeline and for who comes next."
+    return click.option("--reason", required=True, metavar="TEXT", help=why)(_BY(called))
+
+
+@contextmanager
+def answering(done: str) -> Iterator[None]:
+    """Answer when something is done: that the answer cannot be written does not undo it."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise click.ClickException(f"{done}; the answer cannot be written: {error}") from None
+
+
+class BadRequest(click.ClickException):
+    """What was asked for is wrong; nothing was changed."""
+
+    exit_code = 2
+
+
+_WRONG: Final = (
+    errors.BadStoreUriError,
+    errors.NoStoreError,
+    clusters.NotAClusterError,
+    clusters.ForeignRootError,
+    policy_store.PolicyChangedError,
+    zone_store.UnderMaintenanceError,
+    RefusedError,
+)
+_FAILED: Final = (errors.StoreError, UnreadableError, OSError)
+
+
+@contextmanager
+def reported() -> Iterator[None]:
+    """Make a message and an exit code of what can go wrong."""
+    try:
+        yield
+    except _WRONG as error:
+        raise BadRequest(str(error)) from None
+    except client_errors.ClientError as error:
+        # What a client says of the store it was to open is said better by the store itself.
+        if isinstance(error.__cause__, _WRONG):
+            raise BadRequest(str(error.__cause__)) from None
+        raise click.ClickException(str(error)) from None
+    except BrokenPipeError:
+        raise  # whoever read our answer has read enough: click ends in peace
+    except _FAILED as error:
+        raise click.ClickException(str(error)) from None
+
+
+def run(work: Coroutine[None, None, _T]) -> _T:
+    """Run a command's work."""
+    # A message says what a person must know. What libraries log goes to who has set up logging.
+    if not logging.getLogger().handlers:
+        logging.getLogger().addHandler(logging.NullHandler())
+    try:
+        with reported():
+            return asyncio.run(_interruptible(work))
+    except KeyboardInterrupt:
+        click.echo("interrupted", err=True)
+        sys.exit(INTERRUPTED)
+
+
+async def _interruptible(work: Coroutine[None, None, _T]) -> _T:
+    """Let a first interruption end the work in order, and a second one the process at once.
+
+    Without it the second would stop the loop half-way through its end, and what is left of its
+    tasks would be complained of in pages.
+    """
+    first = signal.getsignal(signal.SIGINT)
+    if not callable(first) or threading.current_thread() is not threading.main_thread():
+        return await work  # interruptions are switched off, or are not ours to hear
+
+    def heard(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+        first(number, frame)
+
+    signal.signal(signal.SIGINT, heard)
+    try:
+        return await work
+    finally:
+        if signal.getsignal(signal.SIGINT) is heard:
+            signal.signal(signal.SIGINT, first)
+
+
+@asynccontextmanager
+async def opened(place: Place) -> AsyncIterator[Cluster]:
+    """Reach the cluster at an address, and no other than the one that is meant."""
+    try:
+        store = await open_store(place.address, must_exist=True)
+    except errors.BadStoreError as error:  # later it would be damage, and not the address
+        raise BadRequest(str(error)) from None
+    try:
+        cluster = await clusters.open_cluster(store)
+        check(cluster, place)
+        yield cluster
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
+async def seen(cluster: Cluster) -> AsyncIterator[View]:
+    """Look at a cluster's records and bookies, and go on doing so."""
+    if await policy_store.read(cluster) is None:
+        raise BadRequest(
+            f"{cluster} has no policy: set one with `zonekeeper policy set`, or apply its "
+            "BookieCluster resource"
+        )
+    view = View(cluster)
+    async with alongside(view.follow()):
+        try:
+            async with asyncio.timeout(SEEN_TIMEOUT_MS / 1000):
+                await view.known()
+        except TimeoutError:
+            raise click.ClickException(
+                f"the records of {cluster} were not read in {SEEN_TIMEOUT_MS // 1000} s"
+            ) from None
+        yield view
+
+
+def chronicle(cluster: Cluster, by: str) -> Chronicle:
+    """Give the timeline, as one who writes in it."""
+    return Chronicle(cluster, by=by, chance=random.SystemRandom(), wall_ms=wall_ms)
+
+
+def wall_ms() -> int:
+    """Give the time on the wall."""
+    return time.time_ns() // 1_000_000
+
+
+def tell(text: str) -> None:
+    """Say something on standard error; that nobody can hear it ends no work."""
+    with suppress(OSError):
+        click.echo(text, err=True)
+
+
+def print_json(data: object) -> None:
+    """Print an answer as JSON."""
+    click.echo(json.dumps(data, indent=2, sort_keys=True))
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Let it be told from a failure."""
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Give where tables are drawn; where nobody looks, a row is a line, however long.
+
+    On a terminal that is too narrow for a table lines are wrapped: no column is left out.
+    """
+    out = sys.stderr if stderr else sys.stdout
+    if not (out is not None and out.isatty()) and "COLUMNS" not in os.environ:
+        return _Console(highlight=False, stderr=stderr, width=_LINE_CHARS)
+    drawn = _Console(highlight=False, stderr=stderr)
+    drawn.width = max(drawn.width, _TABLE_CHARS)
+    return drawn
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before what cannot be taken back; whoever cannot be asked must have said yes."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise BadRequest("nobody can be asked here: repeat with --yes, or look with --dry-run")
+    with _interruptions_heard_at_once():
+        click.confirm(question, abort=True, err=True)
+
+
+@contextmanager
+def _interruptions_heard_at_once() -> Iterator[None]:
+    """Let an interruption end what waits for a person; a loop would hear it behind the answer."""
+    former = signal.getsignal(signal.SIGINT)
+    if not callable(former) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, former)
+
+
+def check(cluster: Cluster, place: Place) -> None:
+    """Refuse another cluster than the one that is meant."""
+    if place.cluster_id is not None and place.cluster_id != cluster.instance:
+        raise BadRequest(f"this is another cluster: {cluster}, and not {place.cluster_id}")

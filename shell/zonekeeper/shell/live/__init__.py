@@ -1,1 +1,0 @@
-"""Commands on a cluster that runs: what they show and change is in its store and its bookies."""

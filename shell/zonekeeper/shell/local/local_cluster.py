@@ -1,0 +1,244 @@
+"""A cluster on one machine: the processes of production, their metadata in a file or in ZooKeeper.
+
+Only processes that were started from the cluster's folder are ever signalled (``local_processes``).
+The root and the policy are made by the first start and left alone by every later one.
+
+A zone is cut off by freezing its processes (SIGSTOP), because nobody but root can cut a network: to
+everybody else it looks the same, nobody is answered and sessions run out, but those inside do not
+see the others gone. A process may be frozen just while it has the metadata file locked; then it is
+let go on for a moment and frozen again, or nobody outside could go on.
+"""
+
+import asyncio
+import signal
+import sys
+import uuid
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from zonekeeper.metadata.cluster import cluster as clusters
+from zonekeeper.metadata.cluster import policy_store
+from zonekeeper.metadata.store.errors import StoreError
+from zonekeeper.metadata.stores.opening import open_store
+from zonekeeper.metadata.stores.timeouts import Timeouts
+from zonekeeper.placement.base.ids import BookieId, ZoneName
+from zonekeeper.shell.local import (
+    local_looking,
+    local_processes,
+    local_shape,
+    local_starting,
+    local_zookeeper,
+)
+from zonekeeper.shell.local.local_folder import BadRequestError, Folder, LocalError
+from zonekeeper.shell.local.local_looking import Status
+from zonekeeper.shell.local.local_processes import Mark
+from zonekeeper.shell.local.local_shape import Asked, Shape
+from zonekeeper.shell.local.local_state import ZOOKEEPER, State
+
+#: So often a zone is frozen anew until nobody in it keeps the metadata locked.
+_FREEZE_ATTEMPTS: Final = 20
+#: A lock that is held for longer than this is held by somebody who was frozen.
+_LOCK_TIMEOUT: Final = Timeouts(request_ms=1_000)
+_THAW_MS: Final = 50
+
+
+class LocalCluster:
+    """The cluster of one folder, there or not."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = Folder(folder)
+
+    @property
+    def address(self) -> str:
+        """The metadata store's address; raises ``BadRequestError`` where there is no cluster."""
+        return self.folder.address(self._there())
+
+    async def up(self, asked: Asked | None = None) -> tuple[BookieId, ...]:
+        """Start everything that does not run; make the cluster first if there is none.
+
+        ``asked`` are fields of the shape. One that is left out is as the cluster was made.
+        """
+        if sys.platform != "linux":
+            raise BadRequestError("a local cluster needs Linux: it names processes by /proc")
+        asked = asked or Asked()
+        if self.folder.read() is None:
+            self._prepare(Shape(**asked))
+        with self.folder.alone():
+            state = self.folder.read() or self._make(Shape(**asked))
+            if replace(state.shape, **asked) != state.shape:
+                raise BadRequestError(
+                    f"the cluster in {self.folder.path} has {state.shape}: leave these options "
+                    "out, or make another cluster with another --folder"
+                )
+            async with local_starting.all_or_nothing(self.folder, state) as start:
+                await start.zookeeper()
+                await self._initialise(state)
+                await start.bookies(local_shape.places(state.shape))
+                await start.autorecovery(local_shape.autorecovery(state.shape))
+            return tuple(start.started)
+
+    async def restore(self, zone: ZoneName) -> tuple[BookieId, ...]:
+        """Start all of a zone that does not run."""
+        self._there()
+        with self.folder.alone():
+            state = self._there()
+            wanted = _of_zone(state, zone)
+            async with local_starting.all_or_nothing(self.folder, state) as start:
+                await start.bookies(wanted)
+                await start.autorecovery(wanted)
+            return tuple(start.started)
+
+    async def kill(self, bookie: BookieId) -> None:
+        """End a bookie at once and without warning, as a power cut would."""
+        known = local_shape.places(self._there().shape)
+        if bookie not in known:
+            raise BadRequestError(f"there is no bookie {bookie}; there are {', '.join(known)}")
+        await self._kill((bookie,), f"{bookie} does not run; nothing was killed")
+
+    async def kill_autorecovery(self, name: BookieId) -> None:
+        """End an autorecovery process likewise."""
+        known = local_shape.autorecovery(self._there().shape)
+        if name not in known:
+            there = ", ".join(known) or "none"
+            raise BadRequestError(f"there is no autorecovery process {name}; there are {there}")
+        await self._kill((name,), f"{name} does not run; nothing was killed")
+
+    async def kill_zone(self, zone: ZoneName) -> tuple[BookieId, ...]:
+        """End all of a zone that runs, all at once."""
+        wanted = _of_zone(self._there(), zone)
+        return await self._kill(wanted, f"nothing of zone {zone} runs; nothing was killed")
+
+    async def partition(self, zone: ZoneName) -> tuple[BookieId, ...]:
+        """Cut off all of a zone that runs: frozen, until ``heal``."""
+        self._there()
+        with self.folder.alone():
+            state = self._there()
+            hit = {
+                name: mark
+                for name, mark in _among(state, _of_zone(state, zone)).items()
+                if not local_processes.is_frozen(mark)
+            }
+            if not hit:
+                raise BadRequestError(
+                    f"nothing of zone {zone} runs that is not cut off; nothing was done"
+                )
+            await self._freeze(state, hit)
+        return tuple(hit)
+
+    async def heal(self, zone: ZoneName) -> tuple[BookieId, ...]:
+        """Let all of a zone that was cut off go on."""
+        self._there()
+        with self.folder.alone():
+            state = self._there()
+            hit = {
+                name: mark
+                for name, mark in _among(state, _of_zone(state, zone)).items()
+                if local_processes.is_frozen(mark)
+            }
+            if not hit:
+                raise BadRequestError(f"nothing of zone {zone} is cut off; nothing was done")
+            _send(hit, signal.SIGCONT)
+        return tuple(hit)
+
+    async def down(self, *, purge: bool = False) -> tuple[BookieId, ...]:
+        """Stop everything in order; ``purge`` removes what was kept, too."""
+        self._there()
+        with self.folder.alone():
+            state = self._there()
+            running = local_starting.running(state)
+            others = {name: mark for name, mark in running.items() if name != ZOOKEEPER}
+            await local_starting.end(others.values(), signal.SIGTERM)
+            if ZOOKEEPER in running:  # last: the others take leave of it
+                await local_starting.end([running[ZOOKEEPER]], signal.SIGTERM)
+            self.folder.write(state.stopped(state.marks.keys()))
+            if purge:
+                self.folder.purge()
+        return tuple(running)
+
+    async def status(self) -> Status:
+        """Look at everything; changes nothing."""
+        return await local_looking.look(self.folder, self._there())
+
+    def _prepare(self, shape: Shape) -> None:
+        """Check what a new cluster needs before anything of it is made."""
+        try:
+            local_shape.check(shape)
+            if shape.zookeeper:
+                local_zookeeper.find()
+            self.folder.path.mkdir(parents=True, exist_ok=True)
+        except local_shape.BadShapeError as error:
+            raise BadRequestError(str(error)) from error
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise BadRequestError(f"--folder {self.folder.path}: {reason}") from error
+
+    def _make(self, shape: Shape) -> State:
+        return self.folder.make(shape, local_zookeeper.free_port() if shape.zookeeper else None)
+
+    async def _initialise(self, state: State) -> None:
+        """Make the root and the policy, where they are not there yet."""
+        async with local_looking.opened(self.folder, state) as store:
+            cluster = await clusters.initialise(store, str(uuid.uuid4()))
+            if await policy_store.read(cluster) is None:
+                rules = local_shape.policy(state.shape)
+                await policy_store.write(cluster, rules, replaces=0)
+
+    def _there(self) -> State:
+        state = self.folder.read()
+        if state is None:
+            raise BadRequestError(
+                f"there is no local cluster in {self.folder.path}: start one with `zonekeeper "
+                "local up`, or give its --folder"
+            )
+        return state
+
+    async def _kill(self, wanted: Collection[BookieId], nobody: str) -> tuple[BookieId, ...]:
+        with self.folder.alone():
+            state = self._there()
+            hit = _among(state, wanted)
+            if not hit:
+                raise BadRequestError(nobody)
+            await local_starting.end(hit.values(), signal.SIGKILL)
+            self.folder.write(state.stopped(hit))
+        return tuple(hit)
+
+    async def _freeze(self, state: State, hit: Mapping[BookieId, Mark]) -> None:
+        try:
+            for _ in range(_FREEZE_ATTEMPTS):
+                _send(hit, signal.SIGSTOP)
+                if await self._is_unlocked(state):
+                    return
+                _send(hit, signal.SIGCONT)
+                await asyncio.sleep(_THAW_MS / 1_000)
+        except BaseException:
+            _send(hit, signal.SIGCONT)
+            raise
+        raise LocalError("the metadata store does not answer, so nothing was cut off")
+
+    async def _is_unlocked(self, state: State) -> bool:
+        """Can the store be written? A session is begun and ended."""
+        try:
+            await (await open_store(self.folder.address(state), _LOCK_TIMEOUT)).close()
+        except StoreError:
+            return False
+        return True
+
+
+def _among(state: State, names: Collection[BookieId]) -> dict[BookieId, Mark]:
+    """Give those of some that run, in their order."""
+    running = local_starting.running(state)
+    return {name: running[name] for name in names if name in running}
+
+
+def _send(hit: Mapping[BookieId, Mark], number: signal.Signals) -> None:
+    for mark in hit.values():
+        local_processes.send(mark, number)
+
+
+def _of_zone(state: State, zone: ZoneName) -> tuple[BookieId, ...]:
+    zones = local_shape.zones(state.shape)
+    if zone not in zones:
+        raise BadRequestError(f"there is no zone {zone}; there are {', '.join(zones)}")
+    return local_shape.in_zone(state.shape, zone)

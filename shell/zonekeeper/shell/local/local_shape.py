@@ -1,0 +1,167 @@
+"""What a local cluster is made of, and what follows from it: names, places and policy.
+
+A shape that placement refuses is refused in placement's words, before anything is started.
+
+Timers are scaled down unless somebody wants those of production: on one machine, nobody waits five
+minutes to see that a repair is held. What is scaled is the policy record, so everything that obeys
+it is the product's own, and `zonekeeper policy show` says what is in force.
+"""
+
+import enum
+import random
+import string
+from dataclasses import dataclass
+from typing import Final, TypedDict
+
+from zonekeeper.placement.base import fields, upgrade_domains
+from zonekeeper.placement.base.ids import BookieId, ZoneName
+from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.base.topology import Bookie, Topology
+from zonekeeper.placement.base.upgrade_domains import RoundRobin
+from zonekeeper.placement.ensembles import selector
+from zonekeeper.placement.ensembles.candidates import Request
+from zonekeeper.placement.ensembles.failures import PlacementError
+from zonekeeper.placement.policy import rules_data
+from zonekeeper.placement.policy.rules import Policy
+
+ZONES_MAX: Final = len(string.ascii_lowercase)
+#: Each is a process of some 60 MB.
+BOOKIES_MAX: Final = 60
+AUTORECOVERY_MAX: Final = 16
+
+#: So that an outage is seen, judged and over in seconds; in the policy's words.
+_SHORT_WATCH: Final[dict[str, fields.Plain]] = {
+    "sessionTimeout": "4s",
+    "evaluateEvery": "1s",
+    "startGrace": "2s",
+    "suspectFor": "2s",
+    "betweenMarksFor": "30s",
+    "holdUp": "4s",
+    "holdUpMax": "20s",
+    "flapWindow": "1m",
+    "standInAfter": "2s",
+}
+_SHORT_REPAIR: Final[dict[str, fields.Plain]] = {
+    "bookieRecoveryDelay": "7s",
+    "openLedgerGrace": "2s",
+    "after": "2m",
+    "remindEvery": "1m",
+    "checks": {"placement": "5m"},
+}
+
+
+class BadShapeError(ValueError):
+    """No cluster that could hold a ledger has this shape."""
+
+
+class Timers(enum.StrEnum):
+    """Which durations a new cluster's policy has."""
+
+    SHORT = "short"
+    PRODUCTION = "production"
+
+
+class Asked(TypedDict, total=False):
+    """The fields of a shape that somebody named."""
+
+    zones: int
+    bookies_per_zone: int
+    upgrade_domains: int
+    autorecovery: int
+    zookeeper: bool
+    timers: Timers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """How many of each, and on what."""
+
+    zones: int = 3
+    bookies_per_zone: int = 3
+    upgrade_domains: int = 3
+    #: Processes that judge zones and repair.
+    autorecovery: int = 2
+    #: The metadata is in a ZooKeeper server, and not in a file.
+    zookeeper: bool = False
+    timers: Timers = Timers.SHORT
+
+    def __str__(self) -> str:
+        return (
+            f"--zones {self.zones} --bookies-per-zone {self.bookies_per_zone} "
+            f"--upgrade-domains {self.upgrade_domains} --autorecovery {self.autorecovery} "
+            f"--timers {self.timers} {'--zookeeper' if self.zookeeper else '--no-zookeeper'}"
+        )
+
+
+def zones(shape: Shape) -> tuple[ZoneName, ...]:
+    """Name the zones: a, b, c."""
+    return tuple(ZoneName(letter) for letter in string.ascii_lowercase[: shape.zones])
+
+
+def places(shape: Shape) -> dict[BookieId, Location]:
+    """Name the bookies, zone by zone, and say where each stands."""
+    formula = RoundRobin(upgrade_domains=shape.upgrade_domains)
+    return {
+        BookieId(f"bk-{zone}-{ordinal}"): Location(
+            zone, upgrade_domains.of_ordinal(ordinal, formula)
+        )
+        for zone in zones(shape)
+        for ordinal in range(shape.bookies_per_zone)
+    }
+
+
+def autorecovery(shape: Shape) -> dict[BookieId, ZoneName]:
+    """Name the autorecovery processes, and say in which zone each runs: by turns."""
+    names = zones(shape)
+    return {
+        BookieId(f"auto-{number}"): names[number % len(names)]
+        for number in range(shape.autorecovery)
+    }
+
+
+def in_zone(shape: Shape, zone: ZoneName) -> tuple[BookieId, ...]:
+    """Name all that runs in a zone: bookies, then autorecovery processes."""
+    bookies = (name for name, place in places(shape).items() if place.zone == zone)
+    others = (name for name, where in autorecovery(shape).items() if where == zone)
+    return (*bookies, *others)
+
+
+def policy(shape: Shape) -> Policy:
+    """Give the policy of such a cluster: the defaults, with fewer zones where there are fewer."""
+    spared = min(2, shape.zones - 1)  # without one zone, ledgers are still created
+    rules: dict[str, fields.Plain] = {
+        "quorums": {"ackZones": max(1, spared)},
+        "placement": {
+            "zones": [str(zone) for zone in zones(shape)],
+            "minZones": spared,
+            "desiredZones": min(3, shape.zones),
+            "upgradeDomains": shape.upgrade_domains,
+        },
+    }
+    if shape.timers is Timers.SHORT:
+        rules |= {"zoneWatch": _SHORT_WATCH, "repair": _SHORT_REPAIR}
+    return rules_data.from_rules(rules)
+
+
+def check(shape: Shape) -> None:
+    """Raise ``BadShapeError`` if no ledger can be created in such a cluster."""
+    if not 1 <= shape.zones <= ZONES_MAX:
+        raise BadShapeError(f"--zones {shape.zones}: must be from 1 to {ZONES_MAX}")
+    if not 1 <= shape.zones * shape.bookies_per_zone <= BOOKIES_MAX:
+        raise BadShapeError(
+            f"--bookies-per-zone {shape.bookies_per_zone}: with {shape.zones} zones that is "
+            f"{shape.zones * shape.bookies_per_zone} bookies; one machine takes 1 to {BOOKIES_MAX}"
+        )
+    if not 0 <= shape.autorecovery <= AUTORECOVERY_MAX:
+        raise BadShapeError(
+            f"--autorecovery {shape.autorecovery}: must be from 0 to {AUTORECOVERY_MAX}"
+        )
+    try:
+        rules = policy(shape)
+        topology = Topology(
+            Bookie(id=name, location=place) for name, place in places(shape).items()
+        )
+        request = Request(topology=topology, quorums=rules.quorums, rules=rules.placement)
+        selector.choose(request, random.Random(0))  # noqa: S311 only whether there is one
+    except (fields.InvalidFieldsError, PlacementError) as error:
+        raise BadShapeError(f"{shape}: no ledger could be created there: {error}") from error

@@ -1,0 +1,186 @@
+"""Processes of a local cluster: started together, ended together.
+
+Starting is all or nothing: if one does not come up, all that were started with it are stopped, and
+its own last words are in the error. A batch begins when the one before it is ready.
+"""
+
+import asyncio
+import contextlib
+import re
+import signal
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.shell.local import local_processes, local_shape, local_zookeeper
+from zonekeeper.shell.local.local_folder import LOOPBACK, Folder, LocalError
+from zonekeeper.shell.local.local_processes import PYTHON, Mark
+from zonekeeper.shell.local.local_state import ZOOKEEPER, State
+
+#: A bookie that was killed waits for its former session to run out before it registers again.
+READY_TIMEOUT_MS: Final = 60_000
+#: Longer than a bookie takes to stop in order.
+STOP_TIMEOUT_MS: Final = 20_000
+KILL_TIMEOUT_MS: Final = 5_000
+LAST_WORDS_LINES: Final = 8
+
+_LOOK_EVERY_MS: Final = 50
+_WORDS_BYTES_MAX: Final = 64 << 10
+_HTTP: Final = re.compile(r"\bhttp (\S+:\d+)")
+_LISTEN: Final = f"{LOOPBACK}:0"
+
+#: Says of a process whether it is ready, from what it has said.
+_IsReady: TypeAlias = Callable[[BookieId, list[str]], bool]
+
+
+def running(state: State) -> dict[BookieId, Mark]:
+    """Say which of those that were started still run."""
+    return {name: mark for name, mark in state.marks.items() if local_processes.is_running(mark)}
+
+
+@asynccontextmanager
+async def all_or_nothing(folder: Folder, state: State) -> AsyncIterator["Start"]:
+    """Give a start; what it has started is stopped again if the block fails."""
+    start = Start(folder, state)
+    try:
+        yield start
+    except BaseException:
+        await end(start.started.values(), signal.SIGTERM)
+        folder.write(start.state.stopped(start.started))
+        raise
+
+
+class Start:
+    """What one command starts."""
+
+    def __init__(self, folder: Folder, state: State) -> None:
+        self._folder = folder
+        self.state = state
+        self.started: dict[BookieId, Mark] = {}
+
+    async def zookeeper(self) -> None:
+        """Start the ZooKeeper server, if there is to be one and it does not run."""
+        port = self.state.zookeeper_port
+        if port is None or ZOOKEEPER in running(self.state):
+            return
+        installation = local_zookeeper.find()
+        spoken = _size(self._folder.log(ZOOKEEPER))
+        self._launch(ZOOKEEPER, local_zookeeper.command(installation, self._folder.zookeeper, port))
+        await self._wait({ZOOKEEPER: spoken}, lambda _name, _lines: local_zookeeper.serves(port))
+
+    async def bookies(self, wanted: Iterable[BookieId]) -> None:
+        """Start the bookies among those, as far as they do not run; returns when all are ready."""
+        known = local_shape.places(self.state.shape)
+        await self._python({name: self._bookie(name) for name in wanted if name in known})
+
+    async def autorecovery(self, wanted: Iterable[BookieId]) -> None:
+        """Start the autorecovery processes among those, likewise."""
+        known = local_shape.autorecovery(self.state.shape)
+        await self._python({name: self._autorecovery(name) for name in wanted if name in known})
+
+    async def _python(self, commands: Mapping[BookieId, list[str]]) -> None:
+        there = running(self.state)
+        wanted = {name: command for name, command in commands.items() if name not in there}
+        spoken = {name: _size(self._folder.log(name)) for name in wanted}
+        for name, arguments in wanted.items():
+            self._launch(name, [*PYTHON, "-m", "zonekeeper.shell", *arguments])
+        await self._wait(spoken, self._is_ready)
+
+    def _launch(self, name: BookieId, command: list[str]) -> None:
+        mark = local_processes.start(command, self._folder.log(name))
+        self.started[name] = mark
+        self.state = self.state.started(name, mark)
+        self._folder.write(self.state)
+
+    def _bookie(self, name: BookieId) -> list[str]:
+        shape = self.state.shape
+        flags = {
+            "--metadata": self._folder.address(self.state),
+            "--id": name,
+            "--zone": local_shape.places(shape)[name].zone,
+            "--upgrade-domains": str(shape.upgrade_domains),
+            "--data": str(self._folder.data(name)),
+            "--listen": _LISTEN,
+            "--advertise": LOOPBACK,
+            "--http": _LISTEN,
+        }
+        return ["bookie", "run", *(text for pair in flags.items() for text in pair)]
+
+    def _autorecovery(self, name: BookieId) -> list[str]:
+        flags = {
+            "--metadata": self._folder.address(self.state),
+            "--name": name,
+            "--zone": local_shape.autorecovery(self.state.shape)[name],
+            "--http": _LISTEN,
+        }
+        return ["autorecovery", "run", *(text for pair in flags.items() for text in pair)]
+
+    def _is_ready(self, name: BookieId, lines: list[str]) -> bool:
+        """Has a process of ours printed its line? It says where an autorecovery is looked at."""
+        for line in lines:
+            if line.startswith(f"ready: bookie {name} "):
+                return True
+            if line.startswith(f"ready: autorecovery {name} ") and (where := _HTTP.search(line)):
+                self.state = self.state.looked_at(name, where[1])
+                self._folder.write(self.state)
+                return True
+        return False
+
+    async def _wait(self, spoken: Mapping[BookieId, int], is_ready: _IsReady) -> None:
+        """Wait until each is ready; raises ``LocalError`` for the first that cannot be."""
+        waiting = dict(spoken)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + READY_TIMEOUT_MS / 1_000
+        while waiting:
+            for name, begin in list(waiting.items()):
+                ran = local_processes.is_running(self.started[name])  # before its last words
+                lines = _lines(self._folder.log(name), begin)
+                if is_ready(name, lines):
+                    del waiting[name]
+                elif not ran:
+                    raise LocalError(_unready(self._folder, name, "ended", lines))
+                elif loop.time() > deadline:
+                    late = f"was not ready after {READY_TIMEOUT_MS // 1_000} s"
+                    raise LocalError(_unready(self._folder, name, late, lines))
+            await asyncio.sleep(_LOOK_EVERY_MS / 1_000 if waiting else 0)
+
+
+async def end(marks: Iterable[Mark], how: signal.Signals) -> None:
+    """End processes, all at once; who does not follow is killed, and who is frozen is thawed."""
+    left = list(marks)
+    for number, timeout_ms in ((how, STOP_TIMEOUT_MS), (signal.SIGKILL, KILL_TIMEOUT_MS)):
+        for mark in left:
+            local_processes.send(mark, number)
+            local_processes.send(mark, signal.SIGCONT)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_ms / 1_000):
+                await asyncio.gather(*(local_processes.ended(mark) for mark in left))
+        left = [mark for mark in left if local_processes.is_running(mark)]
+        if not left:
+            return
+    pids = ", ".join(str(mark.pid) for mark in left)
+    raise LocalError(f"processes {pids} do not end, not even killed: is their disk still there?")
+
+
+def _unready(folder: Folder, name: BookieId, what: str, lines: list[str]) -> str:
+    words = "".join(f"\n  {line}" for line in lines[-LAST_WORDS_LINES:]) or " (none)"
+    return (
+        f"{name} {what}, so what was started with it is stopped again. "
+        f"Its last words, from {folder.log(name)}:{words}"
+    )
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _lines(path: Path, start: int) -> list[str]:
+    """Read what was said from a position on, or the end of it."""
+    with path.open("rb") as file:
+        file.seek(max(start, _size(path) - _WORDS_BYTES_MAX))
+        return file.read(_WORDS_BYTES_MAX).decode(errors="replace").splitlines()

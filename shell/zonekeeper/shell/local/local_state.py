@@ -1,0 +1,139 @@
+"""The file in which a local cluster's folder says what was started there.
+
+It is replaced in one step, so that a command which is killed leaves the old or the new one. A
+process has a mark from its start until somebody stops it on purpose: a mark without its process is
+one that ended by itself. Names are those of bookies and of autorecovery processes, and
+``ZOOKEEPER``.
+"""
+
+import json
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.shell.local.local_processes import Mark
+from zonekeeper.shell.local.local_shape import Shape, Timers
+
+NAME: Final = "local.json"
+ZOOKEEPER: Final = BookieId("zookeeper")
+_FORMAT: Final = 2
+_BYTES_MAX: Final = 1 << 20
+
+
+class UnreadableStateError(Exception):
+    """The file is there and cannot be read, so nobody knows what runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What was started, and of what."""
+
+    shape: Shape
+    #: Where the ZooKeeper server listens, as long as the cluster lives; None: it has none.
+    zookeeper_port: int | None = None
+    marks: Mapping[BookieId, Mark] = field(default_factory=dict)
+    #: Where an autorecovery process is looked at: ``host:port``.
+    http: Mapping[BookieId, str] = field(default_factory=dict)
+
+    def started(self, name: BookieId, mark: Mark) -> "State":
+        """Note a process."""
+        return replace(self, marks={**self.marks, name: mark})
+
+    def looked_at(self, name: BookieId, where: str) -> "State":
+        """Note where a process is looked at."""
+        return replace(self, http={**self.http, name: where})
+
+    def stopped(self, names: Collection[BookieId]) -> "State":
+        """Forget processes."""
+        return replace(
+            self,
+            marks={name: mark for name, mark in self.marks.items() if name not in names},
+            http={name: where for name, where in self.http.items() if name not in names},
+        )
+
+
+def read(folder: Path) -> State | None:
+    """Read the state of a folder; None: there is no local cluster."""
+    path = folder / NAME
+    try:
+        with path.open("rb") as file:
+            return _parse(json.loads(file.read(_BYTES_MAX)))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise UnreadableStateError(
+            f"{path} is damaged ({type(error).__name__}: {error}), so it is not known what runs "
+            "here: end the processes of this folder by hand, then remove the folder"
+        ) from error
+
+
+def write(folder: Path, state: State) -> None:
+    """Replace the state of a folder."""
+    part = folder / f"{NAME}.part"
+    with part.open("w", encoding="utf-8") as file:
+        json.dump(_plain(state), file, indent=2, sort_keys=True)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(folder / NAME)
+
+
+def _plain(state: State) -> dict[str, object]:
+    return {
+        "format": _FORMAT,
+        "zones": state.shape.zones,
+        "bookiesPerZone": state.shape.bookies_per_zone,
+        "upgradeDomains": state.shape.upgrade_domains,
+        "autorecovery": state.shape.autorecovery,
+        "timers": state.shape.timers,
+        "zooKeeperPort": state.zookeeper_port,
+        "processes": {
+            name: {
+                "pid": mark.pid,
+                "startedTicks": mark.started_ticks,
+                "boot": mark.boot,
+                "http": state.http.get(name),
+            }
+            for name, mark in state.marks.items()
+        },
+    }
+
+
+def _parse(data: dict[str, object]) -> State:
+    if data["format"] != _FORMAT:
+        raise ValueError(f"it has format {data['format']!r}, and this program knows {_FORMAT}")
+    marks, port = data["processes"], data["zooKeeperPort"]
+    if not isinstance(marks, dict):
+        raise TypeError("processes is no mapping")
+    return State(
+        shape=Shape(
+            zones=_count(data["zones"]),
+            bookies_per_zone=_count(data["bookiesPerZone"]),
+            upgrade_domains=_count(data["upgradeDomains"]),
+            autorecovery=_count(data["autorecovery"], least=0),
+            timers=Timers(str(data["timers"])),
+            zookeeper=port is not None,
+        ),
+        zookeeper_port=None if port is None else _count(port),
+        marks={
+            BookieId(name): Mark(
+                pid=_count(mark["pid"]),
+                started_ticks=_count(mark["startedTicks"]),
+                boot=str(mark["boot"]),
+            )
+            for name, mark in marks.items()
+        },
+        http={
+            BookieId(name): str(mark["http"])
+            for name, mark in marks.items()
+            if mark["http"] is not None
+        },
+    )
+
+
+def _count(value: object, *, least: int = 1) -> int:
+    if type(value) is not int or value < least:
+        raise ValueError(f"{value!r} is no count")
+    return value

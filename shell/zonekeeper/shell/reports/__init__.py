@@ -1,0 +1,1 @@
+"""What commands say, apart from how they are called."""

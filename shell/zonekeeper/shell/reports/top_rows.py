@@ -1,0 +1,155 @@
+"""What ``zonekeeper top`` shows: a row for each bookie and each zone, and who is slow. Pure.
+
+Slow is a bookie half of whose appends, or half of whose reads, take three times as long as what is
+usual among the others, and long enough to matter. Slow at times is one whose slowest hundredth
+does: a bookie that stands still again and again measures only the few that it had taken by then,
+as the others wait in its socket and look quick. A bookie that cannot be looked at has a row that
+says so: that is what is looked for most.
+"""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Final
+
+from zonekeeper.placement.base.ids import BookieId, ZoneName
+from zonekeeper.shell.reports.top_metrics import Work
+
+APPEND: Final = "append"
+READ: Final = "read"
+MEDIAN: Final = 0.5
+NEARLY_ALL: Final = 0.99
+
+_SLOW_TIMES: Final = 3
+_SLOW_MS: Final = 10
+#: A disk may take some tens of milliseconds now and then.
+_SLOW_AT_TIMES_MS: Final = 100
+#: Fewer that take so long are a hiccup, however few there are in all.
+_SLOW_COUNT_MIN: Final = 3
+#: Among fewer nothing is usual.
+_COMPARED_MIN: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A bookie, as it was looked at."""
+
+    bookie: BookieId
+    zone: ZoneName | None
+    #: What it does; or why that is not known.
+    work: Work | str
+    waiting_bytes: int = 0
+    read_only_because: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One line."""
+
+    zone: ZoneName | None
+    #: None: the zone as a whole.
+    bookie: BookieId | None
+    work: Work | None
+    waiting_bytes: int
+    remarks: tuple[str, ...] = ()
+
+
+def rows(seen: Sequence[Seen]) -> list[Row]:
+    """Give each zone, and behind it its bookies."""
+    slow = _slow(seen)
+    zones = sorted({each.zone for each in seen}, key=lambda zone: (zone is None, zone or ""))
+    found = []
+    for zone in zones:
+        there = sorted((e for e in seen if e.zone == zone), key=lambda each: each.bookie)
+        works = [each.work for each in there if isinstance(each.work, Work)]
+        away = len(there) - len(works)
+        found.append(
+            Row(
+                zone=zone,
+                bookie=None,
+                work=reduce(add, works) if works else None,
+                waiting_bytes=sum(each.waiting_bytes for each in there),
+                remarks=(f"{away} of {len(there)} not seen",) if away else (),
+            )
+        )
+        found += [_row(each, slow) for each in there]
+    return found
+
+
+def _row(each: Seen, slow: Mapping[BookieId, tuple[str, ...]]) -> Row:
+    work = each.work if isinstance(each.work, Work) else None
+    unseen = (each.work,) if isinstance(each.work, str) else ()
+    read_only = (f"read-only: {', '.join(each.read_only_because)}",)
+    return Row(
+        zone=each.zone,
+        bookie=each.bookie,
+        work=work,
+        waiting_bytes=each.waiting_bytes,
+        remarks=(
+            *unseen,
+            *(read_only if each.read_only_because else ()),
+            *slow.get(each.bookie, ()),
+        ),
+    )
+
+
+def _slow(seen: Sequence[Seen]) -> dict[BookieId, tuple[str, ...]]:
+    """Say who is slow at what."""
+    works = {each.bookie: each.work for each in seen if isinstance(each.work, Work)}
+    found: dict[BookieId, tuple[str, ...]] = {}
+    for operation in (APPEND, READ):
+        always = _outliers(works, operation, MEDIAN, _SLOW_MS)
+        at_times = _outliers(works, operation, NEARLY_ALL, _SLOW_AT_TIMES_MS)
+        for bookie in sorted(always | at_times):
+            remark = f"slow {operation}s" + ("" if bookie in always else " at times")
+            found[bookie] = (*found.get(bookie, ()), remark)
+    return found
+
+
+def _outliers(
+    works: Mapping[BookieId, Work], operation: str, share: float, least_ms: float
+) -> set[BookieId]:
+    """Name those whose time is far above that of the others, and ``least_ms`` at least."""
+    times = {
+        bookie: ms
+        for bookie, work in works.items()
+        if (ms := work.quantile_ms(operation, share)) is not None
+    }
+    found: set[BookieId] = set()
+    if len(times) < _COMPARED_MIN:
+        return found
+    for bookie, ms in times.items():
+        usual_ms = statistics.median_low([other for who, other in times.items() if who != bookie])
+        limit_ms = max(least_ms, _SLOW_TIMES * usual_ms)
+        if ms >= limit_ms and works[bookie].count(operation, limit_ms) >= _SLOW_COUNT_MIN:
+            found.add(bookie)
+    return found
+
+
+def plain(row: Row) -> dict[str, object]:
+    """Give a row as plain data."""
+    work = row.work
+    found: dict[str, object] = {
+        "zone": row.zone,
+        "bookie": row.bookie,
+        "seen": work is not None,
+        "waitingBytes": row.waiting_bytes,
+        "remarks": list(row.remarks),
+    }
+    if work is not None:
+        for operation in (APPEND, READ):
+            found[operation] = {
+                "perSecond": round(work.per_second(operation), 1),
+                "medianMs": _finite(work.quantile_ms(operation, MEDIAN)),
+                "p99Ms": _finite(work.quantile_ms(operation, NEARLY_ALL)),
+            }
+        found["errors"] = dict(sorted(work.errors.items()))
+    return found
+
+
+def _finite(ms: float | None) -> float | str | None:
+    """JSON knows no infinity: what is beyond the last bucket says so."""
+    return "over" if ms is not None and math.isinf(ms) else ms

@@ -1,0 +1,213 @@
+"""Admission in every small world: all sequences of events, held to what must never happen."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from tests.bookie import running
+from zonekeeper.bookie.ledgers import admission, records
+from zonekeeper.bookie.ledgers.admission import Effect, Event, Here, LedgerState
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import EntryId
+from zonekeeper.wire.formats import errors
+
+LEDGER, KEY, OTHER_KEY = running.LEDGER, running.KEY, running.OTHER_KEY
+
+OPEN = admission.Open(opening=running.opening())
+OPEN_NEXT = admission.Open(opening=running.opening(first=5))
+OPEN_WRONG_KEY = admission.Open(opening=running.opening(key=OTHER_KEY))
+OPEN_WRONG_DIGEST = admission.Open(opening=running.opening(digest=Digest.CRC32))
+FENCE = admission.Fence(master_key=KEY)
+FENCE_WRONG_KEY = admission.Fence(master_key=OTHER_KEY)
+PLAIN = admission.Append(recovery=False, here=Here.NONE)
+RECOVERY = admission.Append(recovery=True, here=Here.NONE)
+AGAIN = admission.Append(recovery=False, here=Here.UNCOMPARED)
+DIFFERENT = admission.Append(recovery=True, here=Here.DIFFERENT)
+LAC_3 = admission.WriteLac(packet=running.lac_packet(3))
+LAC_9 = admission.WriteLac(packet=running.lac_packet(9))
+LIMBO = admission.Limbo(in_limbo=True)
+NO_LIMBO = admission.Limbo(in_limbo=False)
+
+EVENTS: Sequence[Event] = (
+    OPEN,
+    OPEN_NEXT,
+    OPEN_WRONG_KEY,
+    OPEN_WRONG_DIGEST,
+    FENCE,
+    FENCE_WRONG_KEY,
+    PLAIN,
+    RECOVERY,
+    AGAIN,
+    DIFFERENT,
+    LAC_3,
+    LAC_9,
+    LIMBO,
+    NO_LIMBO,
+)
+LENGTH = 4
+
+
+def step(state: LedgerState, event: Event) -> tuple[LedgerState, Sequence[Effect]]:
+    effects = admission.decide(LEDGER, state, event)
+    for effect in effects:
+        if isinstance(effect, admission.Write):
+            state = admission.applied(state, effect.record)
+    return state, effects
+
+
+def after(*events: Event) -> LedgerState:
+    state = admission.UNKNOWN
+    for event in events:
+        state, _ = step(state, event)
+    return state
+
+
+def refusal(state: LedgerState, event: Event) -> type[errors.ProtocolError] | None:
+    effects = admission.decide(LEDGER, state, event)
+    if effects and isinstance(effects[0], admission.Refuse):
+        assert len(effects) == 1, "a refusal is all there is"
+        return type(effects[0].error)
+    return None
+
+
+def worlds() -> Iterator[tuple[Event, ...]]:
+    yield from itertools.product(EVENTS, repeat=LENGTH)
+
+
+def test_in_every_small_world_what_was_promised_is_kept() -> None:
+    steps = 0
+    for world in worlds():
+        state = admission.UNKNOWN
+        for event in world:
+            before, (state, effects) = state, step(state, event)
+            steps += 1
+            check(before, event, effects, state)
+    assert steps == LENGTH * len(EVENTS) ** LENGTH
+
+
+def check(before: LedgerState, event: Event, effects: Sequence[Effect], state: LedgerState) -> None:
+    refused = [effect.error for effect in effects if isinstance(effect, admission.Refuse)]
+    taken = any(isinstance(effect, admission.Take) for effect in effects)
+    # The first key sticks, and a request with another one changes nothing.
+    assert before.master_key in (None, state.master_key)
+    key = key_of(event)
+    if key is not None and before.master_key not in (None, key):
+        assert isinstance(refused[0], errors.UnauthorizedAccess)
+    if refused:
+        assert state == before
+        assert len(effects) == 1
+    # A fence is for ever, and no plain append passes it.
+    assert state.fenced >= before.fenced
+    if before.fenced and isinstance(event, admission.Append) and not event.recovery:
+        assert not taken
+    # An entry that is here is compared before anything of the frame is taken.
+    if isinstance(event, admission.Append) and event.here in (Here.UNCOMPARED, Here.DIFFERENT):
+        assert not taken
+    # Nothing is taken for a ledger whose key and digest are not known.
+    if taken:
+        assert state.master_key is not None
+        assert state.digest is not None
+    # The explicit LAC does not fall, and fragments are not forgotten.
+    assert admission.lac_of(state.explicit_lac) >= admission.lac_of(before.explicit_lac)
+    assert set(before.fragments) <= set(state.fragments)
+    # Limbo means fenced, and only an explicit word ends it.
+    assert state.fenced >= state.in_limbo
+    if before.in_limbo and event is not NO_LIMBO:
+        assert state.in_limbo
+
+
+def key_of(event: Event) -> bytes | None:
+    match event:
+        case admission.Open(opening=opening):
+            return opening.master_key
+        case admission.Fence(master_key=key):
+            return key
+        case _:
+            return None
+
+
+def test_doing_a_thing_twice_writes_nothing_the_second_time() -> None:
+    for event in (OPEN, FENCE, LIMBO):
+        assert admission.decide(LEDGER, after(event), event) == ()
+    assert admission.decide(LEDGER, after(OPEN, LAC_9), LAC_9) == ()
+
+
+def test_a_ledger_that_was_never_seen_can_be_fenced() -> None:
+    state = after(FENCE)
+
+    assert state.fenced
+    assert state.master_key == KEY
+    assert refusal(state, FENCE_WRONG_KEY) is errors.UnauthorizedAccess
+
+
+def test_a_fenced_ledger_can_be_opened_for_its_recovery_and_takes_only_that() -> None:
+    state = after(FENCE, OPEN)
+
+    assert refusal(state, PLAIN) is errors.Fenced
+    assert admission.decide(LEDGER, state, RECOVERY) == (admission.Take(),)
+
+
+def test_a_resent_entry_is_compared_and_its_fence_is_looked_at_again_afterwards() -> None:
+    assert admission.decide(LEDGER, after(OPEN), AGAIN) == (admission.Compare(),)
+
+    compared = admission.Append(recovery=False, here=Here.SAME)
+
+    assert admission.decide(LEDGER, after(OPEN), compared) == (admission.Take(),)
+    assert refusal(after(OPEN, FENCE), compared) is errors.Fenced
+    assert refusal(after(OPEN), DIFFERENT) is errors.EntryMismatch
+
+
+def test_a_ledger_that_was_not_opened_takes_no_entries_and_no_lac() -> None:
+    for state in (after(), after(FENCE), after(LIMBO)):
+        assert refusal(state, RECOVERY) is errors.NotOpened
+        assert refusal(state, LAC_3) is errors.NotOpened
+
+
+def test_a_lac_is_taken_on_a_fenced_ledger_too() -> None:
+    assert admission.lac_of(after(OPEN, FENCE, LAC_9).explicit_lac) == 9
+
+
+def test_a_lower_lac_is_passed_over() -> None:
+    assert admission.lac_of(after(OPEN, LAC_9, LAC_3).explicit_lac) == 9
+
+
+@pytest.mark.parametrize(
+    "packet", [b"", running.lac_packet(3) + b"x", running.SEALER.seal_lac(EntryId(3))[:-1]]
+)
+def test_a_lac_packet_of_the_wrong_size_is_refused(packet: bytes) -> None:
+    assert refusal(after(OPEN), admission.WriteLac(packet=packet)) is errors.BadRequest
+
+
+def test_another_digest_than_the_ledgers_is_refused() -> None:
+    assert refusal(after(OPEN), OPEN_WRONG_DIGEST) is errors.BadRequest
+
+
+def test_limbo_fences_and_leaves_the_ledger_fenced_when_it_ends() -> None:
+    state = after(OPEN, LIMBO)
+
+    with pytest.raises(errors.LimboLedger):
+        admission.refuse_limbo(LEDGER, state)
+    assert refusal(state, PLAIN) is errors.Fenced
+    assert after(OPEN, LIMBO, NO_LIMBO).fenced
+    admission.refuse_limbo(LEDGER, after(OPEN, LIMBO, NO_LIMBO))
+
+
+def test_a_ledger_in_limbo_whose_key_is_not_known_takes_the_key_of_its_fence() -> None:
+    assert after(LIMBO, FENCE).master_key == KEY
+
+
+def test_a_fragment_that_is_opened_in_another_way_replaces_the_hint() -> None:
+    other = running.opening()
+    changed = records.Fragment(opening=other)
+
+    state = admission.applied(after(OPEN, OPEN_NEXT), changed)
+
+    assert [fragment.first_entry_id for fragment in state.fragments] == [0, 5]
+
+
+def test_there_is_an_end_to_fragments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "FRAGMENTS_MAX", 1)
+
+    assert refusal(after(OPEN), OPEN_NEXT) is errors.BadRequest
+    assert refusal(after(OPEN), OPEN) is None

@@ -1,0 +1,61 @@
+"""A bookie that starts with ledgers in limbo says so before anybody can ask it."""
+
+import dataclasses
+import random
+from pathlib import Path
+
+from tests.bookie.running import BOOKIE, LEDGER
+from tests.support.stores import MemoryPlace
+from zonekeeper.bookie.disk.disks import InlineDisk
+from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
+from zonekeeper.bookie.formats.index import MemoryOrdered
+from zonekeeper.bookie.ledgers import records
+from zonekeeper.bookie.life import identity, life
+from zonekeeper.bookie.life.life import Ground
+from zonekeeper.bookie.segments import checkpoint
+from zonekeeper.bookie.segments.arrivals import Sizes
+from zonekeeper.bookie.segments.checkpoint import Kept
+from zonekeeper.bookie.storage.storage import Policy
+from zonekeeper.metadata.bookies import bookie_records
+from zonekeeper.metadata.cluster import cluster as clusters
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.placement.base.ids import NO_ENTRY, UpgradeDomain, ZoneName
+from zonekeeper.placement.base.locations import Location
+
+INSTANCE = "d58c3de9-d9c6-429e-be20-474dcad4d089"
+WHERE = Location(ZoneName("a"), UpgradeDomain("ud-0"))
+
+
+async def lives(cluster: Cluster, files: MemoryFileSystem) -> None:
+    """Begin a life on some files, and end it."""
+    disk, index = InlineDisk(), MemoryOrdered()
+    ground = Ground(
+        folders={None: files},
+        journal=files,
+        ledgers=[files],
+        writing=disk,
+        background=disk,
+        reads=disk,
+        tails=disk,
+        open_index=lambda: index,
+        sizes=lambda _: Sizes(segment_bytes=1 << 16),
+    )
+    mine = identity.of_bookie(BOOKIE, cluster, Path("/data"))
+    begun = await life.begin(cluster, mine, WHERE, ground, policy=Policy(), chance=random.Random(1))
+    begun.storage.close()
+
+
+async def test_a_start_with_a_ledger_in_limbo_is_said_in_the_bookies_record() -> None:
+    store = await MemoryPlace().open()
+    cluster = await clusters.initialise(store, INSTANCE)
+    files = MemoryFileSystem()
+    await lives(cluster, files)
+    assert (await bookie_records.read(cluster, BOOKIE)).lost_data is None
+    limbo = Kept(records=(records.Limbo(ledger_id=LEDGER, in_limbo=True),), confirmed=NO_ENTRY)
+    kept = dataclasses.replace(checkpoint.load(files), ledgers={LEDGER: limbo})
+    checkpoint.save(files, kept)
+    for start in (2, 3):
+        await lives(cluster, files)
+        record = await bookie_records.read(cluster, BOOKIE)
+        assert (record.boot_epoch, record.lost_data) == (start, start), "at each start"
+    await store.close()

@@ -1,0 +1,98 @@
+"""A bookie is registered on the side of its mode, however the mode changes meanwhile."""
+
+import asyncio
+
+import pytest
+
+from tests.bookie.running import BOOKIE, LEDGER, running
+from tests.support.stores import MemoryPlace
+from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
+from zonekeeper.bookie.life import life
+from zonekeeper.bookie.life.life import Conditions, Presence
+from zonekeeper.metadata.bookies.registration import Registrar
+from zonekeeper.metadata.cluster import cluster as clusters
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.formats import ledger_format, service_info
+from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata, LedgerState
+from zonekeeper.metadata.ledgers import ledgers
+from zonekeeper.metadata.stores.memory import MemoryStore
+from zonekeeper.metadata.stores.memory_server import MemoryServer
+from zonekeeper.metadata.stores.timeouts import Timeouts
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import EntryId, UpgradeDomain, ZoneName
+from zonekeeper.placement.base.locations import Location
+
+INSTANCE = "d58c3de9-d9c6-429e-be20-474dcad4d089"
+SESSION_MS = 10_000
+WHERE = Location(ZoneName("a"), UpgradeDomain("ud-0"))
+#: More than a registration takes.
+TURNS_MAX = 40
+IDLE_TURNS = 200
+
+
+async def side(cluster: Cluster) -> str:
+    found = [
+        name
+        for name, path in (
+            ("writable", cluster.root.writable(BOOKIE)),
+            ("read-only", cluster.root.read_only(BOOKIE)),
+        )
+        if await cluster.store.exists(path, sync=True)
+    ]
+    return ", ".join(found)
+
+
+async def turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("between", range(TURNS_MAX))
+async def test_a_mode_that_changes_while_it_is_being_registered_is_registered(between: int) -> None:
+    store = await MemoryPlace().open(Timeouts(session_ms=SESSION_MS))
+    cluster = await clusters.initialise(store, INSTANCE)
+    info = service_info.of_bookie("127.0.0.1", 3181, WHERE, tls=False)
+    registrar = Registrar(cluster, BOOKIE, info, session_timeout_ms=SESSION_MS)
+    async with running(MemoryFileSystem()) as bookie, asyncio.TaskGroup() as tasks:
+        presence = Presence(registrar, bookie, store, Conditions())
+        keeping = tasks.create_task(presence.keep())
+        await presence.begun.wait()
+        await turns(IDLE_TURNS)
+        assert await side(cluster) == "writable"
+
+        bookie.set_conditions(["the disk is full"])
+        await turns(between)
+        bookie.set_conditions([])
+        await turns(IDLE_TURNS)
+
+        assert await side(cluster) == "writable"
+        bookie.set_conditions(["the disk is full"])
+        await turns(IDLE_TURNS)
+        assert await side(cluster) == "read-only"
+        keeping.cancel()
+    await store.close()
+
+
+async def test_metadata_that_cannot_be_read_says_of_no_ledger_where_it_ends() -> None:
+    """One damaged node must not end every bookie whose rewrite asks."""
+    store = MemoryStore(MemoryServer())
+    cluster = await clusters.initialise(store, INSTANCE)
+    closed = LedgerMetadata(
+        ensemble_size=1,
+        write_quorum=1,
+        ack_quorum=1,
+        digest=Digest.CRC32C,
+        password=b"secret",
+        state=LedgerState.CLOSED,
+        last_entry=EntryId(10),
+        length=100,
+        fragments=(Fragment(first_entry=EntryId(0), ensemble=(BOOKIE,)),),
+    )
+    rendered = ledger_format.render(closed)
+    await store.create(ledgers.path(cluster, LEDGER), rendered, make_parents=True)
+    assert await life.ends_in(cluster)([LEDGER]) == {LEDGER: 10}
+
+    await store.create(cluster.root.beside("restored"), b"not JSON", make_parents=True)
+
+    assert await life.ends_in(cluster)([LEDGER]) == {}
+    await store.close()

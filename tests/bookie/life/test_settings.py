@@ -1,0 +1,132 @@
+"""Settings: what is right becomes values, what is wrong is named, by where it came from."""
+
+from pathlib import Path
+
+import pytest
+
+from zonekeeper.bookie.life import settings
+from zonekeeper.bookie.life.settings import BadSettingError, Settings
+from zonekeeper.placement.base import locations
+from zonekeeper.wire.formats.addresses import Address
+
+FLAGS = {
+    "metadata": "zk://zk:2181/ledgers",
+    "id": "bk-a-4",
+    "zone": "a",
+    "upgrade-domains": "3",
+    "data": "/data",
+    "advertise": "10.0.0.1",
+    "http": "127.0.0.1:8080",
+}
+
+
+def parse(**changed: str | None) -> Settings:
+    flags = {name.replace("_", "-"): text for name, text in changed.items()}
+    return settings.parse({**FLAGS, **flags}, {})
+
+
+def test_right_settings_become_values() -> None:
+    found = parse()
+
+    assert found.location == locations.parse("/a/ud-1")
+    assert found.data == Path("/data")
+    assert found.listen == Address("0.0.0.0", 3181)
+    assert found.advertise == "10.0.0.1"
+    assert found.http == Address("127.0.0.1", 8080)
+    assert found.tls is None
+    assert (found.drain_timeout_ms, found.waiting_bytes_max) == (10_000, 256 << 20)
+
+
+def test_a_bookie_need_not_know_where_it_stands() -> None:
+    assert parse(zone=None, upgrade_domains=None).location is None
+
+
+def test_the_address_told_to_others_is_the_one_listened_on_unless_that_is_everywhere() -> None:
+    def advertised(listen: str) -> str:
+        return parse(listen=listen, advertise=None).advertise
+
+    assert advertised("127.0.0.1:0") == "127.0.0.1"
+    assert advertised("[::1]:0") == "[::1]"
+    assert advertised("0.0.0.0:0") == advertised("[::]:0") != "0.0.0.0"
+
+
+def test_a_flag_goes_before_the_environment_and_that_before_the_file() -> None:
+    environment = {"ZONEKEEPER_LISTEN": "env:2", "ZONEKEEPER_HTTP": "env:2", "PATH": "/bin"}
+    file: dict[str, object] = {"listen": "file:3", "http": "file:3", "advertise": "file"}
+    flags = {**FLAGS, "listen": "flag:1", "http": None, "advertise": None}
+
+    found = settings.parse(flags, environment, file, "b.yaml")
+
+    assert found.listen == Address("flag", 1)
+    assert found.http == Address("env", 2)
+    assert found.advertise == "file"
+
+
+def test_a_number_in_the_file_is_as_good_as_its_text() -> None:
+    flags = {**FLAGS, "upgrade-domains": None}
+    file: dict[str, object] = {"upgrade-domains": 3}
+
+    assert settings.parse(flags, {}, file, "b.yaml").location == locations.parse("/a/ud-1")
+
+
+def test_what_is_wrong_is_named_by_where_it_came_from() -> None:
+    with pytest.raises(BadSettingError, match=r"^ZONEKEEPER_LISTEN: '3181': must be HOST:PORT"):
+        settings.parse(FLAGS, {"ZONEKEEPER_LISTEN": "3181"})
+    with pytest.raises(BadSettingError, match=r"^listen in b\.yaml: '3181': must be HOST:PORT"):
+        settings.parse(FLAGS, {}, {"listen": 3181}, "b.yaml")
+    with pytest.raises(BadSettingError, match=r"^listen in b\.yaml: must be a text or a number"):
+        settings.parse(FLAGS, {}, {"listen": ["a"]}, "b.yaml")
+    with pytest.raises(BadSettingError, match=r"^'lisen' in b\.yaml: there is no such setting"):
+        settings.parse(FLAGS, {}, {"lisen": "x"}, "b.yaml")
+
+
+def test_each_setting_has_its_own_name_everywhere_and_defaults_are_right_settings() -> None:
+    assert len({field.name for field in settings.FIELDS}) == len(settings.FIELDS)
+    assert len({field.environment for field in settings.FIELDS}) == len(settings.FIELDS)
+    assert all(field.help.endswith(".") for field in settings.FIELDS)
+    required = {field.name for field in settings.FIELDS if field.required}
+    settings.parse({name: FLAGS[name] for name in required} | {"id": "b-0"}, {})
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"metadata": "etcd://x"}, "--metadata: .*etcd"),
+        ({"metadata": None}, "--metadata: must be given"),
+        ({"id": "a b"}, "--id: 'a b'"),
+        ({"id": "readonly"}, "--id: 'readonly'"),
+        ({"id": "nameless"}, "--id, --upgrade-domains: .*nameless"),
+        ({"zone": None}, "--zone: must be given"),
+        ({"upgrade_domains": None}, "--upgrade-domains: must be given"),
+        ({"upgrade_domains": "0"}, "--upgrade-domains: '0': must be a whole number"),
+        ({"zone": "a/b"}, "--zone: 'a/b'"),
+        ({"zone": ""}, "--zone: ''"),
+        ({"data": None}, "--data: must be given"),
+        ({"data": "data"}, "--data: 'data': must be an absolute path"),
+        ({"data": "/a,b"}, "--data: '/a,b'"),
+        ({"data": '/a"b'}, "--data: '/a\"b'"),
+        ({"journal": "j"}, "--journal: 'j': must be an absolute path"),
+        ({"ledger_dirs": "/a,b"}, "--ledger-dirs: 'b': must be an absolute path"),
+        ({"ledger_dirs": "/a,/b,/a"}, "--ledger-dirs: '/a,/b,/a': names a folder twice"),
+        ({"listen": "3181"}, "--listen: '3181': must be HOST:PORT"),
+        ({"listen": ":3181"}, "--listen: ':3181': must be HOST:PORT"),
+        ({"listen": "::1:3181"}, "--listen: '::1:3181': must be HOST:PORT"),
+        ({"listen": "h:65536"}, "--listen: 'h:65536': the port"),
+        ({"http": "h:x"}, "--http: 'h:x': the port"),
+        ({"advertise": "h/x"}, "--advertise: 'h/x'"),
+        ({"advertise": ""}, "--advertise: ''"),
+        ({"tls_key": "/k"}, "--tls-authority: must be given"),
+        (
+            {"id": "a:1-0", "tls_authority": "/a", "tls_certificate": "/c", "tls_key": "/k"},
+            "--id: 'a:1-0' cannot be a bookie's id with TLS",
+        ),
+        ({"drain_timeout": "10"}, "--drain-timeout: '10': must be a duration"),
+        ({"waiting_bytes": "0MiB"}, "--waiting-bytes: '0MiB': must be a size"),
+        ({"disk_full": "95"}, "--disk-full: '95': must be a share"),
+        ({"disk_warn": "99%"}, "--disk-warn, --disk-full, --disk-low: disk marks"),
+        ({"read_threads": "many"}, "--read-threads: 'many': must be a whole number"),
+    ],
+)
+def test_a_wrong_setting_is_refused_by_its_flag(changed: dict[str, str | None], named: str) -> None:
+    with pytest.raises(BadSettingError, match=f"^{named}"):
+        parse(**changed)

@@ -1,0 +1,79 @@
+"""Errors come out of a followed stream as they are, and nothing is left running."""
+
+import asyncio
+
+import pytest
+
+from tests.support.stores import MemoryPlace
+from zonekeeper.metadata.bookies import bookie_watch
+from zonekeeper.metadata.cluster import cluster as clusters
+from zonekeeper.metadata.cluster import elections
+from zonekeeper.metadata.store.background import alongside, together
+from zonekeeper.metadata.store.errors import StoreClosedError
+from zonekeeper.placement.base.ids import BookieId
+
+INSTANCE = "d58c3de9-d9c6-429e-be20-474dcad4d089"
+
+
+async def for_ever() -> None:
+    await asyncio.Event().wait()
+
+
+async def fail() -> None:
+    raise ValueError("of the work")
+
+
+async def test_an_error_of_the_block_comes_out_as_it_is() -> None:
+    with pytest.raises(KeyError, match="of the block"):
+        async with alongside(for_ever()):
+            raise KeyError("of the block")
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_an_error_of_the_work_ends_the_block_and_comes_out_as_it_is() -> None:
+    with pytest.raises(ValueError, match="of the work"):
+        async with alongside(for_ever(), fail()):
+            await for_ever()
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_what_is_run_together_gives_its_results_in_order_or_its_error() -> None:
+    async def give(number: int) -> int:
+        return number
+
+    assert await together(give(number) for number in range(3)) == [0, 1, 2]
+    with pytest.raises(ValueError, match="of the work"):
+        await together([fail(), for_ever()])
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_a_store_that_is_closed_ends_what_follows_it(memory: MemoryPlace) -> None:
+    store = await memory.open()
+    cluster = await clusters.initialise(store, INSTANCE)
+    before = len(asyncio.all_tasks())
+
+    async def follow() -> None:
+        async with bookie_watch.watch(cluster) as states:
+            async for _ in states:
+                await store.close()
+
+    with pytest.raises(StoreClosedError):
+        await follow()
+    assert len(asyncio.all_tasks()) == before
+
+
+async def test_a_candidate_leaves_nothing_behind(memory: MemoryPlace) -> None:
+    store = await memory.open()
+    cluster = await clusters.initialise(store, INSTANCE)
+    votes = elections.zone_watch_votes(cluster)
+    before = len(asyncio.all_tasks())
+
+    async def stand() -> None:
+        async with elections.stand(store, votes, BookieId("me")) as states:
+            assert await anext(states) is None
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        await stand()
+    assert await store.children(votes, sync=True) == ()
+    assert len(asyncio.all_tasks()) == before

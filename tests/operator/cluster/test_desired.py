@@ -1,0 +1,235 @@
+"""What a resource says is read whole, and everything that is wrong with it is said at once."""
+
+import pytest
+
+from tests.operator.worlds import resource
+from zonekeeper.operator.cluster import desired
+from zonekeeper.operator.cluster.desired import Desired, OnDelete, Refused
+from zonekeeper.operator.kubernetes.api import Json
+
+
+def reasons(**spec: object) -> str:
+    found = desired.read(resource(**spec))
+    assert isinstance(found, Refused)
+    return "\n".join(found.reasons)
+
+
+def built(**spec: object) -> Desired:
+    found = desired.read(resource(**spec))
+    assert isinstance(found, Desired)
+    return found
+
+
+def test_defaults_are_those_of_the_record_and_the_zones_those_of_the_resource() -> None:
+    found = built()
+
+    assert found.policy.placement.zones == ("a", "b", "c")
+    assert str(found.policy.quorums) == "3/3/2"
+    assert found.policy.owner == "operator/logs/log"
+    assert found.zones[0].node_labels == {"topology.kubernetes.io/zone": "a"}
+
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+def three(*selectors: dict[str, str] | None) -> list[Json]:
+    """Give three zones with these selectors; None: the default one."""
+    return [
+        {"name": name} if given is None else {"name": name, "nodeSelector": given}
+        for name, given in zip("abc", selectors, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    "zones",
+    [
+        three({"rack": "1"}, {"rack": "2"}, {"rack": "3"}),
+        three({"rack": "1", "disk": "ssd"}, {"rack": "2"}, {"rack": "3", "disk": "ssd"}),
+        three({ZONE: "x", "rack": "1"}, None, None),
+        three({ZONE: "x", "rack": "1"}, {ZONE: "x", "rack": "2"}, None),
+    ],
+)
+def test_a_zone_may_name_its_nodes_itself(zones: list[Json]) -> None:
+    assert built(zones=zones).zones[0].node_labels == zones[0]["nodeSelector"]
+
+
+@pytest.mark.parametrize(
+    ("zones", "shared"),
+    [
+        (three({"disk": "ssd"}, {"disk": "ssd"}, {"disk": "ssd"}), [1, 2, 2]),
+        (three({"rack": "1"}, None, None), [1, 2]),
+        (three({"rack": "1"}, {"rack": "2"}, {"rack": "1"}), [2]),
+        (three({"rack": "1"}, {"rack": "2"}, {"rack": "3", "disk": "ssd"}), []),
+        (three({"rack": "1"}, {"rack": "2"}, {"disk": "ssd"}), [2, 2]),
+        (three({ZONE: "b"}, None, None), [1]),
+    ],
+)
+def test_zones_that_one_node_could_belong_to_are_refused(
+    zones: list[Json], shared: list[int]
+) -> None:
+    found = desired.read(resource(zones=zones))
+    told = found.reasons if isinstance(found, Refused) else ()
+
+    assert [reason.partition(":")[0] for reason in told] == [
+        f"spec.zones[{index}].nodeSelector" for index in shared
+    ]
+
+
+def test_a_cluster_that_was_built_is_only_warned_of_zones_that_one_node_could_belong_to() -> None:
+    """Its zones may be told apart by labels that only one of them names."""
+    item = resource(zones=three({"zone-a": "yes"}, {"zone-b": "yes"}, {"zone-c": "yes"}))
+    assert isinstance(desired.read(item), Refused)
+
+    found = desired.read(item | {"status": {"instance": "0d6e3a1e"}})
+
+    assert isinstance(found, Desired)
+    assert found.warnings[0].startswith("spec.zones[1].nodeSelector: ")
+    assert len(found.warnings) == 3
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"zones": []}, "spec.zones: []: must be a list of 1 to 16 names"),
+        ({"zones": ["a", "b"]}, "spec.zones[0]: null: must be a text"),
+        ({"zones": [{"name": "a"}, {"name": "a"}]}, 'spec.zones[1]: "a": duplicates spec.zones[0]'),
+        ({"bookiesPerZone": 0}, "spec.bookiesPerZone: 0: must be a whole number from 1"),
+        ({"bookiesPerZone": True}, "spec.bookiesPerZone: true: must be a whole number"),
+        ({"image": "zonekeeper"}, "spec.image: "),
+        ({"image": None}, "spec.image: missing: is required"),
+        ({"storage": {}}, "spec.storage.size: missing: is required"),
+        ({"storage": "1Gi"}, "spec.storage.size: missing: is required"),
+        ({"storage": {"size": "ten"}}, 'spec.storage.size: "ten": must be a whole number and Mi'),
+        ({"onDelete": "retain"}, 'spec.onDelete: "retain": must be one of Retain, Delete'),
+        ({"metadata": {"uri": "sqlite:///meta.db"}}, "spec.metadata.uri: "),
+        ({"metadata": {"uri": "zk://host/../x"}}, "spec.metadata.uri: "),
+        ({"metadata": {"uri": "zk://user:pass@host/x"}}, "spec.metadata.uri: "),
+        ({"metadata": {"uri": "zk://$(HOME)/x"}}, "spec.metadata.uri: "),
+        ({"resources": {"limits": {"memory": "lots"}}}, 'spec.resources.limits.memory: "lots": '),
+        (
+            {"resources": {"requests": {"cpu": "-1"}}},
+            'spec.resources.requests.cpu: "-1": must be an',
+        ),
+        ({"resources": {"requests": {"cpu": -1}}}, "spec.resources.requests.cpu: -1: must be an"),
+        ({"resources": {"requests": {"cpu": True}}}, "spec.resources.requests.cpu: true: must be"),
+        ({"resources": {"requests": {"memry": 1}}}, "spec.resources.requests.memry: "),
+        ({"resources": {"limits": "1Gi"}}, 'spec.resources.limits: "1Gi": must be amounts'),
+        (
+            {"resources": {"requests": {"cpu": 2}, "limits": {"cpu": "1500m"}}},
+            "spec.resources.requests.cpu: 2: must not be above spec.resources.limits.cpu (1500m)",
+        ),
+        (
+            {"zones": [{"name": "a", "nodeSelector": {"bad key!": "x"}}]},
+            'spec.zones[0].nodeSelector: {"bad key!": "x"}: must be names of labels',
+        ),
+        (
+            {"zones": [{"name": "a", "nodeSelector": {"rack": "a b"}}]},
+            "spec.zones[0].nodeSelector: ",
+        ),
+        ({"zones": [{"name": "a", "nodeSelector": "rack"}]}, "spec.zones[0].nodeSelector: "),
+        *(
+            ({"zones": [{"name": "a", "nodeSelector": {key: "x"}}]}, "spec.zones[0].nodeSelector: ")
+            for key in ("a..b/x", "a.-b/x", "A.b/x", "/x", "a/b/x", f"{'a.' * 127}b/x")
+        ),
+        *(
+            ({"resources": {"limits": {name: 1}}}, f"spec.resources.limits.{name}: ")
+            for name in ("a.b/bad name!", "a..b/x", "..a/x", "a.b/", f"a/{'x' * 64}")
+        ),
+        *(
+            ({"resources": {"requests": {"memory": amount}}}, "spec.resources.requests.memory: ")
+            for amount in ("1e-12", "0.1n", "1e30", "8Ei", "9223372036854775808")
+        ),
+        (
+            {"resources": {"requests": {"nvidia.com/gpu": 1}}},
+            "spec.resources.requests.nvidia.com/gpu: 1: must be the same as "
+            "spec.resources.limits.nvidia.com/gpu (missing); write both, or the limit alone",
+        ),
+        (
+            {"resources": {"requests": {"hugepages-2Mi": "2Mi"}, "limits": {"hugepages-2Mi": 1}}},
+            "must be the same as spec.resources.limits.hugepages-2Mi (1)",
+        ),
+        ({"storage": {"size": "1Gi", "className": "a..b"}}, 'spec.storage.className: "a..b": '),
+        ({"policy": {"version": 4}}, "spec.policy.version: 4: is set by zonekeeper"),
+        ({"policy": {"reads": {"hedge": 1}}}, "spec.policy.reads.hedge: 1: unknown field"),
+        ({"policy": []}, ""),
+        (
+            {"policy": {"placement": {"zones": ["a"]}}},
+            'spec.policy.placement.zones: ["a"]: must be the zones of spec.zones',
+        ),
+        (
+            {"policy": {"quorums": {"ensemble": 3, "write": 2}}},
+            "spec.policy.quorums.ensemble: 3: must be a multiple of quorums.write (2)",
+        ),
+        (
+            {"bookiesPerZone": 1, "policy": {"quorums": {"ensemble": 6, "write": 6, "ack": 4}}},
+            "spec.bookiesPerZone: 1: must give at least as many bookies as "
+            "spec.policy.quorums.ensemble (6), and 3 zones have 3; set it to 2 or more",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_path_and_a_way_out(
+    spec: dict[str, object], words: str
+) -> None:
+    if words:
+        assert words in reasons(**spec)
+    else:
+        assert isinstance(desired.read(resource(**spec)), Desired | Refused)
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    found = reasons(image="x", onDelete="no", policy={"quorums": {"ack": 5}})
+
+    assert found.count("\n") >= 2
+    for path in ("spec.image", "spec.onDelete", "spec.policy.quorums.ack"):
+        assert path in found
+
+
+@pytest.mark.parametrize("name", ["with.dot", "n" * 31, "1log"])
+def test_a_name_that_services_and_pods_cannot_be_named_after_is_refused(name: str) -> None:
+    bad = resource()
+    bad["metadata"]["name"] = name
+    found = desired.read(bad)
+
+    assert isinstance(found, Refused)
+    assert "metadata.name" in found.reasons[0]
+
+
+def test_a_cluster_that_was_built_keeps_a_name_that_begins_with_a_digit() -> None:
+    item = resource() | {"status": {"instance": "0d6e3a1e"}}
+    item["metadata"]["name"] = "1log"
+
+    assert isinstance(desired.read(item), Desired)
+
+
+def test_a_zone_whose_set_name_is_too_long_is_refused() -> None:
+    assert "has at most 52 characters" in reasons(zones=[{"name": "z" * 50}])
+
+
+@pytest.mark.parametrize("given", [None, "delete", "Retain", 1, ["Delete"]])
+def test_whatever_does_not_plainly_say_delete_retains(given: object) -> None:
+    assert desired.on_delete(resource(onDelete=given)) is OnDelete.RETAIN
+
+
+def test_warnings_of_placement_do_not_refuse() -> None:
+    found = built(policy={"placement": {"upgradeDomains": 2}})
+
+    assert any("placement.upgradeDomains: 2" in warning for warning in found.warnings)
+
+
+def test_amounts_are_passed_on_as_they_were_written_and_empty_sections_are_not() -> None:
+    given = {"requests": {"cpu": ".5", "memory": "1e9"}, "limits": {}}
+
+    assert built(resources=given).resources == {"requests": given["requests"]}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"limits": {"nvidia.com/gpu": 1}},
+        {"limits": {"nvidia.com/gpu": 1}, "requests": {"nvidia.com/gpu": "1"}},
+        {"limits": {"hugepages-2Mi": "4Mi"}, "requests": {"hugepages-2Mi": "4096Ki"}},
+        {"requests": {"cpu": 0, "memory": "9223372036854775807"}},
+    ],
+)
+def test_amounts_that_kubernetes_takes_are_good(given: Json) -> None:
+    assert built(resources=given).resources == given

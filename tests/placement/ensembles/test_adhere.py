@@ -1,0 +1,230 @@
+"""Repair to adhere plans the fewest moves that reach the best level, and none where none helps."""
+
+import itertools
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from tests.placement import clusters, oracle
+from tests.placement.clusters import ids
+from zonekeeper.placement.base.ids import BookieId, UpgradeDomain, ZoneName
+from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.base.topology import Bookie, Topology
+from zonekeeper.placement.ensembles import adhere, adherence, selector
+from zonekeeper.placement.ensembles.adherence import Level
+from zonekeeper.placement.ensembles.candidates import Avoid, Request
+
+WIDE = clusters.even("abc", domains=3, each=2)
+
+
+def plan(asked: Request, members: Sequence[BookieId], seed: int = 0) -> adhere.Plan:
+    return adhere.plan(asked, members, random.Random(seed))
+
+
+def test_a_ledger_written_during_an_outage_goes_back_to_three_zones_with_one_move() -> None:
+    found = plan(clusters.request(WIDE, (3, 3)), ids("a-1-0", "b-1-0", "a-2-0"))
+
+    assert found.judgement.level is Level.STRICT
+    (move,) = found.replacements
+    assert move.leaving in ("a-1-0", "a-2-0")
+    assert clusters.zones_of(WIDE, [move.joining]) == ["c"]
+    assert found.ensemble[move.position] == move.joining
+    assert not found.cut
+
+
+def test_striped_ledgers_go_back_with_as_many_moves_as_left_the_zone() -> None:
+    lost = clusters.without_zone(WIDE, "c")
+    for seed, shape in itertools.product(range(20), ((6, 3), (9, 3))):
+        whole = clusters.even("abc", domains=3, each=4)
+        lost = clusters.without_zone(whole, "c")
+        chance = random.Random(seed)
+        before = selector.choose(clusters.request(whole, shape), chance).ensemble
+        gone = clusters.in_zone(whole, before, "c")
+        soft = selector.replace(clusters.request(lost, shape), before, gone, chance).ensemble
+
+        found = adhere.plan(clusters.request(whole, shape), soft, chance)
+
+        assert found.judgement.level is Level.STRICT
+        assert len(found.replacements) <= len(gone)
+
+
+def test_an_ensemble_that_adheres_needs_nothing() -> None:
+    members = ids("a-1-0", "b-1-0", "c-1-0")
+
+    assert plan(clusters.request(WIDE, (3, 3)), members) == adhere.Plan(
+        replacements=(),
+        ensemble=members,
+        judgement=adherence.Judgement(level=Level.STRICT),
+        cut=False,
+    )
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (6, 3), (6, 6), (12, 4)], ids=str)
+def test_nothing_is_moved_while_the_zone_is_still_away(shape: tuple[int, int]) -> None:
+    lost = clusters.without_zone(clusters.even("abc", domains=3, each=4), "c")
+    asked = clusters.request(lost, shape)
+    soft = selector.choose(asked, random.Random(0)).ensemble
+
+    found = plan(asked, soft)
+
+    assert (found.replacements, found.ensemble, found.cut) == ((), soft, False)
+    assert found.judgement.level is Level.SOFT
+
+
+def test_zones_and_bookies_that_are_avoided_get_no_moves() -> None:
+    soft = ids("a-1-0", "b-1-0", "a-2-0")
+    quarantined = frozenset(bookie.id for bookie in WIDE if bookie.id.startswith("c"))
+    for avoid in (
+        Avoid(zones=frozenset([ZoneName("c")])),
+        Avoid(quarantined=quarantined),
+        Avoid(bookies=quarantined),
+    ):
+        assert not plan(clusters.request(WIDE, (3, 3), avoid=avoid), soft).replacements
+
+
+def test_a_failing_ensemble_becomes_soft_where_strict_is_out_of_reach() -> None:
+    topology = clusters.even("ab", domains=3, each=2)
+
+    found = plan(clusters.request(topology, (3, 3)), ids("a-1-0", "a-1-1", "b-1-0"))
+
+    assert found.judgement.level is Level.SOFT
+    assert len(found.replacements) == 1
+
+
+def test_one_move_to_strict_is_preferred_to_one_move_to_soft() -> None:
+    found = plan(clusters.request(WIDE, (3, 3)), ids("a-1-0", "a-1-1", "b-1-0"))
+
+    assert found.judgement.level is Level.STRICT
+    assert len(found.replacements) == 1
+
+
+@pytest.mark.parametrize("stranger", ["lost", "nobody"])
+def test_a_member_without_a_location_is_moved(stranger: str) -> None:
+    topology = WIDE.updated(put=[Bookie(id=BookieId("lost"), location=None)])
+
+    found = plan(clusters.request(topology, (3, 3)), ids("a-1-0", stranger, "b-1-0"))
+
+    assert found.judgement.level is Level.STRICT
+    assert [move.leaving for move in found.replacements] == [stranger]
+
+
+def test_quorums_that_can_never_adhere_are_left_alone() -> None:
+    members = ids("a-1-0", "b-1-0", "c-1-0", "a-2-0", "b-2-0")
+    found = plan(clusters.request(WIDE, (5, 3), clusters.rules(strict=False)), members)
+
+    assert not found.replacements
+    assert found.judgement.level is Level.FAIL
+
+
+def test_the_same_chance_gives_the_same_plan() -> None:
+    asked = clusters.request(WIDE, (6, 3))
+    members = ids("a-1-0", "b-1-0", "a-2-0", "b-2-0", "a-3-0", "b-3-0")
+
+    assert plan(asked, members, 5) == plan(asked, members, 5)
+
+
+def test_a_wide_ensemble_goes_back_with_as_many_moves_as_left_the_zone() -> None:
+    whole = clusters.even("abc", domains=3, each=6)
+    lost = clusters.without_zone(whole, "c")
+    for seed in range(3):
+        chance = random.Random(seed)
+        before = selector.choose(clusters.request(whole, (18, 3)), chance).ensemble
+        gone = clusters.in_zone(whole, before, "c")
+        soft = selector.replace(clusters.request(lost, (18, 3)), before, gone, chance).ensemble
+
+        found = adhere.plan(clusters.request(whole, (18, 3)), soft, chance)
+
+        assert found.cut, "this many positions are not tried in every way"
+        assert found.judgement.level is Level.STRICT
+        assert len(found.replacements) == len(gone)
+
+
+def test_a_wide_ensemble_that_two_zones_shared_from_the_start_is_chosen_anew() -> None:
+    whole = clusters.even("abc", domains=3, each=8)
+    members = ids(*(f"{'ab'[at % 2]}-{at // 2 % 3 + 1}-{at // 6}" for at in range(24)))
+
+    found = plan(clusters.request(whole, (24, 3)), members)
+
+    assert found.cut
+    assert found.judgement.level is Level.STRICT
+
+
+def test_a_plan_that_was_cut_short_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adhere, "SETS_MAX", 2)
+    members = ids("a-1-0", "b-1-0", "a-2-0", "b-2-0", "a-3-0", "b-3-0")
+
+    found = plan(clusters.request(WIDE, (6, 3)), members)
+
+    assert found.cut
+    assert found.judgement.level is Level.STRICT
+    assert len(found.replacements) == 6, "fewer would do"
+    few = clusters.even("abc", domains=3, each=1)
+    found = plan(clusters.request(few, (6, 3)), members)
+    assert found.cut
+    assert not found.replacements
+
+
+# ── against brute force ──
+
+
+def fewest_moves(
+    pattern: oracle.Pattern, free: Sequence[Sequence[int]], write: int, zones: int
+) -> int | None:
+    """Give the fewest positions that can be filled anew so that a spread is reached."""
+    for size in range(len(pattern) + 1):
+        for opened in itertools.combinations(range(len(pattern)), size):
+            kept = [None if at in opened else unit for at, unit in enumerate(pattern)]
+            if any(spread >= zones for spread in oracle.completions(free, kept, write)):
+                return size
+    return None
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (4, 2), (4, 4)], ids=str)
+def test_plans_are_as_short_as_brute_force_finds_them(shape: tuple[int, int]) -> None:
+    size, write = shape
+    minimum, desired = min(2, write - 1), min(3, write)
+    chance = random.Random(write)
+    sizes = ((2, 1), (1, 1), (2,), (1,), ())
+    for world in oracle.worlds(3, sizes):
+        units = [
+            (z, d) for z, zone in enumerate(world) for d, n in enumerate(zone) for _ in range(n)
+        ]
+        if len(units) < size:
+            continue
+        for _ in range(4):
+            members = tuple(chance.sample(units, size))
+            topology, ensemble, free = laid_out(world, members)
+            asked = clusters.request(topology, shape, clusters.rules(minimum))
+            found = plan(asked, ensemble)
+
+            moves = fewest_moves(members, free, write, desired)
+            expected = Level.STRICT
+            if moves is None:
+                moves, expected = fewest_moves(members, free, write, minimum), Level.SOFT
+            if moves is None:
+                moves, expected = 0, Level.FAIL
+            assert (len(found.replacements), found.judgement.level) == (moves, expected), members
+
+
+def laid_out(
+    world: oracle.World, members: oracle.Pattern
+) -> tuple[Topology, tuple[BookieId, ...], list[list[int]]]:
+    """Build a world, with bookies that are members, and count those that are not."""
+    free = [list(zone) for zone in world]
+    bookies, ensemble = [], []
+    for at, (zone, domain) in enumerate(members):
+        free[zone][domain] -= 1
+        ensemble.append(BookieId(f"member-{at}"))
+        bookies.append(Bookie(id=ensemble[-1], location=place(zone, domain)))
+    bookies += [
+        Bookie(id=BookieId(f"spare-{zone}-{domain}-{number}"), location=place(zone, domain))
+        for zone, domains in enumerate(free)
+        for domain, count in enumerate(domains)
+        for number in range(count)
+    ]
+    return Topology(bookies), tuple(ensemble), free
+
+
+def place(zone: int, domain: int) -> Location:
+    return Location(clusters.ZONES[zone], UpgradeDomain(f"ud-{domain}"))

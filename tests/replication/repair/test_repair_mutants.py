@@ -1,0 +1,142 @@
+"""Bugs that would lose data or break a promise, planted one at a time: a directed test shows each.
+
+The directed tests pass with the real code where they stand. Here one of them must fail, by what it
+asserts, while the bug is there.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+
+from tests.replication import test_zone_watchers
+from tests.replication.repair import (
+    test_limbo,
+    test_repair_copies,
+    test_repair_gate,
+    test_repairing,
+)
+from tests.replication.watch import test_zone_watch
+from tests.simulation.patching import Patch, patched
+from zonekeeper.client.bookies.link_pool import LinkPool
+from zonekeeper.client.reading import checking
+from zonekeeper.client.reading.checking import Checked
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.base.topology import Topology
+from zonekeeper.placement.policy.rules import RepairRules
+from zonekeeper.placement.zones import gate
+from zonekeeper.placement.zones.counted_time import Moment
+from zonekeeper.placement.zones.gate import Gate
+from zonekeeper.replication.decisions import copy_plan
+from zonekeeper.replication.decisions.copy_plan import Cause
+from zonekeeper.replication.repair import limbo
+from zonekeeper.replication.repair.copying import GoOn
+from zonekeeper.replication.repair.delivery import Delivery
+from zonekeeper.replication.repair.ledger_repair import LedgerRepair
+from zonekeeper.wire.formats.entries import Entry, Sealer
+from zonekeeper.wire.formats.frames import Frame
+
+pytestmark = pytest.mark.simulation
+
+_find, _without_threat = limbo.find, gate._without_threat
+
+#: Ledger, entry, LAC, length; then a CRC32C.
+_HEAD_BYTES = 36
+
+
+def _never(gate: Gate, moment: Moment, rules: RepairRules) -> bool:
+    del gate, moment, rules
+    return False
+
+
+def _without_grace(gate: Gate, why: str, moment: Moment, rules: RepairRules) -> Gate:
+    return _without_threat(gate, why, dataclasses.replace(moment, in_grace=False), rules)
+
+
+async def _put_and_forget(delivery: Delivery, frame: Frame) -> None:
+    lane = await delivery._open()
+    delivery._outcomes.expect(lane.append(frame))
+
+
+def _unchecked(sealer: Sealer, part: Frame, checked: Checked) -> None:
+    for entry_id, packet in part:
+        lac, length = (int.from_bytes(packet[at : at + 8], signed=True) for at in (16, 24))
+        payload = bytes(packet[_HEAD_BYTES:])
+        checked.good.append(Entry(sealer.ledger_id, entry_id, EntryId(lac), length, payload))
+
+
+def _still_lost(bookie_id: BookieId, topology: Topology) -> Cause:
+    del bookie_id, topology
+    return Cause.LOST
+
+
+def _whatever_happens(
+    repair: LedgerRepair, ensemble: tuple[BookieId, ...], leaving: Mapping[int, Cause]
+) -> GoOn:
+    del repair, ensemble, leaving
+    return lambda: None
+
+
+async def _ends_at_once(
+    pool: LinkPool, ledger_id: LedgerId, bookies: Sequence[BookieId]
+) -> limbo.Found:
+    found = await _find(pool, ledger_id, bookies)
+    for bookie, boot_epoch in found.boots.items():
+        await limbo.end(pool, ledger_id, bookie, boot_epoch)
+    return found
+
+
+#: By what is wrong: the bug, and the tests each of which shows it.
+MUTANTS: Mapping[str, tuple[Patch, Sequence[Callable[[], None]]]] = {
+    "a hold outlives its rule": (
+        (gate, "_rule_opens", _never),
+        [
+            test_zone_watch.test_s86_under_repair_after_a_zone_that_stays_away_is_released_by_the_rule
+        ],
+    ),
+    "a watcher that is new opens the gate": (
+        (gate, "_without_threat", _without_grace),
+        [test_zone_watchers.test_a_zone_that_returned_is_not_opened_within_a_new_watchs_grace],
+    ),
+    "the swap comes before the copy is durable": (
+        (Delivery, "put", _put_and_forget),
+        [test_repairing.test_the_swap_waits_until_the_last_entry_is_on_the_targets_disk],
+    ),
+    "a copy is made of what no digest covers": (
+        (checking, "_check_each", _unchecked),
+        [test_repair_copies.test_s72_a_corrupt_source_is_passed_over_for_the_next_copy],
+    ),
+    "a task is not looked at again before it starts": (
+        (copy_plan, "cause_of", _still_lost),
+        [test_repair_copies.test_s84_a_bookie_that_is_back_keeps_its_copies_and_the_mark_goes],
+    ),
+    "work in flight goes on": (
+        (LedgerRepair, "_go_on", _whatever_happens),
+        [
+            test_repair_gate.test_work_in_flight_stops_before_its_next_carrier_and_never_swaps,
+            test_repair_gate.test_a_hold_between_the_last_carrier_and_the_swap_prevents_the_swap,
+            test_repair_copies.test_s77_a_bookie_that_comes_back_during_the_copying_is_not_replaced,
+        ],
+    ),
+    "limbo ends before the copies are there": (
+        (limbo, "find", _ends_at_once),
+        [test_limbo.test_limbo_ends_only_after_every_copy_is_on_the_disk],
+    ),
+}
+
+_CASES = [
+    pytest.param(patch, directed, id=f"{name}-{directed.__name__}")
+    for name, (patch, tests) in MUTANTS.items()
+    for directed in tests
+]
+
+
+@pytest.mark.parametrize(("patch", "directed"), _CASES)
+def test_a_directed_test_shows_its_bug(patch: Patch, directed: Callable[[], None]) -> None:
+    shown = False
+    try:
+        with patched([patch]):
+            directed()
+    except* (AssertionError, pytest.fail.Exception):
+        shown = True
+    assert shown

@@ -1,0 +1,127 @@
+"""``zonekeeper bookies``: who there is, and orders that are refused before anything is done."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.shell.commands.test_audit_commands import STRICT, ledger, with_ledgers
+from tests.shell.live_world import LiveWorld
+from zonekeeper.metadata.bookies import bookie_records
+from zonekeeper.metadata.bookies.bookie_records import Mark
+from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.shell.commands.bookies import bookies
+
+WHO = ("--by", "anna", "--reason", "its disk is old")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> LiveWorld:
+    return LiveWorld(tmp_path)
+
+
+def listed(world: LiveWorld) -> dict[str, dict[str, object]]:
+    result = world.call(bookies, "list", "--output", "json")
+    assert result.exit_code == 0, result.output
+    return {row["bookie"]: row for row in json.loads(result.stdout)}
+
+
+def test_every_bookie_is_listed_with_where_it_stands_and_whether_it_is_there(
+    world: LiveWorld,
+) -> None:
+    world.build(lost="a")
+    rows = listed(world)
+    assert list(rows) == ["bk-a-0", "bk-a-1", "bk-b-0", "bk-b-1", "bk-c-0", "bk-c-1"]
+    assert (rows["bk-b-1"]["zone"], rows["bk-b-1"]["upgradeDomain"]) == ("b", "ud-1")
+    assert (rows["bk-a-0"]["state"], rows["bk-b-0"]["state"]) == ("absent", "writable")
+    assert isinstance(rows["bk-a-0"]["repairHeldBy"], dict)
+    assert rows["bk-b-0"]["repairHeldBy"] is None
+    text = world.call(bookies, "list").stdout
+    assert "repair held by" in next(line for line in text.splitlines() if "bk-a-0" in line)
+
+
+def test_what_is_said_of_a_bookie_is_shown(world: LiveWorld) -> None:
+    world.build()
+    mark = Mark(at_ms=1, by="anna", reason="its disk is old")
+    world.on(lambda cluster: bookie_records.drain(cluster, BookieId("bk-a-0"), mark))
+    assert listed(world)["bk-a-0"]["draining"] == {
+        "by": "anna",
+        "reason": "its disk is old",
+        "atMs": 1,
+    }
+    for words in (["list"], ["show", "bk-a-0"]):
+        assert "draining (by anna: its disk is old)" in world.call(bookies, *words).stdout
+
+
+def test_a_bookie_that_lost_its_disk_says_so(world: LiveWorld) -> None:
+    world.build()
+    world.on(lambda cluster: bookie_records.lost_data(cluster, BookieId("bk-a-0"), 2))
+    assert [name for name, row in listed(world).items() if row["lostData"]] == ["bk-a-0"]
+    assert "lost data, and is being filled in" in world.call(bookies, "show", "bk-a-0").stdout
+
+
+def test_a_bookie_that_does_not_answer_is_shown_all_the_same(world: LiveWorld) -> None:
+    world.build(lost="a")
+    data = world.data(bookies, "show", "bk-a-0")
+    assert (data["state"], data["zone"], data["says"], data["address"]) == (
+        "absent",
+        "a",
+        None,
+        None,
+    )
+    assert "not registered" in str(data["doesNotAnswer"])
+    text = world.call(bookies, "show", "bk-a-0").stdout
+    assert re.search(r"^directories: +/d$", text, re.MULTILINE)
+    assert re.search(r"^stands in: +zone a, upgrade domain ud-0$", text, re.MULTILINE)
+    assert re.search(r"^answers: +no: .*not registered", text, re.MULTILINE)
+
+
+def test_a_dry_run_tells_a_bookie_nothing(world: LiveWorld) -> None:
+    world.build()
+    result = world.call(bookies, "readonly", "bk-b-0", "--dry-run")
+    assert (result.exit_code, result.stdout) == (
+        0,
+        "bk-b-0 would refuse new data, and serve reads\n",
+    )
+
+
+def test_a_bookie_that_cannot_be_reached_was_not_told(world: LiveWorld) -> None:
+    world.build()
+    result = world.call(bookies, "readonly", "bk-b-0", "--yes")
+    assert result.exit_code == 1
+    assert "bk-b-0" in result.stderr
+
+
+def test_a_dry_run_of_a_recovery_counts_and_changes_nothing(world: LiveWorld) -> None:
+    world.build(lost="a")
+    with_ledgers(world, ledger(STRICT))
+    result = world.call(bookies, "recover", "bk-a-0", "--dry-run", *WHO)
+    assert result.exit_code == 0, result.output
+    assert result.stdout == "1 ledgers name bk-a-0; it would be recovered elsewhere\n"
+    assert world.told() == []
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["show", "nobody"], "there is no bookie nobody; there are bk-a-0, "),
+        (["readonly", "nobody", "--yes"], "there is no bookie nobody"),
+        (["readonly", "bk-a-0", "--yes"], "bk-a-0 is not registered"),
+        (["decommission", "nobody", "--yes", *WHO], "there is no bookie nobody"),
+        (["decommission", "bk-a-0", "--yes", *WHO], "bk-a-0"),
+        (["recover", "nobody", "--yes", *WHO], "there is no bookie nobody"),
+        (["recover", "bk-b-0", "--yes", *WHO], "bk-b-0"),
+        (["recover", "bk-a-0", *WHO], "repeat with --yes"),
+        (["list", "--cluster-id", "other"], "this is another cluster"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_and_nothing_is_done(
+    world: LiveWorld, words: list[str], reason: str
+) -> None:
+    world.build(lost="a")
+    with_ledgers(world, ledger(STRICT))
+    result = world.call(bookies, *words)
+    assert result.exit_code == 2, result.output
+    assert reason in result.stderr
+    assert world.told() == []

@@ -1,0 +1,52 @@
+"""``zonekeeper plan``: each hold by its name, and a page for each name."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.shell.live_world import LiveWorld
+from tests.support.checkout_root import ROOT
+from zonekeeper.metadata.cluster import repair_controls
+from zonekeeper.placement.zones.losses import HeldBy
+from zonekeeper.shell.commands.plan import plan
+
+RUNBOOKS = ROOT / "docs" / "runbooks"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> LiveWorld:
+    return LiveWorld(tmp_path)
+
+
+def held(world: LiveWorld) -> dict[str, str]:
+    rows = world.data(plan, "--no-wait")["held"]
+    assert isinstance(rows, list)
+    return {row["what"]: row["predicate"] for row in rows}
+
+
+def test_records_that_are_not_seen_to_move_hold_every_zone(world: LiveWorld) -> None:
+    world.build(lost="a")
+    assert held(world) == dict.fromkeys(("zone a", "zone b", "zone c"), HeldBy.NOT_WATCHED)
+
+
+def test_what_nobody_has_watched_is_named_so(world: LiveWorld) -> None:
+    world.build(watched=False)
+    assert set(held(world).values()) == {HeldBy.NO_RECORD}
+
+
+def test_the_switch_goes_before_everything_else(world: LiveWorld) -> None:
+    world.build(lost="a")
+    world.on(lambda cluster: repair_controls.set_enabled(cluster, enabled=False))
+    assert set(held(world).values()) == {HeldBy.REPLICATION_DISABLED}
+    text = world.call(plan, "--no-wait").stdout
+    assert "docs/runbooks/replicationDisabled.md" in text
+
+
+@pytest.mark.parametrize("predicate", list(HeldBy))
+def test_each_predicate_has_a_runbook_that_says_what_to_look_at_and_what_to_do(
+    predicate: HeldBy,
+) -> None:
+    text = (RUNBOOKS / f"{predicate}.md").read_text()
+    assert text.startswith(f"# `{predicate}`")
+    for heading in ("## What it means", "## What to look at", "## What to do"):
+        assert heading in text

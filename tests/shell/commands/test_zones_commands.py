@@ -1,0 +1,79 @@
+"""``zonekeeper zones``: what is known, in words and as data."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.shell.live_world import INSTANCE, LiveWorld
+from zonekeeper.metadata.stores.opening import open_store
+from zonekeeper.shell.commands.zones import zones
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> LiveWorld:
+    return LiveWorld(tmp_path)
+
+
+def test_each_zone_is_shown_with_its_state_its_bookies_and_what_holds_it(world: LiveWorld) -> None:
+    world.build(lost="a")
+    text = world.call(zones, "status").stdout
+    lines = {line.split()[0]: line for line in text.splitlines() if line.strip()}
+    assert "down" in lines["a"]
+    assert "0/2" in lines["a"]
+    assert "held" in lines["a"]
+    assert "up" in lines["b"]
+    assert "open" in lines["b"]
+    assert "zone watch: nobody: everything is held" in text
+
+
+def test_the_same_as_data(world: LiveWorld) -> None:
+    world.build(lost="a")
+    data = world.data(zones, "status")
+    found = data["zones"]
+    assert isinstance(found, dict)
+    assert list(found) == ["a", "b", "c"]
+    assert found["a"]["observation"] == "down"
+    assert found["a"]["permission"] == "held"
+    assert found["a"]["alerts"] == [{"alert": "zoneDown", "severity": "page"}]
+    assert data["replicationEnabled"] is True
+    assert data["instance"] == INSTANCE
+
+
+def test_only_the_zones_that_were_asked_for(world: LiveWorld) -> None:
+    world.build()
+    assert list(world.data(zones, "status", "b")["zones"]) == ["b"]  # type: ignore[call-overload]  # parsed JSON
+
+
+def test_what_nobody_has_watched_is_held_and_says_so(world: LiveWorld) -> None:
+    world.build(watched=False)
+    text = world.call(zones, "status").stdout
+    assert text.count("no zone watch has evaluated it yet") == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["status", "d"], "there is no zone d; there are a, b, c"),
+        (["status", "--cluster-id", "other"], "this is another cluster"),
+    ],
+)
+def test_what_there_is_not_is_refused(world: LiveWorld, words: list[str], reason: str) -> None:
+    world.build()
+    result = world.call(zones, *words)
+    assert result.exit_code == 2
+    assert reason in result.stderr
+
+
+def test_a_store_without_a_cluster_is_refused(world: LiveWorld) -> None:
+    missing = world.call(zones, "status")
+    assert missing.exit_code == 2
+    assert "there is no such file" in missing.stderr
+
+    async def leave_empty() -> None:
+        await (await open_store(world.address)).close()
+
+    asyncio.run(leave_empty())
+    empty = world.call(zones, "status")
+    assert empty.exit_code == 2
+    assert "there is no cluster" in empty.stderr

@@ -1,0 +1,132 @@
+"""Who may talk to whom, by certificate."""
+
+import asyncio
+import random
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from tests.support.certificates import Authority
+from tests.wire.link.reference_bookie import Disk, ReferenceBookie
+from tests.wire.link.worlds import BOOKIE, PATIENT
+from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.wire.formats import errors
+from zonekeeper.wire.grpc import grpc_link, grpc_server, tls
+from zonekeeper.wire.grpc.tls import TlsFiles
+from zonekeeper.wire.host.serving import Host
+
+
+@dataclass(frozen=True, slots=True)
+class Authorities:
+    """Two of them: one is ours."""
+
+    ours: Authority
+    theirs: Authority
+
+
+def certified(authority: Authority, name: str, file: str) -> TlsFiles:
+    """A certificate for a name, and the authority that signed it."""
+    pair = authority.sign(file, name=name, hosts=(name,))
+    trusted = authority.pair.certificate
+    return TlsFiles(authority=trusted, certificate=pair.certificate, key=pair.key)
+
+
+@pytest.fixture(scope="module")
+def authorities(tmp_path_factory: pytest.TempPathFactory) -> Authorities:
+    folder = tmp_path_factory.mktemp("certificates")
+    return Authorities(Authority(folder / "ours"), Authority(folder / "theirs"))
+
+
+@pytest.fixture(scope="module")
+def bookie_files(authorities: Authorities) -> TlsFiles:
+    return certified(authorities.ours, BOOKIE, "bookie")
+
+
+@pytest.fixture(scope="module")
+def client_files(authorities: Authorities) -> TlsFiles:
+    return certified(authorities.ours, "client", "client")
+
+
+async def ask(bookie_files: TlsFiles, client_files: TlsFiles | None) -> BookieId:
+    """Let a client ask a bookie who it is."""
+    host = Host(ReferenceBookie(BOOKIE, Disk()))
+    server = grpc_server.GrpcServer(
+        host,
+        "127.0.0.1:0",
+        name=BOOKIE,
+        credentials=tls.server_credentials(bookie_files),
+    )
+    await server.start()
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            link = grpc_link.connect(
+                BOOKIE,
+                f"127.0.0.1:{server.port}",
+                credentials=None if client_files is None else tls.ClientCredentials(client_files),
+                tasks=tasks,
+                chance=random.Random(1),
+                settings=PATIENT,
+            )
+            try:
+                return (await link.info()).bookie_id
+            finally:
+                await link.close()
+    finally:
+        await server.stop(0)
+
+
+def test_both_sides_of_one_authority_talk(bookie_files: TlsFiles, client_files: TlsFiles) -> None:
+    assert asyncio.run(ask(bookie_files, client_files)) == BOOKIE
+
+
+def refused(bookie_files: TlsFiles, client_files: TlsFiles | None) -> None:
+    with pytest.raises(ExceptionGroup) as caught:
+        asyncio.run(ask(bookie_files, client_files))
+    assert caught.group_contains(errors.ConnectionLost)
+
+
+def test_a_client_without_tls_is_not_served(bookie_files: TlsFiles) -> None:
+    refused(bookie_files, None)
+
+
+def test_a_client_of_another_authority_is_not_served(
+    authorities: Authorities, bookie_files: TlsFiles
+) -> None:
+    stranger = certified(authorities.theirs, "client", "stranger")
+    refused(bookie_files, replace(stranger, authority=bookie_files.authority))
+
+
+def test_a_bookie_of_another_authority_is_not_believed(
+    authorities: Authorities, client_files: TlsFiles
+) -> None:
+    impostor = certified(authorities.theirs, BOOKIE, "impostor")
+    refused(replace(impostor, authority=client_files.authority), client_files)
+
+
+def test_another_bookie_of_the_same_cluster_is_not_believed(
+    authorities: Authorities, client_files: TlsFiles
+) -> None:
+    refused(certified(authorities.ours, "rack-b-0", "other"), client_files)
+
+
+async def test_a_bookie_whose_id_has_a_colon_is_not_asked(
+    client_files: TlsFiles,
+) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        with pytest.raises(errors.NotConnected, match=r"'rack-a-0:1' cannot be .* without colons"):
+            grpc_link.connect(
+                "rack-a-0:1@cluster",
+                "127.0.0.1:1",
+                credentials=tls.ClientCredentials(client_files),
+                tasks=tasks,
+                chance=random.Random(1),
+            )
+
+
+def test_a_file_that_is_not_what_it_should_be_is_named(client_files: TlsFiles) -> None:
+    swapped = replace(client_files, certificate=client_files.key)
+    with pytest.raises(ValueError, match=rf"{client_files.key}: no PEM block .* CERTIFICATE"):
+        tls.ClientCredentials(swapped)
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        tls.server_credentials(replace(client_files, key=Path("/nowhere.pem")))

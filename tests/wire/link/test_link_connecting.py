@@ -1,0 +1,142 @@
+"""When a stream is made, who shares it, and how long a failure keeps the next attempt away."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support import virtual_time
+from zonekeeper.wire.formats import errors
+from zonekeeper.wire.lanes.back_off import BackOff
+from zonekeeper.wire.link.connecting import Connecting
+
+
+class Chosen:
+    """A chance that gives what it is told to."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def random(self) -> float:
+        return self.value
+
+
+def back_off(chance: float = 0.999) -> BackOff:
+    return BackOff(first_ms=100, max_ms=1_000, chance=Chosen(chance))
+
+
+@given(chance=st.floats(0, 1, exclude_max=True), failures=st.integers(1, 100))
+def test_a_delay_is_between_half_and_all_of_a_doubling_bound(chance: float, failures: int) -> None:
+    waiting = back_off(chance)
+    for _ in range(failures):
+        waiting.failed(5.0)
+    bound_s = min(0.1 * 2 ** (failures - 1), 1.0)
+    assert bound_s / 2 - 1e-9 <= waiting.remaining_s(5.0) <= bound_s + 1e-9
+    waiting.succeeded()
+    assert waiting.remaining_s(5.0) == 0
+
+
+def play(
+    run: Callable[[Callable[[str], None]], Awaitable[None]],
+    scenario: Callable[[Connecting[str]], Awaitable[None]],
+) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(100), asyncio.TaskGroup() as tasks:
+            connecting = Connecting("bookie", run, back_off=back_off(), tasks=tasks)
+            await scenario(connecting)
+            await connecting.close()
+
+    virtual_time.run(main())
+
+
+class Attempts:
+    """Streams that take a second to make; fails as often as it is told to."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.made = 0
+        self.failures = failures
+        self.live = asyncio.Event()
+        self.end = asyncio.Event()
+
+    async def __call__(self, ready: Callable[[str], None]) -> None:
+        await asyncio.sleep(1)
+        self.made += 1
+        if self.made <= self.failures:
+            raise errors.ConnectionLost(f"failure {self.made}")
+        ready(f"stream {self.made}")
+        await self.end.wait()
+        self.end.clear()
+        raise errors.ConnectionLost("the stream broke")
+
+
+def test_all_who_ask_share_one_attempt_and_one_stream() -> None:
+    attempts = Attempts()
+
+    async def scenario(connecting: Connecting[str]) -> None:
+        streams = await asyncio.gather(*(connecting.current() for _ in range(5)))
+        assert set(streams) == {"stream 1"}
+        assert await connecting.current() == "stream 1"
+
+    play(attempts, scenario)
+
+
+def test_who_is_cancelled_does_not_take_the_attempt_along() -> None:
+    async def scenario(connecting: Connecting[str]) -> None:
+        first = asyncio.ensure_future(connecting.current())
+        second = asyncio.ensure_future(connecting.current())
+        await asyncio.sleep(0.5)
+        first.cancel()
+        assert await second == "stream 1"
+        assert first.cancelled()
+
+    play(Attempts(), scenario)
+
+
+def test_after_a_broken_stream_the_next_attempt_is_made_at_once() -> None:
+    attempts = Attempts()
+
+    async def scenario(connecting: Connecting[str]) -> None:
+        assert await connecting.current() == "stream 1"
+        attempts.end.set()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert await connecting.current() == "stream 2"
+
+    play(attempts, scenario)
+
+
+def test_after_a_failed_attempt_everybody_is_refused_until_the_back_off_is_over() -> None:
+    attempts = Attempts(failures=2)
+
+    async def scenario(connecting: Connecting[str]) -> None:
+        for delay_s in (0.1, 0.2):
+            with pytest.raises(errors.NotConnected, match="cannot connect: failure"):
+                await connecting.current()
+            made = attempts.made
+            with pytest.raises(errors.NotConnected, match="the next one may be made in"):
+                await connecting.current()
+            await asyncio.sleep(delay_s * 0.9)
+            with pytest.raises(errors.NotConnected):
+                await connecting.current()
+            assert attempts.made == made
+            await asyncio.sleep(delay_s * 0.1)
+        assert await connecting.current() == "stream 3"
+
+    play(attempts, scenario)
+
+
+@pytest.mark.parametrize("turns", range(4))
+def test_closing_wakes_who_waits_however_far_the_attempt_is(turns: int) -> None:
+    async def scenario(connecting: Connecting[str]) -> None:
+        waiting = asyncio.ensure_future(connecting.current())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await connecting.close()
+        with pytest.raises(errors.NotConnected):
+            await waiting
+        with pytest.raises(errors.NotConnected, match="closed"):
+            await connecting.current()
+
+    play(Attempts(), scenario)

@@ -1,0 +1,253 @@
+"""Domain values as protobuf messages, and back: the edge that no protobuf type passes.
+
+Reading checks what the types cannot say (a quorum larger than its ensemble, a negative ledger id)
+and raises ValueError with the field's name.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from zonekeeper.wire.contract import service
+from zonekeeper.wire.formats import digests, frames
+from zonekeeper.wire.formats.digests import MasterKey
+from zonekeeper.wire.pb import bookie_pb2 as pb
+
+_STATE_NUMBERS: Final = {
+    service.BookieState.STARTING: pb.BookieInfo.State.STARTING,
+    service.BookieState.WRITABLE: pb.BookieInfo.State.WRITABLE,
+    service.BookieState.READ_ONLY: pb.BookieInfo.State.READ_ONLY,
+    service.BookieState.DRAINING: pb.BookieInfo.State.DRAINING,
+}
+_STATES: Final = {number: state for state, number in _STATE_NUMBERS.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fence:
+    """Fence a ledger."""
+
+    ledger_id: LedgerId
+    master_key: MasterKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndLimbo:
+    """Let a bookie answer for a ledger again, if it is still in the start that was looked at."""
+
+    ledger_id: LedgerId
+    boot_epoch: int
+
+
+def done(_: None) -> pb.Done:
+    """Write an answer that says nothing more."""
+    return pb.Done()
+
+
+def read_done(_: pb.Done) -> None:
+    """Read an answer that says nothing more."""
+
+
+def fence(value: Fence) -> pb.FenceRequest:
+    """Write a request to fence."""
+    return pb.FenceRequest(ledger_id=value.ledger_id, master_key=value.master_key)
+
+
+def read_fence(message: pb.FenceRequest) -> Fence:
+    """Read a request to fence."""
+    return Fence(ledger_id=_ledger(message.ledger_id), master_key=_key(message.master_key))
+
+
+def end_limbo(value: EndLimbo) -> pb.EndLimboRequest:
+    """Write the word that limbo may end."""
+    return pb.EndLimboRequest(ledger_id=value.ledger_id, boot_epoch=value.boot_epoch)
+
+
+def read_end_limbo(message: pb.EndLimboRequest) -> EndLimbo:
+    """Read the word that limbo may end; who does not say in which start names none: 0."""
+    return EndLimbo(ledger_id=_ledger(message.ledger_id), boot_epoch=message.boot_epoch)
+
+
+def ledger(value: LedgerId) -> pb.LedgerRequest:
+    """Write a request that names a ledger and nothing else."""
+    return pb.LedgerRequest(ledger_id=value)
+
+
+def read_ledger(message: pb.LedgerRequest) -> LedgerId:
+    """Read a request that names a ledger and nothing else."""
+    return _ledger(message.ledger_id)
+
+
+def lac_evidence(value: service.LacEvidence) -> pb.LacEvidence:
+    """Write what is known of a LAC."""
+    return pb.LacEvidence(explicit_lac=value.explicit_lac, last_entry=value.last_entry)
+
+
+def read_lac_evidence(message: pb.LacEvidence) -> service.LacEvidence:
+    """Read what is known of a LAC."""
+    return service.LacEvidence(
+        explicit_lac=message.explicit_lac if message.HasField("explicit_lac") else None,
+        last_entry=message.last_entry if message.HasField("last_entry") else None,
+    )
+
+
+def tail(value: service.TailRequest) -> pb.TailRequest:
+    """Write a request to follow a ledger."""
+    return pb.TailRequest(
+        ledger_id=value.ledger_id,
+        first_entry_id=value.first_entry_id,
+        bytes_max=value.bytes_max,
+        quiet_ms=value.quiet_ms,
+    )
+
+
+def read_tail(message: pb.TailRequest) -> service.TailRequest:
+    """Read a request to follow a ledger."""
+    return service.TailRequest(
+        ledger_id=_ledger(message.ledger_id),
+        first_entry_id=_entry(message.first_entry_id),
+        bytes_max=_positive("bytes_max", message.bytes_max),
+        quiet_ms=_positive("quiet_ms", message.quiet_ms),
+    )
+
+
+def tail_update(value: service.TailUpdate) -> pb.TailUpdate:
+    """Write news of a ledger."""
+    return pb.TailUpdate(
+        last_add_confirmed=value.last_add_confirmed,
+        frames=[frame.data() for frame in value.frames],
+    )
+
+
+def read_tail_update(message: pb.TailUpdate) -> service.TailUpdate:
+    """Read news of a ledger."""
+    return service.TailUpdate(
+        last_add_confirmed=_lac(message.last_add_confirmed),
+        frames=tuple(frames.parse(data) for data in message.frames),
+    )
+
+
+def list_entries(value: service.ListEntriesRequest) -> pb.ListEntriesRequest:
+    """Write a request for a page of a ledger's entries."""
+    return pb.ListEntriesRequest(
+        ledger_id=value.ledger_id,
+        first_entry_id=value.first_entry_id,
+        ranges_max=value.ranges_max,
+    )
+
+
+def read_list_entries(message: pb.ListEntriesRequest) -> service.ListEntriesRequest:
+    """Read a request for a page of a ledger's entries."""
+    return service.ListEntriesRequest(
+        ledger_id=_ledger(message.ledger_id),
+        first_entry_id=_entry(message.first_entry_id),
+        ranges_max=_positive("ranges_max", message.ranges_max),
+    )
+
+
+def entry_ranges(value: service.EntryRanges) -> pb.EntryRanges:
+    """Write a page of a ledger's entries."""
+    return pb.EntryRanges(
+        ranges=[
+            pb.EntryRanges.Range(first_entry_id=first, last_entry_id=last)
+            for first, last in value.ranges
+        ],
+        complete=value.complete,
+    )
+
+
+def read_entry_ranges(message: pb.EntryRanges) -> service.EntryRanges:
+    """Read a page of a ledger's entries."""
+    ranges = tuple((_entry(r.first_entry_id), _entry(r.last_entry_id)) for r in message.ranges)
+    before = NO_ENTRY
+    for first, last in ranges:
+        if not before < first <= last:
+            raise ValueError(f"range {first}..{last} after entry {before}")
+        before = last
+    if not ranges and not message.complete:
+        raise ValueError("a page without ranges that is not the last")
+    return service.EntryRanges(ranges=ranges, complete=message.complete)
+
+
+def info(_: None) -> pb.InfoRequest:
+    """Write the question how a bookie is."""
+    return pb.InfoRequest()
+
+
+def read_info(_: pb.InfoRequest) -> None:
+    """Read the question how a bookie is."""
+
+
+def bookie_info(value: service.BookieInfo) -> pb.BookieInfo:
+    """Write how a bookie is."""
+    return pb.BookieInfo(
+        bookie_id=value.bookie_id,
+        state=_STATE_NUMBERS[value.state],
+        boot_epoch=value.boot_epoch,
+        version=value.version,
+        total_bytes=value.total_bytes,
+        free_bytes=value.free_bytes,
+    )
+
+
+def read_bookie_info(message: pb.BookieInfo) -> service.BookieInfo:
+    """Read how a bookie is."""
+    if message.state not in _STATES:
+        raise ValueError(f"state {message.state} is not known")
+    return service.BookieInfo(
+        bookie_id=BookieId(message.bookie_id),
+        state=_STATES[message.state],
+        boot_epoch=message.boot_epoch,
+        version=message.version,
+        total_bytes=message.total_bytes,
+        free_bytes=message.free_bytes,
+    )
+
+
+def set_read_only(value: bool) -> pb.SetReadOnlyRequest:
+    """Write the order to take appends no more, or again."""
+    return pb.SetReadOnlyRequest(read_only=value)
+
+
+def read_set_read_only(message: pb.SetReadOnlyRequest) -> bool:
+    """Read the order to take appends no more, or again."""
+    return message.read_only
+
+
+def compact(major: bool) -> pb.CompactRequest:
+    """Write the order to compact."""
+    return pb.CompactRequest(major=major)
+
+
+def read_compact(message: pb.CompactRequest) -> bool:
+    """Read the order to compact."""
+    return message.major
+
+
+def _ledger(number: int) -> LedgerId:
+    if number < 0:
+        raise ValueError(f"ledger_id {number} is negative")
+    return LedgerId(number)
+
+
+def _entry(number: int) -> EntryId:
+    if number < 0:
+        raise ValueError(f"entry id {number} is negative")
+    return EntryId(number)
+
+
+def _lac(number: int) -> EntryId:
+    if number < NO_ENTRY:
+        raise ValueError(f"last_add_confirmed {number} is less than {NO_ENTRY}")
+    return EntryId(number)
+
+
+def _key(data: bytes) -> MasterKey:
+    if len(data) != digests.MASTER_KEY_BYTES:
+        raise ValueError(f"master_key has {len(data)} bytes, not {digests.MASTER_KEY_BYTES}")
+    return MasterKey(data)
+
+
+def _positive(name: str, number: int) -> int:
+    if number < 1:
+        raise ValueError(f"{name} is {number}")
+    return number

@@ -1,0 +1,73 @@
+"""Streams of messages, as a link and a bookie's host use them.
+
+Every failure is an error of ``wire.errors``; no foreign exception passes.
+"""
+
+import asyncio
+import enum
+from collections.abc import Callable, Coroutine
+from typing import Protocol
+
+from zonekeeper.wire.formats import errors
+
+
+class StreamKind(enum.Enum):
+    """The two raw streams, by their names in the ``.proto``."""
+
+    APPEND = "Append"
+    READ = "Read"
+
+
+class Pipe(Protocol):
+    """One end of a stream of messages: in order, each at most once, none after a lost one."""
+
+    async def send(self, message: bytes) -> None:
+        """Pass a message on; waits while the network has no room. Raises if the stream is gone."""
+        ...
+
+    async def receive(self) -> bytes | None:
+        """Wait for a message; None: the peer ended the stream in order."""
+        ...
+
+
+class ClientPipe(Pipe, Protocol):
+    """The end that started the stream."""
+
+    def cancel(self) -> None:
+        """End the stream at once, for both sides; harmless if it has ended."""
+        ...
+
+
+class _OneEndedError(Exception):
+    """Cancels the siblings in a task group."""
+
+
+async def until_one_ends(*ways: Callable[[], Coroutine[None, None, None]]) -> None:
+    """Run all until one returns or fails, and cancel the others; raise what a wire error was.
+
+    Anything else that is raised is a bug, and goes on as the task group's.
+    """
+
+    async def run(way: Callable[[], Coroutine[None, None, None]]) -> None:
+        await way()
+        raise _OneEndedError
+
+    failures: list[errors.WireError] = []
+
+    def note(group: BaseExceptionGroup[errors.WireError]) -> None:
+        for failure in group.exceptions:
+            if isinstance(failure, BaseExceptionGroup):
+                note(failure)
+            else:
+                failures.append(failure)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for way in ways:
+                group.create_task(run(way))
+    except* _OneEndedError:
+        pass
+    except* errors.WireError as failed:
+        note(failed)
+    if failures:
+        raise failures[0]

@@ -1,0 +1,1 @@
+"""Bytes and texts that two processes must spell alike; every module is pure."""

@@ -1,0 +1,476 @@
+"""A carrier: one message of a stream, with frames of any number of ledgers and small items.
+
+::
+
+    0        4     5       8           12       16       20        24
+    | magic  | ver | zero  | crc32c of | size   | items  | frames  | item | item | ...
+    | "ZKCR" | 2   | 0 0 0 | 12..frames| bytes  |        | begin at|      |      |
+    +--------+-----+-------+-----------+--------+--------+---------+------+------+----
+    | frame | frame | ...       those of the items, in their order, back to back, to the end |
+
+    an item
+    0      1       2      4      8         16
+    | kind | flags | tail | word | number  | fixed part of its kind | tail ... |
+
+All numbers are big-endian. The items stand together before the frames, so that the carrier's
+crc32c covers everything but the frames, which have their own: a payload is summed once. The meaning
+of ``number`` is the sender's: it names an append or a read on this stream, and the answer repeats
+it. What each kind puts into the other fields::
+
+    kind            flags        word       fixed part                            tail
+    1 Append        -            -          -                        + 1 frame    -
+    2 WriteLac      -            -          ledger                                LAC packet
+    3 Hello         -            -          boot epoch                            -
+    4 Acked         -            -          last number                           -
+    5 Refused       -            error      -                                     detail, UTF-8
+    6 Read          -            max bytes  ledger, first, last, step             fence key
+    7 ReadReply     1: has LAC   frames     next entry, LAC        + word frames  -
+    8 Open          -            -          -                                     ``openings``
+
+As with frames there is one spelling for each carrier, whatever is reserved is zero, and nothing is
+allocated that was not bounded before. These constants never change; another layout is another
+version, and so is another kind of item. (Version 1 had no ``Open``; nobody speaks it any more.)
+"""
+
+import enum
+import struct
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, NamedTuple, TypeAlias, assert_never
+
+from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
+from zonekeeper.wire.formats import checksums, entries, frames, openings
+from zonekeeper.wire.formats.digests import MASTER_KEY_BYTES, MasterKey
+from zonekeeper.wire.formats.errors import Fault, FormatError
+from zonekeeper.wire.formats.frames import Frame
+from zonekeeper.wire.formats.openings import FragmentOpening
+
+MAGIC: Final = b"ZKCR"
+VERSION: Final = 2
+HEADER_BYTES: Final = 24
+
+#: A sender stops adding to a carrier here ...
+CARRIER_BYTES_AIM: Final = 1 << 20
+#: ... or here, where a flood of appends would otherwise pay for a message more often.
+APPENDS_BYTES_AIM: Final = 4 << 20
+#: ... and a receiver refuses what is larger than this.
+CARRIER_BYTES_MAX: Final = 8 << 20
+#: The smallest items that fill a carrier up to the aim.
+ITEMS_MAX: Final = CARRIER_BYTES_AIM // 16
+#: Of an ``Acked``, so that what is acknowledged can be counted through.
+ACKED_MAX: Final = ITEMS_MAX
+#: Of a ``Refused``, in UTF-8; what is longer is cut.
+DETAIL_BYTES_MAX: Final = 1 << 10
+
+_BEFORE_CRC: Final = struct.Struct(">4sBBH")
+_U32: Final = struct.Struct(">I")
+_AFTER_CRC: Final = struct.Struct(">III")
+_SUMMED_FROM: Final = _BEFORE_CRC.size + _U32.size
+
+_ITEM: Final = struct.Struct(">BBHIQ")
+_ONE: Final = struct.Struct(">Q")
+_READ: Final = struct.Struct(">QQQQ")
+_REPLY: Final = struct.Struct(">Qq")
+_HAS_LAC: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Open:
+    """To the bookie: a fragment begins. Acknowledged, its ledger may be written on this stream."""
+
+    number: int
+    opening: FragmentOpening
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Append:
+    """To the bookie: make this frame durable. Numbers ascend on a stream."""
+
+    number: int
+    frame: Frame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteLac:
+    """To the bookie, from a quiet writer: its LAC. Numbered and acknowledged like an append."""
+
+    number: int
+    ledger_id: LedgerId
+    #: See ``entries.Sealer.seal_lac``.
+    packet: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hello:
+    """From the bookie, first on a stream: which life of the bookie it is. Its number is 0."""
+
+    boot_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acked:
+    """From the bookie: requests ``number`` to ``last``, ``ACKED_MAX`` at most, are durable."""
+
+    number: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """From the bookie: this request or read is not done, and why (see ``errors.from_number``)."""
+
+    number: int
+    code: int
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """To the bookie: send the entries ``first, first + step, ...`` up to ``last`` that you have.
+
+    With E > Qw a reader asks each bookie for its share alone: the step is then E.
+    """
+
+    number: int
+    ledger_id: LedgerId
+    first: EntryId
+    last: EntryId
+    step: int = 1
+    #: Roughly, of packets; the first entry that the bookie has is sent whatever its size.
+    max_bytes: int
+    #: The master key, if this read fences the ledger, as every read of a recovery must.
+    fence_key: MasterKey | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadReply:
+    """From the bookie: the one answer to a read that was not refused.
+
+    It speaks for the entries asked for *before* ``next_entry``: those that are not in a frame here
+    the bookie does not have and never acknowledged (``NoSuchEntry``). Of the others it says
+    nothing: ask again from there. A bookie that is not certain of an entry stops before it, and
+    refuses (``LimboLedger``, ``IoFailed``) if that leaves nothing to say.
+    """
+
+    number: int
+    next_entry: EntryId
+    #: What the bookie knows; None: it does not say (a fencing read).
+    last_add_confirmed: EntryId | None
+    frames: tuple[Frame, ...] = ()
+
+
+#: What comes to a bookie on an Append stream: numbered upwards, and each answered once.
+Request: TypeAlias = Open | Append | WriteLac
+Item: TypeAlias = Request | Hello | Acked | Refused | Read | ReadReply
+
+
+def size_of(item: Item) -> int:
+    """Give the bytes that an item, with its frames, takes in a carrier beside ``HEADER_BYTES``."""
+    return len(_encode(item)) + sum(frame.size_bytes for frame in _frames_of(item))
+
+
+def build(items: Iterable[Item]) -> bytes:
+    """Build the carrier of some items, at least one; each payload is copied once.
+
+    The sender keeps it under ``CARRIER_BYTES_MAX`` with ``size_of``; any one frame fits.
+    """
+    encoded: list[bytes] = []
+    parts: list[bytes] = []
+    for item in items:
+        encoded.append(_encode(item))
+        for frame in _frames_of(item):
+            parts += (frame.head, frame.packets)
+    assert 1 <= len(encoded) <= ITEMS_MAX
+    control = b"".join(encoded)
+    frames_at = HEADER_BYTES + len(control)
+    size = frames_at + sum(map(len, parts))
+    assert size <= CARRIER_BYTES_MAX
+    summed = _AFTER_CRC.pack(size, len(encoded), frames_at) + control
+    before = _BEFORE_CRC.pack(MAGIC, VERSION, 0, 0) + _U32.pack(checksums.value(summed))
+    return b"".join((before, summed, *parts))
+
+
+def parse(data: bytes) -> tuple[Item, ...]:
+    """Check a carrier and all its frames, and give its items; raises ``FormatError``.
+
+    All or nothing: of a carrier with anything wrong in it nothing is used.
+    """
+    count, frames_at = _parse_header(data)
+    source = _Frames(memoryview(data), frames_at)
+    result, at = [], HEADER_BYTES
+    for _ in range(count):
+        item, at = _parse_item(data, at, frames_at, source)
+        result.append(item)
+    if at != frames_at:
+        raise _bad(Fault.TRAILING, f"{frames_at - at} bytes after the items")
+    source.end()
+    return tuple(result)
+
+
+def _parse_header(data: bytes) -> tuple[int, int]:
+    """Check what comes before the items, and their checksum; give their count and their end."""
+    if len(data) < HEADER_BYTES:
+        raise _bad(Fault.TRUNCATED, f"{len(data)} bytes, a header has {HEADER_BYTES}")
+    magic, version, zero, more_zero = _BEFORE_CRC.unpack_from(data)
+    if magic != MAGIC:
+        raise _bad(Fault.MAGIC, magic.hex())
+    if version != VERSION:
+        raise _bad(Fault.VERSION, f"{version}, this side speaks {VERSION}")
+    if zero or more_zero:
+        raise _bad(Fault.RESERVED, "bytes 5 to 7")
+    size, count, frames_at = _AFTER_CRC.unpack_from(data, _SUMMED_FROM)
+    if max(size, len(data)) > CARRIER_BYTES_MAX:
+        raise _bad(Fault.OVERSIZED, f"{size} bytes, the limit is {CARRIER_BYTES_MAX}")
+    if size > len(data):
+        raise _bad(Fault.TRUNCATED, f"{len(data)} of {size} bytes")
+    if size < len(data):
+        raise _bad(Fault.TRAILING, f"{len(data) - size} bytes")
+    if not HEADER_BYTES <= frames_at <= size:
+        raise _bad(Fault.LENGTH, f"frames begin at {frames_at} of {size}")
+    (expected,) = _U32.unpack_from(data, _BEFORE_CRC.size)
+    if (found := checksums.value(data[_SUMMED_FROM:frames_at])) != expected:
+        raise _bad(Fault.CHECKSUM, f"{found:08x}, the header says {expected:08x}")
+    if not 1 <= count <= ITEMS_MAX:
+        raise _bad(Fault.COUNT, f"{count} items, the limit is {ITEMS_MAX}")
+    return count, frames_at
+
+
+class _Frames:
+    """The frames of a carrier, taken off one after the other."""
+
+    __slots__ = ("_at", "_view")
+
+    def __init__(self, view: memoryview, start: int) -> None:
+        self._view = view
+        self._at = start
+
+    def take(self) -> Frame:
+        rest = self._view[self._at :]
+        size = frames.measure(rest)
+        self._at += size
+        return frames.parse(rest[:size])
+
+    def end(self) -> None:
+        if self._at != len(self._view):
+            raise _bad(Fault.TRAILING, f"{len(self._view) - self._at} bytes after the frames")
+
+
+class _Kind(enum.IntEnum):
+    APPEND = 1
+    WRITE_LAC = 2
+    HELLO = 3
+    ACKED = 4
+    REFUSED = 5
+    READ = 6
+    READ_REPLY = 7
+    OPEN = 8
+
+
+class _Raw(NamedTuple):
+    """An item, without its frames, as it is spelled; what is read has had its bounds checked."""
+
+    kind: int
+    number: int
+    flags: int = 0
+    word: int = 0
+    fixed: bytes = b""
+    tail: bytes = b""
+
+    def check(self, *, flags: int = 0, word: bool = False, tail: Container[int] = (0,)) -> None:
+        """Refuse what this kind of item does not use; ``flags`` are those that it does."""
+        if self.flags & ~flags or (self.word and not word):
+            raise _bad(Fault.RESERVED, f"item kind {self.kind}, {self.flags=:#x}, {self.word=}")
+        if len(self.tail) not in tail:
+            raise _bad(Fault.LENGTH, f"item kind {self.kind} with a tail of {len(self.tail)} bytes")
+
+
+def _frames_of(item: Item) -> tuple[Frame, ...]:
+    match item:
+        case Append():
+            return (item.frame,)
+        case ReadReply():
+            return item.frames
+        case _:
+            return ()
+
+
+def _encode(item: Item) -> bytes:
+    """Give the item without its frames."""
+    match item:
+        case Append():
+            raw = _Raw(_Kind.APPEND, item.number)
+        case Open():
+            raw = _Raw(_Kind.OPEN, item.number, tail=openings.spell(item.opening))
+        case WriteLac():
+            ledger = _ONE.pack(item.ledger_id)
+            assert item.packet.startswith(ledger)
+            raw = _Raw(_Kind.WRITE_LAC, item.number, fixed=ledger, tail=item.packet)
+        case Hello():
+            raw = _Raw(_Kind.HELLO, 0, fixed=_ONE.pack(item.boot_epoch))
+        case Acked():
+            assert 0 <= item.last - item.number < ACKED_MAX
+            raw = _Raw(_Kind.ACKED, item.number, fixed=_ONE.pack(item.last))
+        case Refused():
+            raw = _Raw(_Kind.REFUSED, item.number, word=item.code, tail=_cut(item.detail))
+        case Read():
+            fixed, key = (
+                _READ.pack(item.ledger_id, item.first, item.last, item.step),
+                item.fence_key,
+            )
+            raw = _Raw(_Kind.READ, item.number, word=item.max_bytes, fixed=fixed, tail=key or b"")
+        case ReadReply():
+            raw = _raw_reply(item)
+        case _:
+            assert_never(item)
+    return (
+        _ITEM.pack(raw.kind, raw.flags, len(raw.tail), raw.word, raw.number) + raw.fixed + raw.tail
+    )
+
+
+def _raw_reply(reply: ReadReply) -> _Raw:
+    assert _disorder(reply) is None
+    lac = reply.last_add_confirmed
+    return _Raw(
+        _Kind.READ_REPLY,
+        reply.number,
+        flags=0 if lac is None else _HAS_LAC,
+        word=len(reply.frames),
+        fixed=_REPLY.pack(reply.next_entry, 0 if lac is None else lac),
+    )
+
+
+def _cut(detail: str) -> bytes:
+    """Fit a text into its limit, at the end of a character."""
+    return detail.encode("utf-8", "replace")[:DETAIL_BYTES_MAX].decode("utf-8", "ignore").encode()
+
+
+def _parse_item(data: bytes, at: int, end: int, source: _Frames) -> tuple[Item, int]:
+    """Give the item that stands at ``at``, and where the next one stands."""
+    fixed_at = at + _ITEM.size
+    if fixed_at > end:
+        raise _bad(Fault.TRUNCATED, f"an item at {at}, the items end at {end}")
+    kind, flags, tail_bytes, word, number = _ITEM.unpack_from(data, at)
+    known = _PARSERS.get(kind)
+    if known is None:
+        raise _bad(Fault.KIND, f"{kind} at {at}")
+    fixed_bytes, parse_kind = known
+    tail_at = fixed_at + fixed_bytes
+    next_at = tail_at + tail_bytes
+    if next_at > end:
+        raise _bad(Fault.TRUNCATED, f"an item of {next_at - at} bytes at {at}, the end is {end}")
+    raw = _Raw(kind, number, flags, word, data[fixed_at:tail_at], data[tail_at:next_at])
+    return parse_kind(raw, source), next_at
+
+
+def _parse_append(raw: _Raw, source: _Frames) -> Item:
+    raw.check()
+    return Append(number=raw.number, frame=source.take())
+
+
+def _parse_open(raw: _Raw, _: _Frames) -> Item:
+    raw.check(tail=range(openings.BYTES_MIN, openings.BYTES_MAX + 1))
+    return Open(number=raw.number, opening=openings.parse(raw.tail))
+
+
+def _parse_write_lac(raw: _Raw, _: _Frames) -> Item:
+    raw.check(tail=range(entries.LAC_PACKET_BYTES_MIN, entries.LAC_PACKET_BYTES_MAX + 1))
+    (ledger,) = _ONE.unpack(raw.fixed)
+    if not raw.tail.startswith(raw.fixed):
+        raise _bad(Fault.PACKET, f"the LAC of ledger {ledger} is {raw.tail.hex()}")
+    return WriteLac(number=raw.number, ledger_id=LedgerId(_id(ledger)), packet=raw.tail)
+
+
+def _parse_hello(raw: _Raw, _: _Frames) -> Item:
+    raw.check()
+    if raw.number:
+        raise _bad(Fault.RESERVED, f"a Hello with the number {raw.number}")
+    return Hello(boot_epoch=_ONE.unpack(raw.fixed)[0])
+
+
+def _parse_acked(raw: _Raw, _: _Frames) -> Item:
+    raw.check()
+    (last,) = _ONE.unpack(raw.fixed)
+    if not 0 <= last - raw.number < ACKED_MAX:
+        raise _bad(Fault.RANGE, f"acknowledged from {raw.number} to {last}")
+    return Acked(number=raw.number, last=last)
+
+
+def _parse_refused(raw: _Raw, _: _Frames) -> Item:
+    raw.check(word=True, tail=range(DETAIL_BYTES_MAX + 1))
+    if raw.word == 0:
+        raise _bad(Fault.RANGE, "refused with error number 0")
+    try:
+        detail = raw.tail.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _bad(Fault.TEXT, str(error)) from error
+    return Refused(number=raw.number, code=raw.word, detail=detail)
+
+
+def _parse_read(raw: _Raw, _: _Frames) -> Item:
+    raw.check(word=True, tail=(0, MASTER_KEY_BYTES))
+    ledger, first, last, step = _READ.unpack(raw.fixed)
+    if not first <= last or not 1 <= step <= entries.ID_END:
+        raise _bad(Fault.RANGE, f"a read from {first} to {last} by {step}")
+    return Read(
+        number=raw.number,
+        ledger_id=LedgerId(_id(ledger)),
+        first=EntryId(first),
+        last=EntryId(_id(last)),
+        step=step,
+        max_bytes=raw.word,
+        fence_key=MasterKey(raw.tail) if raw.tail else None,
+    )
+
+
+def _parse_reply(raw: _Raw, source: _Frames) -> Item:
+    raw.check(flags=_HAS_LAC, word=True)
+    next_entry, confirmed = _REPLY.unpack(raw.fixed)
+    has_lac = bool(raw.flags & _HAS_LAC)
+    if confirmed < NO_ENTRY or (confirmed and not has_lac):
+        raise _bad(Fault.RANGE, f"last add confirmed {confirmed}, flags {raw.flags}")
+    if next_entry > entries.ID_END:
+        raise _bad(Fault.RANGE, f"next entry {next_entry}")
+    reply = ReadReply(
+        number=raw.number,
+        next_entry=EntryId(next_entry),
+        last_add_confirmed=EntryId(confirmed) if has_lac else None,
+        frames=tuple([source.take() for _ in range(raw.word)]),
+    )
+    if (disorder := _disorder(reply)) is not None:
+        raise _bad(Fault.DESCENDING, disorder)
+    return reply
+
+
+def _disorder(reply: ReadReply) -> str | None:
+    """Say what breaks the order of a reply: one ledger, ids ascending, all before the next."""
+    for before, after in pairwise(reply.frames):
+        if before.ledger_id != after.ledger_id:
+            return f"a frame of ledger {after.ledger_id} after one of {before.ledger_id}"
+        if before.last >= after.first:
+            return f"a frame from entry {after.first} after one to {before.last}"
+    if reply.frames and reply.frames[-1].last >= reply.next_entry:
+        return f"a frame to entry {reply.frames[-1].last}, and {reply.next_entry} is next"
+    return None
+
+
+_PARSERS: Final[dict[int, tuple[int, Callable[[_Raw, _Frames], Item]]]] = {
+    _Kind.APPEND: (0, _parse_append),
+    _Kind.WRITE_LAC: (_ONE.size, _parse_write_lac),
+    _Kind.HELLO: (_ONE.size, _parse_hello),
+    _Kind.ACKED: (_ONE.size, _parse_acked),
+    _Kind.REFUSED: (0, _parse_refused),
+    _Kind.READ: (_READ.size, _parse_read),
+    _Kind.READ_REPLY: (_REPLY.size, _parse_reply),
+    _Kind.OPEN: (0, _parse_open),
+}
+
+
+def _id(value: int) -> int:
+    if value >= entries.ID_END:
+        raise _bad(Fault.RANGE, f"{value} is not a ledger or entry id")
+    return value
+
+
+def _bad(fault: Fault, detail: str) -> FormatError:
+    return FormatError("carrier", fault, detail)

@@ -1,0 +1,116 @@
+"""The opening of a fragment: what a writer says before its first frame, and its bytes. Pure.
+
+::
+
+    | ledger 8 | first entry 8 | master key 20 | ensemble 2 | write 2 | ack 2 | ack zones 2 |
+    | digest 1 | bookie ids: length 2, UTF-8, ...                                           |
+
+All numbers are unsigned and big-endian. Digests: 1 CRC32, 2 HMAC, 3 CRC32C, 4 DUMMY. It stands in
+carriers and in the logs of bookies, in something that has a checksum and says its size. There is
+one spelling for each opening; these constants never change.
+"""
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.wire.formats import entries
+from zonekeeper.wire.formats.digests import MASTER_KEY_BYTES, MasterKey
+from zonekeeper.wire.formats.errors import Fault, FormatError
+
+#: Room for any ensemble that a policy allows, and for names as long as a domain's.
+BYTES_MAX: Final = (1 << 16) - 1
+
+_FIXED: Final = struct.Struct(f">QQ{MASTER_KEY_BYTES}sHHHHB")
+_NAME: Final = struct.Struct(">H")
+BYTES_MIN: Final = _FIXED.size + _NAME.size
+_DIGEST_NUMBERS: Final = {Digest.CRC32: 1, Digest.HMAC: 2, Digest.CRC32C: 3, Digest.DUMMY: 4}
+_DIGESTS: Final = {number: digest for digest, number in _DIGEST_NUMBERS.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FragmentOpening:
+    """What a writer says before its first frame: enough to rebuild lost ledger metadata from."""
+
+    ledger_id: LedgerId
+    #: Proof of the right to write; a bookie that knows another key for the ledger refuses.
+    master_key: MasterKey
+    quorums: Quorums
+    digest: Digest
+    first_entry_id: EntryId
+    ensemble: tuple[BookieId, ...]
+
+
+def spell(opening: FragmentOpening) -> bytes:
+    """Give an opening's bytes."""
+    quorums = opening.quorums
+    assert quorums.ensemble == len(opening.ensemble)
+    fixed = _FIXED.pack(
+        opening.ledger_id,
+        opening.first_entry_id,
+        opening.master_key,
+        quorums.ensemble,
+        quorums.write,
+        quorums.ack,
+        quorums.ack_zones,
+        _DIGEST_NUMBERS[opening.digest],
+    )
+    names = [bookie.encode() for bookie in opening.ensemble]
+    spelled = fixed + b"".join(_NAME.pack(len(name)) + name for name in names)
+    assert len(spelled) <= BYTES_MAX
+    return spelled
+
+
+def size_of(opening: FragmentOpening) -> int:
+    """Give how many bytes an opening is, without spelling it."""
+    return _FIXED.size + sum(_NAME.size + len(bookie.encode()) for bookie in opening.ensemble)
+
+
+def parse(data: bytes) -> FragmentOpening:
+    """Give the opening that these bytes spell; raises ``FormatError``."""
+    if len(data) < _FIXED.size:
+        raise _bad(Fault.TRUNCATED, f"{len(data)} of at least {_FIXED.size} bytes")
+    ledger, first, key, size, write, ack, zones, digest = _FIXED.unpack_from(data)
+    if not (1 <= ack <= write <= size and 1 <= zones <= ack):
+        raise _bad(Fault.RANGE, f"quorums {size}/{write}/{ack} in {zones} zones")
+    if digest not in _DIGESTS:
+        raise _bad(Fault.RANGE, f"digest {digest} is not known")
+    return FragmentOpening(
+        ledger_id=LedgerId(_id(ledger)),
+        master_key=MasterKey(key),
+        quorums=Quorums(ensemble=size, write=write, ack=ack, ack_zones=zones),
+        digest=_DIGESTS[digest],
+        first_entry_id=EntryId(_id(first)),
+        ensemble=_parse_names(data, size),
+    )
+
+
+def _parse_names(data: bytes, count: int) -> tuple[BookieId, ...]:
+    names, at = list[BookieId](), _FIXED.size
+    for _ in range(count):
+        start = at + _NAME.size
+        if start > len(data):
+            raise _bad(Fault.TRUNCATED, f"{len(names)} of {count} bookies")
+        at = start + _NAME.unpack_from(data, at)[0]
+        if at > len(data):
+            raise _bad(Fault.TRUNCATED, f"{len(names)} of {count} bookies")
+        try:
+            names.append(BookieId(data[start:at].decode("utf-8")))
+        except UnicodeDecodeError as error:
+            raise _bad(Fault.TEXT, str(error)) from error
+    if at != len(data):
+        raise _bad(Fault.TRAILING, f"{len(data) - at} bytes after {count} bookies")
+    return tuple(names)
+
+
+def _id(number: int) -> int:
+    if number >= entries.ID_END:
+        raise _bad(Fault.RANGE, f"{number} is not a ledger or entry id")
+    return number
+
+
+def _bad(fault: Fault, detail: str) -> FormatError:
+    return FormatError("fragment opening", fault, detail)

@@ -1,0 +1,1 @@
+"""The transport of production: gRPC, with TLS."""

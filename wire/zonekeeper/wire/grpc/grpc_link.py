@@ -1,0 +1,234 @@
+"""A link over gRPC: one channel to one bookie.
+
+The channel connects by itself when something is sent; the link above decides when that may be
+tried, and what a failure means. So two kinds of channels are given up for new ones, which do
+nothing until they are used:
+
+* one that is not connected, and that nobody uses any more: gRPC would dial for ever, whether
+  anything is asked or not, and five times a second;
+* one that leads to another bookie: the connection may live long, and only a new one is made to
+  where the bookie's name leads now.
+
+gRPC keeps a closed channel, and so its dialling, for as long as there is a call of it. Errors keep
+the frames that they came through, and may be kept for long; so no frame of theirs may hold a call.
+"""
+
+import asyncio
+import traceback
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeVar
+
+import grpc
+from grpc import aio
+
+from zonekeeper.placement.base.chance import Chance
+from zonekeeper.wire.contract.links import LinkSettings
+from zonekeeper.wire.contract.pipes import StreamKind
+from zonekeeper.wire.formats import errors
+from zonekeeper.wire.grpc import grpc_edge, tls
+from zonekeeper.wire.host.methods import Call, Q, R, Subscription
+from zonekeeper.wire.link.stream_link import StreamLink
+
+_Understood = Callable[[aio.AioRpcError], errors.ProtocolError]
+_Ask = aio.UnaryUnaryMultiCallable[bytes, bytes]
+_Subscribe = aio.UnaryStreamMultiCallable[bytes, bytes]
+_Stream = aio.StreamStreamMultiCallable[bytes, bytes]
+
+#: A channel that is in one of these dials by itself, now or soon.
+_DIALS: Final = frozenset(
+    {grpc.ChannelConnectivity.CONNECTING, grpc.ChannelConnectivity.TRANSIENT_FAILURE}
+)
+CallT = TypeVar("CallT", bound=aio.Call)
+
+_CLOSED: Final = "the link was closed, or another bookie answers at its address"
+
+
+def connect(
+    name: str,
+    address: str,
+    *,
+    credentials: tls.ClientCredentials | None,
+    tasks: asyncio.TaskGroup,
+    chance: Chance,
+    settings: LinkSettings | None = None,
+) -> StreamLink:
+    """Give a link to the bookie of this name (``grpc_edge.name_of``) at an address.
+
+    It connects when it is first used. Raises NotConnected where no certificate could name it.
+    Without credentials nothing is encrypted, and whoever says to be that bookie is believed.
+    """
+    if credentials is not None:
+        try:
+            tls.check_id(grpc_edge.bookie_of(name))
+        except ValueError as error:
+            raise errors.NotConnected(str(error)) from error
+    transport = _GrpcTransport(name, address, credentials)
+    return StreamLink(
+        grpc_edge.bookie_of(name), transport, tasks=tasks, chance=chance, settings=settings
+    )
+
+
+@dataclass(slots=True, eq=False)
+class _Way:
+    """A channel, and how many calls and streams are under way on it."""
+
+    channel: aio.Channel
+    users: int = 0
+
+
+class _GrpcTransport:
+    """A ``transports.Transport``."""
+
+    def __init__(self, name: str, address: str, credentials: tls.ClientCredentials | None) -> None:
+        self._name = name
+        self._address = address
+        self._credentials = credentials
+        self._meant = grpc_edge.meant_for(name)
+        self._way = self._new_way()
+        self._closing: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    def _new_way(self) -> _Way:
+        options = grpc_edge.client_options(grpc_edge.bookie_of(self._name))
+        if self._credentials is None:
+            return _Way(aio.insecure_channel(self._address, options=options))
+        credentials = self._credentials.current()
+        return _Way(aio.secure_channel(self._address, credentials, options=options))
+
+    def stream(self, kind: StreamKind) -> "_ClientPipe":
+        way = self._way
+        start: _Stream = way.channel.stream_stream(grpc_edge.method_path(kind.value))
+        call = self._counted(way, start(metadata=self._meant))
+        return _ClientPipe(call, partial(self._understood, way))
+
+    async def call(self, method: Call[Q, R], request: Q, timeout_ms: int) -> R:
+        way = self._way
+        ask: _Ask = way.channel.unary_unary(grpc_edge.method_path(method.name))
+        asked = method.request.encode(request)
+        timeout_s = timeout_ms / 1_000
+        try:
+            reply = await self._counted(way, ask(asked, timeout=timeout_s, metadata=self._meant))
+        except aio.AioRpcError as fault:
+            _let_go(fault)
+            raise self._understood(way, fault) from fault
+        except aio.UsageError as fault:
+            raise errors.NotConnected("the link was closed") from fault
+        except asyncio.CancelledError as fault:
+            _let_go(fault)
+            if _asked_to_end():
+                raise
+            raise errors.ConnectionLost(_CLOSED) from fault
+        return method.reply.decode(reply)
+
+    async def subscribe(self, method: Subscription[Q, R], request: Q) -> AsyncGenerator[R, None]:
+        way = self._way
+        ask: _Subscribe = way.channel.unary_stream(grpc_edge.method_path(method.name))
+        try:
+            asked = method.request.encode(request)
+            answers = self._counted(way, ask(asked, metadata=self._meant))
+        except aio.UsageError as fault:
+            raise errors.NotConnected("the link was closed") from fault
+        try:
+            while (answer := await _read(answers, partial(self._understood, way))) is not None:
+                yield method.reply.decode(answer)
+        finally:
+            answers.cancel()
+            del answers
+
+    async def close(self) -> None:
+        self._closed = True
+        await self._way.channel.close()
+        await asyncio.gather(*self._closing)
+
+    def _counted(self, way: _Way, call: CallT) -> CallT:
+        """Count a call until it has ended."""
+        way.users += 1
+        call.add_done_callback(lambda _: self._left(way))
+        return call
+
+    def _left(self, way: _Way) -> None:
+        way.users -= 1
+        if way.users == 0 and way is self._way and way.channel.get_state() in _DIALS:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        if self._closed:
+            return
+        channel, self._way = self._way.channel, self._new_way()
+        closing = asyncio.get_running_loop().create_task(channel.close())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
+    def _understood(self, way: _Way, fault: aio.AioRpcError) -> errors.ProtocolError:
+        """Say what a failure means, and give a channel up that leads to another bookie."""
+        trailers = fault.trailing_metadata()
+        error = grpc_edge.translated(fault.code(), fault.details(), trailers)
+        if not grpc_edge.is_of_another(self._name, trailers):
+            return error
+        if way is self._way:
+            self._give_up()
+        return errors.NotConnected(f"at {self._address}: {error}")
+
+
+class _ClientPipe:
+    """A ``pipes.ClientPipe``."""
+
+    def __init__(self, call: aio.StreamStreamCall[bytes, bytes], understood: _Understood) -> None:
+        self._call: aio.StreamStreamCall[bytes, bytes] | None = call
+        self._understood = understood
+
+    async def send(self, message: bytes) -> None:
+        assert self._call is not None, "it was not cancelled"
+        try:
+            await self._call.write(message)
+        except aio.AioRpcError as fault:
+            _let_go(fault)
+            raise self._understood(fault) from fault
+        except asyncio.InvalidStateError as fault:
+            # The stream has ended, and the status says why.
+            raise grpc_edge.translated(
+                await self._call.code(),
+                await self._call.details(),
+                await self._call.trailing_metadata(),
+            ) from fault
+
+    async def receive(self) -> bytes | None:
+        assert self._call is not None, "it was not cancelled"
+        return await _read(self._call, self._understood)
+
+    def cancel(self) -> None:
+        if self._call is not None:
+            self._call.cancel()
+        self._call = None
+
+
+async def _read(
+    call: aio.StreamStreamCall[bytes, bytes] | aio.UnaryStreamCall[bytes, bytes],
+    understood: _Understood,
+) -> bytes | None:
+    try:
+        message = await call.read()
+    except aio.AioRpcError as fault:
+        del call
+        _let_go(fault)
+        raise understood(fault) from fault
+    except asyncio.CancelledError as fault:
+        del call
+        _let_go(fault)
+        if _asked_to_end():
+            raise
+        raise errors.ConnectionLost(_CLOSED) from fault
+    return message if isinstance(message, bytes) else None  # aio.EOF
+
+
+def _let_go(fault: BaseException) -> None:
+    """Have a failure keep no call of gRPC's."""
+    traceback.clear_frames(fault.__traceback__)
+
+
+def _asked_to_end() -> bool:
+    """Was this task cancelled? gRPC raises the same error when its channel is closed."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -1,0 +1,1 @@
+"""What stands between a transport and a bookie, the same for every transport."""

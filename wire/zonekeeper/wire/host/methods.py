@@ -1,0 +1,164 @@
+"""The calls of the service, each with what serves it and how its messages are spelled.
+
+One table for all transports: gRPC uses name, host and spelling, the simulated network name and
+host. A message that cannot be read, or that says something impossible, is a BadRequest.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final, Generic, Protocol, TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from zonekeeper.wire.contract import messages
+from zonekeeper.wire.formats import errors
+from zonekeeper.wire.host.serving import Host
+from zonekeeper.wire.pb import bookie_pb2 as pb
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+M = TypeVar("M", bound=Message)
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling(Generic[Q]):
+    """How a value is written as a protobuf message, and read back."""
+
+    encode: Callable[[Q], bytes]
+    decode: Callable[[bytes], Q]
+
+
+def _spelling(
+    kind: type[M], to_message: Callable[[Q], M], from_message: Callable[[M], Q]
+) -> Spelling[Q]:
+    def decode(data: bytes) -> Q:
+        message = kind()
+        try:
+            message.ParseFromString(data)
+            return from_message(message)
+        except (DecodeError, ValueError) as fault:
+            raise errors.BadRequest(f"{kind.DESCRIPTOR.name} cannot be read: {fault}") from fault
+        except errors.FormatError as fault:
+            raise fault.as_protocol_error() from fault
+
+    return Spelling(lambda value: to_message(value).SerializeToString(), decode)
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[Q, R]):
+    """A question with one answer."""
+
+    name: str
+    request: Spelling[Q]
+    reply: Spelling[R]
+    serve: Callable[[Host, Q], Awaitable[R]]
+
+    async def serve_bytes(self, host: Host, request: bytes) -> bytes:
+        """Serve a question as it was spelled."""
+        return self.reply.encode(await self.serve(host, self.request.decode(request)))
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription(Generic[Q, R]):
+    """A question with answers until the asker has enough."""
+
+    name: str
+    request: Spelling[Q]
+    reply: Spelling[R]
+    serve: Callable[[Host, Q], AsyncGenerator[R, None]]
+
+    async def serve_bytes(self, host: Host, request: bytes) -> AsyncGenerator[bytes, None]:
+        """Serve a question as it was spelled."""
+        async with aclosing(self.serve(host, self.request.decode(request))) as answers:
+            async for answer in answers:
+                yield self.reply.encode(answer)
+
+
+_DONE = _spelling(pb.Done, messages.done, messages.read_done)
+_LEDGER = _spelling(pb.LedgerRequest, messages.ledger, messages.read_ledger)
+_EVIDENCE = _spelling(pb.LacEvidence, messages.lac_evidence, messages.read_lac_evidence)
+
+FENCE: Final = Call(
+    "Fence",
+    _spelling(pb.FenceRequest, messages.fence, messages.read_fence),
+    _EVIDENCE,
+    lambda host, asked: host.bookie.fence(asked.ledger_id, asked.master_key),
+)
+READ_LAC: Final = Call("ReadLac", _LEDGER, _EVIDENCE, lambda host, it: host.bookie.read_lac(it))
+FORCE: Final = Call("Force", _LEDGER, _DONE, lambda host, it: host.bookie.force(it))
+LIST_ENTRIES: Final = Call(
+    "ListEntries",
+    _spelling(pb.ListEntriesRequest, messages.list_entries, messages.read_list_entries),
+    _spelling(pb.EntryRanges, messages.entry_ranges, messages.read_entry_ranges),
+    lambda host, asked: host.list_entries(asked),
+)
+INFO: Final = Call(
+    "Info",
+    _spelling(pb.InfoRequest, messages.info, messages.read_info),
+    _spelling(pb.BookieInfo, messages.bookie_info, messages.read_bookie_info),
+    lambda host, _: host.bookie.info(),
+)
+SET_READ_ONLY: Final = Call(
+    "SetReadOnly",
+    _spelling(pb.SetReadOnlyRequest, messages.set_read_only, messages.read_set_read_only),
+    _DONE,
+    lambda host, read_only: host.bookie.set_read_only(read_only=read_only),
+)
+END_LIMBO: Final = Call(
+    "EndLimbo",
+    _spelling(pb.EndLimboRequest, messages.end_limbo, messages.read_end_limbo),
+    _DONE,
+    lambda host, asked: host.bookie.end_limbo(asked.ledger_id, asked.boot_epoch),
+)
+COMPACT: Final = Call(
+    "Compact",
+    _spelling(pb.CompactRequest, messages.compact, messages.read_compact),
+    _DONE,
+    lambda host, major: host.bookie.compact(major=major),
+)
+TAIL: Final = Subscription(
+    "Tail",
+    _spelling(pb.TailRequest, messages.tail, messages.read_tail),
+    _spelling(pb.TailUpdate, messages.tail_update, messages.read_tail_update),
+    lambda host, asked: host.tail(asked),
+)
+
+
+class SpelledCall(Protocol):
+    """A call of any types, for who only moves bytes."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the ``.proto``."""
+        ...
+
+    async def serve_bytes(self, host: Host, request: bytes) -> bytes:
+        """Serve a question as it was spelled."""
+        ...
+
+
+class SpelledSubscription(Protocol):
+    """A subscription of any types, for who only moves bytes."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the ``.proto``."""
+        ...
+
+    def serve_bytes(self, host: Host, request: bytes) -> AsyncGenerator[bytes, None]:
+        """Serve a question as it was spelled."""
+        ...
+
+
+CALLS: Final[tuple[SpelledCall, ...]] = (
+    FENCE,
+    READ_LAC,
+    FORCE,
+    LIST_ENTRIES,
+    INFO,
+    SET_READ_ONLY,
+    END_LIMBO,
+    COMPACT,
+)
+SUBSCRIPTIONS: Final[tuple[SpelledSubscription, ...]] = (TAIL,)

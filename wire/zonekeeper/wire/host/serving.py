@@ -1,0 +1,407 @@
+"""Between a transport and a bookie: the host's half of the streams.
+
+A ``Host`` stands before one ``BookieService``. It reads carriers, holds streams to the rules that
+are the same for every bookie, and packs answers:
+
+* the first message of a stream is a Hello, with the bookie's boot;
+* what comes on an Append stream is numbered upwards, and each gets one answer;
+* a ledger is opened on a stream before it is written there (its opening is acknowledged), or it is
+  refused with NotOpened. At most ``open_ledgers_max`` are open on a stream; the one that was not
+  written for the longest time is forgotten, and its writer opens it again;
+* bytes without an answer are bounded for each stream: beyond the bound, the stream is not read from
+  until answers leave, and the network's own flow control stops the sender;
+* answers to reads and tails are bounded over all streams, too, and are packed by turns (``turns``),
+  so that an acknowledgement never waits for more than ``TURN_BYTES_MAX`` of them, or for one that
+  is larger. A transport ends the stream of a peer that takes nothing for long, so that it does not
+  keep the others from their share.
+
+A peer that breaks a rule loses its stream, with the reason; other streams do not notice.
+
+Acknowledgements are coalesced like everything else: while one message of them is being sent, the
+others gather for the next.
+"""
+
+import asyncio
+import dataclasses
+from collections import OrderedDict, deque
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from zonekeeper.placement.base.ids import LedgerId
+from zonekeeper.wire.contract import service
+from zonekeeper.wire.contract.pipes import Pipe, until_one_ends
+from zonekeeper.wire.formats import carriers, errors, openings
+from zonekeeper.wire.host.turns import Turns
+
+#: No answer brings more bytes than about this, whatever is asked for.
+REPLY_BYTES_MAX: Final = 4 << 20
+RANGES_MAX: Final = 100_000
+#: Of answers to readers, so much is packed and sent in one turn of the event loop.
+TURN_BYTES_MAX: Final = carriers.CARRIER_BYTES_AIM
+#: A tail is told no more often than this that there is no news.
+QUIET_MS_MIN: Final = 1_000
+
+_CARRIER_ROOM: Final = carriers.CARRIER_BYTES_MAX - carriers.HEADER_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostLimits:
+    """Limits of each stream, and one of all."""
+
+    #: Openings, frames and LACs that have no answer; a carrier more may be there.
+    append_bytes_max: int = 64 << 20
+    #: What the reads under way may bring.
+    read_bytes_max: int = 64 << 20
+    reads_max: int = 64
+    open_ledgers_max: int = 65_536
+    #: Answers to appends that have not left; a peer that does not take them is not heard further.
+    answers_max: int = 65_536
+    #: Tails of all connections; each is told of every news of its ledger.
+    tails_max: int = 10_000
+    #: Answers to reads and tails of all streams together, made or being made, that have not left.
+    all_replies_bytes_max: int = 256 << 20
+
+
+class Host:
+    """One bookie, ready for transports."""
+
+    def __init__(self, bookie: service.BookieService, limits: HostLimits | None = None) -> None:
+        self.bookie = bookie
+        self._limits = limits or HostLimits()
+        self._replies = _Budget(self._limits.all_replies_bytes_max)
+        self._turns = Turns(TURN_BYTES_MAX)
+        self._tails = 0
+
+    @property
+    def reply_bytes(self) -> int:
+        """Answers to reads and tails that have not left."""
+        return self._replies.taken
+
+    async def serve_appends(self, pipe: Pipe) -> None:
+        """Serve an Append stream to its end; raises what ended it."""
+        stream = _AppendStream(self.bookie, self._limits)
+        await pipe.send(self._hello())
+        # After its end answers still come to the stream, and go nowhere.
+        await until_one_ends(partial(stream.take_in, pipe), partial(stream.answer, pipe))
+
+    async def serve_reads(self, pipe: Pipe) -> None:
+        """Serve a Read stream to its end; raises what ended it."""
+        await pipe.send(self._hello())
+        stream = _ReadStream(self.bookie, self._limits, self._replies, self._turns)
+        try:
+            await until_one_ends(partial(stream.take_in, pipe), partial(stream.answer, pipe))
+        finally:
+            stream.ended()
+
+    async def list_entries(self, request: service.ListEntriesRequest) -> service.EntryRanges:
+        """List a page, not too long for a message."""
+        bounded = min(request.ranges_max, RANGES_MAX)
+        return await self.bookie.list_entries(dataclasses.replace(request, ranges_max=bounded))
+
+    async def tail(self, request: service.TailRequest) -> AsyncGenerator[service.TailUpdate, None]:
+        """Follow a ledger, in updates that are not too large, and not too many."""
+        bounded = dataclasses.replace(
+            request,
+            bytes_max=min(request.bytes_max, REPLY_BYTES_MAX),
+            quiet_ms=max(request.quiet_ms, QUIET_MS_MIN),
+        )
+        if self._tails >= self._limits.tails_max:
+            raise errors.TooManyRequests(f"{self._tails} ledgers are followed here: go elsewhere")
+        self._tails += 1
+        try:
+            async with aclosing(self.bookie.tail(bounded)) as updates:
+                async for update in updates:
+                    size_bytes = sum(frame.size_bytes for frame in update.frames)
+                    await self._replies.room()
+                    self._replies.take(size_bytes)
+                    try:
+                        await self._turns.mine(size_bytes)
+                        yield update
+                    finally:
+                        self._replies.take(-size_bytes)
+        finally:
+            self._tails -= 1
+
+    def _hello(self) -> bytes:
+        return carriers.build([carriers.Hello(boot_epoch=self.bookie.boot_epoch)])
+
+
+class _Budget:
+    """Bytes that all streams share; who comes when they are spent waits, and one more may pass."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self.taken = 0
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+
+    async def room(self) -> None:
+        while self.taken >= self._bytes_max:
+            await self._has_room.wait()
+
+    def take(self, size_bytes: int) -> None:
+        self.taken += size_bytes
+        if self.taken < self._bytes_max:
+            self._has_room.set()
+        else:
+            self._has_room.clear()
+
+
+def _items(message: bytes) -> tuple[carriers.Item, ...]:
+    try:
+        return carriers.parse(message)
+    except errors.FormatError as fault:
+        raise fault.as_protocol_error() from fault
+
+
+class _AppendStream:
+    """One Append stream; the ``service.Replies`` of what came on it."""
+
+    def __init__(self, bookie: service.BookieService, limits: HostLimits) -> None:
+        self._bookie = bookie
+        self._limits = limits
+        #: Least recently written first.
+        self._opened: OrderedDict[LedgerId, None] = OrderedDict()
+        #: Openings that are not answered: number to ledger.
+        self._opening: dict[int, LedgerId] = {}
+        self._last_number = -1
+        #: Handed to the bookie and not answered: number to bytes.
+        self._waiting: dict[int, int] = {}
+        self._waiting_bytes = 0
+        #: Answers that have not left.
+        self._acked: list[int] = []
+        self._refused: deque[carriers.Refused] = deque()
+        #: How many are in the message that is on its way out.
+        self._leaving = 0
+        self._answered = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+
+    def acked(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            self._release(number)
+            if self._opening and (ledger_id := self._opening.pop(number, None)) is not None:
+                self._open(ledger_id)
+        self._acked.extend(numbers)
+        self._answered.set()
+
+    def refused(self, number: int, error: errors.ProtocolError) -> None:
+        self._release(number)
+        self._opening.pop(number, None)
+        self._refuse(number, error)
+
+    async def take_in(self, pipe: Pipe) -> None:
+        while (message := await pipe.receive()) is not None:
+            admitted = [self._admit(item) for item in _items(message)]
+            if accepted := [item for item in admitted if item is not None]:
+                self._bookie.append(accepted, self)
+            await self._has_room.wait()
+
+    async def answer(self, pipe: Pipe) -> None:
+        while True:
+            await self._answered.wait()
+            self._answered.clear()
+            while items := self._take_answers():
+                await pipe.send(carriers.build(items))
+                self._leaving = 0
+                self._look_for_room()
+
+    def _open(self, ledger_id: LedgerId) -> None:
+        self._opened[ledger_id] = None
+        self._opened.move_to_end(ledger_id)
+        if len(self._opened) > self._limits.open_ledgers_max:
+            self._opened.popitem(last=False)
+
+    def _admit(self, item: carriers.Item) -> carriers.Request | None:
+        """Hold an item to the rules; None: it is refused already."""
+        match item:
+            case carriers.Append(frame=frame):
+                ledger_id, size_bytes = frame.ledger_id, frame.size_bytes
+            case carriers.WriteLac(ledger_id=ledger_id, packet=packet):
+                size_bytes = len(packet)
+            case carriers.Open(opening=opening):
+                ledger_id, size_bytes = opening.ledger_id, openings.size_of(opening)
+            case _:
+                raise errors.BadRequest(f"{item} does not belong on an Append stream")
+        if item.number <= self._last_number:
+            raise errors.BadRequest(f"append {item.number} came after {self._last_number}")
+        self._last_number = item.number
+        if isinstance(item, carriers.Open):
+            self._opening[item.number] = ledger_id
+        elif ledger_id in self._opened:
+            self._opened.move_to_end(ledger_id)
+        else:
+            self._refuse(
+                item.number,
+                errors.NotOpened(
+                    f"ledger {ledger_id} is not open on this stream; open a fragment first"
+                ),
+            )
+            return None
+        self._waiting[item.number] = size_bytes
+        self._waiting_bytes += size_bytes
+        self._look_for_room()
+        return item
+
+    def _release(self, number: int) -> None:
+        assert number in self._waiting, "a bookie answers each append once"
+        self._waiting_bytes -= self._waiting.pop(number)
+        self._look_for_room()
+
+    def _look_for_room(self) -> None:
+        answers = self._leaving + len(self._acked) + len(self._refused)
+        limits = self._limits
+        if self._waiting_bytes <= limits.append_bytes_max and answers < limits.answers_max:
+            self._has_room.set()
+        else:
+            self._has_room.clear()
+
+    def _refuse(self, number: int, error: errors.ProtocolError) -> None:
+        refused = carriers.Refused(number=number, code=error.code, detail=error.detail)
+        self._refused.append(refused)
+        self._answered.set()
+        self._look_for_room()
+
+    def _take_answers(self) -> list[carriers.Item]:
+        """Give what fits into one message: acks first, as runs; they free the sender's budget."""
+        items: list[carriers.Item] = []
+        acked, self._acked = self._acked, []
+        for first, last in _runs(sorted(acked)):
+            if len(items) < carriers.ITEMS_MAX:
+                items.append(carriers.Acked(number=first, last=last))
+            else:
+                self._acked.extend(range(first, last + 1))
+        room = min(carriers.ITEMS_MAX - len(items), _REFUSED_MAX)
+        refused = list(islice(self._refused, room))
+        for _ in refused:
+            self._refused.popleft()
+        self._leaving = len(acked) - len(self._acked) + len(refused)
+        return [*items, *refused]
+
+
+#: Refusals in one message: with their texts they stay under the aim.
+_REFUSED_MAX: Final = carriers.CARRIER_BYTES_AIM // (2 * carriers.DETAIL_BYTES_MAX)
+
+
+def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """Give the runs of consecutive numbers in an ascending sequence, as long as an ack may be."""
+    runs: list[tuple[int, int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] + 1 == number and number - runs[-1][0] < carriers.ACKED_MAX:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return runs
+
+
+class _ReadStream:
+    """One Read stream."""
+
+    def __init__(
+        self,
+        bookie: service.BookieService,
+        limits: HostLimits,
+        replies: _Budget,
+        turns: Turns,
+    ) -> None:
+        self._bookie = bookie
+        self._limits = limits
+        self._replies = replies
+        self._turns = turns
+        #: Reads whose answer has not left, and what those answers are, or may become, in bytes.
+        self._reads = 0
+        self._bytes = 0
+        self._answers: deque[tuple[int, carriers.ReadReply | carriers.Refused]] = deque()
+        self._answered = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+
+    async def take_in(self, pipe: Pipe) -> None:
+        async with asyncio.TaskGroup() as reads:
+            while (message := await pipe.receive()) is not None:
+                for item in _items(message):
+                    if not isinstance(item, carriers.Read):
+                        raise errors.BadRequest(f"{item} does not belong on a Read stream")
+                    await self._has_room.wait()
+                    await self._replies.room()
+                    bytes_max = max(1, min(item.max_bytes, REPLY_BYTES_MAX))
+                    self._count(1, bytes_max)
+                    reads.create_task(self._read(item, bytes_max))
+
+    async def answer(self, pipe: Pipe) -> None:
+        while True:
+            await self._answered.wait()
+            self._answered.clear()
+            while self._answers:
+                items, size_bytes = self._take_answers()
+                await self._turns.mine(size_bytes)
+                await pipe.send(carriers.build(items))
+                self._count(-len(items), -size_bytes)
+
+    def ended(self) -> None:
+        """Give back what the stream has of the budget of all."""
+        self._replies.take(-self._bytes)
+        self._bytes = 0
+
+    def _count(self, reads: int, size_bytes: int) -> None:
+        self._reads += reads
+        self._bytes += size_bytes
+        self._replies.take(size_bytes)
+        limits = self._limits
+        if self._reads < limits.reads_max and self._bytes < limits.read_bytes_max:
+            self._has_room.set()
+        else:
+            self._has_room.clear()
+
+    async def _read(self, read: carriers.Read, bytes_max: int) -> None:
+        answer: carriers.ReadReply | carriers.Refused
+        try:
+            reply = await self._bookie.read(
+                service.ReadRequest(
+                    ledger_id=read.ledger_id,
+                    first_entry_id=read.first,
+                    last_entry_id=read.last,
+                    step=read.step,
+                    bytes_max=bytes_max,
+                    fence_key=read.fence_key,
+                )
+            )
+            answer = _fitting(read.number, reply)
+        except errors.ProtocolError as error:
+            answer = carriers.Refused(number=read.number, code=error.code, detail=error.detail)
+        size_bytes = carriers.size_of(answer)
+        self._count(0, size_bytes - bytes_max)
+        self._answers.append((size_bytes, answer))
+        self._answered.set()
+
+    def _take_answers(self) -> tuple[list[carriers.Item], int]:
+        """Give what fits into one message, at least one, and its bytes."""
+        items: list[carriers.Item] = []
+        total = 0
+        room = carriers.CARRIER_BYTES_AIM - carriers.HEADER_BYTES
+        while self._answers and len(items) < carriers.ITEMS_MAX:
+            size_bytes, answer = self._answers[0]
+            if items and total + size_bytes > room:
+                break
+            self._answers.popleft()
+            items.append(answer)
+            total += size_bytes
+        return items, total
+
+
+def _fitting(number: int, reply: service.ReadReply) -> carriers.ReadReply:
+    """Give as much of a reply as a carrier holds; the reader asks again for the rest."""
+    item = carriers.ReadReply(
+        number=number,
+        next_entry=reply.next_entry_id,
+        last_add_confirmed=reply.last_add_confirmed,
+        frames=reply.frames,
+    )
+    while carriers.size_of(item) > _CARRIER_ROOM:
+        *kept, left_out = item.frames
+        item = dataclasses.replace(item, next_entry=left_out.first, frames=tuple(kept))
+    return item

@@ -1,0 +1,1 @@
+"""What is sent when, and what came of it: the pure core of a link."""

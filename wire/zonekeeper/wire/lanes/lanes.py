@@ -1,0 +1,316 @@
+"""The client's half of an Append stream: lanes, budget and outcomes, without any I/O.
+
+One ``Lanes`` lives as long as one stream. Frames go in through lanes, carriers come out of
+``next_carrier``, replies go in through ``received``, and ``lost`` ends it all.
+
+::
+
+    append -> pending --next_carrier--> sent --Acked--------> acked
+                 |                        +---Refused-------> failed (what the bookie says)
+                 |                        +---expire--------> failed (Timeout: unknown)
+                 |                        +---lost----------> failed (ConnectionLost: unknown)
+                 +--expire--> failed (TooManyRequests)  \\
+                 +--close---> failed (NotOpened)         >  never sent: not applied
+                 +--lost----> failed (NotConnected)     /
+
+An opening goes the same way, in a lane that is not its caller's yet, and its outcome to whoever
+opens. It takes nothing of the budget, for a new ledger shall not wait behind the others' frames.
+
+Invariants: each thing put in has exactly one outcome; the bytes of pending and sent together are
+within the budget; a carrier counts as under way until all in it have their outcome. A reply to
+something that has its outcome already (it came after the timeout) changes nothing.
+
+State is changed before a sink is called, so that a sink may put more in at once. Numbers on the
+stream are given when a frame leaves, as flows take turns; a lane's own numbers when it comes in.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from zonekeeper.placement.base.ids import LedgerId
+from zonekeeper.wire.contract.links import AppendSink
+from zonekeeper.wire.formats import carriers, errors, openings
+from zonekeeper.wire.formats.frames import Frame
+from zonekeeper.wire.formats.openings import FragmentOpening
+from zonekeeper.wire.lanes.coalescing import Coalescer
+
+#: One in so many bytes of the budget is kept for lanes with little in them ...
+RESERVED_SHARE: Final = 8
+#: ... which is at most this much.
+LITTLE_BYTES: Final = carriers.CARRIER_BYTES_AIM
+
+#: What a carrier's item takes beside its frame or its opening, at most.
+_ITEM_BYTES: Final = 64
+#: An opening has no number in its lane.
+NO_NUMBER: Final = -1
+
+
+@dataclass(slots=True)
+class _Batch:
+    """A carrier under way."""
+
+    #: How many in it have no outcome yet.
+    left: int
+
+
+@dataclass(slots=True, eq=False)
+class _Put:
+    """Something put into a lane, without an outcome yet."""
+
+    lane: "Lane"
+    #: In its lane; on the stream it gets another one when it leaves.
+    number: int
+    #: A frame, a LAC packet, or what opens the lane.
+    what: Frame | bytes | FragmentOpening
+    #: Of the budget.
+    size_bytes: int
+    since_s: float
+    #: Of an opening: who hears of its outcome.
+    opener: Callable[[errors.ProtocolError | None], None] | None = None
+    batch: _Batch | None = None
+
+    def item(self, number: int) -> carriers.Request:
+        """Spell it with its number on the stream."""
+        match self.what:
+            case Frame() as frame:
+                return carriers.Append(number=number, frame=frame)
+            case bytes() as packet:
+                ledger_id = self.lane.ledger_id
+                return carriers.WriteLac(number=number, ledger_id=ledger_id, packet=packet)
+            case opening:
+                return carriers.Open(number=number, opening=opening)
+
+    def tell(self, error: errors.ProtocolError | None) -> None:
+        """Tell its outcome to who waits for it; None: it is acknowledged."""
+        if self.opener is not None:
+            self.opener(error)
+        elif error is None:
+            self.lane.sink.acked(self.number)
+        else:
+            self.lane.sink.failed(self.number, error)
+
+
+class Lane:
+    """One ledger on one stream; see ``links.AppendLane``."""
+
+    __slots__ = ("_lanes", "closed", "ledger_id", "next_number", "outstanding_bytes", "sink")
+
+    def __init__(self, lanes: "Lanes", ledger_id: LedgerId, sink: AppendSink) -> None:
+        self._lanes = lanes
+        self.ledger_id = ledger_id
+        self.sink = sink
+        self.closed = False
+        self.next_number = 0
+        self.outstanding_bytes = 0
+
+    @property
+    def boot_epoch(self) -> int:
+        """The bookie's boot that this lane talks to."""
+        return self._lanes.boot_epoch
+
+    @property
+    def alive(self) -> bool:
+        """Does it still take frames?"""
+        return self._lanes.alive and not self.closed
+
+    def append(self, frame: Frame) -> int:
+        """Put a frame in."""
+        assert frame.ledger_id == self.ledger_id
+        return self._lanes.put(self, frame, frame.size_bytes)
+
+    def write_lac(self, packet: bytes) -> int:
+        """Put a LAC packet in."""
+        return self._lanes.put(self, packet, len(packet))
+
+    def close(self) -> None:
+        """Take nothing more, and fail what was not sent."""
+        self._lanes.close(self)
+
+
+class Lanes:
+    """All lanes of one stream."""
+
+    def __init__(
+        self,
+        hello: carriers.Hello,
+        *,
+        budget_bytes: int,
+        timeout_s: float,
+        clock: Callable[[], float],
+        on_pending: Callable[[], None],
+    ) -> None:
+        self.boot_epoch = hello.boot_epoch
+        self._budget_bytes = budget_bytes
+        self._timeout_s = timeout_s
+        self._clock = clock
+        #: Called whenever there may be a carrier to send.
+        self._on_pending = on_pending
+        #: Nothing is too late before this.
+        self._patient_until_s = -math.inf
+        #: False from ``lost`` on.
+        self.alive = True
+        self._used_bytes = 0
+        self._pending: Coalescer[Lane, _Put] = Coalescer(
+            aim_bytes=carriers.APPENDS_BYTES_AIM - carriers.HEADER_BYTES,
+            items_max=carriers.ITEMS_MAX,
+        )
+        self._next_number = 0
+        #: By their number on the stream, ascending.
+        self._sent: dict[int, _Put] = {}
+        #: Lanes that were refused for want of budget, in order; a dict because sets have none.
+        self._want_room: dict[Lane, None] = {}
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes that have no outcome yet."""
+        return self._used_bytes
+
+    def open(
+        self,
+        opening: FragmentOpening,
+        sink: AppendSink,
+        opener: Callable[[errors.ProtocolError | None], None],
+    ) -> Lane:
+        """Open a fragment: the lane may be used once ``opener`` has heard None.
+
+        Raises NotConnected if the stream is gone; then ``opener`` hears nothing.
+        """
+        if not self.alive:
+            raise errors.NotConnected(
+                f"ledger {opening.ledger_id}: the connection was lost before the fragment was "
+                "opened; open it again"
+            )
+        lane = Lane(self, opening.ledger_id, sink)
+        put = _Put(lane, NO_NUMBER, opening, 0, self._clock(), opener)
+        self._pending.put(lane, put, openings.size_of(opening) + _ITEM_BYTES)
+        self._on_pending()
+        return lane
+
+    def put(self, lane: Lane, what: Frame | bytes, size_bytes: int) -> int:
+        """Take something into a lane, and give its number there."""
+        if not lane.alive:
+            raise errors.NotOpened(
+                f"ledger {lane.ledger_id}: this lane has ended; open the fragment again"
+            )
+        if not self._has_room(lane, size_bytes):
+            self._want_room[lane] = None
+            raise errors.TooManyRequests(
+                f"ledger {lane.ledger_id}: {self._used_bytes} of {self._budget_bytes} bytes to "
+                "this bookie are without an answer; wait for room, or replace it"
+            )
+        number = lane.next_number
+        lane.next_number += 1
+        lane.outstanding_bytes += size_bytes
+        self._used_bytes += size_bytes
+        put = _Put(lane, number, what, size_bytes, self._clock())
+        self._pending.put(lane, put, size_bytes + _ITEM_BYTES)
+        self._on_pending()
+        return number
+
+    def close(self, lane: Lane) -> None:
+        """End a lane: what of it was not sent fails."""
+        lane.closed = True
+        self._want_room.pop(lane, None)
+        error = errors.NotOpened(f"ledger {lane.ledger_id}: the lane was closed before it was sent")
+        self._fail(self._pending.drop(lane), error)
+        self._tell_room()
+
+    def next_carrier(self) -> bytes | None:
+        """Give the carrier to send now; None: nothing is pending, or enough is under way."""
+        puts = self._pending.take()
+        if not puts:
+            return None
+        batch = _Batch(left=len(puts))
+        items: list[carriers.Item] = []
+        for number, put in enumerate(puts, self._next_number):
+            put.batch = batch
+            self._sent[number] = put
+            items.append(put.item(number))
+        self._next_number += len(puts)
+        return carriers.build(items)
+
+    def received(self, items: Iterable[carriers.Item]) -> None:
+        """Take the items of a carrier from the bookie."""
+        for item in items:
+            match item:
+                case carriers.Acked(number=first, last=last):
+                    self._acked(first, last)
+                case carriers.Refused(number=number, code=code, detail=detail):
+                    if put := self._sent.pop(number, None):
+                        self._fail([put], errors.from_number(code, detail))
+                case _:
+                    raise errors.BadRequest(f"the bookie sent {item} on an Append stream")
+        self._tell_room()
+
+    def wait_anew(self) -> None:
+        """Give everything its whole time again: this process stood still, and answers that came in
+        time may wait to be read."""
+        self._patient_until_s = self._clock() + self._timeout_s
+
+    def expire(self) -> None:
+        """Fail what has waited longer than the timeout."""
+        now_s = self._clock()
+        if now_s < self._patient_until_s:
+            return
+        oldest_s = now_s - self._timeout_s
+        late = [number for number, put in self._sent.items() if put.since_s <= oldest_s]
+        sent = [self._sent.pop(number) for number in late]
+        unsent = self._pending.drop_while(lambda put: put.since_s <= oldest_s)
+        waited = f"after {self._timeout_s:g} s"
+        self._fail(sent, errors.Timeout(f"the bookie has not answered {waited}"))
+        self._fail(unsent, errors.TooManyRequests(f"the bookie had no room for it {waited}"))
+        self._tell_room()
+
+    def lost(self, error: errors.ProtocolError) -> None:
+        """End all lanes: the stream is gone."""
+        if not self.alive:
+            return
+        self.alive = False
+        sent, self._sent = list(self._sent.values()), {}
+        unsent = self._pending.drop_while(lambda _: True)
+        unknown = errors.ConnectionLost(f"the connection ended before the answer: {error}")
+        never = errors.NotConnected(f"the connection ended before it was sent: {error}")
+        self._fail(sent, unknown)
+        self._fail(unsent, never)
+        self._tell_room()
+
+    def _acked(self, first: int, last: int) -> None:
+        if last >= self._next_number:
+            raise errors.BadRequest(f"the bookie acked up to {last}, which was never sent")
+        numbers: Iterable[int] = range(first, last + 1)
+        if last - first >= len(self._sent):  # never work for more than what is there
+            numbers = [number for number in self._sent if first <= number <= last]
+        for number in numbers:
+            if put := self._sent.pop(number, None):
+                self._release(put)
+                put.tell(None)
+
+    def _has_room(self, lane: Lane, size_bytes: int) -> bool:
+        """Keep to the budget; a single frame larger than all of it may still go alone."""
+        used, of_lane = self._used_bytes, lane.outstanding_bytes
+        has_little = of_lane == 0 or of_lane + size_bytes <= LITTLE_BYTES
+        reserved = 0 if has_little else self._budget_bytes // RESERVED_SHARE
+        return used == 0 or used + size_bytes <= self._budget_bytes - reserved
+
+    def _release(self, put: _Put) -> None:
+        put.lane.outstanding_bytes -= put.size_bytes
+        self._used_bytes -= put.size_bytes
+        if put.batch is not None:
+            put.batch.left -= 1
+            if put.batch.left == 0:
+                self._pending.finished()
+                self._on_pending()
+
+    def _fail(self, puts: Iterable[_Put], error: errors.ProtocolError) -> None:
+        for put in puts:
+            self._release(put)
+            put.tell(error)
+
+    def _tell_room(self) -> None:
+        """Let the lanes that were refused try again, once half of the budget is free."""
+        if self._want_room and self._used_bytes <= self._budget_bytes // 2:
+            waiting, self._want_room = self._want_room, {}
+            for lane in waiting:
+                lane.sink.room()

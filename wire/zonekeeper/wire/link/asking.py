@@ -1,0 +1,99 @@
+"""The client's half of a Read stream: which reply belongs to which question."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from zonekeeper.wire.contract import service
+from zonekeeper.wire.formats import carriers, errors
+
+
+class Asking:
+    """The reads of one stream."""
+
+    def __init__(self, on_pending: Callable[[], None]) -> None:
+        #: Called whenever there is a carrier to send.
+        self._on_pending = on_pending
+        self._alive = True
+        self._next_number = 0
+        self._pending: deque[carriers.Read] = deque()
+        #: An error is a result here: the asker may have gone.
+        self._asked: dict[int, asyncio.Future[carriers.ReadReply | errors.ProtocolError]] = {}
+
+    async def ask(self, request: service.ReadRequest) -> service.ReadReply:
+        """Send a question and wait for its reply."""
+        if not self._alive:
+            raise errors.NotConnected("the connection was lost before the read was sent")
+        number = self._next_number
+        self._next_number += 1
+        self._asked[number] = asyncio.get_running_loop().create_future()
+        self._pending.append(
+            carriers.Read(
+                number=number,
+                ledger_id=request.ledger_id,
+                first=request.first_entry_id,
+                last=request.last_entry_id,
+                step=request.step,
+                max_bytes=request.bytes_max,
+                fence_key=request.fence_key,
+            )
+        )
+        self._on_pending()
+        try:
+            reply = await self._asked[number]
+        finally:
+            self._asked.pop(number, None)
+        if isinstance(reply, errors.ProtocolError):
+            raise reply
+        _check(request, reply)
+        return service.ReadReply(
+            frames=reply.frames,
+            next_entry_id=reply.next_entry,
+            last_add_confirmed=reply.last_add_confirmed,
+        )
+
+    def next_carrier(self) -> bytes | None:
+        """Give what to send now, if anything; what nobody waits for any more is not sent."""
+        pending, items = self._pending, list[carriers.Item]()
+        while pending and len(items) < carriers.ITEMS_MAX:
+            read = pending.popleft()
+            if read.number in self._asked:
+                items.append(read)
+        return carriers.build(items) if items else None
+
+    def received(self, items: Iterable[carriers.Item]) -> None:
+        """Take the items of a carrier from the bookie."""
+        for item in items:
+            match item:
+                case carriers.ReadReply(number=number):
+                    self._answer(number, item)
+                case carriers.Refused(number=number, code=code, detail=detail):
+                    self._answer(number, errors.from_number(code, detail))
+                case _:
+                    raise errors.BadRequest(f"the bookie sent {item} on a Read stream")
+
+    def lost(self, error: errors.ProtocolError) -> None:
+        """Fail all reads: the stream is gone."""
+        self._alive = False
+        for number in list(self._asked):
+            self._answer(number, errors.ConnectionLost(f"the connection ended: {error}"))
+
+    def _answer(self, number: int, reply: carriers.ReadReply | errors.ProtocolError) -> None:
+        """Wake the asker; one that has gone (timeout, cancelled) needs no answer."""
+        asked = self._asked.pop(number, None)
+        if asked is not None and not asked.done():
+            asked.set_result(reply)
+
+
+def _check(request: service.ReadRequest, reply: carriers.ReadReply) -> None:
+    """A reply that does not fit its question proves nothing."""
+    fits = reply.next_entry > request.first_entry_id
+    if reply.frames:  # the parser has seen to their order, and to a single ledger
+        fits &= reply.frames[0].ledger_id == request.ledger_id
+        fits &= reply.frames[0].first >= request.first_entry_id
+        fits &= reply.frames[-1].last <= request.last_entry_id
+    if not fits:
+        raise errors.BadRequest(
+            f"ledger {request.ledger_id}: the bookie's reply does not fit the entries "
+            f"{request.first_entry_id}..{request.last_entry_id} that were asked for"
+        )

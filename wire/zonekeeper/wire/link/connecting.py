@@ -1,0 +1,92 @@
+"""One stream at a time, made when it is needed, shared by all who need it.
+
+``current`` gives the live stream. If there is none it starts an attempt, or waits for the one that
+is under way; after a failed attempt it refuses at once until the back-off is over. So nobody
+queues behind a bookie that is away, and a bookie that returns is tried by whoever asks next.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+from zonekeeper.wire.formats import errors
+from zonekeeper.wire.lanes.back_off import BackOff
+
+StreamT = TypeVar("StreamT")
+
+
+class Connecting(Generic[StreamT]):
+    """Owns the task that makes a stream and serves it to its end."""
+
+    def __init__(
+        self,
+        name: str,
+        run: Callable[[Callable[[StreamT], None]], Awaitable[None]],
+        *,
+        back_off: BackOff,
+        tasks: asyncio.TaskGroup,
+    ) -> None:
+        self._name = name
+        #: Makes a stream, passes it to the callback, serves it; raises what ended it.
+        self._run = run
+        self._back_off = back_off
+        self._tasks = tasks
+        self._loop = asyncio.get_running_loop()
+        self._stream: StreamT | None = None
+        #: An error is a result here: nobody may be waiting for it.
+        self._attempt: asyncio.Future[StreamT | errors.WireError] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._failure: errors.WireError | None = None
+        self._closed = False
+
+    async def current(self) -> StreamT:
+        """Give the live stream; raises NotConnected."""
+        if self._closed:
+            raise errors.NotConnected(f"{self._name}: the link was closed")
+        if self._stream is not None:
+            return self._stream
+        if self._attempt is None:
+            self._start()
+        assert self._attempt is not None
+        made = await asyncio.shield(self._attempt)
+        if isinstance(made, errors.WireError):
+            raise errors.NotConnected(f"{self._name}: cannot connect: {made}") from made
+        return made
+
+    async def close(self) -> None:
+        """End the stream, and make no other."""
+        self._closed = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        if self._attempt is not None:  # cancelled before it ran at all
+            self._attempt.set_result(errors.ConnectionLost("the link was closed"))
+            self._attempt = None
+
+    def _start(self) -> None:
+        if (wait_s := self._back_off.remaining_s(self._loop.time())) > 0:
+            raise errors.NotConnected(
+                f"{self._name}: the last attempt failed ({self._failure}); "
+                f"the next one may be made in {wait_s:.2f} s"
+            ) from self._failure
+        self._attempt = self._loop.create_future()
+        self._task = self._tasks.create_task(self._life(self._attempt))
+
+    async def _life(self, attempt: "asyncio.Future[StreamT | errors.WireError]") -> None:
+        def ready(stream: StreamT) -> None:
+            self._stream = stream
+            self._attempt = None
+            self._back_off.succeeded()
+            attempt.set_result(stream)
+
+        self._failure = errors.ConnectionLost("the link was closed")
+        try:
+            await self._run(ready)
+        except errors.WireError as failure:
+            self._failure = failure
+        finally:
+            self._stream = None
+            if not attempt.done():
+                self._attempt = None
+                self._back_off.failed(self._loop.time())
+                attempt.set_result(self._failure)

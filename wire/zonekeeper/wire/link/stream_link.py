@@ -1,0 +1,281 @@
+"""The link: a bookie's client over any transport.
+
+Appends and reads each have a stream, started by the first operation that needs it and ended by its
+first failure (``connecting``). What is decided about appends stands in ``lanes``; the matching of
+reads and replies in ``asking``; how many reads are under way in ``byte_budget``; here are tasks and
+deadlines.
+
+Every task runs in the task group that is passed in; a bug in one surfaces there. Before the group
+ends, the link must be closed.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from contextlib import aclosing
+from functools import partial
+from typing import Protocol
+
+from zonekeeper.placement.base.chance import Chance
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
+from zonekeeper.wire.contract import messages, service
+from zonekeeper.wire.contract.links import AppendSink, LinkSettings
+from zonekeeper.wire.contract.pipes import Pipe, StreamKind, until_one_ends
+from zonekeeper.wire.formats import carriers, errors
+from zonekeeper.wire.formats.digests import MasterKey
+from zonekeeper.wire.formats.openings import FragmentOpening
+from zonekeeper.wire.host import methods
+from zonekeeper.wire.lanes.back_off import BackOff
+from zonekeeper.wire.lanes.lanes import Lane, Lanes
+from zonekeeper.wire.link import patience
+from zonekeeper.wire.link.asking import Asking
+from zonekeeper.wire.link.byte_budget import ByteBudget
+from zonekeeper.wire.link.connecting import Connecting
+from zonekeeper.wire.link.transports import Transport
+
+
+class _Half(Protocol):
+    """The client's half of a stream."""
+
+    def next_carrier(self) -> bytes | None: ...
+
+    def received(self, items: Iterable[carriers.Item]) -> None: ...
+
+    def lost(self, error: errors.ProtocolError) -> None: ...
+
+
+class StreamLink:
+    """A ``links.BookieLink`` over a transport, which it owns."""
+
+    def __init__(
+        self,
+        bookie_id: BookieId,
+        transport: Transport,
+        *,
+        tasks: asyncio.TaskGroup,
+        chance: Chance,
+        settings: LinkSettings | None = None,
+    ) -> None:
+        self._bookie_id = bookie_id
+        self._transport = transport
+        self._settings = settings or LinkSettings()
+        self._loop = asyncio.get_running_loop()
+        #: What the replies to the reads under way may bring.
+        self._read_budget = ByteBudget(self._settings.read_budget_bytes)
+
+        back_off = [
+            BackOff(
+                first_ms=self._settings.back_off_first_ms,
+                max_ms=self._settings.back_off_max_ms,
+                chance=chance,
+            )
+            for _ in StreamKind
+        ]
+        self._lanes = Connecting(bookie_id, self._append, back_off=back_off[0], tasks=tasks)
+        self._asking = Connecting(bookie_id, self._ask, back_off=back_off[1], tasks=tasks)
+
+    @property
+    def bookie_id(self) -> BookieId:
+        """Who is at the other end."""
+        return self._bookie_id
+
+    async def open_fragment(self, opening: FragmentOpening, sink: AppendSink) -> Lane:
+        """Open a fragment on the present connection, making one if need be."""
+        lanes = await self._lanes.current()
+        answer: asyncio.Future[errors.ProtocolError | None] = self._loop.create_future()
+
+        def told(error: errors.ProtocolError | None) -> None:
+            if not answer.done():
+                answer.set_result(error)
+
+        lane = lanes.open(opening, sink, told)
+        if (refused := await answer) is not None:
+            raise refused
+        if not lane.alive:
+            raise errors.ConnectionLost(
+                f"ledger {opening.ledger_id}: the connection was lost while the fragment was "
+                "opened; open it again"
+            )
+        return lane
+
+    async def read(self, request: service.ReadRequest) -> service.ReadReply:
+        """Read a range; with a key, fence first."""
+        may_bring = min(request.bytes_max, carriers.CARRIER_BYTES_MAX)
+        # After close() this ends, too: those under way fail, and so make room for the next to fail.
+        await self._read_budget.take(may_bring)
+        try:
+            async with patience.timeout(self._settings.read_timeout_ms):
+                asking = await self._asking.current()
+                return await asking.ask(request)
+        except TimeoutError as late:
+            raise errors.Timeout(
+                f"{self._bookie_id}: no reply to a read of ledger {request.ledger_id} "
+                f"in {self._settings.read_timeout_ms} ms"
+            ) from late
+        finally:
+            self._read_budget.give_back(may_bring)
+
+    async def fence(self, ledger_id: LedgerId, master_key: MasterKey) -> service.LacEvidence:
+        """Fence a ledger, and hear what the bookie knows of its end."""
+        asked = messages.Fence(ledger_id=ledger_id, master_key=master_key)
+        return await self._call(methods.FENCE, asked)
+
+    async def read_lac(self, ledger_id: LedgerId) -> service.LacEvidence:
+        """Hear what the bookie knows of a ledger's end, without fencing."""
+        return await self._call(methods.READ_LAC, ledger_id)
+
+    async def force(self, ledger_id: LedgerId) -> None:
+        """Make durable what was acknowledged."""
+        await self._call(methods.FORCE, ledger_id)
+
+    async def tail(self, request: service.TailRequest) -> AsyncGenerator[service.TailUpdate, None]:
+        """Follow a ledger."""
+        silence_ms = request.quiet_ms + self._settings.call_timeout_ms
+        next_entry_id = request.first_entry_id
+        async with aclosing(self._transport.subscribe(methods.TAIL, request)) as updates:
+            while True:
+                try:
+                    async with patience.timeout(silence_ms):
+                        update = await anext(updates)
+                except StopAsyncIteration as end:
+                    raise errors.ConnectionLost(f"{self._bookie_id} ended the tail") from end
+                except TimeoutError as late:
+                    raise errors.Timeout(f"{self._bookie_id}: silent for {silence_ms} ms") from late
+                for frame in update.frames:
+                    if frame.ledger_id != request.ledger_id or not (
+                        next_entry_id <= frame.first <= frame.last <= update.last_add_confirmed
+                    ):
+                        raise errors.BadRequest(
+                            f"{self._bookie_id} sent entries {frame.first}..{frame.last} of ledger "
+                            f"{frame.ledger_id} to a tail of {request.ledger_id} at {next_entry_id}"
+                        )
+                    next_entry_id = EntryId(frame.last + 1)
+                yield update
+
+    async def list_entries(self, request: service.ListEntriesRequest) -> service.EntryRanges:
+        """List a page of what the bookie has of a ledger."""
+        return await self._call(methods.LIST_ENTRIES, request)
+
+    async def info(self) -> service.BookieInfo:
+        """Hear how the bookie is."""
+        return await self._call(methods.INFO, None)
+
+    async def set_read_only(self, *, read_only: bool) -> None:
+        """Make the bookie refuse appends, or take them again."""
+        await self._call(methods.SET_READ_ONLY, read_only)
+
+    async def end_limbo(self, ledger_id: LedgerId, boot_epoch: int) -> None:
+        """Let the bookie answer for a ledger again, once it holds what it should."""
+        asked = messages.EndLimbo(ledger_id=ledger_id, boot_epoch=boot_epoch)
+        await self._call(methods.END_LIMBO, asked)
+
+    async def compact(self, *, major: bool) -> None:
+        """Start a compaction."""
+        await self._call(methods.COMPACT, major)
+
+    async def close(self) -> None:
+        """End the connection; everything outstanding fails with ConnectionLost."""
+        await self._lanes.close()
+        await self._asking.close()
+        await self._transport.close()
+
+    async def _call(
+        self, method: methods.Call[methods.Q, methods.R], asked: methods.Q
+    ) -> methods.R:
+        return await self._transport.call(method, asked, self._settings.call_timeout_ms)
+
+    async def _append(self, ready: Callable[[Lanes], None]) -> None:
+        """Live through one Append stream."""
+        pipe = self._transport.stream(StreamKind.APPEND)
+        try:
+            hello = await self._greeting(pipe)
+            pending = asyncio.Event()
+            lanes = Lanes(
+                hello,
+                budget_bytes=self._settings.budget_bytes,
+                timeout_s=self._settings.append_timeout_ms / 1_000,
+                clock=self._loop.time,
+                on_pending=pending.set,
+            )
+            ready(lanes)
+            await _serve(pipe, lanes, pending, partial(self._expire, lanes))
+        finally:
+            pipe.cancel()
+
+    async def _ask(self, ready: Callable[[Asking], None]) -> None:
+        """Live through one Read stream."""
+        pipe = self._transport.stream(StreamKind.READ)
+        try:
+            await self._greeting(pipe)
+            pending = asyncio.Event()
+            asking = Asking(pending.set)
+            ready(asking)
+            await _serve(pipe, asking, pending)
+        finally:
+            pipe.cancel()
+
+    async def _greeting(self, pipe: Pipe) -> carriers.Hello:
+        """Wait for the bookie's first word on a stream."""
+        limit_ms = self._settings.connect_timeout_ms
+        try:
+            async with patience.timeout(limit_ms):
+                match await _receive(pipe):
+                    case (carriers.Hello() as hello,):
+                        return hello
+                    case _:
+                        raise errors.BadRequest("the bookie did not begin with a Hello")
+        except TimeoutError as late:
+            raise errors.NotConnected(f"no answer in {limit_ms} ms") from late
+
+    async def _expire(self, lanes: Lanes) -> None:
+        period_s = self._settings.append_timeout_ms / 4_000
+        late = False
+        while True:
+            looked_s = self._loop.time()
+            await asyncio.sleep(period_s)
+            was_late, late = late, self._loop.time() - looked_s > 2 * period_s
+            if late and not was_late:  # once in a row: a loop may always be late
+                lanes.wait_anew()
+            else:
+                lanes.expire()
+
+
+async def _serve(
+    pipe: Pipe,
+    half: _Half,
+    pending: asyncio.Event,
+    *others: Callable[[], Coroutine[None, None, None]],
+) -> None:
+    """Send and receive until either fails; then everything in this half has its outcome."""
+    error: errors.ProtocolError = errors.ConnectionLost("the link was closed")
+    try:
+        await until_one_ends(
+            partial(_send, pipe, half, pending), partial(_hear, pipe, half), *others
+        )
+    except errors.ProtocolError as failure:
+        error = failure
+        raise
+    finally:
+        half.lost(error)
+
+
+async def _send(pipe: Pipe, half: _Half, pending: asyncio.Event) -> None:
+    while True:
+        await pending.wait()
+        pending.clear()
+        while (carrier := half.next_carrier()) is not None:
+            await pipe.send(carrier)
+
+
+async def _hear(pipe: Pipe, half: _Half) -> None:
+    while True:
+        half.received(await _receive(pipe))
+
+
+async def _receive(pipe: Pipe) -> tuple[carriers.Item, ...]:
+    message = await pipe.receive()
+    if message is None:
+        raise errors.ConnectionLost("the bookie ended the stream")
+    try:
+        return carriers.parse(message)
+    except errors.FormatError as fault:
+        raise fault.as_protocol_error() from fault

@@ -1,0 +1,1 @@
+"""What long-lived processes have in common: signals, and pages to look at."""

@@ -1,0 +1,117 @@
+"""What a process shows over HTTP: for looking, never for changing anything.
+
+GET on a table of paths, one request a connection, nothing kept alive; whatever else comes is
+refused with the status that says so. Anybody who reaches the port may try, so the size of a
+request, its time, and how many there are at once are bounded. Where there are too many, the oldest
+makes room: who holds connections open without a word must not keep a probe out, because a process
+that is not heard of is killed.
+
+It stands beside the service of a bookie and of an autorecovery process alike, and is no part of the
+contract between a client and a bookie.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final, TypeAlias
+
+from zonekeeper.wire.formats.addresses import Address
+
+REQUEST_BYTES_MAX: Final = 8 << 10
+REQUEST_TIMEOUT_MS: Final = 5_000
+CONNECTIONS_MAX: Final = 64
+
+_END: Final = b"\r\n\r\n"
+_WORDS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """An answer."""
+
+    text: str
+    status: HTTPStatus = HTTPStatus.OK
+    content_type: str = "text/plain; charset=utf-8"
+
+
+Pages: TypeAlias = Mapping[str, Callable[[], Page]]
+
+
+def readiness(missing: Mapping[str, str]) -> Page:
+    """Give the page that says whether anything is missing, and why."""
+    if not missing:
+        return Page("ready\n")
+    lines = [f"{name}: {why}\n" for name, why in missing.items()]
+    return Page("".join(lines), HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+def as_json(data: Mapping[str, object]) -> Page:
+    """Give a page of JSON."""
+    text = json.dumps(data, indent=2, sort_keys=True) + "\n"
+    return Page(text, content_type="application/json; charset=utf-8")
+
+
+@asynccontextmanager
+async def served(pages: Pages, address: Address) -> AsyncIterator[int]:
+    """Serve pages until the block ends; give the port. Raises ``OSError``."""
+    #: Oldest first.
+    served_now: dict[asyncio.StreamWriter, None] = {}
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        served_now[writer] = None
+        if len(served_now) > CONNECTIONS_MAX:
+            oldest = next(iter(served_now))
+            del served_now[oldest]
+            oldest.transport.abort()
+        try:
+            async with asyncio.timeout(REQUEST_TIMEOUT_MS / 1000):
+                writer.write(_bytes(await _answer(pages, reader)))
+                await writer.drain()
+        except (TimeoutError, ConnectionError):
+            writer.transport.abort()  # whoever asked is gone, or too slow
+        finally:
+            served_now.pop(writer, None)
+            writer.close()
+
+    server = await asyncio.start_server(
+        serve, address.bare_host, address.port, limit=REQUEST_BYTES_MAX
+    )
+    try:
+        yield int(server.sockets[0].getsockname()[1])
+    finally:
+        server.close()
+
+
+async def _answer(pages: Pages, reader: asyncio.StreamReader) -> Page:
+    try:
+        head = await reader.readuntil(_END)
+    except asyncio.LimitOverrunError:
+        return Page("the request is too large\n", HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+    except asyncio.IncompleteReadError:
+        return Page("the request ends too early\n", HTTPStatus.BAD_REQUEST)
+    words = head.partition(b"\r\n")[0].split(b" ")
+    if len(words) != _WORDS or words[2] not in (b"HTTP/1.0", b"HTTP/1.1"):
+        return Page("this is not HTTP/1.1\n", HTTPStatus.BAD_REQUEST)
+    if words[0] != b"GET":
+        return Page("only GET: this port is for looking\n", HTTPStatus.METHOD_NOT_ALLOWED)
+    page = pages.get(words[1].partition(b"?")[0].decode("ascii", "replace"))
+    if page is None:
+        return Page(f"there is only: {' '.join(sorted(pages))}\n", HTTPStatus.NOT_FOUND)
+    return page()
+
+
+def _bytes(page: Page) -> bytes:
+    body = page.text.encode()
+    lines = [
+        f"HTTP/1.1 {page.status.value} {page.status.phrase}",
+        f"Content-Type: {page.content_type}",
+        f"Content-Length: {len(body)}",
+        "Cache-Control: no-store",
+        "Connection: close",
+    ]
+    if page.status is HTTPStatus.METHOD_NOT_ALLOWED:
+        lines.append("Allow: GET")
+    return "\r\n".join(lines).encode() + _END + body

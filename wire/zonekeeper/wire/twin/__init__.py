@@ -1,0 +1,1 @@
+"""The transport of tests: a network in memory that delays, drops and partitions."""

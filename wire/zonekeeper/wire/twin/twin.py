@@ -1,0 +1,458 @@
+"""The network in memory: links to bookies of this process, with delays and faults under one seed.
+
+Everything above the transport is the real thing: ``StreamLink`` at one end, ``Host`` at the other,
+and the same carriers between them. What is simulated, as gRPC over TCP would have it:
+
+* a stream's messages arrive in order or not at all; after a lost one there are no more. Calls and
+  streams overtake each other freely;
+* a one-way *cut* holds back what is sent in that direction. If it heals in time, everything
+  arrives, late; else keep-alive gives the connection up, with all that was under way;
+* a bookie that is taken down loses its connections and its running calls, wherever they were;
+* a call can be lost on the way, there or back, and can be served twice, as by a client that repeats
+  it; its reply may come when nobody waits any more.
+
+What is under way is at neither end: it arrives though its sender is stopped meanwhile. What serves
+it runs where the bookie is, in the task group and the context that it was put up with.
+
+Time is the event loop's, or that of a ``Timing``, and chance is passed in: on a loop with virtual
+time, one seed is one run.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import aclosing
+from contextvars import Context, copy_context
+from dataclasses import dataclass
+from itertools import count
+from typing import Generic, Protocol, TypeVar
+
+from zonekeeper.placement.base.chance import Chance
+from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.wire.contract.links import LinkSettings
+from zonekeeper.wire.contract.pipes import StreamKind
+from zonekeeper.wire.formats import errors
+from zonekeeper.wire.host.methods import Call, Q, R, Subscription
+from zonekeeper.wire.host.serving import Host
+from zonekeeper.wire.link.stream_link import StreamLink
+from zonekeeper.wire.twin.twin_ways import Live, Way
+
+ItemT = TypeVar("ItemT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weather:
+    """What the network does to messages, besides what tests do to it by name."""
+
+    delay_min_ms: float = 0
+    delay_max_ms: float = 0
+    #: How likely a call's request, or its reply, is lost.
+    call_loss: float = 0
+    #: How likely a call is served twice.
+    call_repeat: float = 0
+    #: How likely a stream's message takes its whole connection down with it.
+    disconnect: float = 0
+    #: After so long a cut, the connections over it are given up.
+    keep_alive_ms: int = 15_000
+    #: Is each way between two of its own pace? Most are then fast, and a few as slow as it gets.
+    uneven: bool = False
+
+
+class Timing(Protocol):
+    """The time that passes between processes; an event loop is one."""
+
+    def time(self) -> float:
+        """Give the time, in seconds."""
+        ...
+
+    def call_at(self, when: float, callback: Callable[[], object], /) -> object:
+        """Call something then."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Up:
+    """A bookie that is there: which boot of it, and where what it serves runs."""
+
+    boot: int
+    host: Host
+    tasks: asyncio.TaskGroup
+    context: Context
+
+
+class Network:
+    """Clients and bookies by their names, and what is between them."""
+
+    def __init__(
+        self,
+        *,
+        tasks: asyncio.TaskGroup,
+        chance: Chance,
+        weather: Weather | None = None,
+        timing: Timing | None = None,
+    ) -> None:
+        self.tasks = tasks
+        self.weather = weather or Weather()
+        #: Who is slow, both ways, and by how many milliseconds.
+        self.slow_ms: dict[str, float] = {}
+        self._chance = chance
+        #: How much of the weather's delay a way has, where it is uneven.
+        self._paces: dict[tuple[str, str], float] = {}
+        self._timing: Timing = timing or asyncio.get_running_loop()
+        #: Each with the number of its boot: what was sent to one boot never reaches another.
+        self._hosts: dict[BookieId, _Up] = {}
+        self._boots = count(1)
+        #: Who is cut off from whom, each cut a thing of its own; and what waits for it to heal.
+        self._cuts: dict[tuple[str, str], object] = {}
+        self._held: dict[tuple[str, str], list[Callable[[], None]]] = {}
+        #: What is under way, by client and bookie. Dicts: sets have no order of their own.
+        self._live: dict[tuple[str, BookieId], dict[Live, None]] = {}
+
+    def link(
+        self,
+        client: str,
+        bookie_id: BookieId,
+        settings: LinkSettings | None = None,
+        *,
+        tasks: asyncio.TaskGroup | None = None,
+    ) -> StreamLink:
+        """Give a client's link to a bookie, there or not; its only one at a time.
+
+        ``tasks`` is the client's own group; without one, the link lives as long as the network.
+        """
+        transport = _TwinTransport(self, client, bookie_id)
+        return StreamLink(
+            bookie_id, transport, tasks=tasks or self.tasks, chance=self._chance, settings=settings
+        )
+
+    def put_up(
+        self, bookie_id: BookieId, host: Host, *, tasks: asyncio.TaskGroup | None = None
+    ) -> None:
+        """Let a bookie be there. What it serves runs in ``tasks`` and in the caller's context."""
+        assert bookie_id not in self._hosts
+        self._hosts[bookie_id] = _Up(next(self._boots), host, tasks or self.tasks, copy_context())
+
+    def take_down(self, bookie_id: BookieId) -> None:
+        """Let a bookie be gone, as by a crash: nothing that runs there goes on."""
+        del self._hosts[bookie_id]
+        for client, bookie in list(self._live):
+            if bookie == bookie_id:
+                self.disconnect(client, bookie_id)
+
+    def disconnect(self, client: str, bookie_id: BookieId) -> None:
+        """Break the connections between a client and a bookie; they may be made again."""
+        self._snap(client, bookie_id, errors.ConnectionLost("the connection was reset"))
+
+    def cut(self, source: str, target: str) -> None:
+        """Let nothing more arrive in one direction."""
+        cut = self._cuts[source, target] = object()
+        self._keep_alive(source, target, cut)
+
+    def heal(self, source: str, target: str) -> None:
+        """Let everything arrive again; what was held back comes now, in order."""
+        self._cuts.pop((source, target), None)
+        for arrive in self._held.pop((source, target), ()):
+            arrive()
+
+    def boot(self, bookie_id: BookieId) -> int | None:
+        """Say which boot of a bookie is there, if any."""
+        there = self._hosts.get(bookie_id)
+        return None if there is None else there.boot
+
+    def serve(
+        self,
+        bookie_id: BookieId,
+        boot: int | None,
+        serving: Callable[[Host], Coroutine[None, None, None]],
+    ) -> "asyncio.Task[None]":
+        """Let the bookie serve something, if it is there and has not been down since."""
+        there = self._hosts.get(bookie_id)
+        if there is None or there.boot != boot:
+            raise errors.ConnectionLost(f"nobody listens at {bookie_id}")
+        work = serving(there.host)
+        try:
+            return there.tasks.create_task(work, context=there.context.copy())
+        except RuntimeError as ending:  # its group takes nothing any more: it is going down
+            work.close()
+            raise errors.ConnectionLost(f"{bookie_id} is on its way down") from ending
+
+    def chances(self, probability: float) -> bool:
+        """Roll the dice; not at all for what never happens."""
+        return probability > 0 and self._chance.random() < probability
+
+    def breaks(self, live: Live) -> bool:
+        """Roll the dice for a stream's message: does it take its whole connection down?"""
+        if not self.chances(self.weather.disconnect):
+            return False
+        self.disconnect(live.client, live.bookie_id)
+        return True
+
+    def arrival(self, source: str, target: str) -> float:
+        """Give the time at which something sent now arrives."""
+        low, high = self.weather.delay_min_ms, self.weather.delay_max_ms
+        delay_ms = low + (high - low) * self._chance.random() * self._pace(source, target)
+        if self.slow_ms:
+            delay_ms += self.slow_ms.get(source, 0) + self.slow_ms.get(target, 0)
+        return self._timing.time() + delay_ms / 1_000
+
+    def _pace(self, source: str, target: str) -> float:
+        if not self.weather.uneven:
+            return 1
+        pace = self._paces.get((source, target))
+        if pace is None:
+            pace = self._paces[source, target] = self._chance.random() ** 4
+        return pace
+
+    def pass_on(self, source: str, target: str, when: float, arrive: Callable[[], None]) -> None:
+        """Call ``arrive`` at that time, or once the direction is healed."""
+        self._timing.call_at(when, lambda: self._arrive(source, target, arrive))
+
+    def join(self, live: Live) -> None:
+        """Note what is under way."""
+        self._live.setdefault((live.client, live.bookie_id), {})[live] = None
+
+    def leave(self, live: Live) -> None:
+        """Note that it has ended."""
+        pair = (live.client, live.bookie_id)
+        self._live.get(pair, {}).pop(live, None)
+        if not self._live.get(pair):
+            self._live.pop(pair, None)
+
+    def _arrive(self, source: str, target: str, arrive: Callable[[], None]) -> None:
+        if (source, target) in self._cuts:
+            self._held.setdefault((source, target), []).append(arrive)
+        else:
+            arrive()
+
+    def _keep_alive(self, source: str, target: str, cut: object) -> None:
+        when = self._timing.time() + self.weather.keep_alive_ms / 1_000
+        self._timing.call_at(when, lambda: self._give_up(source, target, cut))
+
+    def _give_up(self, source: str, target: str, cut: object) -> None:
+        if self._cuts.get((source, target)) is not cut:
+            return
+        for client, bookie in list(self._live):
+            if (client, bookie) in ((source, target), (target, source)):
+                self._snap(client, bookie, errors.ConnectionLost("keep-alive had no answer"))
+        self._held.pop((source, target), None)
+        self._keep_alive(source, target, cut)  # for what is tried while it lasts
+
+    def _snap(self, client: str, bookie_id: BookieId, error: errors.ProtocolError) -> None:
+        for live in list(self._live.get((client, bookie_id), ())):
+            live.snap(error)
+
+
+class _Line(Generic[ItemT]):
+    """One stream or subscription: what runs at the bookie, and the two ways between."""
+
+    def __init__(
+        self,
+        network: Network,
+        client: str,
+        bookie_id: BookieId,
+        serve: Callable[[Host, "_Line[ItemT]"], Awaitable[None]],
+    ) -> None:
+        self.network = network
+        self.client = client
+        self.bookie_id = bookie_id
+        self.there: Way[bytes] = Way(network, self, client, bookie_id)
+        self.back: Way[ItemT] = Way(network, self, bookie_id, client)
+        self._serve = serve
+        self._boot = network.boot(bookie_id)
+        self._server: asyncio.Task[None] | None = None
+        self._snapped = False
+        network.join(self)
+        network.pass_on(client, bookie_id, network.arrival(client, bookie_id), self._start)
+
+    def snap(self, error: errors.ProtocolError) -> None:
+        """Break it, for both ends."""
+        self._snapped = True
+        self.there.snap(error)
+        self.back.snap(error)
+        if self._server is not None:
+            self._server.cancel()
+        self.network.leave(self)
+
+    def _start(self) -> None:
+        if self._snapped:
+            return
+        try:
+            self._server = self.network.serve(self.bookie_id, self._boot, self._run)
+        except errors.ConnectionLost as error:
+            self.back.finish(error)
+
+    async def _run(self, host: Host) -> None:
+        try:
+            await self._serve(host, self)
+            self.back.finish(None)
+        except errors.ProtocolError as error:
+            self.back.finish(error)
+
+
+class _Exchange(Generic[R]):
+    """One call under way."""
+
+    def __init__(
+        self,
+        network: Network,
+        client: str,
+        bookie_id: BookieId,
+        serve: Callable[[Host], Awaitable[R]],
+        timeout_s: float,
+    ) -> None:
+        self.client = client
+        self.bookie_id = bookie_id
+        self._network = network
+        self._serve = serve
+        self._timeout_s = timeout_s
+        self._reply: asyncio.Future[R | errors.ProtocolError] = (
+            asyncio.get_running_loop().create_future()
+        )
+        self._waiting = True
+        self._servers: dict[asyncio.Task[None], None] = {}
+        self._snapped = False
+
+    async def reply(self) -> R:
+        """Send the request, and wait for what comes back."""
+        weather = self._network.weather
+        self._network.join(self)
+        self._send()
+        if self._network.chances(weather.call_repeat):
+            self._send()
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                reply = await self._reply
+        except TimeoutError as late:
+            raise errors.Timeout(f"{self.bookie_id}: no reply in {self._timeout_s:g} s") from late
+        finally:
+            self._waiting = False
+            self._leave_if_over()
+        if isinstance(reply, errors.ProtocolError):
+            raise reply
+        return reply
+
+    def snap(self, error: errors.ProtocolError) -> None:
+        """Break it, for both ends."""
+        self._snapped = True
+        self._answer(error)
+        for server in self._servers:
+            server.cancel()
+        self._network.leave(self)
+
+    def _send(self) -> None:
+        network = self._network
+        if not network.chances(network.weather.call_loss):
+            boot = network.boot(self.bookie_id)
+            when = network.arrival(self.client, self.bookie_id)
+            network.pass_on(self.client, self.bookie_id, when, lambda: self._arrive(boot))
+
+    def _arrive(self, boot: int | None) -> None:
+        if self._snapped:
+            return
+        try:
+            server = self._network.serve(self.bookie_id, boot, self._run)
+        except errors.ConnectionLost as error:
+            self._reply_with(error)
+        else:
+            self._servers[server] = None
+            server.add_done_callback(self._served)
+
+    def _served(self, server: asyncio.Task[None]) -> None:
+        del self._servers[server]
+        self._leave_if_over()
+
+    def _leave_if_over(self) -> None:
+        if not self._waiting and not self._servers:
+            self._network.leave(self)
+
+    async def _run(self, host: Host) -> None:
+        """Serve it; like gRPC, the bookie ends what takes longer than the caller's patience."""
+        result: R | errors.ProtocolError
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                result = await self._serve(host)
+        except errors.ProtocolError as error:
+            result = error
+        except TimeoutError:
+            return
+        self._reply_with(result)
+
+    def _reply_with(self, result: R | errors.ProtocolError) -> None:
+        network = self._network
+        if not network.chances(network.weather.call_loss):
+            when = network.arrival(self.bookie_id, self.client)
+            network.pass_on(self.bookie_id, self.client, when, lambda: self._answer(result))
+
+    def _answer(self, result: R | errors.ProtocolError) -> None:
+        if not self._reply.done():
+            self._reply.set_result(result)
+
+
+class _TwinTransport:
+    """A ``transports.Transport``."""
+
+    def __init__(self, network: Network, client: str, bookie_id: BookieId) -> None:
+        self._network = network
+        self._client = client
+        self._bookie_id = bookie_id
+        self._closed = False
+
+    def stream(self, kind: StreamKind) -> "_ClientPipe":
+        async def serve(host: Host, line: _Line[bytes]) -> None:
+            pipe = _ServerPipe(line)
+            if kind is StreamKind.APPEND:
+                await host.serve_appends(pipe)
+            else:
+                await host.serve_reads(pipe)
+
+        return _ClientPipe(_Line(self._network, self._client, self._bookie_id, serve))
+
+    async def call(self, method: Call[Q, R], request: Q, timeout_ms: int) -> R:
+        def serve(host: Host) -> Awaitable[R]:
+            return method.serve(host, request)
+
+        self._check_open()
+        return await _Exchange(
+            self._network, self._client, self._bookie_id, serve, timeout_ms / 1_000
+        ).reply()
+
+    async def subscribe(self, method: Subscription[Q, R], request: Q) -> AsyncGenerator[R, None]:
+        async def serve(host: Host, line: _Line[R]) -> None:
+            async with aclosing(method.serve(host, request)) as answers:
+                async for answer in answers:
+                    await line.back.send(answer)
+
+        self._check_open()
+        line = _Line(self._network, self._client, self._bookie_id, serve)
+        try:
+            while (answer := await line.back.receive()) is not None:
+                yield answer
+        finally:
+            line.snap(errors.ConnectionLost("the client has enough"))
+
+    async def close(self) -> None:
+        self._closed = True
+        self._network.disconnect(self._client, self._bookie_id)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise errors.NotConnected("the link was closed")
+
+
+class _ClientPipe:
+    """A ``pipes.ClientPipe``."""
+
+    def __init__(self, line: _Line[bytes]) -> None:
+        self._line = line
+        self.send = line.there.send
+        self.receive = line.back.receive
+
+    def cancel(self) -> None:
+        self._line.snap(errors.ConnectionLost("the client has ended the stream"))
+
+
+class _ServerPipe:
+    """The bookie's end of a stream."""
+
+    def __init__(self, line: _Line[bytes]) -> None:
+        self.send = line.back.send
+        self.receive = line.there.receive
