@@ -17,7 +17,7 @@ from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.base.topology import Bookie, Registration, Topology
 from zonekeeper.placement.ensembles import selector
-from zonekeeper.placement.ensembles.candidates import Avoid, Request
+from zonekeeper.placement.ensembles.candidates import Avoid, EnsembleRequest
 from zonekeeper.placement.policy.rules import PlacementRules
 
 SIZES = (30, 300, 3_000, 10_000)
@@ -89,9 +89,9 @@ def cases() -> Iterator[Case]:
     )
 
 
-def request(topology: Topology, shape: tuple[int, int]) -> Request:
+def request(topology: Topology, shape: tuple[int, int]) -> EnsembleRequest:
     """Ask with a few bookies excluded and a few in quarantine, as a busy writer does."""
-    return Request(
+    return EnsembleRequest(
         topology=topology,
         quorums=Quorums(ensemble=shape[0], write=shape[1], ack=2),
         rules=PlacementRules(zones=ZONES),

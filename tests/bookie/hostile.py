@@ -17,7 +17,7 @@ from tests.bookie.serving.test_links import Sink, reading
 from tests.wire.link.worlds import PATIENT, WatchedHost
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
 from zonekeeper.bookie.segments.arrivals import Sizes
-from zonekeeper.bookie.serving.service import Bookie, Limits
+from zonekeeper.bookie.serving.service import BookieLimits, BookieServer
 from zonekeeper.metadata.store.background import alongside
 from zonekeeper.wire.contract.links import BookieLink
 from zonekeeper.wire.formats import errors
@@ -39,7 +39,7 @@ Stream = aio.StreamStreamCall[bytes, bytes]
 class Place:
     """A bookie on a port."""
 
-    bookie: Bookie
+    bookie: BookieServer
     host: WatchedHost
     port: int
 
@@ -84,7 +84,7 @@ class Place:
 @asynccontextmanager
 async def serving(
     limits: HostLimits | None = None,
-    bookie_limits: Limits | None = None,
+    bookie_limits: BookieLimits | None = None,
     credentials: grpc.ServerCredentials | None = None,
 ) -> AsyncIterator[Place]:
     files, sizes = MemoryFileSystem(), Sizes(segment_bytes=4 << 20)

@@ -11,7 +11,7 @@ from zonekeeper.bookie.formats.index import Index, MemoryOrdered
 from zonekeeper.bookie.segments import checkpoint
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.devices import Devices
-from zonekeeper.bookie.serving.service import Bookie, Limits
+from zonekeeper.bookie.serving.service import BookieLimits, BookieServer
 from zonekeeper.bookie.storage import storage
 from zonekeeper.bookie.storage.storage import Storage
 from zonekeeper.placement.base.chance import Chance
@@ -39,16 +39,16 @@ async def running(
     files: FileSystem,
     *,
     crash: bool = False,
-    limits: Limits | None = None,
+    limits: BookieLimits | None = None,
     boot_epoch: int = 1,
     sizes: Sizes = SIZES,
-) -> AsyncIterator[Bookie]:
+) -> AsyncIterator[BookieServer]:
     """Run a bookie; at the end it stops in order, or (``crash``) in the middle of what it does."""
     disks = [InlineDisk(), InlineDisk()]
     kept = await open_storage(files, *disks, sizes=sizes)
     try:
         async with asyncio.TaskGroup() as tasks:
-            bookie = Bookie(
+            bookie = BookieServer(
                 BOOKIE,
                 kept,
                 boot_epoch=boot_epoch,
@@ -168,21 +168,25 @@ def lac_packet(lac: int) -> bytes:
     return SEALER.seal_lac(EntryId(lac))
 
 
-async def append(bookie: Bookie, *wanted: Frame) -> list[errors.ProtocolError | None]:
+async def append(bookie: BookieServer, *wanted: Frame) -> list[errors.ProtocolError | None]:
     """Append frames at once, and give their outcomes."""
     heard = Outcomes()
     bookie.append([carriers.Append(number=n, frame=f) for n, f in enumerate(wanted)], heard)
     return [await heard.of(number) for number in range(len(wanted))]
 
 
-async def write_lac(bookie: Bookie, data: bytes) -> errors.ProtocolError | None:
+async def write_lac(bookie: BookieServer, data: bytes) -> errors.ProtocolError | None:
     heard = Outcomes()
     bookie.append([carriers.WriteLac(number=0, ledger_id=LEDGER, packet=data)], heard)
     return await heard.of(0)
 
 
 async def read_ids(
-    bookie: Bookie, first: int = 0, last: int = 1 << 40, *, key: digests.MasterKey | None = None
+    bookie: BookieServer,
+    first: int = 0,
+    last: int = 1 << 40,
+    *,
+    key: digests.MasterKey | None = None,
 ) -> list[int]:
     """Read to the end, check each entry's bytes, and give the ids."""
     found: list[int] = []

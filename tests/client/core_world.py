@@ -13,7 +13,7 @@ from functools import partial
 from zonekeeper.client.base import errors as client_errors
 from zonekeeper.client.writing import writer_events as ev
 from zonekeeper.client.writing.writer_core import WriterCore
-from zonekeeper.client.writing.writer_start import Limits, Start
+from zonekeeper.client.writing.writer_start import WriterLimits, WriterStart
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId, ZoneName
 from zonekeeper.placement.base.quorums import Enough, Quorums
@@ -48,7 +48,7 @@ class Put:
     def acked(self) -> ev.LaneEvent:
         if self.first is None:
             return ev.LacAcked(term=self.term, lac=self.lac)
-        return ev.Acked(term=self.term, first=self.first)
+        return ev.BatchAcked(term=self.term, first=self.first)
 
     def failed(self, error: errors.ProtocolError) -> ev.LaneEvent:
         if self.first is None:
@@ -80,13 +80,13 @@ class CoreWorld:
         self.core = WriterCore(
             SEALER,
             quorums,
-            Start(
+            WriterStart(
                 fragment_first=EntryId(0),
                 ensemble=ensemble,
                 zones=tuple(map(zone, ensemble)),
                 deferred=deferred,
             ),
-            Limits(),
+            WriterLimits(),
         )
         self.deferred = deferred
         #: Deferred sync: what bookies may lose with their lanes; and what they are to sync,
@@ -273,7 +273,7 @@ class CoreWorld:
                 assert effect.term in self.lanes
                 had = frozenset(self.volatile.get(effect.term, ()))
                 self.forces.append((effect, had))
-            case ev.Suspect() | ev.Written() | ev.LacKnown() | ev.LacUntold():
+            case ev.Suspect() | ev.EntriesWritten() | ev.LacKnown() | ev.LacUntold():
                 pass
             case ev.Stop():
                 self.stop = effect

@@ -13,7 +13,7 @@ from tests.client.api.test_blocking import connected, lab_client, loop_threads
 from tests.client.patience import PATIENT
 from zonekeeper.client.api import blocking, loop_thread
 from zonekeeper.client.api.loop_thread import Calls, ClientEnded
-from zonekeeper.client.api.reader import Batch
+from zonekeeper.client.api.reader import ReadBatch
 
 #: What a program keeps until its end, and leaves to the interpreter.
 KEPT: Final[list[object]] = []
@@ -54,7 +54,7 @@ def as_a_call_begins(calls: Calls) -> None:
 COLLECTING: Final = (in_the_loops_thread, as_a_call_begins)
 
 
-def half_read(client: blocking.Client) -> Iterator[Batch]:
+def half_read(client: blocking.Client) -> Iterator[ReadBatch]:
     with client.create() as writer:
         writer.append_many(bytes(1 << 18) for _ in range(32))
     batches = client.open(writer.ledger_id).read()

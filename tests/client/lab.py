@@ -18,7 +18,7 @@ from zonekeeper.bookie.ledgers import records
 from zonekeeper.bookie.segments import checkpoint
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.checkpoint import Kept
-from zonekeeper.bookie.serving.service import Bookie
+from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.bookie.storage import storage
 from zonekeeper.bookie.tools import identities
 from zonekeeper.client.api import client as clients
@@ -53,7 +53,7 @@ TIMEOUTS = Timeouts(session_ms=10_000, request_ms=5_000)
 class Door:
     """A bookie's service, with a hand on the door."""
 
-    def __init__(self, bookie: Bookie) -> None:
+    def __init__(self, bookie: BookieServer) -> None:
         self.bookie = bookie
         #: While set, appends stay outside, in order; openings come in.
         self.held: list[tuple[Sequence[carriers.Request], service.Replies]] = []
@@ -186,7 +186,8 @@ class Machine:
         storage.create(self.files, self.lab.chance)
         limbo = {
             ledger_id: Kept(
-                records=(records.Limbo(ledger_id=ledger_id, in_limbo=True),), confirmed=NO_ENTRY
+                records=(records.LimboRecord(ledger_id=ledger_id, in_limbo=True),),
+                confirmed=NO_ENTRY,
             )
             for ledger_id in named
         }
@@ -202,7 +203,9 @@ class Machine:
         store = MemoryStore(self.lab.server, root=ROOT, timeouts=TIMEOUTS)
         try:
             async with asyncio.TaskGroup() as tasks:
-                bookie = Bookie(self.id, kept, boot_epoch=self.boots, version="test", tasks=tasks)
+                bookie = BookieServer(
+                    self.id, kept, boot_epoch=self.boots, version="test", tasks=tasks
+                )
                 tasks.create_task(kept.run())
                 self.door = Door(bookie)
                 cluster = await clusters.open_cluster(store)

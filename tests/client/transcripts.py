@@ -2,7 +2,7 @@
 
 from zonekeeper.client.writing import writer_events as ev
 from zonekeeper.client.writing.writer_core import WriterCore
-from zonekeeper.client.writing.writer_start import Limits, Start
+from zonekeeper.client.writing.writer_start import WriterLimits, WriterStart
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId, ZoneName
 from zonekeeper.placement.base.quorums import Quorums
@@ -24,20 +24,20 @@ class Transcript:
         self,
         names: str = "ABC",
         quorums: Quorums = THREE,
-        limits: Limits | None = None,
-        start: Start | None = None,
+        limits: WriterLimits | None = None,
+        start: WriterStart | None = None,
     ) -> None:
         ensemble = bookies(names)
         self.core = WriterCore(
             SEALER,
             quorums,
             start
-            or Start(
+            or WriterStart(
                 fragment_first=EntryId(0),
                 ensemble=ensemble,
                 zones=tuple(ZoneName(name) for name in names),
             ),
-            limits or Limits(),
+            limits or WriterLimits(),
         )
         self.effects: list[ev.Effect] = []
         #: Every term that was ever opened, and on whom.
@@ -65,7 +65,7 @@ class Transcript:
     def ack(self, name: str, first: int, term: ev.Term | None = None) -> list[ev.Effect]:
         """An ack, in the latest lane if no other is named."""
         where = self.term(name) if term is None else term
-        return self.feed(ev.Acked(term=where, first=EntryId(first)))
+        return self.feed(ev.BatchAcked(term=where, first=EntryId(first)))
 
     def fail(
         self, name: str, first: int, error: errors.ProtocolError | None = None
@@ -105,7 +105,7 @@ class Transcript:
 
 
 def started(
-    names: str = "ABC", quorums: Quorums = THREE, limits: Limits | None = None
+    names: str = "ABC", quorums: Quorums = THREE, limits: WriterLimits | None = None
 ) -> Transcript:
     """A writer with one batch under way on open lanes."""
     talk = Transcript(names, quorums, limits)

@@ -11,7 +11,7 @@ from tests.cluster.kubelet.api import Json
 from tests.cluster.lab import Lab
 from tests.cluster.processes import until
 from tests.operator.kubernetes.test_kubernetes import PROBES, Contract, Place
-from zonekeeper.operator.kubernetes.api import Kind
+from zonekeeper.operator.kubernetes.api import ObjectKind
 from zonekeeper.operator.kubernetes.api_server import ApiServer
 
 pytestmark = pytest.mark.cluster
@@ -48,12 +48,12 @@ class LabPlace(Place):
             for name in (self.space, self.other_space)
         )
 
-    def put(self, kind: Kind, body: Json) -> None:
+    def put(self, kind: ObjectKind, body: Json) -> None:
         known = self._lab.get(kind.plural, body["metadata"]["name"], namespace=self.space)
         verb = "replace" if known else "create"
         self._lab.kubectl(verb, "-f", "-", stdin=json.dumps(body))
 
-    def delete(self, kind: Kind, name: str) -> None:
+    def delete(self, kind: ObjectKind, name: str) -> None:
         self._lab.kubectl("delete", kind.plural, name, "-n", self.space, "--wait=false")
 
 

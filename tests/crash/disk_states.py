@@ -15,7 +15,7 @@ from zonekeeper.bookie.disk.memory_files import (
     MemoryFileSystem,
     NameChange,
     Unlink,
-    Write,
+    WrittenBytes,
     _apply,
     _apply_name,
     sectors,
@@ -100,7 +100,7 @@ def _ways(inode: Inode, chance: random.Random) -> list[tuple[_Way, ...]]:
 
 
 def _ways_of(change: object, chance: random.Random) -> tuple[_Way, ...]:
-    if not isinstance(change, Write):
+    if not isinstance(change, WrittenBytes):
         return (), (change,)
     pieces = sectors(change)
     torn: list[_Way] = []
@@ -111,7 +111,7 @@ def _ways_of(change: object, chance: random.Random) -> tuple[_Way, ...]:
         at = chance.randrange(1, len(pieces))
         torn += [tuple(pieces[:at]), tuple(pieces[at:])]
     cut = chance.randrange(max(1, len(change.data)))
-    torn.append((Write(offset=change.offset, data=change.data[:cut]),))
+    torn.append((WrittenBytes(offset=change.offset, data=change.data[:cut]),))
     return (), (change,), *torn
 
 

@@ -149,7 +149,7 @@ async def _script(driver: Driver, chance: random.Random) -> None:
     """Some work in flight at any time; who waits for a failed disk is cancelled with it."""
     ends = dict.fromkeys(LEDGERS, 0)
     for ledger_id in LEDGERS:
-        await driver.state(ledger_id, admission.Open(opening=keeping.opening(ledger_id)))
+        await driver.state(ledger_id, admission.OpenWanted(opening=keeping.opening(ledger_id)))
     flying: list[Awaitable[None]] = []
     for _ in range(chance.randrange(60, 110)):
         flying.append(_step(driver, chance, ends))
@@ -168,10 +168,10 @@ def _step(driver: Driver, chance: random.Random, ends: dict[int, int]) -> Awaita
     if what < 0.08:
         return driver.state(ledger_id, _lac(ledger_id, chance.randrange(-1, end + 1)))
     if what < 0.10:
-        return driver.state(ledger_id, admission.Fence(master_key=keeping.KEY))
+        return driver.state(ledger_id, admission.FenceWanted(master_key=keeping.KEY))
     if what < 0.13:
-        opened = admission.Open(opening=keeping.opening(ledger_id, end))
-        limbo = admission.Limbo(in_limbo=chance.random() < 0.7)
+        opened = admission.OpenWanted(opening=keeping.opening(ledger_id, end))
+        limbo = admission.LimboWanted(in_limbo=chance.random() < 0.7)
         return driver.state(ledger_id, opened if what < 0.12 else limbo)
     if what < 0.17:
         if what < 0.14:
@@ -195,12 +195,12 @@ async def _collect(driver: Driver, ledger_id: int, chance: random.Random) -> Non
     """What garbage collection and compaction do, and a writer that does not know of it."""
     await driver.forget(ledger_id)
     if chance.random() < 0.7:
-        await driver.state(ledger_id, admission.Open(opening=keeping.opening(ledger_id)))
+        await driver.state(ledger_id, admission.OpenWanted(opening=keeping.opening(ledger_id)))
     await driver.compact()
 
 
-def _lac(ledger_id: int, lac: int) -> admission.WriteLac:
-    return admission.WriteLac(packet=keeping.sealer(ledger_id).seal_lac(EntryId(lac)))
+def _lac(ledger_id: int, lac: int) -> admission.ExplicitLacWanted:
+    return admission.ExplicitLacWanted(packet=keeping.sealer(ledger_id).seal_lac(EntryId(lac)))
 
 
 async def start_and_check(
@@ -229,7 +229,7 @@ async def start_and_check(
     await driver.append(keeping.frame(2, [9_000, 9_001], flags=Flags.DEFERRED_SYNC))
     if chance.random() < 0.25:
         await _collect(driver, chance.choice(LEDGERS), chance)
-    await driver.state(3, admission.Fence(master_key=keeping.KEY))
+    await driver.state(3, admission.FenceWanted(master_key=keeping.KEY))
     kept.log.close()
     await log
     await keeping.check(kept, driver.promised)

@@ -16,18 +16,18 @@ from tests.support import virtual_time
 from zonekeeper.bookie.disk.memory_files import MemoryFile, MemoryFileSystem, no_troubles
 from zonekeeper.bookie.formats import arrival_scan
 from zonekeeper.bookie.formats.arrival_scan import DamagedLogError, Read
-from zonekeeper.bookie.formats.batch_format import Header, Placed, Position
-from zonekeeper.bookie.formats.index import Index, MemoryOrdered, Row
+from zonekeeper.bookie.formats.batch_format import BatchHeader, Placed, Position
+from zonekeeper.bookie.formats.index import ExtentRow, Index, MemoryOrdered
 from zonekeeper.bookie.ledgers import records
 from zonekeeper.bookie.segments import log
 from zonekeeper.bookie.segments.arrivals import Arrivals
 from zonekeeper.bookie.segments.checkpoint import Checkpoint
 from zonekeeper.bookie.segments.directories import Directories, name_of
-from zonekeeper.bookie.segments.log import Log, Put
+from zonekeeper.bookie.segments.log import Log, LogPut
 from zonekeeper.bookie.storage import reading, rewrite
 from zonekeeper.bookie.storage.ledger_entries import LedgerEntries
 from zonekeeper.bookie.storage.memory import Memory
-from zonekeeper.bookie.storage.rewrite import Rewriter, Step
+from zonekeeper.bookie.storage.rewrite import Rewriter, RewriteStep
 from zonekeeper.bookie.storage.storage import Storage
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.wire.formats import errors
@@ -63,7 +63,7 @@ def no_directory_sync(patch: Patch) -> None:
 def fence_only_in_memory(patch: Patch) -> None:
     put = Log.put
 
-    def forgetful(self: Log, wanted: Put) -> None:
+    def forgetful(self: Log, wanted: LogPut) -> None:
         put(self, replace(wanted, record=None) if is_fence(wanted.record) else wanted)
 
     patch.setattr(Log, "put", forgetful)
@@ -80,7 +80,7 @@ def fence_only_in_memory(patch: Patch) -> None:
 
 
 def is_fence(record: object) -> bool:
-    return isinstance(record, records.Fence)
+    return isinstance(record, records.FenceRecord)
 
 
 def lac_only_in_memory(patch: Patch) -> None:
@@ -92,7 +92,7 @@ def lac_only_in_memory(patch: Patch) -> None:
 def mark_as_maximum(patch: Patch) -> None:
     commit = Rewriter.commit
 
-    async def newest(self: Rewriter, step: Step) -> None:
+    async def newest(self: Rewriter, step: RewriteStep) -> None:
         sealed = [each.last for each in self._arrivals.sealed.values()]
         if step.mark is not None:
             step = replace(step, mark=max([step.mark, *sealed]))
@@ -109,7 +109,7 @@ def mark_ignores_ledger_state(patch: Patch) -> None:
 def recycled_before_the_checkpoint(patch: Patch) -> None:
     gather = Rewriter._gather
 
-    async def early(self: Rewriter, through: int) -> list[Row]:
+    async def early(self: Rewriter, through: int) -> list[ExtentRow]:
         rows = await gather(self, through)
         for generation, sealed in self._arrivals.sealed.items():
             if generation <= through:
@@ -127,9 +127,9 @@ def recycled_before_the_checkpoint(patch: Patch) -> None:
 
 def stale_generation_accepted(patch: Patch) -> None:
     read_batch = arrival_scan._read_batch
-    before: dict[str, Header] = {}
+    before: dict[str, BatchHeader] = {}
 
-    def trusting(read: Read, log_id: int, offset: int) -> tuple[Header, list[Placed]]:
+    def trusting(read: Read, log_id: int, offset: int) -> tuple[BatchHeader, list[Placed]]:
         header, placed = read_batch(read, log_id, offset)
         if offset:
             last = before["last"]
@@ -157,7 +157,7 @@ def overlap_overwrites(patch: Patch) -> None:
 def let_go_before_the_index_has_it(patch: Patch) -> None:
     commit = Rewriter.commit
 
-    async def early(self: Rewriter, step: Step) -> None:
+    async def early(self: Rewriter, step: RewriteStep) -> None:
         if step.mark is not None:
             for entries in self._memory.touched_through(step.mark.generation):
                 last = self._index.last(entries.ledger_id)
@@ -171,14 +171,14 @@ def forgotten_only_in_memory(patch: Patch) -> None:
     """What is forgotten is gone at once, and there again after a restart, or a part of it."""
     put = Log.put
 
-    def forgetful(self: Log, wanted: Put) -> None:
+    def forgetful(self: Log, wanted: LogPut) -> None:
         put(self, replace(wanted, record=None) if is_forget(wanted.record) else wanted)
 
     patch.setattr(Log, "put", forgetful)
 
 
 def is_forget(record: object) -> bool:
-    return isinstance(record, records.Forget)
+    return isinstance(record, records.ForgetRecord)
 
 
 def forgotten_come_back_with_the_index(patch: Patch) -> None:
@@ -275,11 +275,13 @@ def test_a_planted_bug_is_found(name: str, monkeypatch: Patch) -> None:
 def io_error_is_no_such_entry(patch: Patch) -> None:
     carry_out = reading.carry_out
 
-    def denying(source: reading.Source, made: reading.Plan, bytes_max: int) -> reading.Found:
+    def denying(
+        source: reading.Source, made: reading.ReadPlan, bytes_max: int
+    ) -> reading.EntriesFound:
         try:
             return carry_out(source, made, bytes_max)
         except errors.IoFailed:
-            return reading.Found(frames=(), next_entry_id=made.next_entry_id)
+            return reading.EntriesFound(frames=(), next_entry_id=made.next_entry_id)
 
     patch.setattr(reading, "carry_out", denying)
 

@@ -1,7 +1,12 @@
 """Hints of bookies to test with."""
 
 from zonekeeper.metadata.saving import rebuilding
-from zonekeeper.metadata.saving.rebuilding_format import FragmentHint, Header, LedgerHints, Writer
+from zonekeeper.metadata.saving.rebuilding_format import (
+    FragmentHint,
+    HintsHeader,
+    HintsWriter,
+    LedgerHints,
+)
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.base.quorums import Quorums
@@ -46,6 +51,6 @@ def hints(
 
 def lines_of(bookie: BookieId, *known: LedgerHints, instance: str = INSTANCE) -> list[str]:
     """Give a bookie's file of hints."""
-    writer = Writer()
-    header = Header(instance=instance, bookie=bookie, generation=3)
+    writer = HintsWriter()
+    header = HintsHeader(instance=instance, bookie=bookie, generation=3)
     return [writer.header(header), *map(writer.ledger, known), writer.footer()]

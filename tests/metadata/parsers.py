@@ -18,7 +18,12 @@ from zonekeeper.metadata.formats import (
 from zonekeeper.metadata.formats.malformed import MalformedError, UnsupportedError
 from zonekeeper.metadata.formats.records import ForeignRecordError
 from zonekeeper.metadata.saving import export_format
-from zonekeeper.metadata.saving.export_format import Footer, Header, Node, Writer
+from zonekeeper.metadata.saving.export_format import (
+    ExportFooter,
+    ExportHeader,
+    ExportNode,
+    ExportWriter,
+)
 from zonekeeper.metadata.store import layout
 
 INSTANCE: Final = "d58c3de9-d9c6-429e-be20-474dcad4d089"
@@ -45,7 +50,7 @@ def _record(codec: Codec[Value]) -> Parser:
     return Parser(read, lambda raw: records.render(codec.render(read(raw)), INSTANCE))
 
 
-def _read_export(raw: bytes) -> list[Header | Node | Footer]:
+def _read_export(raw: bytes) -> list[ExportHeader | ExportNode | ExportFooter]:
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -53,15 +58,15 @@ def _read_export(raw: bytes) -> list[Header | Node | Footer]:
     return list(export_format.read(text.splitlines(keepends=True)))
 
 
-def _write_export(parts: list[Header | Node | Footer]) -> bytes:
-    writer, lines = Writer(), []
+def _write_export(parts: list[ExportHeader | ExportNode | ExportFooter]) -> bytes:
+    writer, lines = ExportWriter(), []
     for part in parts:
         match part:
-            case Header():
+            case ExportHeader():
                 lines.append(writer.header(part))
-            case Node():
+            case ExportNode():
                 lines.append(writer.node(part))
-            case Footer():
+            case ExportFooter():
                 lines.append(writer.footer())
     return "".join(lines).encode()
 

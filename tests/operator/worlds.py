@@ -30,7 +30,7 @@ from zonekeeper.operator.kubernetes.api import (
     STATEFUL_SETS,
     ZONE_LABEL,
     Json,
-    Kind,
+    ObjectKind,
 )
 from zonekeeper.operator.kubernetes.memory_api import MemoryKubernetes
 from zonekeeper.operator.plan.plans import Action
@@ -90,7 +90,7 @@ class World:
         self.kubernetes = MemoryKubernetes()
         self.server = MemoryServer()
         self.file = None if folder is None else folder / "meta.db"
-        self.fate: Callable[[str, Kind], None] = lambda verb, kind: None
+        self.fate: Callable[[str, ObjectKind], None] = lambda verb, kind: None
         #: Of which instance the data on a volume is, by the uid of its claim.
         self.volumes: dict[str, str] = {}
         #: Where bookies are registered, by name.

@@ -6,7 +6,7 @@ from zonekeeper.placement.base.ids import BookieId, UpgradeDomain, ZoneName
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.base.topology import Bookie, Registration, Topology
-from zonekeeper.placement.ensembles.candidates import Avoid, Request
+from zonekeeper.placement.ensembles.candidates import Avoid, EnsembleRequest
 from zonekeeper.placement.policy.rules import PlacementRules
 
 Spec = Mapping[str, Mapping[str, int]]
@@ -77,8 +77,8 @@ def request(
     shape: tuple[int, int],
     placement: PlacementRules | None = None,
     avoid: Avoid | None = None,
-) -> Request:
-    return Request(
+) -> EnsembleRequest:
+    return EnsembleRequest(
         topology=topology,
         quorums=quorums(*shape),
         rules=placement or rules(),

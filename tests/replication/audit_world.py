@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from tests.replication import gate_world
 from tests.replication.gate_world import SECOND, GateWorld
-from zonekeeper.client.base.counters import Counters
+from zonekeeper.client.base.counters import ClientCounters
 from zonekeeper.client.bookies.link_pool import LinkFactory, LinkPool
 from zonekeeper.metadata.bookies import bookie_records
 from zonekeeper.metadata.cluster.cluster import Cluster
@@ -43,7 +43,7 @@ class AuditorProcess:
         self.auditor = Auditor(
             self.cluster,
             self.view,
-            LinkPool(links or Nowhere(), Counters()),
+            LinkPool(links or Nowhere(), ClientCounters()),
             name=BookieId(name),
             chance=random.Random(name),
             wall_ms=world.wall_ms,

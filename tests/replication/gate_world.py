@@ -29,7 +29,7 @@ from zonekeeper.placement.zones.observation import Observation
 from zonekeeper.placement.zones.zone_effects import Alert
 from zonekeeper.placement.zones.zone_records import ClusterRecord, ZoneRecord
 from zonekeeper.replication.gate import permitting, planned_work
-from zonekeeper.replication.gate.permitting import Request
+from zonekeeper.replication.gate.permitting import GateRequest
 from zonekeeper.replication.view.alerts import Chronicle
 from zonekeeper.replication.view.view import View
 from zonekeeper.replication.watch.zone_watch import ZoneWatch
@@ -195,13 +195,13 @@ class GateWorld:
     async def release(self, zone: ZoneName | None, person: Person = ANNA) -> None:
         """A person releases what is held now."""
         record = await (self.zone(zone) if zone else self.cluster_record())
-        request = Request(zone=zone, person=person, wall_ms=self.wall_ms())
+        request = GateRequest(zone=zone, person=person, wall_ms=self.wall_ms())
         rules = self.observer.policy
         await permitting.release(self.cluster, request, record.gate.token, rules, self.told)
 
     async def hold(self, zone: ZoneName | None, person: Person = ANNA) -> None:
         """A person holds."""
-        request = Request(zone=zone, person=person, wall_ms=self.wall_ms())
+        request = GateRequest(zone=zone, person=person, wall_ms=self.wall_ms())
         await permitting.hold(self.cluster, request, self.observer.policy, self.told)
 
     async def declare(self, zone: str, domain: str, *, lasts_ms: int) -> Maintenance:

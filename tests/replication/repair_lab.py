@@ -28,10 +28,10 @@ from zonekeeper.placement.policy.rules import Policy, RepairRules
 from zonekeeper.placement.zones.freeze import ClusterObservation, ClusterObserved
 from zonekeeper.placement.zones.gate import Gate, Permission, Token
 from zonekeeper.placement.zones.losses import HeldBy
-from zonekeeper.placement.zones.observation import Observation, Observed
+from zonekeeper.placement.zones.observation import Observation, ZoneObservation
 from zonekeeper.placement.zones.zone_counts import Count
 from zonekeeper.placement.zones.zone_records import ClusterRecord, ZoneRecord
-from zonekeeper.replication.repair.repair_metrics import Trouble
+from zonekeeper.replication.repair.repair_metrics import RepairTrouble
 from zonekeeper.replication.repair.repairing import Attempt, Repairer
 from zonekeeper.replication.view.view import View
 from zonekeeper.wire.contract import service
@@ -98,7 +98,7 @@ class Gates:
             zone=zone,
             evaluation=self._evaluation,
             evidence=Count(),
-            observed=Observed(state=state, reason="the test's", since_wall_ms=0),
+            observed=ZoneObservation(state=state, reason="the test's", since_wall_ms=0),
             gate=self._gate(zone),
         )
 
@@ -266,7 +266,7 @@ def payload(number: int, size: int = 100) -> bytes:
     return b"entry %d " % number + b"." * size
 
 
-def troubles(attempt: Attempt) -> list[Trouble]:
+def troubles(attempt: Attempt) -> list[RepairTrouble]:
     return [obstacle.trouble for obstacle in attempt.obstacles]
 
 

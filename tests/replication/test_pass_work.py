@@ -7,7 +7,7 @@ import pytest
 
 from tests.replication.audit_world import AuditorProcess, AuditWorld, play
 from tests.replication.gate_world import MINUTE, SECOND
-from zonekeeper.metadata.stores.memory import Kind, Passage
+from zonekeeper.metadata.stores.memory import Passage, RequestKind
 from zonekeeper.placement.base.ids import BookieId
 
 
@@ -25,9 +25,9 @@ class Cost:
 def cost_of(count: int) -> Cost:
     cost = Cost()
 
-    def weather(kind: Kind) -> Passage:
-        cost.reads += kind is Kind.READ
-        cost.writes += kind is Kind.WRITE
+    def weather(kind: RequestKind) -> Passage:
+        cost.reads += kind is RequestKind.READ
+        cost.writes += kind is RequestKind.WRITE
         return Passage()
 
     def count_call(_: FrameType, event: str, __: object) -> None:

@@ -17,7 +17,7 @@ from zonekeeper.client.base import errors
 from zonekeeper.metadata.bookies import bookie_records
 from zonekeeper.metadata.cluster import zone_store
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
-from zonekeeper.metadata.stores.memory import Kind, Loss, Passage
+from zonekeeper.metadata.stores.memory import ExchangeLoss, Passage, RequestKind
 from zonekeeper.placement.base.ids import BookieId, EntryId, ZoneName
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.base.units import MINUTE_MS
@@ -45,12 +45,12 @@ async def all_left(world: Recovering, bookie: BookieId, writers: list[Writer]) -
     return all(bookie not in ledger.bookies for ledger in named)
 
 
-def losing_every_seventh_write(loss: Loss) -> Callable[[Kind], Passage]:
+def losing_every_seventh_write(loss: ExchangeLoss) -> Callable[[RequestKind], Passage]:
     numbers = itertools.count(1)
 
-    def weather(kind: Kind) -> Passage:
-        hit = kind is Kind.WRITE and next(numbers) % 7 == 0
-        return Passage(loss=loss if hit else Loss.NOTHING)
+    def weather(kind: RequestKind) -> Passage:
+        hit = kind is RequestKind.WRITE and next(numbers) % 7 == 0
+        return Passage(loss=loss if hit else ExchangeLoss.NOTHING)
 
     return weather
 
@@ -65,10 +65,10 @@ def level(world: Recovering, process: Autorecovery, ledger: LedgerMetadata) -> L
     return adherence.judge(ensemble, PLAIN, view.policy.placement, view.topology).level
 
 
-@pytest.mark.parametrize("loss", [Loss.NOTHING, Loss.ANSWER, Loss.REQUEST])
+@pytest.mark.parametrize("loss", [ExchangeLoss.NOTHING, ExchangeLoss.ANSWER, ExchangeLoss.REQUEST])
 @pytest.mark.parametrize("lag_ms", [0, 2_000])
 def test_a_lost_bookie_is_published_repaired_written_off_and_counts_when_it_is_back(
-    loss: Loss, lag_ms: int
+    loss: ExchangeLoss, lag_ms: int
 ) -> None:
     # S71, with a store whose answers and requests are lost now and then, and that lags behind.
     async def scenario(world: Recovering) -> None:

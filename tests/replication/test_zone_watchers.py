@@ -8,7 +8,7 @@ import pytest
 from tests.replication.gate_world import MINUTE, SECOND, A, B, GateWorld, Watch, members, play
 from tests.replication.watch.test_zone_watch import ARTICLE, DOWN_HELD, SUSPECT_HELD, UP_OPEN
 from zonekeeper.metadata.cluster import timeline
-from zonekeeper.metadata.stores.memory import Kind, Loss, Passage
+from zonekeeper.metadata.stores.memory import ExchangeLoss, Passage, RequestKind
 from zonekeeper.placement.zones.gate import Permission
 from zonekeeper.placement.zones.losses import HeldBy
 from zonekeeper.placement.zones.observation import Observation
@@ -216,17 +216,17 @@ def test_a_loss_grows_no_older_while_the_observer_is_cut_off() -> None:
 # ── bad weather ──
 
 
-@pytest.mark.parametrize("loss", [Loss.ANSWER, Loss.REQUEST])
+@pytest.mark.parametrize("loss", [ExchangeLoss.ANSWER, ExchangeLoss.REQUEST])
 @pytest.mark.parametrize("every", [2, 3, 5])
 def test_answers_and_requests_that_are_lost_change_nothing_in_the_end(
-    loss: Loss, every: int
+    loss: ExchangeLoss, every: int
 ) -> None:
     async def scenario(world: GateWorld) -> None:
         numbers = itertools.count()
 
-        def weather(kind: Kind) -> Passage:
-            lost = kind is Kind.WRITE and next(numbers) % every == 0
-            return Passage(loss=loss if lost else Loss.NOTHING)
+        def weather(kind: RequestKind) -> Passage:
+            lost = kind is RequestKind.WRITE and next(numbers) % every == 0
+            return Passage(loss=loss if lost else ExchangeLoss.NOTHING)
 
         world.watches[0].store.weather = weather
         await world.lose(members(A))
@@ -330,7 +330,7 @@ def test_a_release_between_reading_and_writing_is_not_undone() -> None:
         await _down(world)
         store = world.watches[0].store
         slow = Passage(there_ms=5 * SECOND)
-        store.weather = lambda kind: slow if kind is Kind.WRITE else Passage()
+        store.weather = lambda kind: slow if kind is RequestKind.WRITE else Passage()
         await world.wait(32 * SECOND)  # the watch has read, and its write is on its way
         await world.release(A)
         store.weather = lambda _: Passage()
@@ -345,7 +345,7 @@ def test_what_was_judged_and_could_not_be_written_is_told_to_nobody() -> None:
     async def scenario(world: GateWorld) -> None:
         store = world.watches[0].store
         slow = Passage(there_ms=3 * SECOND)
-        store.weather = lambda kind: slow if kind is Kind.WRITE else Passage()
+        store.weather = lambda kind: slow if kind is RequestKind.WRITE else Passage()
         await world.lose(members(B))  # the watch has judged, and its write is on its way
         await world.hold(B)
         store.weather = lambda _: Passage()

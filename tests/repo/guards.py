@@ -30,6 +30,7 @@ GENERATED = ("wire/zonekeeper/wire/pb/",)
 
 MODULE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
+ROOM_MODULES_MAX = 16
 VAGUE_NAMES = frozenset(
     {"common", "helper", "helpers", "manager", "misc", "types", "util", "utils"}
 )
@@ -173,6 +174,20 @@ def sizes(root: Path) -> list[str]:
     return offences
 
 
+def rooms_are_small(root: Path) -> list[str]:
+    """A room is a thing that one can name; where sixteen modules stand in it, there are two."""
+    rooms: dict[str, int] = {}
+    for name, path in sources(root, COMPONENTS):
+        if path.name != "__init__.py":
+            room = name.rpartition("/")[0]
+            rooms[room] = rooms.get(room, 0) + 1
+    return [
+        f"{room}: {modules} modules, the end is {ROOM_MODULES_MAX}"
+        for room, modules in sorted(rooms.items())
+        if modules > ROOM_MODULES_MAX
+    ]
+
+
 def no_local_imports(root: Path) -> list[str]:
     """An import inside a function hides a dependency, or escapes a cycle that should be untied."""
     return [
@@ -299,11 +314,44 @@ def pure_is_held(root: Path) -> list[str]:
     return offences
 
 
+#: Public class names that may stand in several modules, and why.
+SHARED_CLASS_NAMES = {
+    "Client": "the blocking form has the names of what it wraps",
+    "Reader": "the blocking form has the names of what it wraps",
+    "Writer": "the blocking form has the names of what it wraps",
+    "Fenced": "what a bookie says, and what an application hears of it",
+    "NoSuchLedger": "what a bookie says, and what an application hears of it",
+    "IllegalPlacement": "what placement finds, and what an application hears of it",
+    "NotEnoughBookies": "what placement finds, and what an application hears of it",
+    "BadSettingError": "each process reads settings of its own",
+    "StoppedError": "each process ends in its own words",
+}
+
+
+def class_names_are_unique(root: Path) -> list[str]:
+    """A public class has a name of its own in the whole house, so that a name says what it is."""
+    found: dict[str, list[str]] = {}
+    for name, path in sources(root, COMPONENTS):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(name)
+    return [
+        f"{names[-1]}: the class name {each} stands in {names[0]}, too"
+        for each, names in sorted(found.items())
+        if len(names) > 1 and each not in SHARED_CLASS_NAMES
+    ] + [
+        f"tests/repo/guards.py: {each} is no exception any more"
+        for each in sorted(SHARED_CLASS_NAMES)
+        if len(found.get(each, [])) == 1
+    ]
+
+
 GUARDS: tuple[Guard, ...] = (
     no_stray_init,
     component_shape,
     known_to_tools,
     sizes,
+    rooms_are_small,
     no_local_imports,
     names_say_something,
     no_mocks,
@@ -313,4 +361,5 @@ GUARDS: tuple[Guard, ...] = (
     no_private_paths,
     architecture_names_every_component,
     pure_is_held,
+    class_names_are_unique,
 )

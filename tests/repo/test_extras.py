@@ -29,10 +29,8 @@ EXTRA_OF = {
     "shell": "shell",
 }
 
-#: Modules of the shell that run bookies: what they publish needs that extra beside the shell's.
-RUN_BOOKIES = ("local", "demo")
-#: The package of the shell that reaches clusters: it needs the client's extra.
-NEEDS_CLIENT = "live"
+#: Rooms of the shell that need another extra beside the shell's: the client's, or the bookie's.
+REACH_CLUSTERS = ("reaching", "reports", "commands", "local", "demo")
 
 IMPORT_ALL = """
 import importlib, importlib.abc, json, sys
@@ -100,9 +98,9 @@ def modules_of(component: str, *, commands: bool) -> list[str]:
 
 
 def is_published(component: str, path: Path) -> bool:
-    if component != "shell":
-        return path.stem == "commands" or path.stem.endswith("_commands")
-    return path.stem.startswith(RUN_BOOKIES) or path.parent.name == NEEDS_CLIENT
+    if component == "shell":
+        return path.parent.name in REACH_CLUSTERS
+    return "commands" in (path.stem, path.parent.name)
 
 
 def import_with(extras: list[str], modules: list[str]) -> subprocess.CompletedProcess[str]:

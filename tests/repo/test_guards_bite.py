@@ -32,7 +32,7 @@ OFFENCES: list[tuple[guards.Guard, str, str]] = [
     (
         guards.no_local_imports,
         "placement/zonekeeper/placement/late.py",
-        "async def f() -> None:\n    from zonekeeper.placement import ids\n",
+        "async def f() -> None:\n    from zonekeeper.placement.base import ids\n",
     ),
     (guards.names_say_something, "placement/zonekeeper/placement/utils.py", ""),
     (guards.names_say_something, "placement/zonekeeper/placement/common/__init__.py", ""),
@@ -44,8 +44,24 @@ OFFENCES: list[tuple[guards.Guard, str, str]] = [
     (guards.text_only, "docs/picture.txt", "\x00"),
     (guards.no_private_paths, "docs/notes.md", SOMEBODYS_PATH),
     (guards.architecture_names_every_component, "ARCHITECTURE.md", "# Architecture\n"),
+    (guards.class_names_are_unique, "wire/zonekeeper/wire/link/again.py", "class Gate: ...\n"),
+    (
+        guards.class_names_are_unique,
+        "client/zonekeeper/client/api/blocking.py",
+        "class Reader: ...\n",
+    ),
     (guards.pure_is_held, "client/zonekeeper/client/proud.py", '"""Decides all. Pure."""\n'),
 ]
+
+
+def test_a_crowded_room_is_caught(house: Path) -> None:
+    for number in range(guards.ROOM_MODULES_MAX):
+        name = f"placement/zonekeeper/placement/zones/planted_{number}.py"
+        checkout.plant(house, name, "")
+
+    assert [offence.partition(":")[0] for offence in guards.rooms_are_small(house)] == [
+        "placement/zonekeeper/placement/zones"
+    ]
 
 
 @pytest.fixture
@@ -114,7 +130,7 @@ def test_a_component_that_does_not_say_that_it_is_typed_is_caught(house: Path) -
 
 
 def test_every_guard_has_an_offence() -> None:
-    elsewhere = {guards.lock_is_whole, guards.known_to_tools}
+    elsewhere = {guards.lock_is_whole, guards.known_to_tools, guards.rooms_are_small}
     planted = {guard for guard, _, _ in OFFENCES} | elsewhere
 
     assert planted == set(guards.GUARDS)

@@ -26,7 +26,7 @@ from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.zones.observation import Observation
 from zonekeeper.replication.view.view import View
-from zonekeeper.shell.hosting import reaching
+from zonekeeper.shell.reaching import reaching
 
 T = TypeVar("T")
 

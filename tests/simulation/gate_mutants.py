@@ -19,7 +19,7 @@ from zonekeeper.replication.decisions.copy_plan import Cause, Finished
 from zonekeeper.replication.repair.copying import Copier, GoOn
 from zonekeeper.replication.repair.delivery import Delivery
 from zonekeeper.replication.repair.ledger_repair import LedgerRepair
-from zonekeeper.replication.repair.repair_metrics import RepairStoppedError, Trouble
+from zonekeeper.replication.repair.repair_metrics import RepairStoppedError, RepairTrouble
 from zonekeeper.replication.view.view import View
 
 
@@ -95,7 +95,7 @@ def _presence_is_not_asked() -> list[Patch]:
         def go_on() -> None:
             for position in leaving:
                 if view.what_holds_anew(ensemble[position]) is not None:
-                    raise RepairStoppedError(Trouble.HELD, ensemble[position])
+                    raise RepairStoppedError(RepairTrouble.HELD, ensemble[position])
 
         return go_on
 

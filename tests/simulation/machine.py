@@ -27,16 +27,16 @@ from zonekeeper.bookie.formats.index import Index, MemoryOrdered
 from zonekeeper.bookie.ledgers import extents
 from zonekeeper.bookie.life import identity
 from zonekeeper.bookie.life import life as lives
-from zonekeeper.bookie.life.data_folder import Held
-from zonekeeper.bookie.life.life import Conditions, Ground, Presence
+from zonekeeper.bookie.life.data_folder import HeldFolders
+from zonekeeper.bookie.life.life import BookieGround, Conditions, Presence
 from zonekeeper.bookie.segments import directories
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.log import DiskFailedError
-from zonekeeper.bookie.serving.service import Bookie
+from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.bookie.storage.ledgers import Ledger
-from zonekeeper.bookie.storage.storage import Policy
+from zonekeeper.bookie.storage.storage import StoragePolicy
 from zonekeeper.bookie.tools import replacing
-from zonekeeper.bookie.tools.replacing import Replacement
+from zonekeeper.bookie.tools.replacing import NewDisk
 from zonekeeper.metadata.bookies.registration import NameTakenError, Registrar
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.formats import service_info
@@ -64,7 +64,7 @@ _INDEX_LOST = 0.1
 _ROTTEN = 0.5
 
 
-class _Watched(Bookie):
+class _Watched(BookieServer):
     """A bookie that remembers which fences it has answered for."""
 
     def watch(
@@ -153,7 +153,7 @@ class Machine:
         return None if self._life is None else self._life.store
 
     @property
-    def serving(self) -> Bookie | None:
+    def serving(self) -> BookieServer | None:
         """The bookie, while it serves."""
         return None if self._life is None else self._life.bookie
 
@@ -205,9 +205,9 @@ class Machine:
         self.files, self.index = MemoryFileSystem(), MemoryOrdered()
         self.diskless = True
 
-    def get_disk(self, prepared: Replacement) -> None:
+    def get_disk(self, prepared: NewDisk) -> None:
         """Get an empty disk, prepared by the real tool, and start."""
-        held = Held(folders={None: self.files}, journal=self.files, ledgers=(self.files,))
+        held = HeldFolders(folders={None: self.files}, journal=self.files, ledgers=(self.files,))
         replacing.replace_disk(held, prepared, self._chance)
         self.diskless = False
         self.start()
@@ -320,7 +320,12 @@ class Machine:
         cluster = await clusters.open_cluster(life.store)
         mine = identity.of_bookie(self.id, cluster, DATA)
         begun = await lives.begin(
-            cluster, mine, self.location, self._ground(life), policy=Policy(), chance=self._chance
+            cluster,
+            mine,
+            self.location,
+            self._ground(life),
+            policy=StoragePolicy(),
+            chance=self._chance,
         )
         storage = begun.storage
         around.began(storage)
@@ -345,9 +350,9 @@ class Machine:
             )
             await Presence(registrar, bookie, life.store, Conditions()).keep()
 
-    def _ground(self, life: _Life) -> Ground:
+    def _ground(self, life: _Life) -> BookieGround:
         sizes = _sizes(self._around.scenario)
-        return Ground(
+        return BookieGround(
             folders={None: self.files},
             journal=self.files,
             ledgers=(self.files,),

@@ -21,11 +21,11 @@ from zonekeeper.bookie.ledgers import admission, records
 from zonekeeper.bookie.segments import log
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.devices import Devices
-from zonekeeper.bookie.segments.log import Put
-from zonekeeper.bookie.serving.service import Bookie
+from zonekeeper.bookie.segments.log import LogPut
+from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.bookie.storage import reading
 from zonekeeper.bookie.storage import storage as storages
-from zonekeeper.bookie.storage.storage import Policy, Storage
+from zonekeeper.bookie.storage.storage import Storage, StoragePolicy
 from zonekeeper.client.reading import checking, tail_read
 from zonekeeper.client.reading.tail_read import TailRead
 from zonekeeper.client.sessions import recovery
@@ -35,7 +35,7 @@ from zonekeeper.client.writing import writer_events as ev
 from zonekeeper.client.writing.batches import Batch
 from zonekeeper.client.writing.flight import Flight
 from zonekeeper.client.writing.writer_core import WriterCore
-from zonekeeper.client.writing.writer_start import Limits, Start
+from zonekeeper.client.writing.writer_start import WriterLimits, WriterStart
 from zonekeeper.metadata.formats import ledger_metadata
 from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
 from zonekeeper.metadata.ledgers import ledgers
@@ -55,7 +55,7 @@ def _reads_do_not_fence() -> list[Patch]:
 
     async def without_key(
         self: Reading, bookie: BookieId, wanted: range, fence_key: digests.MasterKey | None = None
-    ) -> tuple[checking.Checked, EntryId]:
+    ) -> tuple[checking.CheckedReply, EntryId]:
         del fence_key
         return await original(self, bookie, wanted)
 
@@ -63,10 +63,10 @@ def _reads_do_not_fence() -> list[Patch]:
 
 
 def _fences_are_volatile() -> list[Patch]:
-    original = Bookie._settle
+    original = BookieServer._settle
 
-    async def settle(self: Bookie, ledger_id: LedgerId, event: admission.Event) -> None:
-        if not isinstance(event, admission.Fence):
+    async def settle(self: BookieServer, ledger_id: LedgerId, event: admission.Event) -> None:
+        if not isinstance(event, admission.FenceWanted):
             await original(self, ledger_id, event)
             return
         ledger = self._memory.ledger(ledger_id)
@@ -78,14 +78,14 @@ def _fences_are_volatile() -> list[Patch]:
             ledger.admitted, fenced=True, master_key=event.master_key
         )
 
-    return [(Bookie, "_settle", settle)]
+    return [(BookieServer, "_settle", settle)]
 
 
 def _unknown_ledgers_are_not_fenced() -> list[Patch]:
     original = admission._fence
 
     def fence(
-        ledger_id: LedgerId, state: admission.LedgerState, key: digests.MasterKey
+        ledger_id: LedgerId, state: admission.AdmissionState, key: digests.MasterKey
     ) -> Sequence[admission.Effect]:
         return () if state == admission.UNKNOWN else original(ledger_id, state, key)
 
@@ -130,7 +130,7 @@ def _one_negative_is_enough() -> list[Patch]:
 
 
 def _silence_denies() -> list[Patch]:
-    def silent(self: TailRead, position: int, error: Exception) -> list[tail_read.Ask]:
+    def silent(self: TailRead, position: int, error: Exception) -> list[tail_read.AskMember]:
         del error
         return self.denied(position)
 
@@ -142,7 +142,7 @@ def _kept_only_with_an_ack_quorum() -> list[Patch]:
     #: By the read's address; each read begins anew, whoever had the address before.
     sightings: dict[int, dict[EntryId, set[int]]] = {}
 
-    def start_anew(self: TailRead) -> list[tail_read.Ask]:
+    def start_anew(self: TailRead) -> list[tail_read.AskMember]:
         sightings[id(self)] = {}
         return start(self)
 
@@ -152,7 +152,7 @@ def _kept_only_with_an_ack_quorum() -> list[Patch]:
         entries: Sequence[entries.Entry],
         until: EntryId,
         bad: Mapping[EntryId, Exception] = MappingProxyType({}),
-    ) -> list[tail_read.Ask]:
+    ) -> list[tail_read.AskMember]:
         enough = []
         for entry in entries:
             if not self.quorums.holds(position, entry.entry_id):
@@ -235,7 +235,11 @@ def _carries_its_own_lac() -> list[Patch]:
     original = WriterCore.__init__
 
     def init(
-        self: WriterCore, sealer: entries.Sealer, quorums: Quorums, start: Start, limits: Limits
+        self: WriterCore,
+        sealer: entries.Sealer,
+        quorums: Quorums,
+        start: WriterStart,
+        limits: WriterLimits,
     ) -> None:
         original(self, sealer, quorums, start, limits)
         self._pinned_lac = None
@@ -247,7 +251,7 @@ def _carries_its_own_lac() -> list[Patch]:
 
 
 def _acks_before_the_sync() -> list[Patch]:
-    def every_frame_may_wait(put: Put) -> bool:
+    def every_frame_may_wait(put: LogPut) -> bool:
         return isinstance(put.record, Frame)
 
     return [(log, "_deferred", every_frame_may_wait)]
@@ -286,8 +290,8 @@ def _limbo_is_forgotten() -> list[Patch]:
     original = admission.applied
 
     def applied(
-        state: admission.LedgerState, record: records.LedgerRecord
-    ) -> admission.LedgerState:
+        state: admission.AdmissionState, record: records.LedgerRecord
+    ) -> admission.AdmissionState:
         return dataclasses.replace(original(state, record), in_limbo=False)
 
     return [(admission, "applied", applied)]
@@ -296,7 +300,7 @@ def _limbo_is_forgotten() -> list[Patch]:
 def _explicit_lacs_are_volatile() -> list[Patch]:
     original = storages.open_storage
 
-    async def open_and_forget(devices: Devices, sizes: Sizes, policy: Policy) -> Storage:
+    async def open_and_forget(devices: Devices, sizes: Sizes, policy: StoragePolicy) -> Storage:
         storage = await original(devices, sizes, policy)
         for ledger in storage.memory.ledgers.values():
             ledger.durable = dataclasses.replace(ledger.durable, explicit_lac=None)

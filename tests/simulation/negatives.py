@@ -14,7 +14,7 @@ from tests.simulation.machine import Machine
 from tests.simulation.patching import Patch
 from tests.simulation.surroundings import Surroundings
 from zonekeeper.bookie.ledgers import extents
-from zonekeeper.bookie.serving.service import Bookie
+from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.placement.base.ids import BookieId, EntryId
 from zonekeeper.wire.contract import service
 from zonekeeper.wire.formats import errors
@@ -25,9 +25,9 @@ _LOOKED_FOR_MAX: Final = 8
 
 def listening(around: Surroundings, machines: Mapping[BookieId, Machine]) -> Sequence[Patch]:
     """Give what lets a world hear its bookies' negatives, those of planted bugs, too."""
-    answer = Bookie.read
+    answer = BookieServer.read
 
-    async def read(self: Bookie, request: service.ReadRequest) -> service.ReadReply:
+    async def read(self: BookieServer, request: service.ReadRequest) -> service.ReadReply:
         asked = _Asked(around, machines[self._bookie_id], request)
         try:
             reply = await answer(self, request)
@@ -38,7 +38,7 @@ def listening(around: Surroundings, machines: Mapping[BookieId, Machine]) -> Seq
         asked.denied(reply.next_entry_id, given)
         return reply
 
-    return [(Bookie, "read", read)]
+    return [(BookieServer, "read", read)]
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.simulation.patching import Patch
 from tests.simulation.planting import Mutant
-from zonekeeper.client.api.reader import Batch, Reader
+from zonekeeper.client.api.reader import ReadBatch, Reader
 from zonekeeper.client.api.writer import Writer
 from zonekeeper.client.sessions.write_session import WriteSession
 from zonekeeper.client.writing import writer_events as ev
@@ -36,7 +36,7 @@ def _reads_drop_the_last_entry() -> Sequence[Patch]:
 def _tails_end_early() -> Sequence[Patch]:
     original = Reader.tail
 
-    async def tail(self: Reader, first: int = 0) -> AsyncGenerator[Batch, None]:
+    async def tail(self: Reader, first: int = 0) -> AsyncGenerator[ReadBatch, None]:
         async with aclosing(original(self, first)) as batches:
             async for batch in batches:
                 yield batch

@@ -9,10 +9,16 @@ from typing import Final
 from tests.simulation import history as seen
 from tests.simulation.loop import Between, Clock, Process, loop
 from tests.simulation.scenarios import MetaWeather, Scenario
-from zonekeeper.bookie.segments.counters import Counters
+from zonekeeper.bookie.segments.counters import StorageCounters
 from zonekeeper.bookie.storage.storage import Storage
 from zonekeeper.metadata.store.store import SessionId, Write, Written
-from zonekeeper.metadata.stores.memory import Kind, Loss, MemoryStore, Passage, Weather
+from zonekeeper.metadata.stores.memory import (
+    ExchangeLoss,
+    MemoryStore,
+    Passage,
+    RequestKind,
+    Weather,
+)
 from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.wire.twin.twin import Network
@@ -82,7 +88,7 @@ class Surroundings:
         )
         self.history = seen.History()
         #: Of all lives of bookies.
-        self._counters: list[Counters] = []
+        self._counters: list[StorageCounters] = []
         self._work: Counter[str] = Counter()
         #: What the metadata store's network is like now.
         self.meta = MetaWeather()
@@ -128,14 +134,14 @@ class Surroundings:
 
 
 def _weather(now: Callable[[], MetaWeather], chance: Random) -> Weather:
-    def pass_by(kind: Kind) -> Passage:
+    def pass_by(kind: RequestKind) -> Passage:
         weather = now()
-        drawn = chance.random() * (_READS_LOST if kind is Kind.READ else 1)
-        loss = Loss.NOTHING
+        drawn = chance.random() * (_READS_LOST if kind is RequestKind.READ else 1)
+        loss = ExchangeLoss.NOTHING
         if drawn < weather.request_loss:
-            loss = Loss.REQUEST
+            loss = ExchangeLoss.REQUEST
         elif drawn < weather.request_loss + weather.answer_loss:
-            loss = Loss.ANSWER
+            loss = ExchangeLoss.ANSWER
         return Passage(
             there_ms=int(chance.random() * weather.delay_max_ms),
             back_ms=int(chance.random() * weather.delay_max_ms),

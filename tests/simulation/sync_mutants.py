@@ -5,7 +5,7 @@ from typing import Final
 
 from tests.simulation.patching import Patch
 from tests.simulation.planting import Mutant
-from zonekeeper.bookie.serving.service import Bookie
+from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.client.writing import writer_events as ev
 from zonekeeper.client.writing.flight import Flight
 from zonekeeper.client.writing.lac_telling import LacTelling
@@ -13,10 +13,10 @@ from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
 
 
 def _forces_do_not_sync() -> Sequence[Patch]:
-    async def force(self: Bookie, ledger_id: LedgerId) -> None:
+    async def force(self: BookieServer, ledger_id: LedgerId) -> None:
         del self, ledger_id
 
-    return [(Bookie, "force", force)]
+    return [(BookieServer, "force", force)]
 
 
 def _written_counts_as_forced() -> Sequence[Patch]:

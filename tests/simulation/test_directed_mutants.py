@@ -169,7 +169,9 @@ async def s50_limbo_denies_nothing(lab: Lab) -> None:
             await machine.crash()
             machine.files = MemoryFileSystem()
             await machine.start()
-            await machine.doorway.bookie._settle(writer.ledger_id, admission.Limbo(in_limbo=True))
+            await machine.doorway.bookie._settle(
+                writer.ledger_id, admission.LimboWanted(in_limbo=True)
+            )
         await stays_open(second, writer)
 
 

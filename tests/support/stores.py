@@ -22,7 +22,7 @@ from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.metadata.stores.sqlite import monotonic_ms
-from zonekeeper.metadata.stores.sqlite_file import File
+from zonekeeper.metadata.stores.sqlite_file import StoreFile
 from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.metadata.stores.zookeeper import ZooKeeperStore
 
@@ -115,7 +115,7 @@ class SqlitePlace(Place):
         # The boot that the store itself wrote: whoever differs would end every session.
         with contextlib.closing(sqlite3.connect(self.path)) as connection:
             (boot,) = connection.execute("SELECT DISTINCT boot FROM session").fetchone()
-        file = File(self.path, name=self.uri, boot=boot, clock_ms=monotonic_ms)
+        file = StoreFile(self.path, name=self.uri, boot=boot, clock_ms=monotonic_ms)
         file.open(monotonic_ms() + PATIENT.request_ms)
         file.end_session(session, monotonic_ms() + PATIENT.request_ms)
         file.close()

@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator
 from tests.support.python_process import run, tell
 from zonekeeper.client.api import client as clients
 from zonekeeper.client.api.client import Client
-from zonekeeper.client.api.reader import Batch, Reader
+from zonekeeper.client.api.reader import ReadBatch, Reader
 from zonekeeper.client.base import errors
 from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
 
@@ -69,13 +69,13 @@ async def write(client: Client, seed: int) -> None:
         tell(f"ended {type(stopped_by).__name__}")
 
 
-async def whole(reader: Reader) -> AsyncIterator[Batch]:
+async def whole(reader: Reader) -> AsyncIterator[ReadBatch]:
     if reader.last_confirmed != NO_ENTRY:
         async for batch in reader.read(EntryId(0), reader.last_confirmed):
             yield batch
 
 
-async def tell_read(ledger_id: LedgerId, batches: AsyncIterator[Batch]) -> None:
+async def tell_read(ledger_id: LedgerId, batches: AsyncIterator[ReadBatch]) -> None:
     digest, expected = hashlib.sha256(), EntryId(0)
     writer: int | None = None
     async for batch in batches:

@@ -38,13 +38,13 @@ ONE_OF_EACH: dict[str, carriers.Item] = {
         max_bytes=0,
         fence_key=digests.master_key(b"passwd"),
     ),
-    "ReadReply": carriers.ReadReply(
+    "ReadReply": carriers.ReadAnswer(
         number=10,
         next_entry=EntryId(12),
         last_add_confirmed=EntryId(-1),
         frames=(RUN, LISTED),
     ),
-    "ReadReply without a LAC": carriers.ReadReply(
+    "ReadReply without a LAC": carriers.ReadAnswer(
         number=11, next_entry=EntryId(1 << 63), last_add_confirmed=None
     ),
     "Open": carriers.Open(
@@ -93,7 +93,7 @@ def _reply(parts: list[tuple[int, int]], number: int, more: int, lac: int | None
     for gap, count in parts:
         found.append(framing.listed(range(at + gap, at + gap + count)))
         at += gap + count
-    return carriers.ReadReply(
+    return carriers.ReadAnswer(
         number=number,
         next_entry=EntryId(at + more),
         last_add_confirmed=None if lac is None else EntryId(lac),

@@ -11,8 +11,8 @@ from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.zones.gate import Permission, Person, RefusedError, Token
 from zonekeeper.placement.zones.observation import Observation
 from zonekeeper.replication.gate import permitting
-from zonekeeper.replication.gate.permitting import Request
-from zonekeeper.shell.hosting import reaching
+from zonekeeper.replication.gate.permitting import GateRequest
+from zonekeeper.shell.reaching import reaching
 
 pytestmark = pytest.mark.processes
 
@@ -54,7 +54,7 @@ async def test_a_zone_that_is_gone_is_repaired_once_a_person_lets_it_go(ground: 
         assert "there is no zone d" in said
         said = await made.shell("autorecovery", "release", "--zone", B, "--yes", *WHO, code=2)
         assert "nothing of zone b is held" in said
-        request = Request(zone=A, person=ANNA, wall_ms=reaching.wall_ms())
+        request = GateRequest(zone=A, person=ANNA, wall_ms=reaching.wall_ms())
         told, policy = reaching.chronicle(cluster, ANNA.name), made.client.bookies.policy
         with pytest.raises(RefusedError, match="look at what is held now"):
             await permitting.release(cluster, request, Token("a-0"), policy, told)

@@ -21,7 +21,7 @@ import click
 
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import policy_store, restored, timeline
-from zonekeeper.metadata.cluster.cluster import Cluster, Counts
+from zonekeeper.metadata.cluster.cluster import BookieCounts, Cluster
 from zonekeeper.metadata.cluster.restored import Restored
 from zonekeeper.metadata.cluster.timeline import Event
 from zonekeeper.metadata.formats.malformed import UnreadableError
@@ -36,9 +36,9 @@ from zonekeeper.metadata.saving import (
     rebuilding_report,
     rebuilding_writing,
 )
-from zonekeeper.metadata.saving.export_format import Node
+from zonekeeper.metadata.saving.export_format import ExportNode
 from zonekeeper.metadata.saving.importing import Imported
-from zonekeeper.metadata.saving.rebuilding import Rebuilt, Verdict
+from zonekeeper.metadata.saving.rebuilding import RebuildVerdict, Rebuilt
 from zonekeeper.metadata.saving.rebuilding_writing import Given, HintsFile
 from zonekeeper.metadata.store import errors
 from zonekeeper.metadata.store.store import MetadataStore
@@ -287,7 +287,9 @@ def rebuild_command(  # noqa: PLR0913 each is an option of the command
                 abort=True,
                 err=True,
             )
-        verdicts = (Verdict.SURE, Verdict.DOUBTFUL) if doubtful else (Verdict.SURE,)
+        verdicts = (
+            (RebuildVerdict.SURE, RebuildVerdict.DOUBTFUL) if doubtful else (RebuildVerdict.SURE,)
+        )
         report = rebuilding_report.Report(as_json=output == "json", echo=click.echo)
         asyncio.run(_rebuild(address, given, tried, verdicts if do_write else (), report))
         click.echo(report.summary(given, wrote=do_write), err=True)
@@ -342,7 +344,7 @@ async def _init(address: str) -> tuple[bool, Cluster]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Info:
     cluster: Cluster
-    counts: Counts
+    counts: BookieCounts
     #: None: nobody has set one.
     policy: Policy | None
     restored: bool
@@ -433,7 +435,7 @@ async def _rebuild(
     address: str,
     given: Given,
     passwords: Iterable[bytes],
-    verdicts: Collection[Verdict],
+    verdicts: Collection[RebuildVerdict],
     report: rebuilding_report.Report,
 ) -> None:
     """Rebuild all ledgers, and write those of some verdicts."""
@@ -469,7 +471,7 @@ async def _diff(first: str | TextIO, second: str | TextIO) -> int:
 
 
 @contextlib.asynccontextmanager
-async def _nodes(source: str | TextIO) -> AsyncIterator[AsyncIterator[Node]]:
+async def _nodes(source: str | TextIO) -> AsyncIterator[AsyncIterator[ExportNode]]:
     if isinstance(source, str):
         async with _opened(source) as store:
             yield exporting.nodes(await clusters.open_cluster(store))
@@ -477,7 +479,7 @@ async def _nodes(source: str | TextIO) -> AsyncIterator[AsyncIterator[Node]]:
         yield _nodes_of(source)
 
 
-async def _nodes_of(text: TextIO) -> AsyncGenerator[Node, None]:
+async def _nodes_of(text: TextIO) -> AsyncGenerator[ExportNode, None]:
     for part in export_format.read(export_format.lines_of(text)):
-        if isinstance(part, Node):
+        if isinstance(part, ExportNode):
             yield part

@@ -11,7 +11,7 @@ from zonekeeper.operator.cluster import crd
 from zonekeeper.operator.kubernetes.api import KubernetesError
 from zonekeeper.operator.kubernetes.api_server import ApiServer, NoApiServerError
 from zonekeeper.operator.run import running
-from zonekeeper.operator.run.running import Settings
+from zonekeeper.operator.run.running import OperatorSettings
 
 
 @click.group(name="operator")
@@ -44,7 +44,7 @@ def run_command(namespaces: tuple[str, ...], liveness: str | None) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     for chatty in ("kopf.objects", "aiohttp.access"):  # a line an event, a line a probe
         logging.getLogger(chatty).setLevel(logging.WARNING)
-    settings = Settings(namespaces=namespaces, liveness=liveness)
+    settings = OperatorSettings(namespaces=namespaces, liveness=liveness)
     try:
         asyncio.run(_run(settings))
     except (NoApiServerError, KubernetesError) as error:
@@ -67,7 +67,7 @@ class _Plain(yaml.SafeDumper):
         return True
 
 
-async def _run(settings: Settings) -> None:
+async def _run(settings: OperatorSettings) -> None:
     kubernetes = ApiServer.from_surroundings()
     try:
         await running.run(kubernetes, settings)

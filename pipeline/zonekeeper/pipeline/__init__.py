@@ -1,1 +1,5 @@
-"""Spark: ledgers as DataFrames."""
+"""Spark: ledgers as DataFrames. This is the front door: ``LedgerSource`` is the data source."""
+
+from zonekeeper.pipeline.source import LedgerSource
+
+__all__ = ("LedgerSource",)

@@ -5,6 +5,6 @@ its own, opens a file or a socket, or starts a thread; chance and the present ar
 that the same input gives the same output on every machine. Times are whole milliseconds on a
 monotonic clock.
 
-Import the modules (``from zonekeeper.placement import ensembles``): a module's name is half of the
+Import the modules (``from zonekeeper.placement.zones import gate``): a module's name is half of the
 names in it, so nothing is re-exported from here.
 """

@@ -5,7 +5,7 @@ are missing, it says which extra brings them.
 """
 
 try:
-    from zonekeeper.shell.commands import placement
+    from zonekeeper.shell.explaining import commands
     from zonekeeper.shell.hosting import hosting
 except ModuleNotFoundError as missing:
     if (missing.name or "").startswith("zonekeeper"):
@@ -16,4 +16,4 @@ except ModuleNotFoundError as missing:
 except KeyboardInterrupt:
     raise SystemExit(130) from None  # as it ends when all is loaded
 
-main = hosting.Host(own=[placement.placement])
+main = hosting.CommandHost(own=[commands.placement])

@@ -7,7 +7,12 @@ import random
 
 import pytest
 
-from zonekeeper.bookie.disk.memory_files import SECTOR_BYTES, MemoryFileSystem, Write, sectors
+from zonekeeper.bookie.disk.memory_files import (
+    SECTOR_BYTES,
+    MemoryFileSystem,
+    WrittenBytes,
+    sectors,
+)
 
 
 def contents(files: MemoryFileSystem) -> dict[str, bytes]:
@@ -131,7 +136,7 @@ def test_a_full_device_refuses_and_changes_nothing() -> None:
 
 
 def test_a_write_is_torn_at_the_sectors_of_the_file() -> None:
-    pieces = sectors(Write(offset=SECTOR_BYTES - 1, data=b"a" + b"b" * SECTOR_BYTES + b"c"))
+    pieces = sectors(WrittenBytes(offset=SECTOR_BYTES - 1, data=b"a" + b"b" * SECTOR_BYTES + b"c"))
 
     assert [(piece.offset, piece.data[:1]) for piece in pieces] == [
         (SECTOR_BYTES - 1, b"a"),

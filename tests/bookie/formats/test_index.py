@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from zonekeeper.bookie.formats.index import Index, MemoryOrdered, Ordered, Row
+from zonekeeper.bookie.formats.index import ExtentRow, Index, MemoryOrdered, Ordered
 from zonekeeper.bookie.ledgers.extents import Extent
 from zonekeeper.bookie.segments.rocks import RocksOrdered
 from zonekeeper.placement.base.ids import EntryId, LedgerId
@@ -23,8 +23,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ordered]:
     made.close()
 
 
-def row(ledger_id: int, first: int, last: int) -> Row:
-    return Row(
+def row(ledger_id: int, first: int, last: int) -> ExtentRow:
+    return ExtentRow(
         LedgerId(ledger_id),
         Extent(EntryId(first), EntryId(last), 1 << 40 | first, last - first + 1),
     )

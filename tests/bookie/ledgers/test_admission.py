@@ -7,27 +7,27 @@ import pytest
 
 from tests.bookie import running
 from zonekeeper.bookie.ledgers import admission, records
-from zonekeeper.bookie.ledgers.admission import Effect, Event, Here, LedgerState
+from zonekeeper.bookie.ledgers.admission import AdmissionState, Effect, Event, Here
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import EntryId
 from zonekeeper.wire.formats import errors
 
 LEDGER, KEY, OTHER_KEY = running.LEDGER, running.KEY, running.OTHER_KEY
 
-OPEN = admission.Open(opening=running.opening())
-OPEN_NEXT = admission.Open(opening=running.opening(first=5))
-OPEN_WRONG_KEY = admission.Open(opening=running.opening(key=OTHER_KEY))
-OPEN_WRONG_DIGEST = admission.Open(opening=running.opening(digest=Digest.CRC32))
-FENCE = admission.Fence(master_key=KEY)
-FENCE_WRONG_KEY = admission.Fence(master_key=OTHER_KEY)
-PLAIN = admission.Append(recovery=False, here=Here.NONE)
-RECOVERY = admission.Append(recovery=True, here=Here.NONE)
-AGAIN = admission.Append(recovery=False, here=Here.UNCOMPARED)
-DIFFERENT = admission.Append(recovery=True, here=Here.DIFFERENT)
-LAC_3 = admission.WriteLac(packet=running.lac_packet(3))
-LAC_9 = admission.WriteLac(packet=running.lac_packet(9))
-LIMBO = admission.Limbo(in_limbo=True)
-NO_LIMBO = admission.Limbo(in_limbo=False)
+OPEN = admission.OpenWanted(opening=running.opening())
+OPEN_NEXT = admission.OpenWanted(opening=running.opening(first=5))
+OPEN_WRONG_KEY = admission.OpenWanted(opening=running.opening(key=OTHER_KEY))
+OPEN_WRONG_DIGEST = admission.OpenWanted(opening=running.opening(digest=Digest.CRC32))
+FENCE = admission.FenceWanted(master_key=KEY)
+FENCE_WRONG_KEY = admission.FenceWanted(master_key=OTHER_KEY)
+PLAIN = admission.AppendWanted(recovery=False, here=Here.NONE)
+RECOVERY = admission.AppendWanted(recovery=True, here=Here.NONE)
+AGAIN = admission.AppendWanted(recovery=False, here=Here.UNCOMPARED)
+DIFFERENT = admission.AppendWanted(recovery=True, here=Here.DIFFERENT)
+LAC_3 = admission.ExplicitLacWanted(packet=running.lac_packet(3))
+LAC_9 = admission.ExplicitLacWanted(packet=running.lac_packet(9))
+LIMBO = admission.LimboWanted(in_limbo=True)
+NO_LIMBO = admission.LimboWanted(in_limbo=False)
 
 EVENTS: Sequence[Event] = (
     OPEN,
@@ -48,22 +48,22 @@ EVENTS: Sequence[Event] = (
 LENGTH = 4
 
 
-def step(state: LedgerState, event: Event) -> tuple[LedgerState, Sequence[Effect]]:
+def step(state: AdmissionState, event: Event) -> tuple[AdmissionState, Sequence[Effect]]:
     effects = admission.decide(LEDGER, state, event)
     for effect in effects:
-        if isinstance(effect, admission.Write):
+        if isinstance(effect, admission.WriteRecord):
             state = admission.applied(state, effect.record)
     return state, effects
 
 
-def after(*events: Event) -> LedgerState:
+def after(*events: Event) -> AdmissionState:
     state = admission.UNKNOWN
     for event in events:
         state, _ = step(state, event)
     return state
 
 
-def refusal(state: LedgerState, event: Event) -> type[errors.ProtocolError] | None:
+def refusal(state: AdmissionState, event: Event) -> type[errors.ProtocolError] | None:
     effects = admission.decide(LEDGER, state, event)
     if effects and isinstance(effects[0], admission.Refuse):
         assert len(effects) == 1, "a refusal is all there is"
@@ -86,7 +86,9 @@ def test_in_every_small_world_what_was_promised_is_kept() -> None:
     assert steps == LENGTH * len(EVENTS) ** LENGTH
 
 
-def check(before: LedgerState, event: Event, effects: Sequence[Effect], state: LedgerState) -> None:
+def check(
+    before: AdmissionState, event: Event, effects: Sequence[Effect], state: AdmissionState
+) -> None:
     refused = [effect.error for effect in effects if isinstance(effect, admission.Refuse)]
     taken = any(isinstance(effect, admission.Take) for effect in effects)
     # The first key sticks, and a request with another one changes nothing.
@@ -99,10 +101,13 @@ def check(before: LedgerState, event: Event, effects: Sequence[Effect], state: L
         assert len(effects) == 1
     # A fence is for ever, and no plain append passes it.
     assert state.fenced >= before.fenced
-    if before.fenced and isinstance(event, admission.Append) and not event.recovery:
+    if before.fenced and isinstance(event, admission.AppendWanted) and not event.recovery:
         assert not taken
     # An entry that is here is compared before anything of the frame is taken.
-    if isinstance(event, admission.Append) and event.here in (Here.UNCOMPARED, Here.DIFFERENT):
+    if isinstance(event, admission.AppendWanted) and event.here in (
+        Here.UNCOMPARED,
+        Here.DIFFERENT,
+    ):
         assert not taken
     # Nothing is taken for a ledger whose key and digest are not known.
     if taken:
@@ -119,9 +124,9 @@ def check(before: LedgerState, event: Event, effects: Sequence[Effect], state: L
 
 def key_of(event: Event) -> bytes | None:
     match event:
-        case admission.Open(opening=opening):
+        case admission.OpenWanted(opening=opening):
             return opening.master_key
-        case admission.Fence(master_key=key):
+        case admission.FenceWanted(master_key=key):
             return key
         case _:
             return None
@@ -151,7 +156,7 @@ def test_a_fenced_ledger_can_be_opened_for_its_recovery_and_takes_only_that() ->
 def test_a_resent_entry_is_compared_and_its_fence_is_looked_at_again_afterwards() -> None:
     assert admission.decide(LEDGER, after(OPEN), AGAIN) == (admission.Compare(),)
 
-    compared = admission.Append(recovery=False, here=Here.SAME)
+    compared = admission.AppendWanted(recovery=False, here=Here.SAME)
 
     assert admission.decide(LEDGER, after(OPEN), compared) == (admission.Take(),)
     assert refusal(after(OPEN, FENCE), compared) is errors.Fenced
@@ -176,7 +181,7 @@ def test_a_lower_lac_is_passed_over() -> None:
     "packet", [b"", running.lac_packet(3) + b"x", running.SEALER.seal_lac(EntryId(3))[:-1]]
 )
 def test_a_lac_packet_of_the_wrong_size_is_refused(packet: bytes) -> None:
-    assert refusal(after(OPEN), admission.WriteLac(packet=packet)) is errors.BadRequest
+    assert refusal(after(OPEN), admission.ExplicitLacWanted(packet=packet)) is errors.BadRequest
 
 
 def test_another_digest_than_the_ledgers_is_refused() -> None:
@@ -199,7 +204,7 @@ def test_a_ledger_in_limbo_whose_key_is_not_known_takes_the_key_of_its_fence() -
 
 def test_a_fragment_that_is_opened_in_another_way_replaces_the_hint() -> None:
     other = running.opening()
-    changed = records.Fragment(opening=other)
+    changed = records.FragmentRecord(opening=other)
 
     state = admission.applied(after(OPEN, OPEN_NEXT), changed)
 

@@ -9,7 +9,7 @@ import pytest
 #: Messages as a reader from behind has them, several at once, and the pages that they cost.
 _MESSAGES: Final = """
 import resource
-from zonekeeper.bookie import allocation
+from zonekeeper.bookie.life import allocation
 if not allocation.keep_freed():
     raise SystemExit("another C library")
 def handle():

@@ -17,7 +17,7 @@ from zonekeeper.bookie.life.boots import UntrustedDiskError
 from zonekeeper.metadata.bookies import bookie_records
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster.cluster import Cluster
-from zonekeeper.metadata.stores.memory import Kind, Loss, MemoryStore, Passage
+from zonekeeper.metadata.stores.memory import ExchangeLoss, MemoryStore, Passage, RequestKind
 from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.wire.formats.errors import FormatError
@@ -192,10 +192,14 @@ async def test_a_start_that_is_cut_short_after_lost_answers_is_followed_by_one(
             if rest < 0:
                 raise OSError(f"no power at {kind} {name}")
 
-        def weather(kind: Kind) -> Passage:
+        def weather(kind: RequestKind) -> Passage:
             nonlocal lost
-            lost += kind is Kind.WRITE
-            return Passage(loss=Loss.ANSWER if kind is Kind.WRITE and lost <= 2 else Loss.NOTHING)
+            lost += kind is RequestKind.WRITE
+            return Passage(
+                loss=ExchangeLoss.ANSWER
+                if kind is RequestKind.WRITE and lost <= 2
+                else ExchangeLoss.NOTHING
+            )
 
         files.troubles, cluster.store.weather = trouble, weather
         with suppress(OSError):

@@ -11,11 +11,11 @@ from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
 from zonekeeper.bookie.formats.index import MemoryOrdered
 from zonekeeper.bookie.ledgers import records
 from zonekeeper.bookie.life import identity, life
-from zonekeeper.bookie.life.life import Ground
+from zonekeeper.bookie.life.life import BookieGround
 from zonekeeper.bookie.segments import checkpoint
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.checkpoint import Kept
-from zonekeeper.bookie.storage.storage import Policy
+from zonekeeper.bookie.storage.storage import StoragePolicy
 from zonekeeper.metadata.bookies import bookie_records
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster.cluster import Cluster
@@ -29,7 +29,7 @@ WHERE = Location(ZoneName("a"), UpgradeDomain("ud-0"))
 async def lives(cluster: Cluster, files: MemoryFileSystem) -> None:
     """Begin a life on some files, and end it."""
     disk, index = InlineDisk(), MemoryOrdered()
-    ground = Ground(
+    ground = BookieGround(
         folders={None: files},
         journal=files,
         ledgers=[files],
@@ -41,7 +41,9 @@ async def lives(cluster: Cluster, files: MemoryFileSystem) -> None:
         sizes=lambda _: Sizes(segment_bytes=1 << 16),
     )
     mine = identity.of_bookie(BOOKIE, cluster, Path("/data"))
-    begun = await life.begin(cluster, mine, WHERE, ground, policy=Policy(), chance=random.Random(1))
+    begun = await life.begin(
+        cluster, mine, WHERE, ground, policy=StoragePolicy(), chance=random.Random(1)
+    )
     begun.storage.close()
 
 
@@ -51,7 +53,9 @@ async def test_a_start_with_a_ledger_in_limbo_is_said_in_the_bookies_record() ->
     files = MemoryFileSystem()
     await lives(cluster, files)
     assert (await bookie_records.read(cluster, BOOKIE)).lost_data is None
-    limbo = Kept(records=(records.Limbo(ledger_id=LEDGER, in_limbo=True),), confirmed=NO_ENTRY)
+    limbo = Kept(
+        records=(records.LimboRecord(ledger_id=LEDGER, in_limbo=True),), confirmed=NO_ENTRY
+    )
     kept = dataclasses.replace(checkpoint.load(files), ledgers={LEDGER: limbo})
     checkpoint.save(files, kept)
     for start in (2, 3):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from zonekeeper.bookie.life import settings
-from zonekeeper.bookie.life.settings import BadSettingError, Settings
+from zonekeeper.bookie.life.settings import BadSettingError, BookieSettings
 from zonekeeper.placement.base import locations
 from zonekeeper.wire.formats.addresses import Address
 
@@ -20,7 +20,7 @@ FLAGS = {
 }
 
 
-def parse(**changed: str | None) -> Settings:
+def parse(**changed: str | None) -> BookieSettings:
     flags = {name.replace("_", "-"): text for name, text in changed.items()}
     return settings.parse({**FLAGS, **flags}, {})
 

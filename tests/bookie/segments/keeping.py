@@ -14,10 +14,10 @@ from zonekeeper.bookie.ledgers import admission, records
 from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.devices import Devices
-from zonekeeper.bookie.segments.log import Put
+from zonekeeper.bookie.segments.log import LogPut
 from zonekeeper.bookie.storage import storage
 from zonekeeper.bookie.storage.compaction import Compacting
-from zonekeeper.bookie.storage.storage import Policy, Storage
+from zonekeeper.bookie.storage.storage import Storage, StoragePolicy
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.base.quorums import Quorums
@@ -30,10 +30,10 @@ SIZES = Sizes(segment_bytes=2048, segments_max=4)
 #: A minute, for work that takes milliseconds unless the machine is very busy.
 TURN_S, TURNS_MAX = 0.001, 60_000
 #: Nothing waits for the sake of others.
-POLICY = Policy(compacting=Compacting(bytes_per_second=1 << 40))
+POLICY = StoragePolicy(compacting=Compacting(bytes_per_second=1 << 40))
 
 
-def closed_at(ends: Mapping[int, int], policy: Policy = POLICY) -> Policy:
+def closed_at(ends: Mapping[int, int], policy: StoragePolicy = POLICY) -> StoragePolicy:
     """Let the metadata say of these ledgers that they are closed, now and at any time."""
 
     async def proven(ledger_ids: Sequence[LedgerId]) -> Mapping[LedgerId, EntryId]:
@@ -64,7 +64,7 @@ async def opened(
     store: MemoryOrdered,
     sizes: Sizes = SIZES,
     *,
-    policy: Policy | None = None,
+    policy: StoragePolicy | None = None,
 ) -> Storage:
     return await storage.open_storage(devices(files, store), sizes, policy or POLICY)
 
@@ -80,7 +80,7 @@ async def running(
     sizes: Sizes = SIZES,
     *,
     crash: bool = False,
-    policy: Policy | None = None,
+    policy: StoragePolicy | None = None,
 ) -> AsyncIterator[Storage]:
     """Run a storage; at the end it stops in order, or (``crash``) in the middle of what it does."""
     on = devices(files, store)
@@ -200,7 +200,7 @@ class Driver:
             if isinstance(effect, admission.Refuse):
                 assert isinstance(effect.error, errors.NotOpened), effect
                 continue  # it was forgotten, and not opened again yet
-            assert isinstance(effect, admission.Write), effect
+            assert isinstance(effect, admission.WriteRecord), effect
             ledger.sent(effect.record)
             self._put(effect.record, lambda record=effect.record: self._note(record, promise))
         return self.force()
@@ -230,16 +230,16 @@ class Driver:
     def _note(self, record: records.LedgerRecord, promise: LedgerPromise) -> None:
         self._synced()
         match record:
-            case records.Fragment():
+            case records.FragmentRecord():
                 promise.fragments += 1
-            case records.Fence():
+            case records.FenceRecord():
                 promise.fenced = True
-            case records.Limbo():
+            case records.LimboRecord():
                 # It may have been told to end meanwhile.
                 ledger = self._kept.memory.find(record.ledger_id)
                 promise.fenced |= record.in_limbo
                 promise.in_limbo = ledger.admitted.in_limbo
-            case records.Lac(packet=packet):
+            case records.LacRecord(packet=packet):
                 promise.written_lac = max(promise.written_lac, admission.lac_of(packet))
                 promise.lac = max(promise.lac, promise.written_lac)
 
@@ -264,7 +264,7 @@ class Driver:
             self.failed.append(error)
             done.cancel()
 
-        self._kept.log.put(Put(record=record, written=written, failed=failed))
+        self._kept.log.put(LogPut(record=record, written=written, failed=failed))
         return done
 
 
@@ -358,7 +358,7 @@ def sorted_names(files: FileSystem) -> list[str]:
 async def fill(driver: Driver, ledger_ids: Sequence[int], count: int) -> None:
     """Write to ledgers in turn, two entries at a time."""
     for ledger_id in ledger_ids:
-        await driver.state(ledger_id, admission.Open(opening=opening(ledger_id)))
+        await driver.state(ledger_id, admission.OpenWanted(opening=opening(ledger_id)))
     for first in range(0, 2 * count, 2):
         for ledger_id in ledger_ids:
             await driver.append(frame(ledger_id, [first, first + 1]))

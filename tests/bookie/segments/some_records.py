@@ -34,23 +34,23 @@ _openings = st.builds(
 )
 all_records: st.SearchStrategy[Record] = st.one_of(
     framing.some_frames,
-    st.builds(records.Fragment, opening=_openings),
-    st.builds(records.Fence, ledger_id=_ledgers, master_key=_keys),
-    st.builds(records.Lac, ledger_id=_ledgers, packet=st.binary(min_size=16, max_size=36)),
-    st.builds(records.Limbo, ledger_id=_ledgers, in_limbo=st.booleans()),
-    st.builds(records.Mode, read_only=st.booleans()),
-    st.builds(records.Forget, ledger_id=_ledgers),
+    st.builds(records.FragmentRecord, opening=_openings),
+    st.builds(records.FenceRecord, ledger_id=_ledgers, master_key=_keys),
+    st.builds(records.LacRecord, ledger_id=_ledgers, packet=st.binary(min_size=16, max_size=36)),
+    st.builds(records.LimboRecord, ledger_id=_ledgers, in_limbo=st.booleans()),
+    st.builds(records.ModeRecord, read_only=st.booleans()),
+    st.builds(records.ForgetRecord, ledger_id=_ledgers),
 )
 
 #: One record of each kind that was there at first. Its batch is a golden file: change nothing here.
 ONE_OF_EACH: Sequence[Record] = (
-    records.Fragment(opening=running.opening(first=5)),
+    records.FragmentRecord(opening=running.opening(first=5)),
     running.frame(0, 1, 2),
-    records.Fence(ledger_id=LedgerId(8), master_key=running.KEY),
-    records.Lac(ledger_id=running.LEDGER, packet=running.lac_packet(2)),
+    records.FenceRecord(ledger_id=LedgerId(8), master_key=running.KEY),
+    records.LacRecord(ledger_id=running.LEDGER, packet=running.lac_packet(2)),
     running.frame(3, 5, recovery=True),
-    records.Limbo(ledger_id=LedgerId(9), in_limbo=True),
-    records.Mode(read_only=True),
+    records.LimboRecord(ledger_id=LedgerId(9), in_limbo=True),
+    records.ModeRecord(read_only=True),
 )
 #: The same, for what came later.
-FORGET: Record = records.Forget(ledger_id=LedgerId(9))
+FORGET: Record = records.ForgetRecord(ledger_id=LedgerId(9))

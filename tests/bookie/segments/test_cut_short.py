@@ -72,7 +72,7 @@ async def test_a_compaction_that_is_cut_short_sweeps_later_what_was_forgotten(tu
     async with running(files, store) as kept:
         driver = Driver(kept)
         for ledger_id in (1, 2):
-            await driver.state(ledger_id, admission.Open(opening=opening(ledger_id)))
+            await driver.state(ledger_id, admission.OpenWanted(opening=opening(ledger_id)))
         for first in range(0, 80, 2):
             for ledger_id in (1, 2):
                 await driver.append(frame(ledger_id, [first, first + 1], lac=first - 1))

@@ -13,9 +13,9 @@ from tests.wire import hextext
 from zonekeeper.bookie.formats import batch_format, locations, record_format, sorted_format
 from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
 from zonekeeper.bookie.formats.batch_format import Position
-from zonekeeper.bookie.formats.index import Row
+from zonekeeper.bookie.formats.index import ExtentRow
 from zonekeeper.bookie.ledgers import admission, records
-from zonekeeper.bookie.ledgers.admission import LedgerState
+from zonekeeper.bookie.ledgers.admission import AdmissionState
 from zonekeeper.bookie.ledgers.extents import Extent
 from zonekeeper.bookie.ledgers.records import LedgerRecord, Record
 from zonekeeper.bookie.segments import checkpoint
@@ -30,10 +30,10 @@ AT = Position(7, 40)
 BEFORE = Position(5, 30)
 
 STATE_RECORDS: Sequence[LedgerRecord] = (
-    records.Fragment(opening=keeping.opening(3)),
-    records.Fence(ledger_id=LedgerId(3), master_key=keeping.KEY),
-    records.Lac(ledger_id=LedgerId(3), packet=keeping.sealer(3).seal_lac(EntryId(4))),
-    records.Limbo(ledger_id=LedgerId(3), in_limbo=True),
+    records.FragmentRecord(opening=keeping.opening(3)),
+    records.FenceRecord(ledger_id=LedgerId(3), master_key=keeping.KEY),
+    records.LacRecord(ledger_id=LedgerId(3), packet=keeping.sealer(3).seal_lac(EntryId(4))),
+    records.LimboRecord(ledger_id=LedgerId(3), in_limbo=True),
 )
 #: Golden files: change nothing here.
 CHECKPOINT = Checkpoint(
@@ -54,11 +54,11 @@ CHECKPOINT = Checkpoint(
 )
 CHECKPOINT_2 = replace(CHECKPOINT, limbo_generation=6)
 ROWS = (
-    Row(
+    ExtentRow(
         LedgerId(3),
         Extent(EntryId(0), EntryId(4), locations.location(locations.sorted_key(8), 28), 72),
     ),
-    Row(
+    ExtentRow(
         LedgerId(4),
         Extent(EntryId(2), EntryId(2), locations.location(locations.sorted_key(8), 100), 50),
     ),
@@ -73,7 +73,7 @@ def table_bytes() -> bytes:
     return sorted_format.table_and_footer(LOG_ID, 8, 150, ROWS)
 
 
-def parse_table(data: bytes) -> list[Row]:
+def parse_table(data: bytes) -> list[ExtentRow]:
     size = 150 + len(data)
     footer = sorted_format.parse_footer(data[-40:], LOG_ID, 8, size)
     return sorted_format.parse_table(data[footer.table_at - 150 :], 8)
@@ -150,9 +150,10 @@ def test_the_generation_of_one_batch_does_not_go_with_the_rest_of_another() -> N
     st.lists(
         st.one_of(
             st.sampled_from(STATE_RECORDS),
-            st.just(records.Limbo(ledger_id=LedgerId(3), in_limbo=False)),
+            st.just(records.LimboRecord(ledger_id=LedgerId(3), in_limbo=False)),
             st.builds(
-                records.Fragment, opening=st.builds(keeping.opening, st.just(3), st.integers(0, 3))
+                records.FragmentRecord,
+                opening=st.builds(keeping.opening, st.just(3), st.integers(0, 3)),
             ),
         ),
         max_size=8,
@@ -163,7 +164,7 @@ def test_a_ledgers_state_is_the_same_after_a_checkpoint(wanted: list[LedgerRecor
     assert after(checkpoint.records_of(LedgerId(3), state)) == state
 
 
-def after(wanted: Sequence[LedgerRecord]) -> LedgerState:
+def after(wanted: Sequence[LedgerRecord]) -> AdmissionState:
     state = admission.UNKNOWN
     for record in wanted:
         state = admission.applied(state, record)

@@ -15,7 +15,7 @@ from zonekeeper.bookie.formats.index import MemoryOrdered
 from zonekeeper.bookie.ledgers import admission
 from zonekeeper.bookie.segments import arrivals, pace
 from zonekeeper.bookie.segments.arrivals import Sizes
-from zonekeeper.bookie.segments.pace import Pace
+from zonekeeper.bookie.segments.pace import RewritePace
 from zonekeeper.bookie.storage import storage
 from zonekeeper.bookie.storage.rewrite import ROUND_SEGMENTS_MAX
 
@@ -41,14 +41,14 @@ def test_three_quarters_in_use_is_the_rewrites_own_rate() -> None:
 
 
 def test_a_batch_that_took_as_long_as_it_may_owes_nothing() -> None:
-    paced = Pace()
+    paced = RewritePace()
     size = pace.BYTES_PER_SECOND
     assert paced.pause_s(10.0, 11.1, used_share=0.75, size_bytes=size) == 0
     assert paced.pause_s(20.0, 20.5, used_share=0.75, size_bytes=size) == pytest.approx(0.5)
 
 
 def test_small_batches_owe_together_what_one_large_one_does() -> None:
-    paced, pauses = Pace(), 0.0
+    paced, pauses = RewritePace(), 0.0
     size = pace.BYTES_PER_SECOND // 10_000
     for _ in range(10_000):
         pause = paced.pause_s(5.0 + pauses, 5.0 + pauses, used_share=0.75, size_bytes=size)
@@ -58,7 +58,7 @@ def test_small_batches_owe_together_what_one_large_one_does() -> None:
 
 
 def test_a_rewrite_that_stands_still_is_taken_for_slower_and_slower() -> None:
-    paced = Pace()
+    paced = RewritePace()
     paced.begin_round(100 * pace.BYTES_PER_SECOND, 50.0)
     rates = [paced.bytes_per_second(now_s) for now_s in (50, 100, 150, 250, 1_050)]
     assert [rate / pace.BYTES_PER_SECOND for rate in rates] == pytest.approx([1, 1, 1, 0.5, 0.1])
@@ -83,7 +83,7 @@ class Flow:
     slowed_s: float = 0.0
 
     def run(self, until_s: float) -> None:
-        paced, batch = Pace(), 1 << 20
+        paced, batch = RewritePace(), 1 << 20
         while self.now_s < until_s:
             self._rewrite(paced)
             used = 1 + (self.written - self.freed) // SEGMENT
@@ -97,7 +97,7 @@ class Flow:
             self.slowed_s += pause
             self.now_s += pause
 
-    def _rewrite(self, paced: Pace) -> None:
+    def _rewrite(self, paced: RewritePace) -> None:
         if self.round_bytes and self.now_s >= self.round_ends_s:
             self.freed += self.round_bytes
             paced.end_round(self.now_s)
@@ -142,7 +142,7 @@ def test_a_flood_over_a_slow_rewrite_is_slowed_and_not_stopped() -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(kept.run())
             driver = Driver(kept)
-            await driver.state(1, admission.Open(opening=opening(1)))
+            await driver.state(1, admission.OpenWanted(opening=opening(1)))
             for first in range(0, 6_000, 4):
                 await driver.append(frame(1, range(first, first + 4)))
             kept.log.close()

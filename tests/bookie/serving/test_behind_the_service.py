@@ -23,15 +23,15 @@ from tests.bookie.segments import keeping
 from zonekeeper.bookie.disk.files import FileSystem
 from zonekeeper.bookie.formats.index import MemoryOrdered
 from zonekeeper.bookie.ledgers import admission
-from zonekeeper.bookie.serving.service import Bookie
+from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.wire.contract import service
 from zonekeeper.wire.formats import errors
 
 
 @asynccontextmanager
-async def serving(files: FileSystem, store: MemoryOrdered) -> AsyncIterator[Bookie]:
+async def serving(files: FileSystem, store: MemoryOrdered) -> AsyncIterator[BookieServer]:
     async with keeping.running(files, store) as kept, asyncio.TaskGroup() as tasks:
-        bookie = Bookie(BOOKIE, kept, boot_epoch=1, version="test", tasks=tasks)
+        bookie = BookieServer(BOOKIE, kept, boot_epoch=1, version="test", tasks=tasks)
         yield bookie
         bookie.drain()
 

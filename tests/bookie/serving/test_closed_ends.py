@@ -12,7 +12,7 @@ from tests.bookie.segments.keeping import Driver, closed_at, fill, frame, fresh,
 from tests.support import virtual_time
 from zonekeeper.bookie.formats.index import Index, MemoryOrdered
 from zonekeeper.bookie.ledgers import admission
-from zonekeeper.bookie.serving.service import Bookie
+from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.bookie.storage import rewrite
 from zonekeeper.bookie.storage.storage import Storage
 from zonekeeper.placement.base.ids import EntryId, LedgerId
@@ -27,7 +27,7 @@ async def all_sorted(kept: Storage) -> None:
 async def last_entry(kept: Storage, ledger_id: int) -> int | None:
     """Give the last entry as the bookie tells it to who asks for the LAC."""
     async with asyncio.TaskGroup() as tasks:
-        bookie = Bookie(BOOKIE, kept, boot_epoch=1, version="test", tasks=tasks)
+        bookie = BookieServer(BOOKIE, kept, boot_epoch=1, version="test", tasks=tasks)
         evidence = await bookie.read_lac(LedgerId(ledger_id))
     if evidence.last_entry is None:
         return None
@@ -79,7 +79,7 @@ async def test_fenced_ledgers_are_asked_for_first_and_closed_ones_no_more(
         for ledger_id in (1, 2, 3, 4):
             await driver.append(frame(ledger_id, [0]))
         for ledger_id in (3, 4):
-            await driver.state(ledger_id, admission.Fence(master_key=keeping.KEY))
+            await driver.state(ledger_id, admission.FenceWanted(master_key=keeping.KEY))
         rewriter = kept._rewriter
         rewriter._on = replace(rewriter._on, ends=ends)
         known = [LedgerId(each) for each in (1, 2, 3, 4, 5)]

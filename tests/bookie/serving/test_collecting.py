@@ -63,7 +63,7 @@ class World:
             await self.write(ledger_id, entries)
 
     async def write(self, ledger_id: int, entries: int) -> None:
-        await self.driver.state(ledger_id, admission.Open(opening=opening(ledger_id)))
+        await self.driver.state(ledger_id, admission.OpenWanted(opening=opening(ledger_id)))
         for first in range(0, entries, 2):
             await self.driver.append(frame(ledger_id, [first, first + 1]))
 

@@ -28,7 +28,7 @@ from tests.support import virtual_time
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem, no_troubles
 from zonekeeper.bookie.ledgers import admission
 from zonekeeper.bookie.segments.log import DiskFailedError
-from zonekeeper.bookie.serving.service import Bookie
+from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.bookie.storage import storage
 from zonekeeper.wire.formats import errors
 from zonekeeper.wire.formats.frames import Frame
@@ -47,7 +47,7 @@ class Promises:
     lac: int = -1
 
 
-async def play(bookie: Bookie, promised: Promises) -> None:
+async def play(bookie: BookieServer, promised: Promises) -> None:
     """The script; raises what the bookie refuses."""
 
     async def send(*wanted: Frame) -> None:

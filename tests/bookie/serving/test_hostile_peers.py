@@ -20,7 +20,7 @@ from tests.bookie.hostile import (
 from tests.bookie.running import BOOKIE, KEY, LEDGER, frame, opening
 from tests.bookie.serving.test_links import Sink, reading
 from tests.wire import carrying, tampering
-from zonekeeper.bookie.serving.service import Limits
+from zonekeeper.bookie.serving.service import BookieLimits
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.wire.contract import messages, service
 from zonekeeper.wire.formats import carriers, errors
@@ -116,7 +116,7 @@ async def test_reading_all_there_is_again_and_again_takes_turns_with_an_honest_w
 
 async def test_more_appends_than_the_memory_is_for_are_refused_and_the_rest_is_kept() -> None:
     waiting_max = 1 << 20
-    async with serving(HostLimits(), Limits(waiting_bytes_max=waiting_max)) as place:
+    async with serving(HostLimits(), BookieLimits(waiting_bytes_max=waiting_max)) as place:
         async with place.friendly() as link:
             sink = Sink()
             lane = await link.open_fragment(opening(), sink)
@@ -224,7 +224,7 @@ async def test_ledgers_above_the_limit_are_refused_and_those_that_are_known_go_o
     limit, asked = 100, 1_000
     ledgers = [LedgerId(1_000 + number) for number in range(asked)]
     async with (
-        serving(None, Limits(ledgers_max=limit)) as place,
+        serving(None, BookieLimits(ledgers_max=limit)) as place,
         honest(place) as writer,
         place.friendly() as link,
     ):

@@ -22,7 +22,7 @@ from zonekeeper.bookie.disk.disks import InlineDisk
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
 from zonekeeper.bookie.ledgers import admission
 from zonekeeper.bookie.segments.arrivals import Sizes
-from zonekeeper.bookie.serving.service import Bookie
+from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.bookie.storage.ledger_entries import LedgerEntries
 from zonekeeper.placement.base.ids import EntryId
 from zonekeeper.wire.contract import service
@@ -31,8 +31,8 @@ from zonekeeper.wire.formats import errors
 T = TypeVar("T")
 
 
-async def into_limbo(bookie: Bookie) -> None:
-    await bookie._settle(LEDGER, admission.Limbo(in_limbo=True))
+async def into_limbo(bookie: BookieServer) -> None:
+    await bookie._settle(LEDGER, admission.LimboWanted(in_limbo=True))
 
 
 async def test_limbo_ends_for_a_ledger_when_it_holds_again_what_it_should() -> None:
@@ -88,7 +88,7 @@ async def test_in_limbo_what_is_here_is_served_and_what_is_not_is_unknown() -> N
         ):
             with pytest.raises(errors.LimboLedger):
                 await unknown
-        await bookie._settle(LEDGER, admission.Limbo(in_limbo=False))
+        await bookie._settle(LEDGER, admission.LimboWanted(in_limbo=False))
         assert await read_ids(bookie) == [0, 1, 3]
 
 

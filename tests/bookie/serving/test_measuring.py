@@ -19,7 +19,7 @@ from tests.bookie.running import (
 from tests.bookie.running import running as running_bookie
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
 from zonekeeper.bookie.life.life import Conditions
-from zonekeeper.bookie.life.pages import View
+from zonekeeper.bookie.life.pages import PagesView
 from zonekeeper.bookie.serving.measuring import OK, MeasuredBookie, Measures
 from zonekeeper.placement.base.ids import EntryId
 from zonekeeper.wire.contract import service
@@ -106,7 +106,7 @@ async def test_reads_and_refusals_are_counted_by_their_outcome() -> None:
 
 
 def test_a_bookie_that_comes_up_shows_what_is_missing() -> None:
-    view = View("bk-a-0", "1", Conditions("storage", "serving"), Measures())
+    view = PagesView("bk-a-0", "1", Conditions("storage", "serving"), Measures())
     pages = view.pages()
 
     assert pages["/healthz"]().status is HTTPStatus.OK

@@ -24,7 +24,7 @@ from tests.bookie.segments.keeping import let_work
 from tests.support import virtual_time
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem, no_troubles
 from zonekeeper.bookie.segments.arrivals import Sizes
-from zonekeeper.bookie.serving.service import Bookie
+from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.wire.contract import service
@@ -61,7 +61,7 @@ async def test_recovery_is_refused_by_a_bookie_that_stops() -> None:
         assert isinstance(refused, errors.ShuttingDown)
 
 
-async def prepared(files: MemoryFileSystem, bookie: Bookie) -> None:
+async def prepared(files: MemoryFileSystem, bookie: BookieServer) -> None:
     """Wait until a segment is written in advance, and let others take all room that is left."""
     arrivals = bookie._storage._arrivals
     await let_work(lambda: arrivals.prepared == 1)
@@ -71,7 +71,7 @@ async def prepared(files: MemoryFileSystem, bookie: Bookie) -> None:
     await bookie._log.measure()
 
 
-async def fill(bookie: Bookie, *, recovery: bool) -> int:
+async def fill(bookie: BookieServer, *, recovery: bool) -> int:
     """Append until an entry is refused for want of room, and give how many were taken."""
     count = 0
     while True:
@@ -82,7 +82,7 @@ async def fill(bookie: Bookie, *, recovery: bool) -> int:
         count += 1
 
 
-def flood(bookie: Bookie, *, lac: int) -> tuple[Outcomes, int]:
+def flood(bookie: BookieServer, *, lac: int) -> tuple[Outcomes, int]:
     """Ask at once for more openings, and then for more LACs, than fit; give how many were asked.
 
     A LAC is smaller than an opening: where no opening fits any more, a LAC or two may.
@@ -259,7 +259,7 @@ async def test_a_start_without_room_for_one_batch_changes_nothing() -> None:
 class Two:
     """A client with two ledgers, which writes to them in turn."""
 
-    def __init__(self, bookie: Bookie) -> None:
+    def __init__(self, bookie: BookieServer) -> None:
         self._bookie = bookie
         self._sealers = {
             ledger_id: entries.Sealer(ledger_id, Digest.CRC32C, b"secret") for ledger_id in TWO

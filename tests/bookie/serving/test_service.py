@@ -28,7 +28,7 @@ from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
 from zonekeeper.bookie.segments import arrivals
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.log import DiskFailedError
-from zonekeeper.bookie.serving.service import Limits
+from zonekeeper.bookie.serving.service import BookieLimits
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.wire.contract import service
 from zonekeeper.wire.formats import carriers, errors
@@ -392,7 +392,7 @@ async def test_a_draining_bookie_takes_nothing_new_and_answers_what_it_took() ->
 async def test_more_than_may_wait_for_the_disk_is_refused() -> None:
     size = frame(0).size_bytes
     async with running(
-        MemoryFileSystem(), limits=Limits(waiting_bytes_max=2 * size + 30)
+        MemoryFileSystem(), limits=BookieLimits(waiting_bytes_max=2 * size + 30)
     ) as bookie:
         await open_fragment(bookie, opening())
 

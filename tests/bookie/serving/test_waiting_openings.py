@@ -13,7 +13,7 @@ from tests.bookie.running import (
     running,
 )
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
-from zonekeeper.bookie.serving.service import Limits
+from zonekeeper.bookie.serving.service import BookieLimits
 from zonekeeper.placement.base.ids import BookieId, LedgerId
 from zonekeeper.wire.formats import carriers, errors, openings
 
@@ -22,7 +22,7 @@ async def test_openings_and_lacs_beyond_what_may_wait_are_refused() -> None:
     names = (BookieId("b" * 5_000),) * 3
     large = dataclasses.replace(opening(), ensemble=names)
     most = 4 * openings.size_of(large)
-    async with running(MemoryFileSystem(), limits=Limits(waiting_bytes_max=most)) as bookie:
+    async with running(MemoryFileSystem(), limits=BookieLimits(waiting_bytes_max=most)) as bookie:
         await open_fragment(bookie, opening())
         heard, count = Outcomes(), 20
         bookie.append(
@@ -56,7 +56,7 @@ async def test_frames_that_are_compared_are_among_what_may_wait() -> None:
     data = b"x" * 10_000
     size = frame(9, data=data).size_bytes
     async with running(
-        MemoryFileSystem(), limits=Limits(waiting_bytes_max=4 * size + 1_000)
+        MemoryFileSystem(), limits=BookieLimits(waiting_bytes_max=4 * size + 1_000)
     ) as bookie:
         await open_fragment(bookie, opening())
         assert await append(bookie, frame(9, data=data)) == [None]

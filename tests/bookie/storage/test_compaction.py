@@ -19,7 +19,7 @@ from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
 from zonekeeper.bookie.formats.index import Index, MemoryOrdered
 from zonekeeper.bookie.segments.checkpoint import SortedSegment
 from zonekeeper.bookie.segments.log import DiskFailedError
-from zonekeeper.bookie.serving.service import Bookie
+from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.bookie.storage import compaction, storage
 from zonekeeper.bookie.storage.storage import Storage
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
@@ -271,7 +271,9 @@ async def test_what_was_in_a_lost_directory_is_not_listed_as_here() -> None:
     for directories, whole in ((homes, True), ([homes[0], MemoryFileSystem()], False)):
         kept = await opened(files, store, directories)
         async with asyncio.TaskGroup() as tasks:
-            bookie = Bookie(BookieId("bk-a-0"), kept, boot_epoch=1, version="test", tasks=tasks)
+            bookie = BookieServer(
+                BookieId("bk-a-0"), kept, boot_epoch=1, version="test", tasks=tasks
+            )
             if whole:
                 assert (await bookie.list_entries(wanted)).ranges == ((0, 399),)
             else:

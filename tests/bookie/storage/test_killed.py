@@ -33,7 +33,7 @@ async def load(files: MemoryFileSystem) -> list[tuple[MemoryFileSystem, dict[int
 
         files.troubles = note
         for ledger_id in LEDGERS:
-            await driver.state(ledger_id, admission.Open(opening=opening(ledger_id)))
+            await driver.state(ledger_id, admission.OpenWanted(opening=opening(ledger_id)))
         for first in range(0, 2 * FRAMES, 2):
             for ledger_id in LEDGERS:
                 await driver.append(frame(ledger_id, [first, first + 1], lac=first - 1))

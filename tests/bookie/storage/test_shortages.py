@@ -44,7 +44,7 @@ async def test_a_segment_that_cannot_be_opened_for_a_while_is_unknown_for_a_whil
     files, store = keeping.fresh(), MemoryOrdered()
     async with running(files, store) as kept:
         driver = Driver(kept)
-        await driver.state(1, admission.Open(opening=opening(1)))
+        await driver.state(1, admission.OpenWanted(opening=opening(1)))
         await fill(driver, 0, 80)
     async with running(files, store) as kept:
         files.troubles = short(number, "open", "sorted-")
@@ -67,7 +67,7 @@ async def short_of_files(number: int, prefix: str) -> None:
     files = keeping.fresh()
     async with running(files, MemoryOrdered()) as kept:
         driver = Driver(kept)
-        await driver.state(1, admission.Open(opening=opening(1)))
+        await driver.state(1, admission.OpenWanted(opening=opening(1)))
         files.troubles = short(number, "create", prefix)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(fill(driver, 0, 200))

@@ -40,7 +40,7 @@ from zonekeeper.wire.formats.frames import Flags
 async def fill(driver: Driver, ledgers: int, count: int) -> None:
     """Frames of two entries, of each ledger in turn."""
     for ledger_id in range(1, ledgers + 1):
-        await driver.state(ledger_id, admission.Open(opening=opening(ledger_id)))
+        await driver.state(ledger_id, admission.OpenWanted(opening=opening(ledger_id)))
     for first in range(0, 2 * count, 2):
         for ledger_id in range(1, ledgers + 1):
             await driver.append(frame(ledger_id, [first, first + 1], lac=first - 1))
@@ -219,7 +219,7 @@ async def test_deferred_frames_are_acknowledged_without_a_sync_and_shown_with_th
     files, store = fresh(), MemoryOrdered()
     async with running(files, store) as kept:
         driver = Driver(kept)
-        await driver.state(1, admission.Open(opening=opening(1)))
+        await driver.state(1, admission.OpenWanted(opening=opening(1)))
         calls: list[str] = []
         files.troubles = noted_in(calls)
         await driver.append(frame(1, [0, 1], flags=Flags.DEFERRED_SYNC))
@@ -239,7 +239,7 @@ async def test_settling_without_deferred_frames_asks_nothing_of_the_disk() -> No
     files, store = fresh(), MemoryOrdered()
     async with running(files, store) as kept:
         driver = Driver(kept)
-        await driver.state(1, admission.Open(opening=opening(1)))
+        await driver.state(1, admission.OpenWanted(opening=opening(1)))
         await kept.log.settle()
 
 
@@ -248,7 +248,7 @@ async def test_what_was_fenced_and_never_had_entries_stays_fenced_through_rewrit
     files, store = fresh(), MemoryOrdered()
     async with running(files, store) as kept:
         driver = Driver(kept)
-        await driver.state(9, admission.Fence(master_key=keeping.KEY))
+        await driver.state(9, admission.FenceWanted(master_key=keeping.KEY))
         await fill(driver, 1, 60)
     async with running(files, store) as kept:
         await check(kept, driver.promised)
@@ -264,7 +264,7 @@ async def test_frames_that_overlap_fill_gaps_before_and_after_the_rewrite(
     files, store = fresh(), MemoryOrdered()
     async with running(files, store) as kept:
         driver = Driver(kept)
-        await driver.state(1, admission.Open(opening=opening(1)))
+        await driver.state(1, admission.OpenWanted(opening=opening(1)))
         await driver.append(frame(1, [1, 2]))
         await driver.append(frame(1, [4]))
         await fill(driver, 2, 0)

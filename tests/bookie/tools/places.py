@@ -110,13 +110,13 @@ class Place:
             tasks.create_task(kept.run())
             driver = Driver(kept)
             for ledger_id in range(1, ledgers + 1):
-                await driver.state(ledger_id, admission.Open(opening=opening(ledger_id)))
+                await driver.state(ledger_id, admission.OpenWanted(opening=opening(ledger_id)))
             for first in range(0, 2 * frames, 2):
                 for ledger_id in range(1, ledgers + 1):
                     await driver.append(frame(ledger_id, [first, first + 1], lac=first - 1))
             await let_work(lambda: bool(self.names("sorted")) or frames == 0)
             if then_fence is not None:
-                await driver.state(then_fence, admission.Fence(master_key=KEY))
+                await driver.state(then_fence, admission.FenceWanted(master_key=KEY))
             kept.log.close()
         kept.close()
         files.close()

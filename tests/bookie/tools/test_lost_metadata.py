@@ -25,7 +25,7 @@ from zonekeeper.metadata.formats.cookies import Cookie
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
 from zonekeeper.metadata.ledgers import ledgers
 from zonekeeper.metadata.saving import rebuilding, rebuilding_writing
-from zonekeeper.metadata.saving.rebuilding import Rebuilt, Verdict
+from zonekeeper.metadata.saving.rebuilding import RebuildVerdict, Rebuilt
 from zonekeeper.metadata.saving.rebuilding_writing import HintsFile
 from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.metadata.stores.opening import open_store
@@ -105,7 +105,7 @@ def test_every_entry_is_read_again_after_the_metadata_is_gone() -> None:
 
         found = await rebuild(lab)
 
-        assert {each.verdict for each in found.values()} == {Verdict.SURE}
+        assert {each.verdict for each in found.values()} == {RebuildVerdict.SURE}
         for ledger_id, old in before.items():
             metadata = found[ledger_id].metadata
             assert metadata is not None

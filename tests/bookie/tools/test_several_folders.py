@@ -20,7 +20,7 @@ from zonekeeper.bookie.disk.files import RealFileSystem, Space
 from zonekeeper.bookie.formats.index import Index
 from zonekeeper.bookie.ledgers import admission, records
 from zonekeeper.bookie.life import boots, data_folder, process
-from zonekeeper.bookie.life.data_folder import Held
+from zonekeeper.bookie.life.data_folder import HeldFolders
 from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments.checkpoint import Checkpoint, Kept
 from zonekeeper.bookie.segments.devices import Devices
@@ -35,8 +35,8 @@ CHECKPOINT_OF_ENDED_LIMBO = Checkpoint(
     ledgers={
         LedgerId(9): Kept(
             records=(
-                records.Limbo(ledger_id=LedgerId(9), in_limbo=True),
-                records.Limbo(ledger_id=LedgerId(9), in_limbo=False),
+                records.LimboRecord(ledger_id=LedgerId(9), in_limbo=True),
+                records.LimboRecord(ledger_id=LedgerId(9), in_limbo=False),
             ),
             confirmed=NO_ENTRY,
         )
@@ -86,7 +86,7 @@ class Wide(Place):
     @contextmanager
     def devices(self) -> Iterator[Devices]:
         with ExitStack() as stack:
-            held: Held = stack.enter_context(
+            held: HeldFolders = stack.enter_context(
                 data_folder.all_held(self.data, self.journal, self.ledger_dirs)
             )
             yield Devices(
@@ -110,12 +110,12 @@ class Wide(Place):
                 tasks.create_task(kept.run())
                 driver = Driver(kept)
                 for ledger_id in range(1, LEDGERS + 1):
-                    await driver.state(ledger_id, admission.Open(opening=opening(ledger_id)))
+                    await driver.state(ledger_id, admission.OpenWanted(opening=opening(ledger_id)))
                 for first in range(0, 2 * FRAMES, 2):
                     for ledger_id in range(1, LEDGERS + 1):
                         await driver.append(frame(ledger_id, [first, first + 1], lac=first - 1))
                 await let_work(lambda: len(kept.segments) > 1)
-                await driver.state(2, admission.Fence(master_key=KEY))
+                await driver.state(2, admission.FenceWanted(master_key=KEY))
                 kept.log.close()
             kept.close()
 
@@ -131,7 +131,7 @@ class Wide(Place):
                 driver = Driver(kept)
                 for in_limbo in changes:
                     for ledger_id in ledger_ids:
-                        await driver.state(ledger_id, admission.Limbo(in_limbo=in_limbo))
+                        await driver.state(ledger_id, admission.LimboWanted(in_limbo=in_limbo))
                 kept.log.close()
             kept.close()
 
@@ -286,7 +286,7 @@ def test_limbo_that_ended_after_the_journal_was_replaced_too_does_not_come_back(
 def test_a_ledger_that_lost_nothing_does_not_come_into_limbo_again(wide: Wide) -> None:
     """The checkpoint has it in limbo, and the log says that this ended."""
     untouched = LedgerId(9)
-    limbo = records.Limbo(ledger_id=untouched, in_limbo=True)
+    limbo = records.LimboRecord(ledger_id=untouched, in_limbo=True)
     with data_folder.held(wide.data) as files:
         last = checkpoints.load(files)
         kept = {untouched: Kept(records=(limbo,), confirmed=NO_ENTRY)}

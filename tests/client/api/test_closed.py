@@ -13,7 +13,7 @@ from tests.support import virtual_time
 from zonekeeper.client.api import client as clients
 from zonekeeper.client.base import errors
 from zonekeeper.client.base.asks import Asks
-from zonekeeper.client.base.counters import Counters
+from zonekeeper.client.base.counters import ClientCounters
 from zonekeeper.client.base.tasks import Tasks
 from zonekeeper.client.bookies.link_pool import LOOK_UP_EVERY_MS, LinkPool
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
@@ -141,7 +141,7 @@ def test_a_link_that_was_given_up_is_closed_with_the_others_though_who_did_that_
     async def scenario(lab: Lab) -> None:
         who = BookieId("bk-a-0")
         links = _MovingLinks(lab)
-        pool = LinkPool(links, Counters())
+        pool = LinkPool(links, ClientCounters())
         old = await pool.link(who)
         nothing = service.ReadRequest(
             ledger_id=LedgerId(1),

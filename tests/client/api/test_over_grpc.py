@@ -14,7 +14,7 @@ from tests.client.patience import PATIENT
 from zonekeeper.bookie.disk.disks import InlineDisk
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
 from zonekeeper.bookie.segments.arrivals import Sizes
-from zonekeeper.bookie.serving.service import Bookie
+from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.client.api import client as clients
 from zonekeeper.client.base import errors
 from zonekeeper.metadata.bookies import cookie_store, registration
@@ -53,7 +53,7 @@ async def serve(
     bookie_id = BookieId(f"bk-{zone}-0")
     location = Location(ZoneName(zone), UpgradeDomain("ud-0"))
     async with asyncio.TaskGroup() as tasks:
-        bookie = Bookie(bookie_id, storage, boot_epoch=1, version="test", tasks=tasks)
+        bookie = BookieServer(bookie_id, storage, boot_epoch=1, version="test", tasks=tasks)
         tasks.create_task(storage.run())
         name = grpc_edge.name_of(bookie_id, found.instance)
         server = GrpcServer(Host(bookie), "127.0.0.1:0", name=name, credentials=None)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.client.lab import Door, Lab, play
 from tests.client.recovery_world import payloads, written
-from zonekeeper.client.api.reader import Batch, Reader
+from zonekeeper.client.api.reader import ReadBatch, Reader
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.placement.base.ids import BookieId, EntryId, ZoneName
 from zonekeeper.placement.base.quorums import Quorums
@@ -17,7 +17,7 @@ from zonekeeper.wire.formats import errors as wire_errors
 #: A batch is one entry.
 ONE_BY_ONE = ClientConfig(read_bytes=1)
 
-Follow = Callable[[Reader], AsyncGenerator[Batch, None]]
+Follow = Callable[[Reader], AsyncGenerator[ReadBatch, None]]
 
 FOLLOWING: dict[str, Follow] = {
     "tail": lambda reader: reader.tail(),

@@ -7,7 +7,7 @@ from tests.client.lab import Lab, play, policy
 from zonekeeper.client.api.client import Client
 from zonekeeper.client.api.reader import Reader
 from zonekeeper.client.base.config import ClientConfig
-from zonekeeper.client.base.counters import Counters
+from zonekeeper.client.base.counters import ClientCounters
 from zonekeeper.placement.base.ids import LedgerId, ZoneName
 from zonekeeper.placement.ensembles.read_order import Reason
 from zonekeeper.placement.policy.rules import ReadRules
@@ -73,4 +73,4 @@ def test_what_is_outstanding_is_counted_over_all_readers_and_then_spills() -> No
 
 
 def test_nothing_read_is_no_spill() -> None:
-    assert Counters().spill_ratio == 0.0
+    assert ClientCounters().spill_ratio == 0.0

@@ -4,12 +4,12 @@ import asyncio
 from dataclasses import dataclass, field
 
 from tests.client.lab import Lab, play
-from zonekeeper.client.base.counters import Counters
+from zonekeeper.client.base.counters import ClientCounters
 from zonekeeper.client.bookies.link_pool import LOOK_UP_EVERY_MS, LinkPool
 from zonekeeper.metadata.cluster import zone_store
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.zones.gate import Gate, Permission, Person
-from zonekeeper.placement.zones.observation import Observation, Observed
+from zonekeeper.placement.zones.observation import Observation, ZoneObservation
 from zonekeeper.placement.zones.zone_counts import Count
 from zonekeeper.placement.zones.zone_records import ZoneRecord
 from zonekeeper.replication.view import asking
@@ -24,7 +24,9 @@ def test_a_zone_that_is_down_gets_no_new_ensembles_while_others_suffice() -> Non
             zone=ZoneName("b"),
             evaluation=1,
             evidence=Count(total=3),
-            observed=Observed(state=Observation.DOWN, reason="a test says so", since_wall_ms=0),
+            observed=ZoneObservation(
+                state=Observation.DOWN, reason="a test says so", since_wall_ms=0
+            ),
             gate=Gate(
                 permission=Permission.HELD,
                 set_by="a test",
@@ -77,7 +79,7 @@ class _Moving:
 
 def test_a_bookie_is_reached_where_it_registers_now() -> None:
     async def scenario(lab: Lab) -> None:
-        moving, counters = _Moving(lab.network), Counters()
+        moving, counters = _Moving(lab.network), ClientCounters()
         pool, who = LinkPool(moving, counters), BookieId("bk-a-0")
         first = await pool.link(who)
         assert await pool.link(who) is first
@@ -99,7 +101,7 @@ def test_a_bookie_is_reached_where_it_registers_now() -> None:
 
 def test_of_questions_that_meet_a_moved_bookie_at_the_same_time_each_is_answered() -> None:
     async def scenario(lab: Lab) -> None:
-        moving, counters = _Moving(lab.network), Counters()
+        moving, counters = _Moving(lab.network), ClientCounters()
         pool, who = LinkPool(moving, counters), BookieId("bk-a-0")
         await (await pool.link(who)).info()
         await asyncio.sleep(LOOK_UP_EVERY_MS / 1_000)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.support import virtual_time
-from zonekeeper.client.base.counters import Counters
+from zonekeeper.client.base.counters import ClientCounters
 from zonekeeper.client.bookies.link_pool import LOOK_UP_EVERY_MS, LinkPool
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.wire.contract.links import BookieLink
@@ -40,7 +40,7 @@ def play(scenario: Callable[[LinkPool, Register], Awaitable[None]]) -> None:
     async def playing() -> None:
         async with asyncio.TaskGroup() as tasks:
             register = Register(Network(tasks=tasks, chance=random.Random(1)))
-            pool = LinkPool(register, Counters())
+            pool = LinkPool(register, ClientCounters())
             await scenario(pool, register)
             await pool.close()
 

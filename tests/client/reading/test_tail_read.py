@@ -4,7 +4,7 @@ from itertools import permutations, product
 
 import pytest
 
-from zonekeeper.client.reading.tail_read import TailRead, Verdict
+from zonekeeper.client.reading.tail_read import TailRead, WindowStanding
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.wire.formats.entries import Entry
@@ -27,7 +27,7 @@ def tell(read: TailRead, position: int, *numbers: int) -> None:
     read.told(position, [entry(number) for number in numbers], EntryId(read.window.stop))
 
 
-def verdict(read: TailRead) -> Verdict:
+def verdict(read: TailRead) -> WindowStanding:
     return read.verdict
 
 
@@ -46,15 +46,15 @@ def test_s21_one_copy_is_enough_to_keep_an_entry() -> None:
     read = window()
     tell(read, 1, 10)
     tell(read, 2)
-    assert (read.verdict, kept(read)) == (Verdict.ENDED, [10])
+    assert (read.verdict, kept(read)) == (WindowStanding.ENDED, [10])
 
 
 def test_s20_enough_denials_end_it_though_somebody_is_silent() -> None:
     read = window()
     tell(read, 0)
-    assert verdict(read) is Verdict.GOING_ON
+    assert verdict(read) is WindowStanding.GOING_ON
     read.denied(2)
-    assert verdict(read) is Verdict.ENDED
+    assert verdict(read) is WindowStanding.ENDED
 
 
 def test_s19_failures_are_no_denials() -> None:
@@ -62,20 +62,20 @@ def test_s19_failures_are_no_denials() -> None:
     tell(read, 0)
     read.silent(1, TimeoutError())
     read.silent(2, OSError())
-    assert verdict(read) is Verdict.UNKNOWN
+    assert verdict(read) is WindowStanding.UNKNOWN
 
 
 def test_an_entry_behind_a_gap_is_dropped() -> None:
     read = window()
     tell(read, 0, 10, 12)
     tell(read, 1, 10, 12)
-    assert (read.verdict, kept(read)) == (Verdict.ENDED, [10])
+    assert (read.verdict, kept(read)) == (WindowStanding.ENDED, [10])
 
 
 def test_a_full_window_leads_to_the_next() -> None:
     read = window()
     tell(read, 2, 10, 11, 12, 13)
-    assert (read.verdict, kept(read)) == (Verdict.FULL, [10, 11, 12, 13])
+    assert (read.verdict, kept(read)) == (WindowStanding.FULL, [10, 11, 12, 13])
 
 
 def test_a_member_that_spoke_of_a_part_is_asked_for_the_rest_only_when_it_matters() -> None:
@@ -88,17 +88,17 @@ def test_a_bad_copy_is_neither_there_nor_denied() -> None:
     read = window()
     read.told(0, [], EntryId(14), {EntryId(10): ValueError("digest")})
     tell(read, 1)
-    assert verdict(read) is Verdict.GOING_ON
+    assert verdict(read) is WindowStanding.GOING_ON
     tell(read, 2, 10)
-    assert (read.verdict, kept(read)) == (Verdict.ENDED, [10])
+    assert (read.verdict, kept(read)) == (WindowStanding.ENDED, [10])
 
 
 def test_what_a_member_holds_outside_its_write_set_is_not_its_business() -> None:
     read = window(Quorums(ensemble=4, write=2, ack=2), size=1)  # entry 10: positions 2 and 3
     tell(read, 0, 10)
-    assert verdict(read) is Verdict.GOING_ON
+    assert verdict(read) is WindowStanding.GOING_ON
     tell(read, 2)
-    assert (read.verdict, kept(read)) == (Verdict.ENDED, [])
+    assert (read.verdict, kept(read)) == (WindowStanding.ENDED, [])
 
 
 @pytest.mark.parametrize(
@@ -125,8 +125,8 @@ def test_all_small_worlds_end_right_whatever_the_order_of_the_answers(quorums: Q
             verdicts.add((read.verdict, tuple(kept(read))))
         for ended, found in verdicts:
             if could_be_acked and "+" in states:
-                assert (ended, found) == (Verdict.FULL, (10,)), states
+                assert (ended, found) == (WindowStanding.FULL, (10,)), states
             elif could_be_acked:
-                assert ended is Verdict.UNKNOWN, states
+                assert ended is WindowStanding.UNKNOWN, states
             else:
-                assert ended is not Verdict.UNKNOWN, states
+                assert ended is not WindowStanding.UNKNOWN, states

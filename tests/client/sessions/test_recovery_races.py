@@ -24,7 +24,7 @@ from zonekeeper.client.sessions import recovery
 from zonekeeper.metadata.formats import ledger_metadata
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata, LedgerState
 from zonekeeper.metadata.ledgers import ledgers
-from zonekeeper.metadata.stores.memory import Kind, MemoryStore, Passage
+from zonekeeper.metadata.stores.memory import MemoryStore, Passage, RequestKind
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.wire.formats import errors as wire_errors
 
@@ -139,7 +139,7 @@ def test_a_bookie_whose_copy_is_bad_is_replaced_by_the_recovery_that_meets_it() 
 
 def hold_writes(store: MemoryStore, for_ms: int) -> None:
     """Let what a client writes to the metadata store travel for so long."""
-    store.weather = lambda kind: Passage(there_ms=for_ms if kind is Kind.WRITE else 0)
+    store.weather = lambda kind: Passage(there_ms=for_ms if kind is RequestKind.WRITE else 0)
 
 
 def test_s26_the_writer_closes_while_the_closing_of_a_recovery_is_on_its_way() -> None:

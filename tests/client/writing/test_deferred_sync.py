@@ -10,17 +10,19 @@ from tests.client.transcripts import Transcript, bookies
 from zonekeeper.client.base import errors
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.client.writing import writer_events as ev
-from zonekeeper.client.writing.writer_start import Limits, Start
+from zonekeeper.client.writing.writer_start import WriterLimits, WriterStart
 from zonekeeper.placement.base.ids import BookieId, EntryId, ZoneName
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.wire.formats import errors as wire_errors
 from zonekeeper.wire.formats.frames import Flags
 
 
-def talking(limits: Limits | None = None) -> Transcript:
+def talking(limits: WriterLimits | None = None) -> Transcript:
     """A deferred writer with one batch under way on open lanes."""
     zones = tuple(ZoneName(name) for name in "ABC")
-    start = Start(fragment_first=EntryId(0), ensemble=bookies("ABC"), zones=zones, deferred=True)
+    start = WriterStart(
+        fragment_first=EntryId(0), ensemble=bookies("ABC"), zones=zones, deferred=True
+    )
     talk = Transcript("ABC", limits=limits, start=start)
     talk.take()
     talk.opened("ABC")
@@ -45,7 +47,7 @@ def test_written_is_not_confirmed_before_an_ack_quorum_is_forced() -> None:
     talk.ack("A", 0)
     talk.ack("B", 0)
     assert talk.core.written == 0
-    assert ev.Written(last=EntryId(0)) in talk.effects
+    assert ev.EntriesWritten(last=EntryId(0)) in talk.effects
 
     force(talk, 0)
     assert forces(talk) == [("A", 0), ("B", 0)]
@@ -132,7 +134,7 @@ def test_a_bookie_that_fails_before_it_is_forced_is_replaced_at_once() -> None:
 
 
 def test_half_of_the_budget_unforced_begins_a_force() -> None:
-    talk = talking(Limits(budget_bytes=4 * 65))
+    talk = talking(WriterLimits(budget_bytes=4 * 65))
     for first in range(2):
         for name in "AB":
             talk.ack(name, first)
@@ -149,7 +151,7 @@ def told(talk: Transcript) -> list[EntryId]:
 
 def test_a_force_that_is_done_after_the_writer_fell_quiet_is_told() -> None:
     """No packet comes that would carry the LAC, and nobody falls quiet a second time."""
-    talk = talking(Limits(budget_bytes=65))
+    talk = talking(WriterLimits(budget_bytes=65))
     for name in "AB":
         talk.ack(name, 0)
     assert forces(talk) == [("A", 0), ("B", 0)], "by itself"
@@ -180,7 +182,7 @@ def test_who_forces_what_is_forced_already_has_it_told() -> None:
 def test_a_force_that_nothing_comes_of_stops_the_writer_and_a_recovery_keeps_what_is_there() -> (
     None
 ):
-    talk = talking(Limits(add_timeout_ms=1_000))
+    talk = talking(WriterLimits(add_timeout_ms=1_000))
     for name in "AB":
         talk.ack(name, 0)
     force(talk, 0)

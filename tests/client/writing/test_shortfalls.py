@@ -6,14 +6,14 @@ Where the zones of its members can never make one, it says so at once.
 from tests.client.transcripts import Transcript, bookies, started
 from zonekeeper.client.base import errors
 from zonekeeper.client.writing import writer_events as ev
-from zonekeeper.client.writing.writer_start import Limits, Start
+from zonekeeper.client.writing.writer_start import WriterLimits, WriterStart
 from zonekeeper.placement.base.ids import EntryId, ZoneName
 from zonekeeper.placement.base.quorums import Quorums
 
 
 def timed_out(talk: Transcript) -> str:
     """Let the time of the first entry pass, and give what is said of it."""
-    talk.feed(ev.Ticked(now_ms=Limits().add_timeout_ms))
+    talk.feed(ev.Ticked(now_ms=WriterLimits().add_timeout_ms))
     assert talk.stop is not None
     assert isinstance(talk.stop.error, errors.AddTimedOut)
     return str(talk.stop.error).partition("; ")[2]
@@ -26,7 +26,7 @@ def test_a_timeout_names_members_of_the_write_set_alone() -> None:
 
 
 def test_a_timeout_with_deferred_sync_does_not_name_who_has_written() -> None:
-    start = Start(
+    start = WriterStart(
         fragment_first=EntryId(0), ensemble=bookies("ABC"), zones=(None,) * 3, deferred=True
     )
     talk = Transcript("ABC", start=start)
@@ -49,7 +49,7 @@ def test_a_timeout_while_the_ensemble_changes_names_the_metadata_store() -> None
 
 
 def test_a_timeout_with_enough_answers_names_the_zones_that_they_are_from() -> None:
-    start = Start(
+    start = WriterStart(
         fragment_first=EntryId(0), ensemble=bookies("ABC"), zones=(ZoneName("a"), None, None)
     )
     talk = Transcript("ABC", Quorums(ensemble=3, write=3, ack=2, ack_zones=2), start=start)
@@ -69,7 +69,7 @@ TWO_ZONES = Quorums(ensemble=3, write=3, ack=2, ack_zones=2)
 def in_zones(*zones: str | None) -> Transcript:
     """A writer to A, B and C in these zones."""
     named = tuple(None if zone is None else ZoneName(zone) for zone in zones)
-    start = Start(fragment_first=EntryId(0), ensemble=bookies("ABC"), zones=named)
+    start = WriterStart(fragment_first=EntryId(0), ensemble=bookies("ABC"), zones=named)
     return Transcript("ABC", TWO_ZONES, start=start)
 
 

@@ -16,10 +16,10 @@ from tests.simulation.loop import Process, SimulatedLoop
 from zonekeeper.client.base import errors
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.client.writing import writer_events as ev
-from zonekeeper.client.writing.writer_start import Limits
+from zonekeeper.client.writing.writer_start import WriterLimits
 from zonekeeper.placement.base.ids import EntryId
 
-LIMITS = Limits(add_timeout_ms=10_000)
+LIMITS = WriterLimits(add_timeout_ms=10_000)
 
 
 def forcing() -> Transcript:

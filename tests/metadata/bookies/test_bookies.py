@@ -16,7 +16,7 @@ from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats import cookies, service_info
 from zonekeeper.metadata.formats.cookies import Cookie
 from zonekeeper.metadata.formats.malformed import UnreadableError
-from zonekeeper.metadata.stores.memory import Kind, Loss, MemoryStore, Passage
+from zonekeeper.metadata.stores.memory import ExchangeLoss, MemoryStore, Passage, RequestKind
 from zonekeeper.metadata.stores.memory_server import Change, MemoryServer
 from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.placement.base.ids import BookieId, UpgradeDomain, ZoneName
@@ -170,7 +170,7 @@ async def test_a_boot_whose_answer_was_lost_leaves_its_number_out_and_counts_no_
 ) -> None:
     store = await memory.open()
     cluster = await clusters.initialise(store, INSTANCE)
-    weather.lose(store, 0, Loss.ANSWER)
+    weather.lose(store, 0, ExchangeLoss.ANSWER)
     assert not await bookie_records.count_boot(cluster, A, 1)
     assert (await bookie_records.read(cluster, A)).boot_epoch == 1
     assert await bookie_records.count_boot(cluster, A, 2)
@@ -191,11 +191,11 @@ async def test_two_that_count_a_boot_never_get_one_number_though_a_request_was_l
     assert isinstance(one.store, MemoryStore)
     lost = asyncio.Event()
 
-    def weather(kind: Kind) -> Passage:
-        if kind is Kind.READ or lost.is_set():
+    def weather(kind: RequestKind) -> Passage:
+        if kind is RequestKind.READ or lost.is_set():
             return Passage()
         lost.set()
-        return Passage(loss=Loss.REQUEST)
+        return Passage(loss=ExchangeLoss.REQUEST)
 
     one.store.weather = weather
     async with asyncio.TaskGroup() as group:
@@ -260,7 +260,7 @@ async def test_a_change_of_mind_while_it_registers_shows_the_bookie_once(
     requests = count()
     async with asyncio.TaskGroup() as group:
 
-        def change_mind(_: Kind) -> Passage:
+        def change_mind(_: RequestKind) -> Passage:
             if next(requests) == looks:
                 group.create_task(bookie.register(second))
             return Passage(there_ms=1)
@@ -270,10 +270,10 @@ async def test_a_change_of_mind_while_it_registers_shows_the_bookie_once(
     assert all(writable != read_only for writable, read_only in onlooker.seen), onlooker.seen
 
 
-@pytest.mark.parametrize("loss", [Loss.ANSWER, Loss.REQUEST])
+@pytest.mark.parametrize("loss", [ExchangeLoss.ANSWER, ExchangeLoss.REQUEST])
 @pytest.mark.parametrize("number", range(3))
 async def test_registering_in_doubt_ends_on_one_side(
-    memory: MemoryPlace, number: int, loss: Loss
+    memory: MemoryPlace, number: int, loss: ExchangeLoss
 ) -> None:
     store = await memory.open()
     cluster = await clusters.initialise(store, INSTANCE)
@@ -294,7 +294,7 @@ async def test_a_bookie_that_changes_sides_between_two_looks_is_registered(
     await bookie.register(Mode.READ_ONLY)
     second = asyncio.Event()
 
-    def weather(_: Kind) -> Passage:
+    def weather(_: RequestKind) -> Passage:
         if next(looks) != 2:
             return Passage()
         second.set()

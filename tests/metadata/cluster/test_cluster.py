@@ -8,10 +8,15 @@ import pytest
 from tests.metadata import weather
 from tests.support.stores import MemoryPlace, Place
 from zonekeeper.metadata.cluster import cluster as clusters
-from zonekeeper.metadata.cluster.cluster import Cluster, Counts, ForeignRootError, NotAClusterError
+from zonekeeper.metadata.cluster.cluster import (
+    BookieCounts,
+    Cluster,
+    ForeignRootError,
+    NotAClusterError,
+)
 from zonekeeper.metadata.store import layout
 from zonekeeper.metadata.store.store import MetadataStore
-from zonekeeper.metadata.stores.memory import Loss
+from zonekeeper.metadata.stores.memory import ExchangeLoss
 from zonekeeper.placement.base.ids import BookieId
 
 INSTANCE = "d58c3de9-d9c6-429e-be20-474dcad4d089"
@@ -123,9 +128,9 @@ async def test_a_tree_that_is_left_beside_does_not_make_apaches_root_ours(
         await clusters.initialise(store, INSTANCE)
 
 
-@pytest.mark.parametrize("loss", [Loss.ANSWER, Loss.REQUEST])
+@pytest.mark.parametrize("loss", [ExchangeLoss.ANSWER, ExchangeLoss.REQUEST])
 async def test_a_cluster_whose_making_was_in_doubt_is_made_once(
-    memory: MemoryPlace, loss: Loss
+    memory: MemoryPlace, loss: ExchangeLoss
 ) -> None:
     store = await memory.open()
     weather.lose(store, 0, loss)
@@ -136,7 +141,7 @@ async def test_bookies_are_counted(cluster: Cluster) -> None:
     store, root = cluster.store, cluster.root
     for name in ("cookies/a", "cookies/b", "available/a", "available/readonly/b"):
         await store.create(root.below(name))
-    assert await clusters.count_bookies(cluster) == Counts(cookies=2, writable=1, read_only=1)
+    assert await clusters.count_bookies(cluster) == BookieCounts(cookies=2, writable=1, read_only=1)
 
 
 async def test_the_root_appears_with_all_that_belongs_to_it(memory: MemoryPlace) -> None:

@@ -21,7 +21,7 @@ from zonekeeper.metadata.formats.malformed import (
     UnsupportedError,
 )
 from zonekeeper.metadata.formats.records import ForeignRecordError
-from zonekeeper.metadata.stores.memory import Loss
+from zonekeeper.metadata.stores.memory import ExchangeLoss
 from zonekeeper.placement.base.fields import InvalidFieldsError, Plain
 from zonekeeper.placement.base.ids import UpgradeDomain, ZoneName
 from zonekeeper.placement.base.locations import Location
@@ -127,9 +127,9 @@ async def test_of_two_writers_only_one_replaces_a_version(cluster: Cluster, othe
         await policy_store.write(cluster, POLICY, replaces=1)
 
 
-@pytest.mark.parametrize("loss", [Loss.ANSWER, Loss.REQUEST])
+@pytest.mark.parametrize("loss", [ExchangeLoss.ANSWER, ExchangeLoss.REQUEST])
 async def test_a_policy_whose_write_was_in_doubt_is_written_once(
-    memory: MemoryPlace, loss: Loss
+    memory: MemoryPlace, loss: ExchangeLoss
 ) -> None:
     store = await memory.open()
     cluster = await clusters.initialise(store, INSTANCE)
@@ -275,8 +275,8 @@ async def test_only_so_many_events_are_kept(
     assert len(await cluster.store.children(cluster.root.beside("timeline")) or ()) == 3
 
 
-@pytest.mark.parametrize("loss", [Loss.ANSWER, Loss.REQUEST])
-async def test_an_event_in_doubt_is_there_once(memory: MemoryPlace, loss: Loss) -> None:
+@pytest.mark.parametrize("loss", [ExchangeLoss.ANSWER, ExchangeLoss.REQUEST])
+async def test_an_event_in_doubt_is_there_once(memory: MemoryPlace, loss: ExchangeLoss) -> None:
     store = await memory.open()
     cluster = await clusters.initialise(store, INSTANCE)
     weather.lose(store, 0, loss)
@@ -284,9 +284,9 @@ async def test_an_event_in_doubt_is_there_once(memory: MemoryPlace, loss: Loss) 
     assert await timeline.newest(cluster) == [event(1)]
 
 
-@pytest.mark.parametrize("loss", [Loss.ANSWER, Loss.REQUEST])
+@pytest.mark.parametrize("loss", [ExchangeLoss.ANSWER, ExchangeLoss.REQUEST])
 async def test_an_event_is_told_though_the_oldest_could_not_go(
-    memory: MemoryPlace, loss: Loss, monkeypatch: pytest.MonkeyPatch
+    memory: MemoryPlace, loss: ExchangeLoss, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An error would have its writer tell it again."""
     monkeypatch.setattr(timeline, "EVENTS_MAX", 1)

@@ -15,7 +15,7 @@ from zonekeeper.metadata.formats import (
 )
 from zonekeeper.metadata.formats.cookies import Cookie
 from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, UnsupportedError
-from zonekeeper.metadata.formats.protobuf import Kind, Message, Schema, Spec
+from zonekeeper.metadata.formats.protobuf import FieldKind, Message, Schema, Spec
 from zonekeeper.metadata.formats.service_info import Endpoint, ServiceInfo
 from zonekeeper.metadata.formats.underreplication_format import Underreplicated
 from zonekeeper.metadata.ledgers import ledger_ids
@@ -322,9 +322,9 @@ def test_the_name_of_a_high_part_is_apaches() -> None:
 
 THING = Schema(
     "thing",
-    Spec(1, "name", Kind.BYTES),
-    Spec(2, "count", Kind.NUMBER),
-    Spec(3, "part", Schema("part", Spec(1, "size", Kind.NUMBER)), repeated=True),
+    Spec(1, "name", FieldKind.BYTES),
+    Spec(2, "count", FieldKind.NUMBER),
+    Spec(3, "part", Schema("part", Spec(1, "size", FieldKind.NUMBER)), repeated=True),
 )
 
 

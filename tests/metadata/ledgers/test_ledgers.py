@@ -16,7 +16,7 @@ from zonekeeper.metadata.formats import ledger_metadata, ledger_paths
 from zonekeeper.metadata.formats.ledger_metadata import Fragment, IllegalChangeError, LedgerMetadata
 from zonekeeper.metadata.ledgers import ledger_ids, ledger_listing, ledgers
 from zonekeeper.metadata.ledgers.ledger_listing import UnreadableLedger
-from zonekeeper.metadata.stores.memory import Loss, MemoryStore
+from zonekeeper.metadata.stores.memory import ExchangeLoss, MemoryStore
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 
@@ -102,10 +102,10 @@ async def test_who_reads_from_a_follower_that_lags_draws_no_id_of_before_a_resto
     assert await ledger_ids.allocate(cluster) == (9 << 32) + 1
 
 
-@pytest.mark.parametrize("loss", [Loss.ANSWER, Loss.REQUEST])
+@pytest.mark.parametrize("loss", [ExchangeLoss.ANSWER, ExchangeLoss.REQUEST])
 @pytest.mark.parametrize("number", range(7))
 async def test_a_ledger_whose_creation_was_in_doubt_is_there_once(
-    memory: MemoryPlace, number: int, loss: Loss
+    memory: MemoryPlace, number: int, loss: ExchangeLoss
 ) -> None:
     """Each write in turn is lost, or its answer: drawing the id, the directories, the ledger."""
     store = await memory.open()
@@ -121,7 +121,7 @@ async def test_a_drawn_id_whose_answer_was_lost_is_left_out(
 ) -> None:
     store = await memory.open()
     cluster = await clusters.initialise(store, INSTANCE)
-    weather.lose(store, 0, Loss.ANSWER)
+    weather.lose(store, 0, ExchangeLoss.ANSWER)
     created = await ledgers.create(cluster, NEW)
     assert created.id == 1, "the first id is used up"
 
@@ -176,9 +176,9 @@ async def test_two_recoveries_agree_on_one_end(cluster: Cluster, other: Cluster)
     assert sum(end is not None for end in ends) == 1
 
 
-@pytest.mark.parametrize("loss", [Loss.ANSWER, Loss.REQUEST])
+@pytest.mark.parametrize("loss", [ExchangeLoss.ANSWER, ExchangeLoss.REQUEST])
 async def test_a_change_in_doubt_is_looked_up_and_not_guessed(
-    memory: MemoryPlace, loss: Loss
+    memory: MemoryPlace, loss: ExchangeLoss
 ) -> None:
     store = await memory.open()
     cluster = await clusters.initialise(store, INSTANCE)
@@ -223,8 +223,8 @@ async def test_a_neighbours_directory_stays(cluster: Cluster) -> None:
     assert [one async for one in ledger_listing.ids(cluster)] == [2]
 
 
-@pytest.mark.parametrize("loss", [Loss.ANSWER, Loss.REQUEST])
-async def test_a_deletion_in_doubt_is_looked_up(memory: MemoryPlace, loss: Loss) -> None:
+@pytest.mark.parametrize("loss", [ExchangeLoss.ANSWER, ExchangeLoss.REQUEST])
+async def test_a_deletion_in_doubt_is_looked_up(memory: MemoryPlace, loss: ExchangeLoss) -> None:
     store = await memory.open()
     cluster = await clusters.initialise(store, INSTANCE)
     ledger_id = (await ledgers.create(cluster, NEW)).id

@@ -13,14 +13,14 @@ from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import elections, repair_controls
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.cluster.elections import Lead, Leadership, Scene, Vote, Wait, Withdraw
-from zonekeeper.metadata.cluster.repair_controls import Check
+from zonekeeper.metadata.cluster.repair_controls import PeriodicCheck
 from zonekeeper.metadata.formats.malformed import MalformedError
 from zonekeeper.metadata.formats.underreplication_format import Underreplicated
 from zonekeeper.metadata.ledgers import underreplication
-from zonekeeper.metadata.ledgers.underreplication import Claim, Held
+from zonekeeper.metadata.ledgers.underreplication import Claim, HeldLock
 from zonekeeper.metadata.store.errors import SessionLostError
 from zonekeeper.metadata.store.store import SessionId
-from zonekeeper.metadata.stores.memory import Kind, Loss, MemoryStore, Passage, calm
+from zonekeeper.metadata.stores.memory import ExchangeLoss, MemoryStore, Passage, RequestKind, calm
 from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.placement.base.ids import BookieId, LedgerId
 
@@ -57,9 +57,11 @@ async def test_many_markers_at_once_lose_nothing(cluster: Cluster, other: Cluste
     assert sorted(mark.replicas) == names
 
 
-@pytest.mark.parametrize("loss", [Loss.ANSWER, Loss.REQUEST])
+@pytest.mark.parametrize("loss", [ExchangeLoss.ANSWER, ExchangeLoss.REQUEST])
 @pytest.mark.parametrize("number", range(7))
-async def test_marking_in_doubt_marks_once(memory: MemoryPlace, number: int, loss: Loss) -> None:
+async def test_marking_in_doubt_marks_once(
+    memory: MemoryPlace, number: int, loss: ExchangeLoss
+) -> None:
     store = await memory.open()
     cluster = await clusters.initialise(store, INSTANCE)
     weather.lose(store, number, loss)
@@ -108,7 +110,7 @@ async def test_one_worker_at_a_time_has_a_ledger(cluster: Cluster, other: Cluste
     assert await underreplication.claim(cluster, L7, ME) is None, (
         "a second task of the same process"
     )
-    assert await underreplication.held(other) == [Held(ledger_id=L7, holder=ME)]
+    assert await underreplication.held(other) == [HeldLock(ledger_id=L7, holder=ME)]
     await underreplication.release(cluster, mine)
     yours = await underreplication.claim(other, L7, YOU)
     assert yours is not None
@@ -140,10 +142,10 @@ async def test_what_is_lost_while_a_repair_runs_stays_marked(
     assert await underreplication.held(cluster) == []
 
 
-@pytest.mark.parametrize("loss", [Loss.ANSWER, Loss.REQUEST])
+@pytest.mark.parametrize("loss", [ExchangeLoss.ANSWER, ExchangeLoss.REQUEST])
 @pytest.mark.parametrize("number", range(4))
 async def test_claiming_and_finishing_in_doubt_end_clean(
-    memory: MemoryPlace, number: int, loss: Loss
+    memory: MemoryPlace, number: int, loss: ExchangeLoss
 ) -> None:
     store = await memory.open()
     cluster = await clusters.initialise(store, INSTANCE)
@@ -178,9 +180,9 @@ async def test_finishing_in_doubt_leaves_a_mark_that_was_made_anew_and_its_claim
         assert await underreplication.claim(other, L7, YOU) is not None
 
     # The first is applied, and nobody hears of it; the next one is slow.
-    passages = iter([Passage(loss=Loss.ANSWER)])
+    passages = iter([Passage(loss=ExchangeLoss.ANSWER)])
 
-    def passage(_: Kind) -> Passage:
+    def passage(_: RequestKind) -> Passage:
         if (first := next(passages, None)) is not None:
             return first
         tasks.create_task(lost_again())
@@ -192,7 +194,7 @@ async def test_finishing_in_doubt_leaves_a_mark_that_was_made_anew_and_its_claim
         assert not await underreplication.finish(cluster, claim)
     mark = await underreplication.read(other, L7)
     assert mark == Underreplicated(replicas=(B,), marked_ms=2)
-    assert await underreplication.held(other) == [Held(ledger_id=L7, holder=YOU)]
+    assert await underreplication.held(other) == [HeldLock(ledger_id=L7, holder=YOU)]
     await memory.close()
 
 
@@ -204,7 +206,7 @@ async def test_a_worker_that_lost_its_session_cannot_finish(memory: MemoryPlace)
     with pytest.raises(SessionLostError):
         await underreplication.finish(cluster, claim)
     await underreplication.release(cluster, claim)
-    assert await underreplication.held(other) == [Held(ledger_id=L7, holder=YOU)]
+    assert await underreplication.held(other) == [HeldLock(ledger_id=L7, holder=YOU)]
     assert await marked(other) == [7]
 
 
@@ -220,7 +222,7 @@ async def test_a_mark_that_cannot_be_read_is_not_claimed(cluster: Cluster) -> No
 async def test_a_lock_whose_holder_cannot_be_read_is_still_a_lock(cluster: Cluster) -> None:
     path = cluster.root.below("underreplication/locks/urL0000000007")
     await cluster.store.create(path, b"garbage", ephemeral=True)
-    assert await underreplication.held(cluster) == [Held(ledger_id=L7, holder=None)]
+    assert await underreplication.held(cluster) == [HeldLock(ledger_id=L7, holder=None)]
 
 
 # ── what is set for all ──
@@ -256,10 +258,10 @@ async def test_the_delay_is_mirrored_and_a_foreign_write_is_seen(
 
 
 async def test_the_times_of_the_checks_are_apaches(cluster: Cluster) -> None:
-    assert await repair_controls.read_check_time_ms(cluster, Check.REPLICAS) is None
-    await repair_controls.write_check_time_ms(cluster, Check.REPLICAS, 1)
-    await repair_controls.write_check_time_ms(cluster, Check.REPLICAS, 2)
-    assert await repair_controls.read_check_time_ms(cluster, Check.REPLICAS) == 2
+    assert await repair_controls.read_check_time_ms(cluster, PeriodicCheck.REPLICAS) is None
+    await repair_controls.write_check_time_ms(cluster, PeriodicCheck.REPLICAS, 1)
+    await repair_controls.write_check_time_ms(cluster, PeriodicCheck.REPLICAS, 2)
+    assert await repair_controls.read_check_time_ms(cluster, PeriodicCheck.REPLICAS) == 2
     node = await cluster.store.get(cluster.root.below("underreplication/replicascheckctime"))
     assert node is not None
     assert node.value == b"\x08\x02"
@@ -381,8 +383,10 @@ async def test_a_leader_out_of_reach_does_not_say_that_it_leads(memory: MemoryPl
         await until(states, lambda state: state is not None)
 
 
-@pytest.mark.parametrize("loss", [Loss.ANSWER, Loss.REQUEST])
-async def test_a_vote_in_doubt_is_found_and_not_doubled(memory: MemoryPlace, loss: Loss) -> None:
+@pytest.mark.parametrize("loss", [ExchangeLoss.ANSWER, ExchangeLoss.REQUEST])
+async def test_a_vote_in_doubt_is_found_and_not_doubled(
+    memory: MemoryPlace, loss: ExchangeLoss
+) -> None:
     store = await memory.open()
     cluster = await clusters.initialise(store, INSTANCE)
     votes = elections.zone_watch_votes(cluster)

@@ -15,7 +15,7 @@ from zonekeeper.metadata.cluster import (
     zone_store,
 )
 from zonekeeper.metadata.cluster.cluster import Cluster
-from zonekeeper.metadata.cluster.repair_controls import Check
+from zonekeeper.metadata.cluster.repair_controls import PeriodicCheck
 from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.ledgers import ledgers, underreplication
 from zonekeeper.placement.base.ids import BookieId, LedgerId, UpgradeDomain, ZoneName
@@ -46,7 +46,7 @@ USES: dict[str, tuple[str, Use]] = {
     ),
     "read a check's time": (
         "/underreplication/replicascheckctime",
-        lambda c: repair_controls.read_check_time_ms(c, Check.REPLICAS),
+        lambda c: repair_controls.read_check_time_ms(c, PeriodicCheck.REPLICAS),
     ),
     "ask who leads": (
         "/underreplication/auditorelection/V_0000000000",

@@ -28,10 +28,10 @@ from zonekeeper.metadata.saving import (
     importing,
     private_file,
 )
-from zonekeeper.metadata.saving.export_format import Node
+from zonekeeper.metadata.saving.export_format import ExportNode
 from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.metadata.store.store import VALUE_SIZE_BYTES_MAX
-from zonekeeper.metadata.stores.memory import Kind, Loss, MemoryStore, Passage
+from zonekeeper.metadata.stores.memory import ExchangeLoss, MemoryStore, Passage, RequestKind
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId, UpgradeDomain, ZoneName
@@ -97,7 +97,11 @@ async def empty() -> MemoryStore:
 
 
 def values(lines: list[str]) -> dict[str, bytes]:
-    return {part.suffix: part.value for part in export_format.read(lines) if isinstance(part, Node)}
+    return {
+        part.suffix: part.value
+        for part in export_format.read(lines)
+        if isinstance(part, ExportNode)
+    }
 
 
 async def test_an_export_has_what_lasts_and_nothing_else(export: list[str]) -> None:
@@ -196,13 +200,13 @@ async def test_the_mark_and_the_high_part_come_with_the_root(
     assert await ledger_ids.allocate(cluster) >= SINCE_2020_S << 32
 
 
-def stopping_after(writes: int) -> Callable[[Kind], Passage]:
+def stopping_after(writes: int) -> Callable[[RequestKind], Passage]:
     """Let so many writes pass, and none after."""
     passed = iter(range(writes))
 
-    def weather(kind: Kind) -> Passage:
-        if kind is Kind.WRITE and next(passed, None) is None:
-            return Passage(loss=Loss.REQUEST)
+    def weather(kind: RequestKind) -> Passage:
+        if kind is RequestKind.WRITE and next(passed, None) is None:
+            return Passage(loss=ExchangeLoss.REQUEST)
         return Passage()
 
     return weather
@@ -223,10 +227,10 @@ async def test_an_import_that_was_interrupted_is_run_again(
     assert await timeline.newest(done.cluster) == [event(number) for number in reversed(range(12))]
 
 
-@pytest.mark.parametrize("loss", [Loss.ANSWER, Loss.REQUEST])
+@pytest.mark.parametrize("loss", [ExchangeLoss.ANSWER, ExchangeLoss.REQUEST])
 @pytest.mark.parametrize("number", range(0, 16, 2))
 async def test_an_import_in_doubt_writes_each_node_once(
-    number: int, loss: Loss, export: list[str], empty: MemoryStore
+    number: int, loss: ExchangeLoss, export: list[str], empty: MemoryStore
 ) -> None:
     weather.lose(empty, number, loss)
     done = await importing.run(empty, lambda: export, now_ms=NOW_MS)
@@ -262,7 +266,7 @@ async def test_a_mark_is_cleared_by_whoever_saw_it_and_no_other(
     with pytest.raises(restored.RestoredAgainError, match="look again"):
         await restored.clear(done.cluster, replace(mark, at_ms=NOW_MS - 1))
     assert await restored.read(done.cluster) == mark
-    weather.lose(empty, 0, Loss.ANSWER)
+    weather.lose(empty, 0, ExchangeLoss.ANSWER)
     await restored.clear(done.cluster, mark)
     assert await restored.read(done.cluster) is None
     await restored.clear(done.cluster, mark)
@@ -286,7 +290,7 @@ async def test_differences_are_found_node_by_node(cluster: Cluster) -> None:
     await ledgers.create(cluster, NEW, ledger_id=LedgerId(2))
     await cookie_store.move(cluster, BookieId("a"), Location(ZoneName("y"), UpgradeDomain("ud-0")))
 
-    async def old() -> AsyncIterator[Node]:
+    async def old() -> AsyncIterator[ExportNode]:
         for node in before:
             yield node
 

@@ -9,24 +9,29 @@ from hypothesis import strategies as st
 
 from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, UnsupportedError
 from zonekeeper.metadata.saving import export_format, importing
-from zonekeeper.metadata.saving.export_format import Footer, Header, Node, Writer
+from zonekeeper.metadata.saving.export_format import (
+    ExportFooter,
+    ExportHeader,
+    ExportNode,
+    ExportWriter,
+)
 
 INSTANCE = "d58c3de9-d9c6-429e-be20-474dcad4d089"
 
 
-def written(nodes: list[Node]) -> list[str]:
-    writer = Writer()
-    lines = [writer.header(Header(INSTANCE, "/ledgers"))]
+def written(nodes: list[ExportNode]) -> list[str]:
+    writer = ExportWriter()
+    lines = [writer.header(ExportHeader(INSTANCE, "/ledgers"))]
     return [*lines, *(writer.node(node) for node in nodes), writer.footer()]
 
 
 NODES = [
-    Node("", b""),
-    Node("/00", b""),
-    Node("/00/0000/L0001", b"\x00\xff"),
-    Node("/LAYOUT", b"2\nfactory:1"),
-    Node(".zonekeeper", b""),
-    Node(".zonekeeper/policy", '{"a":"ü"}'.encode()),
+    ExportNode("", b""),
+    ExportNode("/00", b""),
+    ExportNode("/00/0000/L0001", b"\x00\xff"),
+    ExportNode("/LAYOUT", b"2\nfactory:1"),
+    ExportNode(".zonekeeper", b""),
+    ExportNode(".zonekeeper/policy", '{"a":"ü"}'.encode()),
 ]
 
 
@@ -49,13 +54,13 @@ suffixes = st.lists(names, max_size=4).map(lambda parts: "".join("/" + part for 
 
 @given(st.dictionaries(suffixes, st.binary(max_size=30) | st.text().map(str.encode), max_size=8))
 def test_every_node_comes_back_as_it_was_written(values: dict[str, bytes]) -> None:
-    nodes = sorted((Node(*item) for item in values.items()), key=lambda node: node.order)
+    nodes = sorted((ExportNode(*item) for item in values.items()), key=lambda node: node.order)
     lines = written(nodes)
     assert all(line.count("\n") == 1 for line in lines)
     header, *read, footer = export_format.read(lines)
-    assert header == Header(INSTANCE, "/ledgers")
+    assert header == ExportHeader(INSTANCE, "/ledgers")
     assert read == nodes
-    assert isinstance(footer, Footer)
+    assert isinstance(footer, ExportFooter)
 
 
 @pytest.mark.parametrize("cut", range(9))

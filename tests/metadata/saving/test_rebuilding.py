@@ -12,7 +12,7 @@ from tests.metadata.hinting import LEDGER, PASSWORDS, QUORUMS, A, B, C, D, E, F,
 from zonekeeper.metadata.formats import ledger_format, placement_stamp
 from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerState
 from zonekeeper.metadata.saving import rebuilding
-from zonekeeper.metadata.saving.rebuilding import Rebuilt, Verdict
+from zonekeeper.metadata.saving.rebuilding import RebuildVerdict, Rebuilt
 from zonekeeper.metadata.saving.rebuilding_format import LedgerHints
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId
@@ -52,7 +52,7 @@ def test_a_ledger_that_all_tell_alike_is_sure_and_waits_for_recovery() -> None:
 
     found = rebuilt({A: hints(first, last=9, lac=8), B: hints(first, last=8), C: hints(first)})
 
-    assert found.verdict is Verdict.SURE
+    assert found.verdict is RebuildVerdict.SURE
     assert (found.lac, found.highest) == (8, 9)
     metadata = found.metadata
     assert metadata is not None
@@ -76,7 +76,7 @@ def test_a_change_of_the_ensemble_is_known_to_the_newcomer_alone() -> None:
         }
     )
 
-    assert found.verdict is Verdict.SURE
+    assert found.verdict is RebuildVerdict.SURE
     assert fragments_of(found) == [(0, (A, B, C)), (5, (A, B, D))]
 
 
@@ -84,12 +84,12 @@ def test_who_was_replaced_may_have_more_where_nobody_can_have_recovered() -> Non
     first, second = opened(0, A, B, C), opened(5, A, B, D)
     told = {A: hints(first, last=9), C: hints(first, last=6), D: hints(second, last=9)}
 
-    assert rebuilt({**told, B: hints(first, last=9)}).verdict is Verdict.SURE
+    assert rebuilt({**told, B: hints(first, last=9)}).verdict is RebuildVerdict.SURE
     fenced = rebuilt({**told, B: hints(first, last=9, fenced=True)})
-    assert fenced.verdict is Verdict.SURE, "two of three are not fenced"
+    assert fenced.verdict is RebuildVerdict.SURE, "two of three are not fenced"
     told[A] = hints(first, last=9, fenced=True)
     found = rebuilt({**told, B: hints(first, last=9, fenced=True)})
-    assert found.verdict is Verdict.DOUBTFUL
+    assert found.verdict is RebuildVerdict.DOUBTFUL
     assert "the ledger may have been recovered" in found.doubts[0]
     assert "bk-c may hold" in found.doubts[0]
 
@@ -102,9 +102,9 @@ def test_a_bookie_that_gave_no_hints_makes_a_ledger_doubtful() -> None:
     told = {A: hints(first, last=9), B: hints(first, last=9)}
 
     named = rebuilt(told)
-    assert named.verdict is Verdict.DOUBTFUL
+    assert named.verdict is RebuildVerdict.DOUBTFUL
     assert "bk-c gave no hints" in named.doubts[0]
-    assert rebuilt(told, silent=[C]).verdict is Verdict.SURE
+    assert rebuilt(told, silent=[C]).verdict is RebuildVerdict.SURE
     assert "bk-f gave no hints" in rebuilt(told, silent=[C], known=[F]).doubts[0]
 
 
@@ -113,12 +113,12 @@ def test_two_ensembles_from_one_entry_are_settled_by_who_holds_something() -> No
     told = {A: hints(one, last=4), B: hints(one, last=4), D: hints(other, last=4)}
 
     settled = rebuilt({**told, C: hints(one)})
-    assert settled.verdict is Verdict.SURE
+    assert settled.verdict is RebuildVerdict.SURE
     assert fragments_of(settled) == [(0, (A, B, D))]
     assert any("not bk-a, bk-b, bk-c, as bk-a, bk-b, bk-c was told" in x for x in settled.inferred)
 
     found = rebuilt({**told, C: hints(one, last=0)})
-    assert found.verdict is Verdict.DOUBTFUL
+    assert found.verdict is RebuildVerdict.DOUBTFUL
     assert "more than one ensemble was named from entry 0 on" in found.doubts[0]
 
 
@@ -127,7 +127,7 @@ def test_a_bookie_that_lost_its_disk_may_have_known_of_more() -> None:
 
     found = rebuilt({A: hints(first), B: hints(first), C: hints(first), D: hints(limbo=True)})
 
-    assert found.verdict is Verdict.DOUBTFUL
+    assert found.verdict is RebuildVerdict.DOUBTFUL
     assert "bk-d lost data of it (limbo)" in found.doubts[0]
 
 
@@ -166,7 +166,7 @@ def test_a_bookie_that_lost_its_disk_may_have_known_of_more() -> None:
 def test_what_would_be_a_guess_is_blocked(told: dict[BookieId, LedgerHints], reason: str) -> None:
     found = rebuilt(told, silent=[A, B, C])
 
-    assert found.verdict is Verdict.BLOCKED
+    assert found.verdict is RebuildVerdict.BLOCKED
     assert found.metadata is None
     assert reason in " ".join(found.blocked)
 
@@ -284,7 +284,7 @@ def test_recovering_what_is_sure_finds_every_acknowledged_entry(
     found = rebuilt(life.hints(), silent=(A, B, C, D, E, F))
 
     assert found.metadata is not None, "nothing was hidden"
-    if found.verdict is not Verdict.SURE:
+    if found.verdict is not RebuildVerdict.SURE:
         return
     last = found.metadata.last_fragment
     for entry in range(last.first_entry, life.acked + 1):

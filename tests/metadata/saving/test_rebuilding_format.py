@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.metadata.hinting import INSTANCE, KEY, A, B, C, D, hints, lines_of, opened
 from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.saving import rebuilding_format
-from zonekeeper.metadata.saving.rebuilding_format import Header
+from zonekeeper.metadata.saving.rebuilding_format import HintsHeader
 from zonekeeper.placement.base.ids import LedgerId
 
 
@@ -22,9 +22,9 @@ def test_hints_are_read_as_they_were_written() -> None:
 
     header, *parts, footer = rebuilding_format.read(lines_of(A, *known))
 
-    assert header == Header(instance=INSTANCE, bookie=A, generation=3)
+    assert header == HintsHeader(instance=INSTANCE, bookie=A, generation=3)
     assert tuple(parts) == known
-    assert isinstance(footer, rebuilding_format.Footer)
+    assert isinstance(footer, rebuilding_format.HintsFooter)
     assert footer.ledgers == 2
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.support import virtual_time
 from zonekeeper.metadata.store import errors, update
 from zonekeeper.metadata.store.store import Versioned
-from zonekeeper.metadata.stores.memory import Kind, Loss, MemoryStore, Passage
+from zonekeeper.metadata.stores.memory import ExchangeLoss, MemoryStore, Passage, RequestKind
 from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.metadata.stores.timeouts import Timeouts
 
@@ -30,12 +30,16 @@ def _count_on(state: Versioned | None) -> update.Decision:
     return update.Store(b"%d" % (1 if state is None else int(state.value) + 1))
 
 
-def _losing(losses: Iterable[Loss]) -> Callable[[Kind], Passage]:
+def _losing(losses: Iterable[ExchangeLoss]) -> Callable[[RequestKind], Passage]:
     """Weather that loses what is said of the first writes, and nothing after them."""
     left = iter(losses)
 
-    def weather(kind: Kind) -> Passage:
-        return Passage(loss=next(left, Loss.NOTHING) if kind is Kind.WRITE else Loss.NOTHING)
+    def weather(kind: RequestKind) -> Passage:
+        return Passage(
+            loss=next(left, ExchangeLoss.NOTHING)
+            if kind is RequestKind.WRITE
+            else ExchangeLoss.NOTHING
+        )
 
     return weather
 
@@ -74,8 +78,8 @@ def test_a_node_can_be_removed_and_kept() -> None:
         await one.create(PATH, b"a")
         kept = await update.update(one, PATH, lambda _: update.Keep())
         assert kept == update.Standing(value=b"a", version=0)
-        assert await update.update(one, PATH, lambda _: update.Remove()) is None
-        assert await update.update(one, PATH, lambda _: update.Remove()) is None
+        assert await update.update(one, PATH, lambda _: update.RemoveNode()) is None
+        assert await update.update(one, PATH, lambda _: update.RemoveNode()) is None
         assert await update.update(one, PATH, lambda _: update.Keep()) is None
         assert await _value(one) is None
 
@@ -96,7 +100,7 @@ def test_many_at_once_lose_nothing() -> None:
     _in_a_world(scene)
 
 
-_LOSSES = tuple(itertools.product(Loss, repeat=3))
+_LOSSES = tuple(itertools.product(ExchangeLoss, repeat=3))
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["present", "absent"])
@@ -110,8 +114,8 @@ def test_whatever_is_lost_a_change_that_knows_itself_again_is_made_exactly_once(
         async def scene(
             one: MemoryStore,
             two: MemoryStore,
-            lost_of_one: tuple[Loss, ...] = lost_of_one,
-            lost_of_two: tuple[Loss, ...] = lost_of_two,
+            lost_of_one: tuple[ExchangeLoss, ...] = lost_of_one,
+            lost_of_two: tuple[ExchangeLoss, ...] = lost_of_two,
         ) -> None:
             if there:
                 await one.create(PATH)
@@ -134,8 +138,8 @@ def test_whatever_is_lost_two_that_count_never_get_the_same_number(there: bool) 
         async def scene(
             one: MemoryStore,
             two: MemoryStore,
-            lost_of_one: tuple[Loss, ...] = lost_of_one,
-            lost_of_two: tuple[Loss, ...] = lost_of_two,
+            lost_of_one: tuple[ExchangeLoss, ...] = lost_of_one,
+            lost_of_two: tuple[ExchangeLoss, ...] = lost_of_two,
         ) -> None:
             if there:
                 await one.create(PATH, b"0")
@@ -156,13 +160,17 @@ def test_whatever_is_lost_two_that_count_never_get_the_same_number(there: bool) 
 def test_a_lost_answer_is_made_good_by_looking_again() -> None:
     async def scene(one: MemoryStore, _: MemoryStore) -> None:
         await one.create(PATH)
-        for loss, token in ((Loss.ANSWER, b"x"), (Loss.REQUEST, b"y"), (Loss.ANSWER, b"z")):
+        for loss, token in (
+            (ExchangeLoss.ANSWER, b"x"),
+            (ExchangeLoss.REQUEST, b"y"),
+            (ExchangeLoss.ANSWER, b"z"),
+        ):
             one.weather = _losing([loss])
             await update.update(one, PATH, _append(token))
         assert await _value(one) == b"xyz"
-        one.weather = _losing([Loss.ANSWER])
-        assert await update.update(one, PATH, lambda _: update.Remove()) is None
-        one.weather = _losing([Loss.ANSWER])
+        one.weather = _losing([ExchangeLoss.ANSWER])
+        assert await update.update(one, PATH, lambda _: update.RemoveNode()) is None
+        one.weather = _losing([ExchangeLoss.ANSWER])
         await update.update(one, PATH, _append(b"b"))
         assert await _value(one) == b"b"
 
@@ -177,7 +185,9 @@ def test_a_write_that_arrives_late_is_not_made_twice() -> None:
         slow = MemoryStore(server, timeouts=Timeouts(session_ms=60_000, request_ms=100))
         await slow.create(PATH)
         delays = iter([250])
-        slow.weather = lambda kind: Passage(there_ms=next(delays, 0) if kind is Kind.WRITE else 0)
+        slow.weather = lambda kind: Passage(
+            there_ms=next(delays, 0) if kind is RequestKind.WRITE else 0
+        )
         await update.update(slow, PATH, _append(b"a"))
         assert await _value(slow) == b"a"
         await slow.close()
@@ -188,10 +198,10 @@ def test_a_write_that_arrives_late_is_not_made_twice() -> None:
 def test_a_removal_of_unknown_outcome_is_done_when_the_node_is_gone() -> None:
     async def scene(one: MemoryStore, two: MemoryStore) -> None:
         await one.create(PATH)
-        one.weather = _losing([Loss.REQUEST])
+        one.weather = _losing([ExchangeLoss.REQUEST])
 
         def decide(state: Versioned | None) -> update.Decision:
-            return update.Keep() if state is None else update.Remove()
+            return update.Keep() if state is None else update.RemoveNode()
 
         async with asyncio.TaskGroup() as group:
             group.create_task(update.update(one, PATH, decide))
@@ -204,7 +214,7 @@ def test_a_removal_of_unknown_outcome_is_done_when_the_node_is_gone() -> None:
 def test_a_change_of_unknown_outcome_is_decided_again_on_another_node_by_the_same_name() -> None:
     async def scene(one: MemoryStore, two: MemoryStore) -> None:
         await one.create(PATH, b"x")
-        one.weather = _losing([Loss.ANSWER])
+        one.weather = _losing([ExchangeLoss.ANSWER])
         async with asyncio.TaskGroup() as group, two.watch(PATH) as states:
             assert _value_of(await anext(states)) == b"x"
             group.create_task(update.update(one, PATH, _append(b"a")))
@@ -220,7 +230,7 @@ def test_the_deadline_holds_and_says_whether_something_may_have_been_written() -
     async def scene(one: MemoryStore, _: MemoryStore) -> None:
         await one.create(PATH)
         one.weather = lambda kind: Passage(
-            loss=Loss.REQUEST if kind is Kind.WRITE else Loss.NOTHING
+            loss=ExchangeLoss.REQUEST if kind is RequestKind.WRITE else ExchangeLoss.NOTHING
         )
         with pytest.raises(errors.StoreUnavailableError) as late:
             await update.update(one, PATH, _append(b"a"), deadline_ms=5_000)
@@ -243,7 +253,7 @@ def test_contention_without_end_is_given_up() -> None:
             while True:
                 await update.update(two, PATH, _append(b""))
 
-        one.weather = lambda kind: Passage(there_ms=10 if kind is Kind.WRITE else 0)
+        one.weather = lambda kind: Passage(there_ms=10 if kind is RequestKind.WRITE else 0)
         two.weather = lambda _: Passage(there_ms=1)
         async with asyncio.TaskGroup() as group:
             other = group.create_task(disturb())
@@ -290,7 +300,7 @@ def test_what_reading_again_cannot_cure_is_raised() -> None:
             await update.update(one, "/absent/child", _append(b"a"))
         await one.create("/full/child", make_parents=True)
         with pytest.raises(errors.NotEmptyError):
-            await update.update(one, "/full", lambda _: update.Remove())
+            await update.update(one, "/full", lambda _: update.RemoveNode())
         with pytest.raises(ZeroDivisionError):
             await update.update(one, "/full", lambda _: update.Store(b"%d" % (1 // 0)))
 

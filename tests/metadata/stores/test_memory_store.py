@@ -9,7 +9,7 @@ from tests.support import virtual_time
 from zonekeeper.metadata.store import errors
 from zonekeeper.metadata.store.store import Versioned
 from zonekeeper.metadata.stores import tree
-from zonekeeper.metadata.stores.memory import Kind, Loss, MemoryStore, Passage
+from zonekeeper.metadata.stores.memory import ExchangeLoss, MemoryStore, Passage, RequestKind
 from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.metadata.stores.timeouts import Timeouts
 
@@ -120,21 +120,23 @@ def test_travel_takes_its_time_and_keeps_its_order() -> None:
     _play(scene)
 
 
-@pytest.mark.parametrize("loss", [Loss.REQUEST, Loss.ANSWER])
-def test_a_lost_write_is_unknown_whether_it_was_applied_or_not(loss: Loss) -> None:
+@pytest.mark.parametrize("loss", [ExchangeLoss.REQUEST, ExchangeLoss.ANSWER])
+def test_a_lost_write_is_unknown_whether_it_was_applied_or_not(loss: ExchangeLoss) -> None:
     async def scene(_: MemoryServer, one: MemoryStore, two: MemoryStore) -> None:
-        one.weather = lambda kind: Passage(loss=loss if kind is Kind.WRITE else Loss.NOTHING)
+        one.weather = lambda kind: Passage(
+            loss=loss if kind is RequestKind.WRITE else ExchangeLoss.NOTHING
+        )
         with pytest.raises(errors.StoreUnavailableError) as lost:
             await one.create("/a")
         assert lost.value.maybe_applied
-        assert await two.exists("/a") is (loss is Loss.ANSWER)
+        assert await two.exists("/a") is (loss is ExchangeLoss.ANSWER)
 
     _play(scene)
 
 
 def test_what_is_under_way_is_lost_with_the_connection() -> None:
     async def scene(_: MemoryServer, one: MemoryStore, two: MemoryStore) -> None:
-        passages = iter([Passage(back_ms=100), Passage(there_ms=10, loss=Loss.REQUEST)])
+        passages = iter([Passage(back_ms=100), Passage(there_ms=10, loss=ExchangeLoss.REQUEST)])
         one.weather = lambda _: next(passages, Passage())
         results = await asyncio.gather(
             one.create("/a"), one.create("/b"), one.create("/c"), return_exceptions=True
@@ -148,9 +150,9 @@ def test_what_is_under_way_is_lost_with_the_connection() -> None:
 
 def test_a_lost_read_is_repeated() -> None:
     async def scene(_: MemoryServer, one: MemoryStore, two: MemoryStore) -> None:
-        losses = iter([Loss.REQUEST, Loss.ANSWER, Loss.ANSWER])
+        losses = iter([ExchangeLoss.REQUEST, ExchangeLoss.ANSWER, ExchangeLoss.ANSWER])
         await two.create("/a", b"1")
-        one.weather = lambda _: Passage(loss=next(losses, Loss.NOTHING))
+        one.weather = lambda _: Passage(loss=next(losses, ExchangeLoss.NOTHING))
         assert _value(await one.get("/a")) == b"1"
 
     _play(scene)

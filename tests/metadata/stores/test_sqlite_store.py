@@ -16,7 +16,7 @@ from zonekeeper.metadata.store.store import Create, Delete, SessionId, Write, Wr
 from zonekeeper.metadata.stores import local_disk, sqlite_polling
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.metadata.stores.sqlite import SqliteStore, open_sqlite
-from zonekeeper.metadata.stores.sqlite_file import File, Lease
+from zonekeeper.metadata.stores.sqlite_file import Lease, StoreFile
 from zonekeeper.metadata.stores.timeouts import Timeouts
 
 _FAR_MS = 1_000_000
@@ -39,8 +39,8 @@ class Clock:
         return self.now_ms
 
 
-def _file(path: Path, clock: Clock, boot: str = "boot-1") -> File:
-    file = File(path, name="sqlite", boot=boot, clock_ms=clock)
+def _file(path: Path, clock: Clock, boot: str = "boot-1") -> StoreFile:
+    file = StoreFile(path, name="sqlite", boot=boot, clock_ms=clock)
     file.open(_FAR_MS)
     return file
 
@@ -49,7 +49,7 @@ def _lease(number: int, timeout_ms: int = 1_000) -> Lease:
     return Lease(session=SessionId(number), timeout_ms=timeout_ms)
 
 
-def _hold(file: File, lease: Lease, path: str) -> None:
+def _hold(file: StoreFile, lease: Lease, path: str) -> None:
     file.commit([Create(path=path, ephemeral=True)], lease.session, _FAR_MS)
 
 
@@ -128,7 +128,7 @@ def test_who_runs_out_of_time_inside_his_transaction_commits_nothing(tmp_path: P
     file = _file(tmp_path / "db", clock)
     file.begin_session(_lease(1), _FAR_MS)
 
-    class Slow(File):
+    class Slow(StoreFile):
         """One whose process is stopped between planning and the commit."""
 
         def _apply(self, writes: Sequence[Write], session: SessionId) -> tuple[Written, ...]:

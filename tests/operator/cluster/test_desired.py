@@ -4,13 +4,13 @@ import pytest
 
 from tests.operator.worlds import resource
 from zonekeeper.operator.cluster import desired
-from zonekeeper.operator.cluster.desired import Desired, OnDelete, Refused
+from zonekeeper.operator.cluster.desired import Desired, OnDelete, RefusedResource
 from zonekeeper.operator.kubernetes.api import Json
 
 
 def reasons(**spec: object) -> str:
     found = desired.read(resource(**spec))
-    assert isinstance(found, Refused)
+    assert isinstance(found, RefusedResource)
     return "\n".join(found.reasons)
 
 
@@ -68,7 +68,7 @@ def test_zones_that_one_node_could_belong_to_are_refused(
     zones: list[Json], shared: list[int]
 ) -> None:
     found = desired.read(resource(zones=zones))
-    told = found.reasons if isinstance(found, Refused) else ()
+    told = found.reasons if isinstance(found, RefusedResource) else ()
 
     assert [reason.partition(":")[0] for reason in told] == [
         f"spec.zones[{index}].nodeSelector" for index in shared
@@ -78,7 +78,7 @@ def test_zones_that_one_node_could_belong_to_are_refused(
 def test_a_cluster_that_was_built_is_only_warned_of_zones_that_one_node_could_belong_to() -> None:
     """Its zones may be told apart by labels that only one of them names."""
     item = resource(zones=three({"zone-a": "yes"}, {"zone-b": "yes"}, {"zone-c": "yes"}))
-    assert isinstance(desired.read(item), Refused)
+    assert isinstance(desired.read(item), RefusedResource)
 
     found = desired.read(item | {"status": {"instance": "0d6e3a1e"}})
 
@@ -173,7 +173,7 @@ def test_what_is_wrong_is_named_with_its_path_and_a_way_out(
     if words:
         assert words in reasons(**spec)
     else:
-        assert isinstance(desired.read(resource(**spec)), Desired | Refused)
+        assert isinstance(desired.read(resource(**spec)), Desired | RefusedResource)
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:
@@ -190,7 +190,7 @@ def test_a_name_that_services_and_pods_cannot_be_named_after_is_refused(name: st
     bad["metadata"]["name"] = name
     found = desired.read(bad)
 
-    assert isinstance(found, Refused)
+    assert isinstance(found, RefusedResource)
     assert "metadata.name" in found.reasons[0]
 
 

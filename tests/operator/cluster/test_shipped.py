@@ -12,7 +12,7 @@ from tests.support.checkout_root import ROOT
 from zonekeeper.operator.cluster import crd, desired, owned_objects, quantities
 from zonekeeper.operator.cluster.desired import Desired
 from zonekeeper.operator.commands import commands
-from zonekeeper.operator.kubernetes.api import OWNED, STATEFUL_SETS, Json, Kind
+from zonekeeper.operator.kubernetes.api import OWNED, STATEFUL_SETS, Json, ObjectKind
 from zonekeeper.placement.base import fields
 from zonekeeper.placement.policy import rules_data
 from zonekeeper.placement.policy.rules import Policy
@@ -140,7 +140,7 @@ def test_every_pod_keeps_to_the_restricted_standard(name: str, spec: Json) -> No
 async def test_the_role_allows_exactly_what_the_operator_does(tmp_path: Path) -> None:
     used: set[tuple[str, str]] = set()
 
-    def note(verb: str, kind: Kind) -> None:
+    def note(verb: str, kind: ObjectKind) -> None:
         verbs = {"apply": {"patch", "create"}, "release": {"patch"}}.get(verb, {verb})
         used.update((f"{kind.group}/{kind.plural}", each) for each in verbs)
 

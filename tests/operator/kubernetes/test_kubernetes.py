@@ -12,19 +12,19 @@ import pytest
 from zonekeeper.operator.kubernetes.api import (
     EVENTS,
     FINALIZER,
-    ChangedError,
     GoneError,
     Json,
-    Kind,
     Kubernetes,
     KubernetesError,
+    ObjectChangedError,
+    ObjectKind,
 )
 from zonekeeper.operator.kubernetes.memory_api import MemoryKubernetes
 
 #: A kind that nobody but the suite works on, with a status of its own and no rules.
-PROBES = Kind(group="contract.zonekeeper.io", version="v1", plural="probes", name="Probe")
+PROBES = ObjectKind(group="contract.zonekeeper.io", version="v1", plural="probes", name="Probe")
 #: A kind that a collector of garbage knows from the start.
-CONFIG_MAPS = Kind(group="", version="v1", plural="configmaps", name="ConfigMap")
+CONFIG_MAPS = ObjectKind(group="", version="v1", plural="configmaps", name="ConfigMap")
 
 THEIRS = "somebody.else/backup"
 POLL_S = 0.05
@@ -40,14 +40,14 @@ class Place(abc.ABC):
         self.other_space = f"{space}-other"
 
     @abc.abstractmethod
-    def put(self, kind: Kind, body: Json) -> None:
+    def put(self, kind: ObjectKind, body: Json) -> None:
         """Let somebody else make an object, or write over it."""
 
     @abc.abstractmethod
-    def delete(self, kind: Kind, name: str) -> None:
+    def delete(self, kind: ObjectKind, name: str) -> None:
         """Let somebody else delete an object."""
 
-    def body(self, name: str = "x", kind: Kind = PROBES, **parts: object) -> Json:
+    def body(self, name: str = "x", kind: ObjectKind = PROBES, **parts: object) -> Json:
         """Say an object in full."""
         meta = {"name": name, "namespace": self.space}
         return {"apiVersion": kind.api_version, "kind": kind.name, "metadata": meta, **parts}
@@ -59,7 +59,7 @@ class Place(abc.ABC):
         await self.kubernetes.apply(PROBES, body if spec is None else body | {"spec": spec})
         return await self.get(name)
 
-    async def get(self, name: str = "x", kind: Kind = PROBES) -> Json:
+    async def get(self, name: str = "x", kind: ObjectKind = PROBES) -> Json:
         """Read an object that is there."""
         found = await self.kubernetes.get(kind, self.space, name)
         assert found is not None, name
@@ -72,7 +72,7 @@ class Place(abc.ABC):
         self.put(PROBES, body)
         return await self.get()
 
-    async def gone(self, name: str = "x", kind: Kind = PROBES) -> None:
+    async def gone(self, name: str = "x", kind: ObjectKind = PROBES) -> None:
         """Wait until an object is not there any more."""
         async with asyncio.timeout(LIMIT_S):
             while await self.kubernetes.get(kind, self.space, name):  # noqa: ASYNC110 another process
@@ -204,7 +204,7 @@ class Contract:
         one = {"uid": first["metadata"]["uid"]}
         second = await place.apply(**one, resourceVersion=version(first), labels={"a": "b"})
 
-        with pytest.raises(ChangedError):
+        with pytest.raises(ObjectChangedError):
             await place.apply(**one, resourceVersion=version(first), labels={"a": "c"})
 
         assert await place.get() == second
@@ -230,7 +230,7 @@ class Contract:
         body = place.body() | {"status": {"a": 1}}
         body["metadata"] |= {name: seen["metadata"][name] for name in ("uid", "resourceVersion")}
 
-        with pytest.raises(ChangedError):
+        with pytest.raises(ObjectChangedError):
             await place.kubernetes.apply(PROBES, body, subresource="status")
 
         assert "status" not in await place.get()
@@ -336,7 +336,7 @@ class Contract:
         assert "deletionTimestamp" not in held["metadata"]
         assert version(marked) != version(held)
         assert [item["metadata"]["generation"] for item in (held, marked)] == [1, 2]
-        with pytest.raises(ChangedError):
+        with pytest.raises(ObjectChangedError):
             await place.apply(uid=uid, resourceVersion=version(held), labels={"a": "b"})
 
         await place.kubernetes.release(PROBES, marked)
@@ -377,10 +377,10 @@ class TwinPlace(Place):
         self._twin = MemoryKubernetes()
         super().__init__(self._twin, "space")
 
-    def put(self, kind: Kind, body: Json) -> None:
+    def put(self, kind: ObjectKind, body: Json) -> None:
         self._twin.put(kind, body)
 
-    def delete(self, kind: Kind, name: str) -> None:
+    def delete(self, kind: ObjectKind, name: str) -> None:
         self._twin.mark_deleted(kind, self.space, name)
 
 

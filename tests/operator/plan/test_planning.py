@@ -8,11 +8,11 @@ import pytest
 from tests.operator.worlds import NOW, URI, kinds_of, resource
 from zonekeeper.operator.cluster import desired, owned_objects
 from zonekeeper.operator.cluster.desired import Desired
-from zonekeeper.operator.cluster.observed import Claim, Observed, Pod
+from zonekeeper.operator.cluster.observed import Observed, Pod, VolumeClaim
 from zonekeeper.operator.kubernetes.api import FINALIZER, STATEFUL_SETS, Json
 from zonekeeper.operator.plan import planning
-from zonekeeper.operator.plan.plans import Plan
-from zonekeeper.operator.root import roots
+from zonekeeper.operator.plan.plans import TurnPlan
+from zonekeeper.operator.roots import roots
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 
 INSTANCE = "0d6e3a1e-0000-4000-8000-000000000001"
@@ -24,9 +24,9 @@ def wanted(item: Json) -> Desired:
     return found
 
 
-def root(item: Json, *, owner: str | None = None, instance: str = INSTANCE) -> roots.Found:
+def root(item: Json, *, owner: str | None = None, instance: str = INSTANCE) -> roots.RootFound:
     policy = wanted(item).policy
-    return roots.Found(
+    return roots.RootFound(
         instance=instance,
         policy=replace(policy, owner=owner or policy.owner, version=3, instance=instance),
         locations={},
@@ -47,7 +47,7 @@ def seen(item: Json, found: roots.Facts, **changes: object) -> Observed:
     return replace(base, **changes)  # type: ignore[arg-type] # fields by name
 
 
-def decide(item: Json, found: roots.Facts, **changes: object) -> Plan:
+def decide(item: Json, found: roots.Facts, **changes: object) -> TurnPlan:
     return planning.decide(desired.read(item), seen(item, found, **changes), NOW)
 
 
@@ -134,7 +134,7 @@ POD = Pod(
     controller="uid-statefulsets-3",
 )
 SERVING = replace(POD, ready=True)
-UNMARKED = {"data-log-a-0": Claim(uid="uid", instance=None)}
+UNMARKED = {"data-log-a-0": VolumeClaim(uid="uid", instance=None)}
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ UNMARKED = {"data-log-a-0": Claim(uid="uid", instance=None)}
         ),
         (
             leaving(),
-            {"claims": {"data-log-a-0": Claim(uid="uid", instance=INSTANCE)}},
+            {"claims": {"data-log-a-0": VolumeClaim(uid="uid", instance=INSTANCE)}},
             root(held()),
             ["Remove"],
         ),
@@ -222,7 +222,7 @@ def test_a_condition_keeps_its_time_until_its_status_changes() -> None:
     second = planning.decide(desired.read(item), seen(item, roots.Absent()), NOW)
     third = planning.decide(desired.read(item), seen(item, root(item)), NOW)
 
-    def since(plan: Plan) -> str:
+    def since(plan: TurnPlan) -> str:
         found = plan.status["conditions"]
         return str(next(c["lastTransitionTime"] for c in found if c["type"] == "MetadataReady"))
 
@@ -240,7 +240,7 @@ def test_the_same_view_is_told_once() -> None:
     assert decide(item, UNKNOWN).status == first.status
 
 
-def in_use(item: Json) -> roots.Found:
+def in_use(item: Json) -> roots.RootFound:
     """Give a root of this owner where a bookie is registered."""
     return replace(root(item), registered=frozenset({POD.name}))
 
@@ -264,7 +264,7 @@ def test_a_root_with_cookies_is_taken_up_where_one_of_their_volumes_is(
     instance: str | None,
 ) -> None:
     cookies = {BookieId("log-a-0"): None, BookieId("log-b-0"): None}
-    claims = {"data-log-b-0": Claim(uid="uid", instance=instance)}
+    claims = {"data-log-b-0": VolumeClaim(uid="uid", instance=instance)}
 
     plan = decide(resource(), replace(root(resource()), locations=cookies), claims=claims)
 
@@ -275,7 +275,7 @@ def test_a_root_with_cookies_is_taken_up_where_one_of_their_volumes_is(
 def test_a_root_with_cookies_is_not_taken_up_where_all_volumes_are_of_others(name: str) -> None:
     """They may be down in another Kubernetes cluster, where nobody is registered then."""
     cookies = {BookieId("log-a-0"): None}
-    claims = {name: Claim(uid="uid", instance="another")}
+    claims = {name: VolumeClaim(uid="uid", instance="another")}
 
     plan = decide(resource(), replace(root(resource()), locations=cookies), claims=claims)
 
@@ -298,7 +298,9 @@ def test_sessions_that_end_one_by_one_are_one_event() -> None:
 
 
 def test_a_long_list_of_volumes_that_were_kept_leaves_room_for_the_reason() -> None:
-    claims = {f"data-log-a-{ordinal}": Claim(uid="uid", instance=None) for ordinal in range(100)}
+    claims = {
+        f"data-log-a-{ordinal}": VolumeClaim(uid="uid", instance=None) for ordinal in range(100)
+    }
 
     (notice,) = decide(leaving(), roots.Absent(), claims=claims).notices
 
@@ -335,7 +337,7 @@ def test_a_resource_that_goes_or_is_not_legal_takes_nothing_up() -> None:
     going = leaving()
     del going["status"]
 
-    claims = {"data-log-c-0": Claim(uid="uid", instance=INSTANCE)}
+    claims = {"data-log-c-0": VolumeClaim(uid="uid", instance=INSTANCE)}
     for item, pods in ((fewer, ()), (going, (POD,)), (going, ())):
         found = replace(root(held()), locations=cookies)
         plan = decide(item, found, pods=pods, claims=claims)

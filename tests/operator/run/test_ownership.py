@@ -18,9 +18,9 @@ from zonekeeper.operator.kubernetes.api import (
     PODS,
     STATEFUL_SETS,
     Json,
-    Kind,
     KubernetesError,
     NotPermittedError,
+    ObjectKind,
 )
 from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.placement.policy.rules import PlacementRules, Policy
@@ -28,7 +28,7 @@ from zonekeeper.placement.policy.rules import PlacementRules, Policy
 ELSEWHERE = "zk://zookeeper:2181/mistyped/ledgers"
 
 
-async def names(world: World, kind: Kind) -> list[str]:
+async def names(world: World, kind: ObjectKind) -> list[str]:
     return [item["metadata"]["name"] for item in await world.kubernetes.list(kind, SPACE)]
 
 
@@ -239,7 +239,7 @@ async def test_a_removal_that_may_not_label_claims_waits_and_can_be_let_go() -> 
     await world.settle()
     await world.unmark_claims()
 
-    def refuse(verb: str, kind: Kind) -> None:
+    def refuse(verb: str, kind: ObjectKind) -> None:
         if (verb, kind) == ("apply", CLAIMS):
             raise NotPermittedError(403, "persistentvolumeclaims is forbidden")
 

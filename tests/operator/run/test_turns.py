@@ -20,9 +20,9 @@ from zonekeeper.operator.kubernetes.api import (
     SERVICE_ACCOUNTS,
     SERVICES,
     STATEFUL_SETS,
-    Kind,
     KubernetesError,
     NotPermittedError,
+    ObjectKind,
 )
 from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.placement.policy.rules import PlacementRules, Policy
@@ -31,7 +31,7 @@ MADE = (SERVICE_ACCOUNTS, SERVICES, BUDGETS, STATEFUL_SETS, PODS)
 READY = ("True", "AllReady")
 
 
-async def names(world: World, *kinds: Kind) -> list[str]:
+async def names(world: World, *kinds: ObjectKind) -> list[str]:
     return [
         f"{kind.plural}/{item['metadata']['name']}"
         for kind in kinds
@@ -235,7 +235,7 @@ async def test_a_bookie_on_a_node_of_another_zone_is_told() -> None:
 async def test_nodes_that_may_not_be_read_make_locations_unknown_and_not_wrong() -> None:
     world = World()
 
-    def refuse(verb: str, kind: Kind) -> None:
+    def refuse(verb: str, kind: ObjectKind) -> None:
         if kind is NODES:
             raise NotPermittedError(403, "nodes is forbidden")
 
@@ -250,7 +250,7 @@ async def test_nodes_that_may_not_be_read_make_locations_unknown_and_not_wrong()
 async def test_what_could_not_be_applied_is_told_and_tried_again() -> None:
     world = World()
 
-    def refuse(verb: str, kind: Kind) -> None:
+    def refuse(verb: str, kind: ObjectKind) -> None:
         if (verb, kind) == ("apply", BUDGETS):
             raise KubernetesError(403, "poddisruptionbudgets is forbidden: quota")
 
@@ -333,7 +333,7 @@ async def _calls_of_a_life() -> int:
     """Count the calls to Kubernetes of a cluster that is built, grows and goes."""
     world, calls = World(), 0
 
-    def count(verb: str, kind: Kind) -> None:
+    def count(verb: str, kind: ObjectKind) -> None:
         nonlocal calls
         calls += 1
 
@@ -377,11 +377,11 @@ async def test_a_removal_that_is_interrupted_is_finished_by_the_next_operator(
     assert await world.nodes_in_store() == []
 
 
-def _deadly(at: int) -> Callable[[str, Kind], None]:
+def _deadly(at: int) -> Callable[[str, ObjectKind], None]:
     """Let the operator die at one of its calls."""
     left = itertools.count(at, -1)
 
-    def die(verb: str, kind: Kind) -> None:
+    def die(verb: str, kind: ObjectKind) -> None:
         if next(left) == 0:
             raise OperatorDiedError
 
@@ -422,7 +422,7 @@ async def test_what_is_built_is_what_stood_when_the_rules_of_a_built_cluster_beg
     await world.turn()
     writes = 0
 
-    def edit(verb: str, kind: Kind) -> None:
+    def edit(verb: str, kind: ObjectKind) -> None:
         nonlocal writes
         if (verb, kind) == ("apply", BOOKIE_CLUSTERS):
             writes += 1

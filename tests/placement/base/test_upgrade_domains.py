@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from zonekeeper.placement.base import upgrade_domains
 from zonekeeper.placement.base.ids import BookieId, UpgradeDomain, ZoneName
 from zonekeeper.placement.base.locations import Location
-from zonekeeper.placement.base.upgrade_domains import RoundRobin, Step
+from zonekeeper.placement.base.upgrade_domains import RollStep, RoundRobin
 
 A, B = ZoneName("a"), ZoneName("b")
 
@@ -93,11 +93,11 @@ def test_a_roll_goes_zone_by_zone_and_domain_by_domain_with_a_canary_first() -> 
 
     assert found == upgrade_domains.Roll(
         steps=(
-            Step(unit=unit("b", 0), bookies=ids("bk-b-0"), canary=True),
-            Step(unit=unit("b", 0), bookies=ids("bk-b-2")),
-            Step(unit=unit("b", 1), bookies=ids("bk-b-1", "bk-b-3")),
-            Step(unit=unit("a", 0), bookies=ids("bk-a-0", "bk-a-2")),
-            Step(unit=unit("a", 1), bookies=ids("bk-a-1", "bk-a-3")),
+            RollStep(unit=unit("b", 0), bookies=ids("bk-b-0"), canary=True),
+            RollStep(unit=unit("b", 0), bookies=ids("bk-b-2")),
+            RollStep(unit=unit("b", 1), bookies=ids("bk-b-1", "bk-b-3")),
+            RollStep(unit=unit("a", 0), bookies=ids("bk-a-0", "bk-a-2")),
+            RollStep(unit=unit("a", 1), bookies=ids("bk-a-1", "bk-a-3")),
         ),
         unplaced=(),
     )
@@ -122,7 +122,7 @@ def test_bookies_in_no_unit_are_named_and_not_rolled() -> None:
     found = upgrade_domains.roll([A], bookies)
 
     assert found.unplaced == ids("foreign", "lost")
-    assert found.steps == (Step(unit=unit("a", 0), bookies=ids("bk-a-0"), canary=True),)
+    assert found.steps == (RollStep(unit=unit("a", 0), bookies=ids("bk-a-0"), canary=True),)
 
 
 def test_nothing_to_roll_is_no_step() -> None:

@@ -13,12 +13,12 @@ from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.topology import Bookie, Topology
 from zonekeeper.placement.ensembles import adhere, adherence, selector
 from zonekeeper.placement.ensembles.adherence import Level
-from zonekeeper.placement.ensembles.candidates import Avoid, Request
+from zonekeeper.placement.ensembles.candidates import Avoid, EnsembleRequest
 
 WIDE = clusters.even("abc", domains=3, each=2)
 
 
-def plan(asked: Request, members: Sequence[BookieId], seed: int = 0) -> adhere.Plan:
+def plan(asked: EnsembleRequest, members: Sequence[BookieId], seed: int = 0) -> adhere.MovePlan:
     return adhere.plan(asked, members, random.Random(seed))
 
 
@@ -52,10 +52,10 @@ def test_striped_ledgers_go_back_with_as_many_moves_as_left_the_zone() -> None:
 def test_an_ensemble_that_adheres_needs_nothing() -> None:
     members = ids("a-1-0", "b-1-0", "c-1-0")
 
-    assert plan(clusters.request(WIDE, (3, 3)), members) == adhere.Plan(
+    assert plan(clusters.request(WIDE, (3, 3)), members) == adhere.MovePlan(
         replacements=(),
         ensemble=members,
-        judgement=adherence.Judgement(level=Level.STRICT),
+        judgement=adherence.Adherence(level=Level.STRICT),
         cut=False,
     )
 

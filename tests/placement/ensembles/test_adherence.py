@@ -18,14 +18,14 @@ def judge(
     minimum: int = 2,
     desired: int = 3,
     topology: Topology = THREE,
-) -> adherence.Judgement:
+) -> adherence.Adherence:
     return adherence.judge(
         members, clusters.quorums(*shape), clusters.rules(minimum, desired), topology
     )
 
 
 def test_a_zone_for_each_copy_is_strict() -> None:
-    assert judge(ids("a-1-0", "b-1-0", "c-1-0"), (3, 3)) == adherence.Judgement(level=Level.STRICT)
+    assert judge(ids("a-1-0", "b-1-0", "c-1-0"), (3, 3)) == adherence.Adherence(level=Level.STRICT)
 
 
 def test_upgrade_domains_of_different_zones_may_share_a_name() -> None:

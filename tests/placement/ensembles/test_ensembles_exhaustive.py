@@ -16,7 +16,7 @@ from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.topology import Topology
 from zonekeeper.placement.ensembles import selector
 from zonekeeper.placement.ensembles.adherence import Level
-from zonekeeper.placement.ensembles.candidates import Avoid, Request
+from zonekeeper.placement.ensembles.candidates import Avoid, EnsembleRequest
 from zonekeeper.placement.ensembles.failures import Constraint, NotEnoughBookies
 
 SHAPES = [(size, write) for size in range(1, 7) for write in range(1, size + 1)]
@@ -42,7 +42,9 @@ def pattern_of(topology: Topology, members: Sequence[BookieId]) -> oracle.Patter
     return tuple(unit_of(topology, member) for member in members)
 
 
-def choice_or_shortage(asked: Request, chance: random.Random) -> selector.Choice | NotEnoughBookies:
+def choice_or_shortage(
+    asked: EnsembleRequest, chance: random.Random
+) -> selector.Choice | NotEnoughBookies:
     try:
         return selector.choose(asked, chance)
     except NotEnoughBookies as shortage:

@@ -17,7 +17,7 @@ from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.topology import Bookie, Registration, Topology
 from zonekeeper.placement.ensembles import adherence, selector
 from zonekeeper.placement.ensembles.adherence import Level
-from zonekeeper.placement.ensembles.candidates import Avoid, Request
+from zonekeeper.placement.ensembles.candidates import Avoid, EnsembleRequest
 from zonekeeper.placement.ensembles.failures import NotEnoughBookies
 from zonekeeper.placement.ensembles.selector import Concession
 
@@ -42,7 +42,7 @@ def topologies(draw: st.DrawFn) -> Topology:
 
 
 @st.composite
-def requests(draw: st.DrawFn) -> Request:
+def requests(draw: st.DrawFn) -> EnsembleRequest:
     size, write = draw(st.sampled_from(SHAPES))
     minimum = draw(st.integers(0, min(write - 1, 3)))
     some = st.frozensets(st.sampled_from(NAMES), max_size=5)
@@ -58,7 +58,7 @@ def requests(draw: st.DrawFn) -> Request:
     )
 
 
-def assert_sound(asked: Request, choice: selector.Choice, newcomers: set[BookieId]) -> None:
+def assert_sound(asked: EnsembleRequest, choice: selector.Choice, newcomers: set[BookieId]) -> None:
     """Check what must hold of every choice."""
     ensemble, avoid = choice.ensemble, asked.avoid
     assert len(set(ensemble)) == len(ensemble) == asked.quorums.ensemble
@@ -83,7 +83,7 @@ def assert_sound(asked: Request, choice: selector.Choice, newcomers: set[BookieI
 @settings(deadline=None, max_examples=120)
 @given(requests(), st.integers(0, 2**32))
 def test_a_new_ensemble_passes_the_checker_and_names_only_who_may_be_named(
-    asked: Request, seed: int
+    asked: EnsembleRequest, seed: int
 ) -> None:
     try:
         choice = selector.choose(asked, random.Random(seed))
@@ -96,7 +96,7 @@ def test_a_new_ensemble_passes_the_checker_and_names_only_who_may_be_named(
 @settings(deadline=None, max_examples=120)
 @given(requests(), st.integers(0, 2**32), st.data())
 def test_a_replacement_changes_the_positions_that_it_was_asked_to_and_no_other(
-    asked: Request, seed: int, data: st.DataObject
+    asked: EnsembleRequest, seed: int, data: st.DataObject
 ) -> None:
     everybody = [bookie.id for bookie in asked.topology]
     size = asked.quorums.ensemble
@@ -185,8 +185,8 @@ def place(zone: int, domain: int) -> Location:
 SAME_INPUT = """
 import random
 from tests.placement import clusters
-from zonekeeper.placement import adhere, ensembles
-from zonekeeper.placement.candidates import Avoid
+from zonekeeper.placement.ensembles import adhere, selector
+from zonekeeper.placement.ensembles.candidates import Avoid
 
 topology = clusters.with_noise(clusters.even("abcd", 3, 3))
 names = [bookie.id for bookie in topology]
@@ -198,8 +198,8 @@ for seed in range(30):
         zones=frozenset(chance.sample(clusters.ZONES[:4], 2)),
     )
     asked = clusters.request(topology, (6, 3), avoid=avoid)
-    first = ensembles.choose(asked, chance)
-    second = ensembles.replace(asked, first.ensemble, {1, 4}, chance)
+    first = selector.choose(asked, chance)
+    second = selector.replace(asked, first.ensemble, {1, 4}, chance)
     print(first.ensemble, sorted(map(str, first.concessions)), first.touched)
     print(second.ensemble, second.judgement, second.touched)
     print(adhere.plan(clusters.request(topology, (6, 3)), second.ensemble, chance))

@@ -29,11 +29,11 @@ def quorums(text: str, ack_zones: int = 2) -> Quorums:
     return Quorums(ensemble=ensemble, write=write, ack=ack, ack_zones=ack_zones)
 
 
-def codes(findings: tuple[legality.Finding, ...]) -> set[Code]:
+def codes(findings: tuple[legality.BrokenRule, ...]) -> set[Code]:
     return {finding.code for finding in findings}
 
 
-def finding(verdict: legality.Verdict, code: Code) -> legality.Finding:
+def finding(verdict: legality.Legality, code: Code) -> legality.BrokenRule:
     (found,) = [each for each in verdict.refusals + verdict.warnings if each.code is code]
     return found
 
@@ -41,12 +41,12 @@ def finding(verdict: legality.Verdict, code: Code) -> legality.Finding:
 def test_the_defaults_are_legal_and_there_is_nothing_to_say_about_them() -> None:
     policy = Policy(placement=PlacementRules(zones=zones()))
 
-    assert legality.judge(policy.quorums, policy.placement) == legality.Verdict()
+    assert legality.judge(policy.quorums, policy.placement) == legality.Legality()
 
 
 def test_a_verdict_is_not_tested_for_truth() -> None:
     with pytest.raises(TypeError, match="legal"):
-        bool(legality.Verdict())
+        bool(legality.Legality())
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_it_says_what_desiring_more_zones_than_there_are_means(
 def test_a_reason_names_field_value_rule_loss_and_way_out() -> None:
     verdict = legality.judge(quorums("5/3/2", ack_zones=1), PlacementRules(zones=zones()))
 
-    assert finding(verdict, Code.ENSEMBLE_NOT_MULTIPLE) == legality.Finding(
+    assert finding(verdict, Code.ENSEMBLE_NOT_MULTIPLE) == legality.BrokenRule(
         code=Code.ENSEMBLE_NOT_MULTIPLE,
         reason="quorums.ensemble: 5: must be a multiple of quorums.write (3), or write sets that "
         "wrap around its end lose the zone rotation, and one zone's loss takes more of their "

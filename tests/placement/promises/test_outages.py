@@ -13,11 +13,11 @@ from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.base.topology import Bookie, Registration, Topology
 from zonekeeper.placement.ensembles import failures, selector
 from zonekeeper.placement.ensembles.adherence import Level
-from zonekeeper.placement.ensembles.candidates import Request
+from zonekeeper.placement.ensembles.candidates import EnsembleRequest
 from zonekeeper.placement.policy.rules import PlacementRules
 from zonekeeper.placement.promises import outages, survivability
 from zonekeeper.placement.promises.outages import Rebuilding
-from zonekeeper.placement.promises.survivability import Loss
+from zonekeeper.placement.promises.survivability import LossKind
 
 SIX_FOUR = Quorums(ensemble=6, write=6, ack=4, ack_zones=2)
 THREE_TWO = Quorums(ensemble=3, write=3, ack=2, ack_zones=2)
@@ -28,36 +28,38 @@ def bookie(zone: str, ordinal: int, domains: int) -> Bookie:
     return Bookie(id=BookieId(f"{zone}-{ordinal}"), location=Location(ZoneName(zone), domain))
 
 
-def request(quorums: Quorums, each: int, *, domains: int = 3, strict: bool = True) -> Request:
+def request(
+    quorums: Quorums, each: int, *, domains: int = 3, strict: bool = True
+) -> EnsembleRequest:
     zones = (ZoneName("a"), ZoneName("b"), ZoneName("c"))
-    return Request(
+    return EnsembleRequest(
         topology=Topology(bookie(zone, i, domains) for zone in zones for i in range(each)),
         quorums=quorums,
         rules=PlacementRules(zones=zones, upgrade_domains=domains, strict=strict),
     )
 
 
-def rebuilt(asked: Request) -> dict[Loss, Rebuilding]:
+def rebuilt(asked: EnsembleRequest) -> dict[LossKind, Rebuilding]:
     chance = random.Random(7)
     ensemble = selector.choose(asked, chance).ensemble
     return {found.loss: found for found in judged(asked, ensemble)}
 
 
-def judged(asked: Request, ensemble: Sequence[BookieId]) -> tuple[Rebuilding, ...]:
+def judged(asked: EnsembleRequest, ensemble: Sequence[BookieId]) -> tuple[Rebuilding, ...]:
     chance = random.Random(11)
     return outages.of_ensemble(asked.quorums, asked.rules, asked.topology, ensemble, chance)
 
 
-def levels(asked: Request) -> dict[Loss, tuple[Level | None, Level | None]]:
+def levels(asked: EnsembleRequest) -> dict[LossKind, tuple[Level | None, Level | None]]:
     return {loss: (one.changed.level, one.new.level) for loss, one in rebuilt(asked).items()}
 
 
 def test_twelve_bookies_carry_six_four_through_a_zone_and_a_bookie() -> None:
     assert levels(request(SIX_FOUR, 4)) == {
-        Loss.BOOKIE: (Level.STRICT, Level.STRICT),
-        Loss.UPGRADE_DOMAIN: (Level.STRICT, Level.STRICT),
-        Loss.ZONE: (Level.SOFT, Level.SOFT),
-        Loss.ZONE_AND_BOOKIE: (Level.SOFT, Level.SOFT),
+        LossKind.BOOKIE: (Level.STRICT, Level.STRICT),
+        LossKind.UPGRADE_DOMAIN: (Level.STRICT, Level.STRICT),
+        LossKind.ZONE: (Level.SOFT, Level.SOFT),
+        LossKind.ZONE_AND_BOOKIE: (Level.SOFT, Level.SOFT),
     }
 
 
@@ -67,32 +69,32 @@ def test_every_six_four_ensemble_over_twelve_bookies_keeps_a_copy_of_all_it_ackn
         chosen = selector.choose(asked, random.Random(seed)).ensemble
         places = [asked.topology.location(member) for member in chosen]
         *_, last = survivability.of_ensemble(SIX_FOUR, places)
-        assert last.loss is Loss.ZONE_AND_BOOKIE
+        assert last.loss is LossKind.ZONE_AND_BOOKIE
         assert (last.reads.holds, last.recovery.holds) == (Holds.YES, Holds.YES)
 
 
 def test_six_bookies_are_too_few_for_six_four_once_one_is_lost() -> None:
-    found = rebuilt(request(SIX_FOUR, 2))[Loss.BOOKIE]
+    found = rebuilt(request(SIX_FOUR, 2))[LossKind.BOOKIE]
 
     assert (found.changed.holds, found.new.holds) == (Holds.NO, Holds.NO)
     assert "there are too few bookies" in found.changed.why
 
 
 def test_a_bookie_a_zone_leaves_nobody_to_take_over() -> None:
-    assert levels(request(THREE_TWO, 1, domains=2)) == dict.fromkeys(Loss, (None, None))
+    assert levels(request(THREE_TWO, 1, domains=2)) == dict.fromkeys(LossKind, (None, None))
 
 
 def test_two_bookies_a_zone_take_over_for_a_zone_but_not_for_a_bookie_more() -> None:
     found = levels(request(THREE_TWO, 2, domains=2))
 
-    assert found[Loss.ZONE] == (Level.SOFT, Level.SOFT)
-    assert found[Loss.ZONE_AND_BOOKIE] == (Level.SOFT, Level.SOFT)
+    assert found[LossKind.ZONE] == (Level.SOFT, Level.SOFT)
+    assert found[LossKind.ZONE_AND_BOOKIE] == (Level.SOFT, Level.SOFT)
 
 
 def test_without_strict_placement_anything_is_built_that_bookies_suffice_for() -> None:
     asked = request(Quorums(ensemble=3, write=3, ack=2, ack_zones=1), 2, domains=1, strict=False)
 
-    assert levels(asked)[Loss.ZONE] == (Level.FAIL, Level.FAIL)
+    assert levels(asked)[LossKind.ZONE] == (Level.FAIL, Level.FAIL)
 
 
 def test_what_is_illegal_is_refused_as_by_the_selector() -> None:
@@ -105,7 +107,7 @@ def test_what_is_illegal_is_refused_as_by_the_selector() -> None:
 # ── losses that are alike are tried once: against trying them all ──
 
 
-def every_loss(topology: Topology, loss: Loss) -> Iterator[set[BookieId]]:
+def every_loss(topology: Topology, loss: LossKind) -> Iterator[set[BookieId]]:
     everyone = list(topology)
     places = [bookie.location for bookie in everyone if bookie.location]
     nowhere = {bookie.id for bookie in everyone if bookie.location is None}
@@ -113,18 +115,20 @@ def every_loss(topology: Topology, loss: Loss) -> Iterator[set[BookieId]]:
         nowhere | {b.id for b in everyone if b.location and b.location.zone == zone}
         for zone in topology.zones
     ]
-    if loss is Loss.BOOKIE:
+    if loss is LossKind.BOOKIE:
         yield from ({bookie.id} for bookie in everyone)
-    elif loss is Loss.UPGRADE_DOMAIN:
+    elif loss is LossKind.UPGRADE_DOMAIN:
         for unit in places:
             yield nowhere | {bookie.id for bookie in everyone if bookie.location == unit}
-    elif loss is Loss.ZONE:
+    elif loss is LossKind.ZONE:
         yield from zones
     else:
         yield from ({*zone, bookie.id} for zone in zones for bookie in everyone)
 
 
-def level_after(asked: Request, ensemble: Sequence[BookieId], lost: set[BookieId]) -> Level | None:
+def level_after(
+    asked: EnsembleRequest, ensemble: Sequence[BookieId], lost: set[BookieId]
+) -> Level | None:
     """Replace the lost members (or, without an ensemble, build anew) on what is left."""
     gone = [replace(b, registration=Registration.ABSENT) for b in asked.topology if b.id in lost]
     after = replace(asked, topology=asked.topology.updated(put=gone))
@@ -139,7 +143,7 @@ def level_after(asked: Request, ensemble: Sequence[BookieId], lost: set[BookieId
     return choice.judgement.level
 
 
-def uneven(quorums: Quorums, sizes: str) -> Request:
+def uneven(quorums: Quorums, sizes: str) -> EnsembleRequest:
     """Zones of these units: ``21 3 111`` is a zone of two units, one of one, one of three."""
     bookies = [
         Bookie(
@@ -153,7 +157,7 @@ def uneven(quorums: Quorums, sizes: str) -> Request:
     ]
     zones = tuple(ZoneName(zone) for zone in "abcd"[: len(sizes.split())])
     rules = PlacementRules(zones=zones, min_zones=2)
-    return Request(topology=Topology(bookies), quorums=quorums, rules=rules)
+    return EnsembleRequest(topology=Topology(bookies), quorums=quorums, rules=rules)
 
 
 @pytest.mark.parametrize("sizes", ["222 222 222", "11 11 11", "31 22 4", "211 41 11 1", "4 4 4 4"])
@@ -180,7 +184,7 @@ def test_of_the_bookies_in_a_place_one_that_could_join_is_lost() -> None:
 
     found = {one.loss: one for one in judged(asked, list(map(BookieId, ("a-0", "b-0", "a-1"))))}
 
-    assert found[Loss.BOOKIE].new.level is Level.SOFT
+    assert found[LossKind.BOOKIE].new.level is Level.SOFT
 
 
 def test_an_unresolved_bookie_is_lost_with_every_zone() -> None:
@@ -190,5 +194,5 @@ def test_an_unresolved_bookie_is_lost_with_every_zone() -> None:
 
     found = {one.loss: one for one in judged(asked, [BookieId(f"{zone}-0") for zone in "abc"])}
 
-    assert found[Loss.BOOKIE].changed.level is Level.FAIL
-    assert found[Loss.ZONE].changed.level is None
+    assert found[LossKind.BOOKIE].changed.level is Level.FAIL
+    assert found[LossKind.ZONE].changed.level is None

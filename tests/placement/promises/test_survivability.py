@@ -14,7 +14,7 @@ from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.policy.rules import PlacementRules
 from zonekeeper.placement.promises import survivability
-from zonekeeper.placement.promises.survivability import Answer, Loss, Row, WriteSet
+from zonekeeper.placement.promises.survivability import Answer, LossKind, LossRow, WriteSet
 
 YES, PERHAPS, NO = Holds.YES, Holds.PERHAPS, Holds.NO
 
@@ -32,11 +32,11 @@ def quorums(write: int, ack: int, ack_zones: int = 1, ensemble: int = 0) -> Quor
     return Quorums(ensemble=ensemble or write, write=write, ack=ack, ack_zones=ack_zones)
 
 
-def by_loss(rows: Iterable[Row]) -> dict[Loss, Row]:
+def by_loss(rows: Iterable[LossRow]) -> dict[LossKind, LossRow]:
     return {row.loss: row for row in rows}
 
 
-def answers(row: Row) -> tuple[Holds, Holds, Holds]:
+def answers(row: LossRow) -> tuple[Holds, Holds, Holds]:
     return (row.reads.holds, row.recovery.holds, row.acks.holds)
 
 
@@ -67,8 +67,8 @@ def test_what_a_zone_and_one_bookie_more_cost(
 ) -> None:
     rows = by_loss(survivability.of_ensemble(quorums(write, ack), turns(write)))
 
-    assert answers(rows[Loss.ZONE]) == zone
-    assert answers(rows[Loss.ZONE_AND_BOOKIE]) == zone_and_bookie
+    assert answers(rows[LossKind.ZONE]) == zone
+    assert answers(rows[LossKind.ZONE_AND_BOOKIE]) == zone_and_bookie
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_what_a_zone_and_one_bookie_more_cost(
 def test_the_numbers_behind_the_loss_of_a_zone(
     write: int, ack: int, copies: int, recovery: tuple[int, int], acks: tuple[int, int]
 ) -> None:
-    row = by_loss(survivability.of_ensemble(quorums(write, ack), turns(write)))[Loss.ZONE]
+    row = by_loss(survivability.of_ensemble(quorums(write, ack), turns(write)))[LossKind.ZONE]
 
     assert row.reads.left == copies
     assert (row.recovery.left, row.recovery.needed) == recovery
@@ -97,12 +97,12 @@ def test_six_four_over_twelve_bookies_survives_a_zone_and_a_bookie_when_striped_
 
     rows = by_loss(survivability.of_ensemble(quorums(6, 4, ensemble=12), ensemble))
 
-    assert answers(rows[Loss.ZONE_AND_BOOKIE]) == (YES, YES, NO)
-    assert rows[Loss.ZONE_AND_BOOKIE].reads.left == 1
-    assert rows[Loss.ZONE_AND_BOOKIE].reads.why == (
+    assert answers(rows[LossKind.ZONE_AND_BOOKIE]) == (YES, YES, NO)
+    assert rows[LossKind.ZONE_AND_BOOKIE].reads.left == 1
+    assert rows[LossKind.ZONE_AND_BOOKIE].reads.why == (
         "with zone a and a bookie of zone b lost, each acknowledged entry keeps at least 1 copy"
     )
-    assert rows[Loss.ZONE_AND_BOOKIE].acks.why == (
+    assert rows[LossKind.ZONE_AND_BOOKIE].acks.why == (
         "with zone a and a bookie of zone b lost, 3 of 6 are left, 4 are needed"
     )
 
@@ -113,14 +113,14 @@ SOFT = [at("a", 0), at("b", 0), at("a", 1)]
 
 
 def test_two_acks_of_one_zone_are_lost_with_it() -> None:
-    row = by_loss(survivability.of_ensemble(quorums(3, 2), SOFT))[Loss.ZONE]
+    row = by_loss(survivability.of_ensemble(quorums(3, 2), SOFT))[LossKind.ZONE]
 
     assert answers(row) == (NO, NO, NO)
     assert row.reads.why == "zone a may hold every copy of an acknowledged entry"
 
 
 def test_two_acks_of_two_zones_are_not() -> None:
-    row = by_loss(survivability.of_ensemble(quorums(3, 2, 2), SOFT))[Loss.ZONE]
+    row = by_loss(survivability.of_ensemble(quorums(3, 2, 2), SOFT))[LossKind.ZONE]
 
     assert answers(row) == (YES, PERHAPS, NO)
     assert row.recovery.why.endswith("provable only where the writer kept to this ackZones")
@@ -134,8 +134,8 @@ def test_an_even_three_two_gains_nothing_from_two_ack_zones() -> None:
 
 
 def test_acks_that_need_three_zones_stop_with_a_zone() -> None:
-    two = by_loss(survivability.of_ensemble(quorums(6, 4, 2), turns(6)))[Loss.ZONE]
-    three = by_loss(survivability.of_ensemble(quorums(6, 4, 3), turns(6)))[Loss.ZONE]
+    two = by_loss(survivability.of_ensemble(quorums(6, 4, 2), turns(6)))[LossKind.ZONE]
+    three = by_loss(survivability.of_ensemble(quorums(6, 4, 3), turns(6)))[LossKind.ZONE]
 
     assert (two.acks.holds, three.acks.holds) == (YES, NO)
     assert three.acks.why == (
@@ -146,7 +146,7 @@ def test_acks_that_need_three_zones_stop_with_a_zone() -> None:
 def test_two_copies_in_one_upgrade_domain_fall_with_it() -> None:
     shared = [at("a", 0), at("a", 0), at("b", 0), at("c", 0)]
 
-    row = by_loss(survivability.of_ensemble(quorums(4, 3), shared))[Loss.UPGRADE_DOMAIN]
+    row = by_loss(survivability.of_ensemble(quorums(4, 3), shared))[LossKind.UPGRADE_DOMAIN]
 
     assert (row.reads.left, row.acks.holds) == (1, NO)
 
@@ -154,11 +154,11 @@ def test_two_copies_in_one_upgrade_domain_fall_with_it() -> None:
 def test_upgrade_domains_of_one_name_in_two_zones_are_two() -> None:
     rows = by_loss(survivability.of_ensemble(quorums(3, 2), [at("a"), at("b"), at("c")]))
 
-    assert answers(rows[Loss.UPGRADE_DOMAIN]) == (YES, YES, YES)
+    assert answers(rows[LossKind.UPGRADE_DOMAIN]) == (YES, YES, YES)
 
 
 def test_an_unresolved_member_is_lost_with_every_zone() -> None:
-    row = by_loss(survivability.of_ensemble(quorums(3, 2), [at("a"), at("b"), None]))[Loss.ZONE]
+    row = by_loss(survivability.of_ensemble(quorums(3, 2), [at("a"), at("b"), None]))[LossKind.ZONE]
 
     assert row.reads.holds is NO
 
@@ -176,16 +176,16 @@ def test_an_answer_is_not_tested_for_truth() -> None:
 # ── against brute force ──
 
 
-def losses(loss: Loss, members: WriteSet) -> Iterator[set[int]]:
+def losses(loss: LossKind, members: WriteSet) -> Iterator[set[int]]:
     """Every set of members that a loss can take; all are located."""
     everyone = range(len(members))
     zones = {place.zone for place in members if place}
     in_zone = [{i for i in everyone if (m := members[i]) and m.zone == zone} for zone in zones]
-    if loss is Loss.BOOKIE:
+    if loss is LossKind.BOOKIE:
         yield from ({i} for i in everyone)
-    elif loss is Loss.UPGRADE_DOMAIN:
+    elif loss is LossKind.UPGRADE_DOMAIN:
         yield from ({i for i in everyone if members[i] == unit} for unit in set(members))
-    elif loss is Loss.ZONE:
+    elif loss is LossKind.ZONE:
         yield from in_zone
     else:
         yield from ((gone | {i}) for gone in in_zone for i in everyone)
@@ -195,7 +195,7 @@ def spread(members: WriteSet, places: Iterable[int]) -> int:
     return len({place.zone for i in places if (place := members[i])})
 
 
-def brute_force(asked: Quorums, members: WriteSet, loss: Loss) -> tuple[int, int, bool, bool]:
+def brute_force(asked: Quorums, members: WriteSet, loss: LossKind) -> tuple[int, int, bool, bool]:
     """Fewest copies left of an entry, fewest answers, is fencing sure, do acks go on."""
     everyone = range(asked.write)
     subsets = [

@@ -11,7 +11,7 @@ from zonekeeper.placement.base.units import HOUR_MS, MINUTE_MS, SECOND_MS
 from zonekeeper.placement.policy.rules import ZoneWatchRules
 from zonekeeper.placement.zones import observation
 from zonekeeper.placement.zones.counted_time import Moment
-from zonekeeper.placement.zones.observation import Observation, Observed
+from zonekeeper.placement.zones.observation import Observation, ZoneObservation
 from zonekeeper.placement.zones.zone_counts import Count, measure
 
 RULES = ZoneWatchRules()
@@ -23,11 +23,11 @@ NONE = Count(total=0)
 
 
 def after(
-    before: Observed,
+    before: ZoneObservation,
     *steps: tuple[int, Count],
     rules: ZoneWatchRules = RULES,
     in_grace: bool = False,
-) -> Observed:
+) -> ZoneObservation:
     """Play (step, count) pairs."""
     for step_ms, count in steps:
         moment = Moment(step_ms=step_ms, in_grace=in_grace, wall_ms=1)
@@ -35,23 +35,23 @@ def after(
     return before
 
 
-def unknown() -> Observed:
+def unknown() -> ZoneObservation:
     return observation.first(Moment(step_ms=0, in_grace=True, wall_ms=0))
 
 
-def up() -> Observed:
+def up() -> ZoneObservation:
     return after(unknown(), (0, ALL))
 
 
-def suspect() -> Observed:
+def suspect() -> ZoneObservation:
     return after(up(), (SECOND_MS, FIVE))
 
 
-def down() -> Observed:
+def down() -> ZoneObservation:
     return after(suspect(), (MINUTE_MS, FIVE))
 
 
-def returning(count: Count = ALL) -> Observed:
+def returning(count: Count = ALL) -> ZoneObservation:
     return after(down(), (SECOND_MS, count))
 
 

@@ -7,7 +7,7 @@ from tests.replication import gate_world
 from tests.replication.audit_world import AuditWorld, play
 from tests.replication.gate_world import HOUR, MINUTE, SECOND, A, members
 from zonekeeper.metadata.cluster import repair_controls
-from zonekeeper.metadata.cluster.repair_controls import Check
+from zonekeeper.metadata.cluster.repair_controls import PeriodicCheck
 from zonekeeper.metadata.ledgers import ledgers, underreplication
 from zonekeeper.placement.base.ids import BookieId, LedgerId
 from zonekeeper.placement.policy.rules import CheckIntervals, Policy, RepairRules
@@ -345,20 +345,22 @@ def test_what_is_at_its_last_copy_is_one_alert_and_no_exemption() -> None:
 def test_checks_are_made_when_they_are_due_whoever_made_the_last() -> None:
     async def scenario(world: AuditWorld) -> None:
         await world.gates.wait(MINUTE)
-        last = {check: await read(world, check) for check in Check}
+        last = {check: await read(world, check) for check in PeriodicCheck}
         assert all(at is not None for at in last.values()), "a new cluster is checked at once"
         await world.gates.wait(5 * MINUTE)
         await world.auditors[0].kill()
         second = await world.audited_by("auditor-2")
         await world.gates.wait(2 * MINUTE)
         assert second.metrics.leading == 1
-        assert await read(world, Check.PLACEMENT) == last[Check.PLACEMENT]
+        assert await read(world, PeriodicCheck.PLACEMENT) == last[PeriodicCheck.PLACEMENT]
         await world.gates.wait(4 * MINUTE)
-        assert (await read(world, Check.PLACEMENT) or 0) > (last[Check.PLACEMENT] or 0)
-        assert await read(world, Check.REPLICAS) == last[Check.REPLICAS]
+        assert (await read(world, PeriodicCheck.PLACEMENT) or 0) > (
+            last[PeriodicCheck.PLACEMENT] or 0
+        )
+        assert await read(world, PeriodicCheck.REPLICAS) == last[PeriodicCheck.REPLICAS]
         assert second.metrics.listings_total >= 2
 
-    async def read(world: AuditWorld, check: Check) -> int | None:
+    async def read(world: AuditWorld, check: PeriodicCheck) -> int | None:
         return await repair_controls.read_check_time_ms(world.cluster, check)
 
     play(scenario, rules=often())
@@ -368,10 +370,10 @@ def test_a_check_time_of_the_future_means_that_a_check_is_due() -> None:
     # S65.
     async def scenario(world: AuditWorld) -> None:
         far = world.gates.wall_ms() + 1_000 * HOUR
-        await repair_controls.write_check_time_ms(world.cluster, Check.PLACEMENT, far)
+        await repair_controls.write_check_time_ms(world.cluster, PeriodicCheck.PLACEMENT, far)
         await world.audited_by("late")
         await world.gates.wait(2 * MINUTE)
-        at = await repair_controls.read_check_time_ms(world.cluster, Check.PLACEMENT)
+        at = await repair_controls.read_check_time_ms(world.cluster, PeriodicCheck.PLACEMENT)
         assert at is not None
         assert at < far
 

@@ -21,12 +21,12 @@ from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.replication.audit import check_progress, checks_replicas, returning
 from zonekeeper.replication.audit.auditor_metrics import AuditorMetrics
-from zonekeeper.replication.audit.check_progress import Progress, Progressing
+from zonekeeper.replication.audit.check_progress import CheckProgress, Progressing
 from zonekeeper.replication.audit.checks_replicas import ReplicasCheck
 from zonekeeper.replication.audit.marking import Marker
 from zonekeeper.replication.audit.replica_reading import ReplicaReader, windows
 from zonekeeper.replication.audit.returning import Returning
-from zonekeeper.replication.view.pace import Pace
+from zonekeeper.replication.view.pace import BytePace
 from zonekeeper.replication.view.view import View
 from zonekeeper.replication.watch.zone_watch import ZoneWatch
 from zonekeeper.wire.contract import service
@@ -49,7 +49,7 @@ class CheckWorld:
         self.metrics = AuditorMetrics()
         marker = Marker(cluster, self.metrics, lambda: 1_000)
         pool = client.bookies.pool
-        reader = ReplicaReader(view, pool, self.metrics, Pace(lambda: 0))
+        reader = ReplicaReader(view, pool, self.metrics, BytePace(lambda: 0))
         self.check = ReplicasCheck(cluster, view, reader, marker, self.metrics)
         self.returning = Returning(cluster, pool, marker)
 
@@ -256,7 +256,7 @@ def test_a_check_goes_on_behind_the_last_ledger_that_was_noted() -> None:
         await check_progress.write(
             world.cluster,
             Progressing.REPLICAS,
-            Progress(next_ledger=every[1].id, began_ms=7),
+            CheckProgress(next_ledger=every[1].id, began_ms=7),
         )
         begun = await world.check.begun()
         assert begun is not None
@@ -274,8 +274,8 @@ def test_a_check_notes_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def scenario(world: CheckWorld) -> None:
         every = [await world.written(2) for _ in range(3)]
-        await world.check.run(Progress(next_ledger=LedgerId(0), began_ms=7))
-        assert await world.check.begun() == Progress(
+        await world.check.run(CheckProgress(next_ledger=LedgerId(0), began_ms=7))
+        assert await world.check.begun() == CheckProgress(
             next_ledger=LedgerId(every[1].id + 1), began_ms=7
         )
 

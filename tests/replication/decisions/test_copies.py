@@ -17,7 +17,7 @@ E0 = EntryId(0)
 GOOD, OTHER = Fingerprint(3, b"x"), Fingerprint(3, b"y")
 
 
-def judged(a: Copy | None, b: Copy | None, c: Copy | None) -> copies.Verdict:
+def judged(a: Copy | None, b: Copy | None, c: Copy | None) -> copies.CopiesVerdict:
     said = zip(ENSEMBLE, (a, b, c), strict=True)
     found = {bookie: {} if copy is None else {E0: copy} for bookie, copy in said}
     return copies.judge(THREE, ENSEMBLE, [E0], found)

@@ -14,7 +14,7 @@ from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.ensembles import adherence
 from zonekeeper.placement.ensembles.adherence import Level
-from zonekeeper.placement.ensembles.candidates import Avoid, Request
+from zonekeeper.placement.ensembles.candidates import Avoid, EnsembleRequest
 from zonekeeper.placement.ensembles.failures import NotEnoughBookies
 from zonekeeper.replication.decisions import copy_plan
 from zonekeeper.replication.decisions.copy_plan import (
@@ -43,7 +43,7 @@ def ledger(*fragments: tuple[int, tuple[BookieId, ...]], last: int | None = None
 
 
 def replaced(
-    request: Request,
+    request: EnsembleRequest,
     ensemble: tuple[BookieId, ...],
     leaving: dict[int, Cause],
     preferred: tuple[BookieId, ...] = (),
@@ -51,7 +51,7 @@ def replaced(
     return copy_plan.replacement(request, ensemble, leaving, preferred, random.Random(1))
 
 
-def level(request: Request, ensemble: tuple[BookieId, ...]) -> Level:
+def level(request: EnsembleRequest, ensemble: tuple[BookieId, ...]) -> Level:
     return adherence.judge(ensemble, request.quorums, request.rules, request.topology).level
 
 

@@ -14,7 +14,7 @@ from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.base.topology import Bookie, Registration, Topology
 from zonekeeper.placement.promises.headroom import Room, Usage
 from zonekeeper.replication.decisions import preflight
-from zonekeeper.replication.decisions.preflight import Preflight, Tally, Work
+from zonekeeper.replication.decisions.preflight import CopyWork, Preflight, Tally
 
 A, B, C = ZoneName("a"), ZoneName("b"), ZoneName("c")
 LOST = frozenset({BookieId("a-0"), BookieId("a-1")})
@@ -54,7 +54,7 @@ def ledger(
     )
 
 
-def counted(*ledgers: LedgerMetadata, lost: frozenset[BookieId] = LOST) -> Work:
+def counted(*ledgers: LedgerMetadata, lost: frozenset[BookieId] = LOST) -> CopyWork:
     tally = Tally(lost, topology(*lost))
     for one in ledgers:
         tally.add(one)
@@ -126,7 +126,7 @@ def test_the_share_of_a_position_is_what_its_write_sets_say(
 # ── room and time ──
 
 
-def judged(work: Work, usage: dict[ZoneName, Usage], processes: int = 2) -> Preflight:
+def judged(work: CopyWork, usage: dict[ZoneName, Usage], processes: int = 2) -> Preflight:
     return preflight.judge(
         work, LOST, usage, processes=processes, process_bytes_per_second=50 * MIB
     )

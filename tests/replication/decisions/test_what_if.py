@@ -12,7 +12,7 @@ from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, ZoneName
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.policy.rules import PlacementRules
 from zonekeeper.replication.decisions import what_if
-from zonekeeper.replication.decisions.what_if import Harm, Outcome
+from zonekeeper.replication.decisions.what_if import Harm, LedgerOutcome
 
 RULES = PlacementRules(zones=(ZoneName("a"), ZoneName("b"), ZoneName("c")))
 
@@ -37,19 +37,19 @@ def zone_of(bookie: BookieId) -> ZoneName | None:
     return ZoneName(zone) if zone != "?" else None
 
 
-def judged(metadata: LedgerMetadata, lost: str = "", *, and_one: bool = False) -> Outcome:
+def judged(metadata: LedgerMetadata, lost: str = "", *, and_one: bool = False) -> LedgerOutcome:
     return what_if.of_ledger(metadata, zone_of, lambda one: one[0] in lost, and_one=and_one)
 
 
 def test_one_zone_of_three_leaves_two_copies_and_a_quorum() -> None:
     for closed in (True, False):
         metadata = ledger("a-0", "b-0", "c-0", closed=closed)
-        assert judged(metadata, "a") == Outcome(harm=Harm.NONE, unwritable=False)
+        assert judged(metadata, "a") == LedgerOutcome(harm=Harm.NONE, unwritable=False)
 
 
 def test_a_zone_and_one_more_may_hold_all_that_acknowledged() -> None:
     metadata = ledger("a-0", "b-0", "c-0", closed=False)
-    expected = Outcome(harm=Harm.PERHAPS_UNREADABLE, unwritable=True)
+    expected = LedgerOutcome(harm=Harm.PERHAPS_UNREADABLE, unwritable=True)
     assert judged(metadata, "a", and_one=True) == expected
 
 

@@ -3,28 +3,30 @@
 import pytest
 
 from tests.replication.gate_world import ANNA, MINUTE, SECOND, A, B, GateWorld, members, play
-from zonekeeper.metadata.stores.memory import Kind, Loss, MemoryStore, Passage
+from zonekeeper.metadata.stores.memory import ExchangeLoss, MemoryStore, Passage, RequestKind
 from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.placement.zones.gate import Permission, Person, RefusedError, Token
 from zonekeeper.replication.gate import permitting, releasing
-from zonekeeper.replication.gate.permitting import Request
+from zonekeeper.replication.gate.permitting import GateRequest
 
 
-def lose_first(world: GateWorld, loss: Loss) -> None:
+def lose_first(world: GateWorld, loss: ExchangeLoss) -> None:
     """Lose something of the next write."""
     store = world.cluster.store
     assert isinstance(store, MemoryStore)
     left = [loss]
 
-    def weather(kind: Kind) -> Passage:
-        return Passage(loss=left.pop()) if kind is Kind.WRITE and left else Passage()
+    def weather(kind: RequestKind) -> Passage:
+        return Passage(loss=left.pop()) if kind is RequestKind.WRITE and left else Passage()
 
     store.weather = weather
 
 
-@pytest.mark.parametrize("loss", [Loss.ANSWER, Loss.REQUEST])
+@pytest.mark.parametrize("loss", [ExchangeLoss.ANSWER, ExchangeLoss.REQUEST])
 @pytest.mark.parametrize("zone", [A, None])
-def test_an_answer_that_is_lost_is_no_second_release(loss: Loss, zone: ZoneName | None) -> None:
+def test_an_answer_that_is_lost_is_no_second_release(
+    loss: ExchangeLoss, zone: ZoneName | None
+) -> None:
     async def scenario(world: GateWorld) -> None:
         await world.hold(zone)
         lose_first(world, loss)
@@ -44,7 +46,7 @@ def test_a_release_of_another_incident_than_the_one_seen_is_refused() -> None:
         await world.come(members(A))
         await world.wait(SECOND)
         await world.lose(members(A))
-        request = Request(zone=A, person=ANNA, wall_ms=1)
+        request = GateRequest(zone=A, person=ANNA, wall_ms=1)
         with pytest.raises(RefusedError, match="the hold is not of"):
             await permitting.release(
                 world.cluster, request, seen, world.observer.policy, world.told
@@ -59,7 +61,7 @@ def test_what_is_not_held_and_what_nobody_watched_is_refused() -> None:
         rules = world.observer.policy
         with pytest.raises(RefusedError, match="nothing is held"):
             await world.release(B)
-        request = Request(zone=ZoneName("z"), person=ANNA, wall_ms=1)
+        request = GateRequest(zone=ZoneName("z"), person=ANNA, wall_ms=1)
         with pytest.raises(RefusedError, match="there is no record of zone z"):
             await permitting.release(world.cluster, request, Token("t"), rules, world.told)
         with pytest.raises(RefusedError, match="there is no record of zone z"):
@@ -102,11 +104,11 @@ def test_an_evaluation_behind_a_lost_answer_does_not_hide_the_release() -> None:
         await world.hold(A)
         store = world.cluster.store
         assert isinstance(store, MemoryStore)
-        lost = [Passage(loss=Loss.ANSWER)]
+        lost = [Passage(loss=ExchangeLoss.ANSWER)]
         slow = Passage(there_ms=3 * SECOND)
 
-        def weather(kind: Kind) -> Passage:
-            if kind is Kind.WRITE:
+        def weather(kind: RequestKind) -> Passage:
+            if kind is RequestKind.WRITE:
                 return lost.pop() if lost else Passage()
             return Passage() if lost else slow
 

@@ -18,7 +18,7 @@ from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, LedgerId
 from zonekeeper.placement.policy.rules import RepairRules
 from zonekeeper.placement.zones.gate import RefusedError
 from zonekeeper.replication.orders import decommissioning, emptying
-from zonekeeper.replication.orders.orders import NotEmptiedError, Order, Phase, Progress
+from zonekeeper.replication.orders.orders import NotEmptiedError, Order, OrderProgress, Phase
 from zonekeeper.wire.formats import errors
 
 LEAVING = BookieId("bk-b-0")
@@ -28,9 +28,9 @@ class Told:
     """Hears of an order's progress."""
 
     def __init__(self) -> None:
-        self.all: list[Progress] = []
+        self.all: list[OrderProgress] = []
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: OrderProgress) -> None:
         self.all.append(progress)
 
     @property
@@ -58,7 +58,7 @@ def test_a_bookie_is_drained_stopped_and_forgotten_and_every_entry_keeps_its_cop
     async def scenario(bench: Bench) -> None:
         writers, told = await on_leaving(bench, 3), Told()
 
-        def report(progress: Progress) -> None:
+        def report(progress: OrderProgress) -> None:
             told(progress)
             machine = bench.lab.machines[LEAVING]
             if progress.phase is Phase.STOPPING and machine.door is not None:
@@ -282,7 +282,7 @@ def test_a_ledger_that_is_made_late_by_a_client_who_did_not_know_is_found() -> N
         )
         late: list[asyncio.Task[StoredLedger]] = []
 
-        def report(progress: Progress) -> None:
+        def report(progress: OrderProgress) -> None:
             if progress.phase is Phase.COPYING and not late:
                 late.append(bench.tasks.create_task(ledgers.create(bench.cluster, empty)))
 

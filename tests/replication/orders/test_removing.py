@@ -8,7 +8,7 @@ from tests.replication.orders.test_decommissioning import LEAVING, Told, on_leav
 from tests.replication.repair_lab import Bench, play_repair
 from tests.replication.test_claims_in_outages import store_of
 from zonekeeper.metadata.bookies import bookie_records, cookie_store
-from zonekeeper.metadata.stores.memory import Kind, Passage
+from zonekeeper.metadata.stores.memory import Passage, RequestKind
 from zonekeeper.placement.zones.gate import RefusedError
 from zonekeeper.replication.orders import decommissioning, emptying
 from zonekeeper.replication.orders.orders import NotEmptiedError
@@ -22,8 +22,8 @@ def test_a_bookie_that_is_started_again_while_all_ledgers_are_read_is_not_forgot
             await bench.written(1)
         started: list[asyncio.Task[None]] = []
 
-        def weather(kind: Kind) -> Passage:
-            if kind is Kind.READ and len(started) == 0 and reads.pop() == 0:
+        def weather(kind: RequestKind) -> Passage:
+            if kind is RequestKind.READ and len(started) == 0 and reads.pop() == 0:
                 started.append(bench.tasks.create_task(bench.lab.machines[LEAVING].start()))
             return Passage(back_ms=500)
 

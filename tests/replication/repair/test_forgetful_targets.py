@@ -14,11 +14,11 @@ from zonekeeper.client.api.writer import Writer
 from zonekeeper.metadata.ledgers import ledgers
 from zonekeeper.metadata.store.errors import StoreUnavailableError
 from zonekeeper.metadata.store.store import SessionId, Write, Written
-from zonekeeper.metadata.stores.memory import Kind, MemoryStore, Passage, calm
+from zonekeeper.metadata.stores.memory import MemoryStore, Passage, RequestKind, calm
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.policy.rules import RepairRules
 from zonekeeper.replication.repair.delivery import Delivery, TargetFailedError
-from zonekeeper.replication.repair.repair_metrics import Trouble
+from zonekeeper.replication.repair.repair_metrics import RepairTrouble
 from zonekeeper.wire.formats import digests, errors, frames
 from zonekeeper.wire.formats.entries import Sealer
 from zonekeeper.wire.formats.openings import FragmentOpening
@@ -73,7 +73,7 @@ def test_a_target_that_loses_its_disk_while_the_swap_is_on_its_way_is_looked_at_
         assert isinstance(store, MemoryStore)
         attempt = bench.tasks.create_task(bench.attempt(writer.ledger_id, lost))
         await bench.until(lambda: bench.metrics.all_bytes_moved > 0)
-        store.weather = lambda kind: Passage(there_ms=3_000 if kind is Kind.WRITE else 0)
+        store.weather = lambda kind: Passage(there_ms=3_000 if kind is RequestKind.WRITE else 0)
         target = await _who_has(bench, writer.ledger_id, LAST, writer.ensemble)
         await asyncio.sleep(0.5)
         stored = await ledgers.read(await bench.lab.cluster(), writer.ledger_id, sync=True)
@@ -81,7 +81,7 @@ def test_a_target_that_loses_its_disk_while_the_swap_is_on_its_way_is_looked_at_
         assert target.id not in stored.metadata.bookies
         await _anew(target)
         store.weather = calm
-        assert troubles(await attempt) == [Trouble.OVERTAKEN]
+        assert troubles(await attempt) == [RepairTrouble.OVERTAKEN]
         assert await bench.ensemble(writer.ledger_id) == (target.id, *writer.ensemble[1:])
         assert target.id in (await bench.marked(writer.ledger_id) or ())
         assert (await bench.repairer.attempt(writer.ledger_id)).done
@@ -223,7 +223,7 @@ def test_a_member_that_is_started_again_while_its_holes_are_filled_stays_a_membe
         await bench.until(lambda: bench.metrics.all_bytes_moved > 0)
         await doubted.crash()
         await doubted.start()
-        assert troubles(await attempt) == [Trouble.NO_SOURCE]
+        assert troubles(await attempt) == [RepairTrouble.NO_SOURCE]
         assert await bench.ensemble(writer.ledger_id) == writer.ensemble
         assert (await bench.repairer.attempt(writer.ledger_id)).done
 

@@ -23,7 +23,7 @@ from zonekeeper.metadata.bookies import bookie_records
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.replication.repair import limbo
-from zonekeeper.replication.repair.repair_metrics import Trouble
+from zonekeeper.replication.repair.repair_metrics import RepairTrouble
 from zonekeeper.wire.contract import service
 from zonekeeper.wire.formats import errors
 from zonekeeper.wire.host.serving import Host
@@ -103,7 +103,7 @@ def test_limbo_stays_where_one_entry_has_no_source() -> None:
         for one in others:
             bench.lab.door(one).read_error = errors.IoFailed("the test's")
         attempt = await bench.attempt(writer.ledger_id, forgetful)
-        assert troubles(attempt) == [Trouble.NO_SOURCE]
+        assert troubles(attempt) == [RepairTrouble.NO_SOURCE]
         assert await says(bench.lab.door(forgetful), writer.ledger_id, 0) == "unknown"
         assert await bench.marked(writer.ledger_id) == (forgetful,)
 
@@ -118,7 +118,7 @@ def test_nothing_is_filled_in_while_the_bookies_zone_is_held() -> None:
         zone = bench.zone(forgetful)
         await bench.hold(zone)
         attempt = await bench.attempt(writer.ledger_id, forgetful)
-        assert troubles(attempt) == [Trouble.HELD]
+        assert troubles(attempt) == [RepairTrouble.HELD]
         assert bench.metrics.all_bytes_moved == 0
         assert await says(bench.lab.door(forgetful), writer.ledger_id, 0) == "unknown"
         await bench.open(zone)
@@ -133,7 +133,7 @@ def test_an_open_ledger_whose_writer_is_gone_is_recovered_before_limbo_ends() ->
         writer = await bench.written(10, closed=False)
         forgetful = writer.ensemble[0]
         await forgets(bench, forgetful)
-        assert troubles(await bench.attempt(writer.ledger_id, forgetful)) == [Trouble.OPEN]
+        assert troubles(await bench.attempt(writer.ledger_id, forgetful)) == [RepairTrouble.OPEN]
         assert await says(bench.lab.door(forgetful), writer.ledger_id, 10) == "unknown"
         await asyncio.sleep(31)
         assert (await bench.repairer.attempt(writer.ledger_id)).done
@@ -191,7 +191,7 @@ def test_who_does_not_say_whether_it_is_in_limbo_is_left_for_later() -> None:
         silent = writer.ensemble[0]
         bench.lab.network.take_down(silent)
         attempt = await bench.attempt(writer.ledger_id, silent)
-        assert troubles(attempt) == [Trouble.NO_SOURCE]
+        assert troubles(attempt) == [RepairTrouble.NO_SOURCE]
         assert await bench.marked(writer.ledger_id) == (silent,)
         bench.lab.network.put_up(silent, Host(bench.lab.door(silent)))
 

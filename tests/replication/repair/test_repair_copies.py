@@ -15,7 +15,7 @@ from tests.replication.repair_lab import (
     without_entry_three,
 )
 from zonekeeper.placement.base.digests import Digest
-from zonekeeper.replication.repair.repair_metrics import Trouble
+from zonekeeper.replication.repair.repair_metrics import RepairTrouble
 from zonekeeper.wire.formats import errors
 
 # ── digests ──
@@ -42,7 +42,7 @@ def test_where_every_source_is_corrupt_nothing_is_copied_and_the_ledger_stays_ma
         for bookie in before[1:]:
             bench.lab.door(bookie).spoil = spoiled
         attempt = await bench.attempt(writer.ledger_id, lost)
-        assert troubles(attempt) == [Trouble.NO_SOURCE]
+        assert troubles(attempt) == [RepairTrouble.NO_SOURCE]
         assert await bench.ensemble(writer.ledger_id) == before
         assert await bench.marked(writer.ledger_id) == (lost,)
         assert bench.metrics.all_bytes_moved == 0
@@ -57,7 +57,7 @@ def test_copies_without_a_digest_are_copied_only_where_they_agree() -> None:
         await bench.lose(lost)
         bench.lab.door(before[1]).spoil = spoiled
         attempt = await bench.attempt(writer.ledger_id, lost)
-        assert troubles(attempt) == [Trouble.COPIES_DIFFER]
+        assert troubles(attempt) == [RepairTrouble.COPIES_DIFFER]
         assert await bench.ensemble(writer.ledger_id) == before
         bench.lab.door(before[1]).spoil = lambda reply: reply
         assert (await bench.repairer.attempt(writer.ledger_id)).done
@@ -79,7 +79,7 @@ def test_an_entry_that_the_living_deny_may_be_on_the_lost_one_and_the_rest_is_re
         for bookie in first[1:]:
             bench.lab.door(bookie).spoil = without_entry_three
         attempt = await bench.attempt(writer.ledger_id, lost)
-        assert troubles(attempt) == [Trouble.NO_SOURCE]
+        assert troubles(attempt) == [RepairTrouble.NO_SOURCE]
         assert "entry 3" in attempt.obstacles[0].text
         ledger = await bench.ledger(writer.ledger_id)
         assert ledger.fragments[0].ensemble == first
@@ -95,8 +95,8 @@ def test_s81_an_entry_that_everybody_denies_is_reported_as_lost_and_stays_marked
         for bookie in writer.ensemble:
             bench.lab.door(bookie).spoil = without_entry_three
         attempt = await bench.attempt(writer.ledger_id, writer.ensemble[0])
-        assert troubles(attempt) == [Trouble.ENTRY_LOST]
-        assert bench.metrics.failed == {Trouble.ENTRY_LOST: 1}
+        assert troubles(attempt) == [RepairTrouble.ENTRY_LOST]
+        assert bench.metrics.failed == {RepairTrouble.ENTRY_LOST: 1}
         assert await bench.marked(writer.ledger_id) == (writer.ensemble[0],)
 
     play_repair(scenario)
@@ -131,7 +131,7 @@ def test_s77_a_bookie_that_comes_back_during_the_copying_is_not_replaced() -> No
         await bench.bring_back(lost)
         for door in held:
             door.release()
-        assert troubles(await attempt) == [Trouble.OVERTAKEN]
+        assert troubles(await attempt) == [RepairTrouble.OVERTAKEN]
         assert await bench.ensemble(writer.ledger_id) == before
 
     play_repair(scenario)

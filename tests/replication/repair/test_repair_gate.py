@@ -20,7 +20,7 @@ from zonekeeper.client.base import errors as client_errors
 from zonekeeper.metadata.ledgers import underreplication
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.policy.rules import RepairRules
-from zonekeeper.replication.repair.repair_metrics import Trouble
+from zonekeeper.replication.repair.repair_metrics import RepairTrouble
 
 # ── open ledgers ──
 
@@ -30,7 +30,7 @@ def test_s75_a_writer_that_changes_its_ensemble_within_the_grace_is_left_alone()
         writer = await bench.written(10, closed=False)
         lost = writer.ensemble[0]
         await bench.lose(lost)
-        assert troubles(await bench.attempt(writer.ledger_id, lost)) == [Trouble.OPEN]
+        assert troubles(await bench.attempt(writer.ledger_id, lost)) == [RepairTrouble.OPEN]
         await go_on_elsewhere(writer, 10)
         await asyncio.sleep(40)
         assert (await bench.repairer.attempt(writer.ledger_id)).done
@@ -47,9 +47,9 @@ def test_s75_a_ledger_whose_writer_does_nothing_is_fenced_after_the_grace_and_re
         writer = await bench.written(10, closed=False)
         lost = writer.ensemble[0]
         await bench.lose(lost)
-        assert troubles(await bench.attempt(writer.ledger_id, lost)) == [Trouble.OPEN]
+        assert troubles(await bench.attempt(writer.ledger_id, lost)) == [RepairTrouble.OPEN]
         await asyncio.sleep(29)
-        assert troubles(await bench.repairer.attempt(writer.ledger_id)) == [Trouble.OPEN]
+        assert troubles(await bench.repairer.attempt(writer.ledger_id)) == [RepairTrouble.OPEN]
         assert not (await bench.ledger(writer.ledger_id)).is_closed
         await asyncio.sleep(2)
         assert (await bench.repairer.attempt(writer.ledger_id)).done
@@ -75,7 +75,7 @@ def test_the_grace_begins_anew_with_another_last_fragment() -> None:
         await bench.lose(second)
         await asyncio.sleep(15)
         attempt = await bench.attempt(writer.ledger_id, second)
-        assert troubles(attempt) == [Trouble.OPEN]
+        assert troubles(attempt) == [RepairTrouble.OPEN]
         assert not (await bench.ledger(writer.ledger_id)).is_closed
 
     play_repair(scenario)
@@ -89,7 +89,7 @@ def test_s83_a_held_loss_is_not_even_claimed() -> None:
         writer, lost = await lost_one(bench)
         await bench.hold(bench.zone(lost))
         attempt = await bench.attempt(writer.ledger_id, lost)
-        assert troubles(attempt) == [Trouble.HELD]
+        assert troubles(attempt) == [RepairTrouble.HELD]
         assert bench.metrics.all_bytes_moved == 0
         await bench.open(bench.zone(lost))
         assert (await bench.repairer.attempt(writer.ledger_id)).done
@@ -104,7 +104,7 @@ def test_a_bookie_with_a_mark_left_is_not_replaced_the_moment_it_is_missing() ->
         await bench.mark(writer.ledger_id, gone)  # to be looked at, while it is there
         await bench.miss(gone)
         attempt = await bench.repairer.attempt(writer.ledger_id)
-        assert troubles(attempt) == [Trouble.HELD]
+        assert troubles(attempt) == [RepairTrouble.HELD]
         assert "bookieRecoveryDelay" in attempt.obstacles[0].text
         assert bench.metrics.all_bytes_moved == 0
         await asyncio.sleep(2 * DELAY_MS / 1_000)
@@ -125,7 +125,7 @@ def test_a_bookie_that_goes_away_while_others_are_worked_on_is_not_replaced_at_o
         attempt = bench.tasks.create_task(bench.repairer.attempt(writer.ledger_id))
         await bench.until(lambda: bench.metrics.all_bytes_moved > 0)
         await bench.miss(gone)
-        assert Trouble.HELD in troubles(await attempt)
+        assert RepairTrouble.HELD in troubles(await attempt)
         first, last = (await bench.ledger(writer.ledger_id)).fragments
         assert gone in first.ensemble
         assert gone in last.ensemble
@@ -140,7 +140,7 @@ def test_a_process_that_never_saw_a_bookie_there_does_not_wait_again() -> None:
         gone = writer.ensemble[0]
         await one.mark(writer.ledger_id, gone)
         await one.miss(gone)
-        assert troubles(await one.repairer.attempt(writer.ledger_id)) == [Trouble.HELD]
+        assert troubles(await one.repairer.attempt(writer.ledger_id)) == [RepairTrouble.HELD]
         async with bench(one.lab, "later", zone="b") as later:
             assert (await later.repairer.attempt(writer.ledger_id)).done
 
@@ -162,7 +162,7 @@ def test_work_in_flight_stops_before_its_next_carrier_and_never_swaps() -> None:
         await bench.hold(bench.zone(lost))
         for door in doors:
             door.release()
-        assert troubles(await attempt) == [Trouble.HELD]
+        assert troubles(await attempt) == [RepairTrouble.HELD]
         assert bench.metrics.all_bytes_moved == in_flight
         assert sum(len(door.appended) for door in doors) == 1
         assert await bench.ensemble(writer.ledger_id) == before
@@ -187,7 +187,7 @@ def test_after_a_hold_nothing_more_is_read_and_what_was_being_read_is_not_writte
         await asyncio.sleep(1)
         await bench.hold(bench.zone(lost))
         gate.set()
-        assert troubles(await attempt) == [Trouble.HELD]
+        assert troubles(await attempt) == [RepairTrouble.HELD]
         assert len([request for door in doors for request in door.reads]) == before + 1
         assert sum(len(door.appended) for door in doors) == appended
         assert bench.metrics.all_bytes_moved == 0
@@ -210,7 +210,7 @@ def test_after_a_hold_nothing_is_read_behind_the_carrier_in_flight() -> None:
         await bench.hold(bench.zone(lost))
         for door in doors:
             door.release()
-        assert troubles(await attempt) == [Trouble.HELD]
+        assert troubles(await attempt) == [RepairTrouble.HELD]
         assert sum(len(bench.lab.door(one).reads) for one in before[1:]) == reads
 
     play_repair(scenario)
@@ -223,7 +223,7 @@ def test_a_held_loss_is_held_whoever_has_its_claim() -> None:
         await bench.mark(writer.ledger_id, lost)
         await underreplication.claim(bench.cluster, writer.ledger_id, BookieId("somebody"))
         attempt = await bench.repairer.attempt(writer.ledger_id)
-        assert troubles(attempt) == [Trouble.HELD]
+        assert troubles(attempt) == [RepairTrouble.HELD]
         assert not attempt.again
 
     play_repair(scenario)
@@ -242,7 +242,7 @@ def test_a_hold_between_the_last_carrier_and_the_swap_prevents_the_swap() -> Non
         await bench.hold(bench.zone(lost))
         for door in doors:
             door.release()
-        assert troubles(await attempt) == [Trouble.HELD]
+        assert troubles(await attempt) == [RepairTrouble.HELD]
         assert await bench.ensemble(writer.ledger_id) == before
 
     play_repair(scenario)
@@ -260,7 +260,7 @@ def test_a_hold_during_a_recovery_ends_it() -> None:
         attempt = bench.tasks.create_task(bench.repairer.attempt(writer.ledger_id))
         await asyncio.sleep(1)
         await bench.hold(bench.zone(lost))
-        assert troubles(await attempt) == [Trouble.HELD]
+        assert troubles(await attempt) == [RepairTrouble.HELD]
         assert not (await bench.ledger(writer.ledger_id)).is_closed
         assert await bench.claimed() == []
 
@@ -275,7 +275,7 @@ def test_s87_s92_a_loss_outside_the_held_zone_is_repaired_and_the_held_one_stays
         await bench.lose(held, other)
         await bench.hold("b")
         attempt = await bench.attempt(writer.ledger_id, held, other)
-        assert troubles(attempt) == [Trouble.HELD]
+        assert troubles(attempt) == [RepairTrouble.HELD]
         after = await bench.ensemble(writer.ledger_id)
         assert held in after
         assert other not in after
@@ -295,7 +295,7 @@ def test_s88_a_fragment_with_one_copy_left_is_held_like_others() -> None:
         await bench.hold("b")
         await bench.hold("c")
         attempt = await bench.attempt(writer.ledger_id, *lost)
-        assert set(troubles(attempt)) == {Trouble.HELD}
+        assert set(troubles(attempt)) == {RepairTrouble.HELD}
         assert bench.metrics.all_bytes_moved == 0
 
     play_repair(scenario)
@@ -320,7 +320,7 @@ def test_s89_an_entry_that_nobody_living_has_stays_marked_and_costs_no_bytes() -
         writer = await bench.written(20)
         await bench.lose(*writer.ensemble)
         attempt = await bench.attempt(writer.ledger_id, writer.ensemble[0])
-        assert troubles(attempt) == [Trouble.NO_SOURCE]
+        assert troubles(attempt) == [RepairTrouble.NO_SOURCE]
         assert await bench.marked(writer.ledger_id) == (writer.ensemble[0],)
         await bench.bring_back(writer.ensemble[1])
         await asyncio.sleep(15)  # until links that were refused try again
@@ -333,7 +333,7 @@ def test_s90_where_too_few_bookies_are_left_the_ledger_stays_as_it_is_until_one_
     async def scenario(bench: Bench) -> None:
         writer, lost = await lost_one(bench)
         attempt = await bench.attempt(writer.ledger_id, lost)
-        assert troubles(attempt) == [Trouble.NO_TARGET]
+        assert troubles(attempt) == [RepairTrouble.NO_TARGET]
         assert await bench.ensemble(writer.ledger_id) == writer.ensemble
         await bench.bring_back(lost)
         assert (await bench.repairer.attempt(writer.ledger_id)).done

@@ -20,7 +20,7 @@ from tests.replication.watch import test_zone_watch
 from tests.simulation.patching import Patch, patched
 from zonekeeper.client.bookies.link_pool import LinkPool
 from zonekeeper.client.reading import checking
-from zonekeeper.client.reading.checking import Checked
+from zonekeeper.client.reading.checking import CheckedReply
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.base.topology import Topology
 from zonekeeper.placement.policy.rules import RepairRules
@@ -58,7 +58,7 @@ async def _put_and_forget(delivery: Delivery, frame: Frame) -> None:
     delivery._outcomes.expect(lane.append(frame))
 
 
-def _unchecked(sealer: Sealer, part: Frame, checked: Checked) -> None:
+def _unchecked(sealer: Sealer, part: Frame, checked: CheckedReply) -> None:
     for entry_id, packet in part:
         lac, length = (int.from_bytes(packet[at : at + 8], signed=True) for at in (16, 24))
         payload = bytes(packet[_HEAD_BYTES:])
@@ -79,7 +79,7 @@ def _whatever_happens(
 
 async def _ends_at_once(
     pool: LinkPool, ledger_id: LedgerId, bookies: Sequence[BookieId]
-) -> limbo.Found:
+) -> limbo.LimboFound:
     found = await _find(pool, ledger_id, bookies)
     for bookie, boot_epoch in found.boots.items():
         await limbo.end(pool, ledger_id, bookie, boot_epoch)

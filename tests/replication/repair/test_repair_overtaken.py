@@ -11,7 +11,7 @@ from tests.replication.repair_lab import (
     troubles,
 )
 from zonekeeper.placement.policy.rules import RepairRules
-from zonekeeper.replication.repair.repair_metrics import Trouble
+from zonekeeper.replication.repair.repair_metrics import RepairTrouble
 from zonekeeper.wire.formats import errors
 
 SLOW = RepairRules(bytes_per_second=1 << 20)
@@ -26,7 +26,7 @@ def test_a_writer_that_went_on_elsewhere_while_older_entries_were_copied_is_not_
         idle = first[1]
         assert idle in writer.ensemble
         await bench.lose(idle)
-        assert troubles(await bench.attempt(writer.ledger_id, idle)) == [Trouble.OPEN]
+        assert troubles(await bench.attempt(writer.ledger_id, idle)) == [RepairTrouble.OPEN]
         await asyncio.sleep(40)
         moved = bench.metrics.all_bytes_moved
         attempt = bench.tasks.create_task(bench.attempt(writer.ledger_id, first[0]))
@@ -65,7 +65,7 @@ def test_a_lost_copy_is_made_anew_though_a_doubted_one_cannot_be_looked_at() -> 
         await bench.lose(lost)
         bench.lab.door(silent).read_error = errors.Timeout("the test's")
         attempt = await bench.attempt(writer.ledger_id, silent, lost)
-        assert troubles(attempt) == [Trouble.NO_SOURCE]
+        assert troubles(attempt) == [RepairTrouble.NO_SOURCE]
         assert lost not in await bench.ensemble(writer.ledger_id)
         assert silent in (await bench.marked(writer.ledger_id) or ())
         bench.lab.door(silent).read_error = None

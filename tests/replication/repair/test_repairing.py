@@ -29,7 +29,7 @@ from zonekeeper.placement.base.ids import BookieId, EntryId
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.policy.rules import RepairRules
 from zonekeeper.replication.repair import copying
-from zonekeeper.replication.repair.repair_metrics import Trouble
+from zonekeeper.replication.repair.repair_metrics import RepairTrouble
 from zonekeeper.wire.formats import entries, errors
 
 THREE = Quorums(ensemble=3, write=3, ack=2, ack_zones=2)
@@ -286,7 +286,7 @@ def test_a_good_copy_is_not_given_up_for_one_whose_bookie_went_away_after_it_was
         await bench.until(lambda: target.id in bench.view.missing)
         for machine in others:
             machine.doorway.release()
-        assert troubles(await attempt) == [Trouble.OVERTAKEN]
+        assert troubles(await attempt) == [RepairTrouble.OVERTAKEN]
         assert await bench.ensemble(writer.ledger_id) == before
 
     play_repair(scenario)

@@ -16,7 +16,7 @@ from zonekeeper.metadata.formats.underreplication_format import Underreplicated
 from zonekeeper.metadata.ledgers import underreplication
 from zonekeeper.placement.base.ids import BookieId, LedgerId
 from zonekeeper.placement.policy.rules import RepairRules
-from zonekeeper.replication.repair.repair_metrics import Trouble
+from zonekeeper.replication.repair.repair_metrics import RepairTrouble
 from zonekeeper.replication.repair.replicator import Replicator
 from zonekeeper.wire.formats import errors
 
@@ -97,7 +97,7 @@ def test_a_ledger_that_cannot_be_repaired_stops_nobody_and_is_counted_while_it_w
                 await at.lose(bookie)
         async with replicating(at) as replicator:
             await asyncio.sleep(60)
-            assert replicator.metrics.waiting_now[Trouble.NO_SOURCE] >= 1
+            assert replicator.metrics.waiting_now[RepairTrouble.NO_SOURCE] >= 1
             repaired = [w for w in writers if await at.marked(w.ledger_id) is None]
             assert repaired
             assert await at.marked(stuck.ledger_id) == (lost,)
@@ -112,10 +112,10 @@ def test_s89_what_fails_again_and_again_is_tried_less_and_less() -> None:
         await at.mark(writer.ledger_id, writer.ensemble[0])
         async with replicating(at) as replicator:
             await asyncio.sleep(120)
-            tries = replicator.metrics.failed[Trouble.NO_SOURCE]
+            tries = replicator.metrics.failed[RepairTrouble.NO_SOURCE]
             assert 4 <= tries <= 9
             await asyncio.sleep(120)
-            assert replicator.metrics.failed[Trouble.NO_SOURCE] <= tries + 2
+            assert replicator.metrics.failed[RepairTrouble.NO_SOURCE] <= tries + 2
 
     play_repair(scenario)
 
@@ -128,7 +128,7 @@ def test_s84_what_is_held_moves_nothing_and_goes_on_soon_after_it_is_not() -> No
             await asyncio.sleep(120)
             assert replicator.metrics.all_bytes_moved == 0
             assert replicator.metrics.failed == {}
-            assert replicator.metrics.waiting_now == {Trouble.HELD: len(writers)}
+            assert replicator.metrics.waiting_now == {RepairTrouble.HELD: len(writers)}
             assert await at.claimed() == []
             await at.open("b")
             await asyncio.sleep(10)
@@ -177,7 +177,7 @@ def test_while_everything_is_held_no_mark_is_read(monkeypatch: pytest.MonkeyPatc
         async with replicating(at) as replicator:
             await asyncio.sleep(300)
             assert read.count == 0
-            assert replicator.metrics.waiting_now == {Trouble.HELD: MARKS}
+            assert replicator.metrics.waiting_now == {RepairTrouble.HELD: MARKS}
 
     read = MarksRead(monkeypatch)
     play_repair(scenario)
@@ -195,7 +195,7 @@ def test_what_stays_held_is_looked_at_less_and_less_and_at_once_when_its_gate_op
             before = read.count
             await asyncio.sleep(95)
             assert MARKS <= read.count - before < 4 * MARKS
-            assert replicator.metrics.waiting_now == {Trouble.HELD: MARKS + len(writers)}
+            assert replicator.metrics.waiting_now == {RepairTrouble.HELD: MARKS + len(writers)}
             await at.open(at.zone(lost))
             await asyncio.sleep(5)
             assert replicator.metrics.ledgers_repaired == len(writers)

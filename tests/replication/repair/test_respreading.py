@@ -9,7 +9,7 @@ from zonekeeper.placement.base.ids import LedgerId
 from zonekeeper.placement.ensembles import adherence
 from zonekeeper.placement.ensembles.adherence import Level
 from zonekeeper.placement.policy.rules import RepairRules
-from zonekeeper.replication.repair.repair_metrics import Trouble
+from zonekeeper.replication.repair.repair_metrics import RepairTrouble
 
 
 async def level(bench: Bench, ledger_id: LedgerId) -> Level:
@@ -95,7 +95,7 @@ def test_a_hold_anywhere_ends_a_spreading_before_its_swap() -> None:
         await bench.hold("c")
         for door in doors:
             door.release()
-        assert troubles(await attempt) == [Trouble.HELD]
+        assert troubles(await attempt) == [RepairTrouble.HELD]
         assert await bench.ensemble(writer.ledger_id) == before
 
     play_repair(scenario)

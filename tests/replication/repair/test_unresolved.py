@@ -7,7 +7,7 @@ from zonekeeper.metadata.bookies import cookie_store
 from zonekeeper.metadata.formats import cookies
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.locations import Location
-from zonekeeper.replication.repair.repair_metrics import Trouble
+from zonekeeper.replication.repair.repair_metrics import RepairTrouble
 
 
 async def stands_at(bench: Bench, bookie: BookieId, location: Location | None) -> None:
@@ -31,7 +31,7 @@ def test_s93_a_bookie_whose_zone_nobody_knows_gets_no_copy_until_it_is_known() -
         for machine in bench.lab.machines.values():
             if machine.id not in writer.ensemble:
                 await stands_at(bench, machine.id, None)
-        assert troubles(await bench.attempt(writer.ledger_id, lost)) == [Trouble.NO_TARGET]
+        assert troubles(await bench.attempt(writer.ledger_id, lost)) == [RepairTrouble.NO_TARGET]
         assert bench.metrics.all_bytes_moved == 0
         await stands_at(bench, spare, bench.lab.machines[spare].location)
         assert (await bench.repairer.attempt(writer.ledger_id)).done

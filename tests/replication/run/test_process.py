@@ -26,7 +26,7 @@ from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.replication.run import process
 from zonekeeper.replication.run.process import StoppedError
-from zonekeeper.replication.run.settings import BadSettingError, Settings, Texts, parse
+from zonekeeper.replication.run.settings import AutorecoverySettings, BadSettingError, Texts, parse
 
 TEXTS = Texts(
     metadata="sqlite:///x",
@@ -40,7 +40,7 @@ TEXTS = Texts(
 )
 
 
-def settings(world: LiveWorld) -> Settings:
+def settings(world: LiveWorld) -> AutorecoverySettings:
     return parse({**TEXTS, "metadata": world.address})
 
 
@@ -173,8 +173,8 @@ async def _without_policy(cluster: Cluster) -> None:
 
 _STUCK = """
 import asyncio, logging, random, sys
-from zonekeeper.replication import process, settings
-from zonekeeper.replication.autorecovery import Autorecovery
+from zonekeeper.replication.run import process, settings
+from zonekeeper.replication.run.autorecovery import Autorecovery
 
 async def stuck(self):
     while True:

@@ -5,14 +5,14 @@ import asyncio
 import pytest
 
 from tests.support import virtual_time
-from zonekeeper.replication.view.pace import Pace
+from zonekeeper.replication.view.pace import BytePace
 
 MIB = 1 << 20
 
 
 def test_over_any_time_no_more_is_moved_than_the_rate_and_one_piece() -> None:
     async def scenario() -> None:
-        pace, loop = Pace(lambda: MIB), asyncio.get_running_loop()
+        pace, loop = BytePace(lambda: MIB), asyncio.get_running_loop()
         taken: list[tuple[float, int]] = []
 
         async def worker(size: int) -> None:
@@ -31,7 +31,7 @@ def test_over_any_time_no_more_is_moved_than_the_rate_and_one_piece() -> None:
 
 def test_a_piece_that_is_larger_than_a_second_goes_at_once_and_the_next_waits_for_it() -> None:
     async def scenario() -> None:
-        pace, loop = Pace(lambda: MIB), asyncio.get_running_loop()
+        pace, loop = BytePace(lambda: MIB), asyncio.get_running_loop()
         await pace.take(4 * MIB)
         assert loop.time() == 0
         await pace.take(1)
@@ -42,7 +42,7 @@ def test_a_piece_that_is_larger_than_a_second_goes_at_once_and_the_next_waits_fo
 
 def test_idle_time_is_not_saved_up() -> None:
     async def scenario() -> None:
-        pace, loop = Pace(lambda: MIB), asyncio.get_running_loop()
+        pace, loop = BytePace(lambda: MIB), asyncio.get_running_loop()
         await pace.take(MIB)
         await asyncio.sleep(100)
         await pace.take(MIB)
@@ -55,7 +55,7 @@ def test_idle_time_is_not_saved_up() -> None:
 def test_a_new_rate_is_felt_within_a_second_and_zero_is_no_limit() -> None:
     async def scenario() -> None:
         rate = [1]
-        pace, loop = Pace(lambda: rate[0]), asyncio.get_running_loop()
+        pace, loop = BytePace(lambda: rate[0]), asyncio.get_running_loop()
         await pace.take(MIB)
 
         async def change() -> None:
@@ -73,7 +73,7 @@ def test_a_new_rate_is_felt_within_a_second_and_zero_is_no_limit() -> None:
 
 def test_who_is_cancelled_while_he_waits_takes_nothing() -> None:
     async def scenario() -> None:
-        pace, loop = Pace(lambda: MIB), asyncio.get_running_loop()
+        pace, loop = BytePace(lambda: MIB), asyncio.get_running_loop()
         await pace.take(MIB)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.5):
@@ -88,7 +88,7 @@ def test_a_debt_that_is_less_than_the_clock_can_tell_is_waited_out() -> None:
     # An endless wait shows as such in virtual time, where nothing but the wait moves the clock.
     async def scenario() -> None:
         await asyncio.sleep(1_000_000.1)
-        pace = Pace(lambda: 3_000_000_000)
+        pace = BytePace(lambda: 3_000_000_000)
         for size in range(1, 2_000):
             await pace.take(size)
 

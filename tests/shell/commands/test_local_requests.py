@@ -11,11 +11,11 @@ import pytest
 from tests.shell.local_world import LocalWorld
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.shell.local import local_state
-from zonekeeper.shell.local.local_processes import Mark
+from zonekeeper.shell.local.local_processes import ProcessMark
 from zonekeeper.shell.local.local_shape import Shape, Timers
-from zonekeeper.shell.local.local_state import State
+from zonekeeper.shell.local.local_state import LocalState
 
-MARK = Mark(pid=1, started_ticks=2, boot="3")
+MARK = ProcessMark(pid=1, started_ticks=2, boot="3")
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def world(tmp_path: Path) -> LocalWorld:
     """A folder whose cluster does not run."""
     folder = tmp_path / "cluster"
     folder.mkdir()
-    local_state.write(folder, State(shape=Shape()))
+    local_state.write(folder, LocalState(shape=Shape()))
     return LocalWorld(folder)
 
 
@@ -195,12 +195,12 @@ def test_a_store_that_is_gone_is_unknown_and_not_absent(world: LocalWorld) -> No
 
 def test_the_state_is_read_as_it_was_written(tmp_path: Path) -> None:
     shape = Shape(zones=2, autorecovery=0, zookeeper=True, timers=Timers.PRODUCTION)
-    state = State(shape=shape, zookeeper_port=2181).started(BookieId("auto-0"), MARK)
+    state = LocalState(shape=shape, zookeeper_port=2181).started(BookieId("auto-0"), MARK)
     state = state.looked_at(BookieId("auto-0"), "127.0.0.1:8080")
     local_state.write(tmp_path, state)
 
     assert local_state.read(tmp_path) == state
-    assert state.stopped([BookieId("auto-0")]) == State(shape=shape, zookeeper_port=2181)
+    assert state.stopped([BookieId("auto-0")]) == LocalState(shape=shape, zookeeper_port=2181)
     assert local_state.read(tmp_path / "none") is None
 
 

@@ -15,8 +15,8 @@ from zonekeeper.client.api import blocking
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.shell.commands.top import top
 from zonekeeper.shell.reports import top_metrics, top_rows
-from zonekeeper.shell.reports.top_metrics import NotMetricsError, Work
-from zonekeeper.shell.reports.top_rows import Seen
+from zonekeeper.shell.reports.top_metrics import BookieWork, NotMetricsError
+from zonekeeper.shell.reports.top_rows import SampledBookie
 from zonekeeper.wire.formats import exposition
 
 LIMIT_S = 60
@@ -34,17 +34,17 @@ def page(measures: Measures, boot_epoch: int = 1, *reasons: str) -> str:
     )
 
 
-def work(**median_s: float) -> Work:
+def work(**median_s: float) -> BookieWork:
     """Give work of a hundred of each operation, all as long."""
-    return Work(
+    return BookieWork(
         seconds=2,
         took={name: Counter({s: 100.0}) for name, s in median_s.items()},
         outcomes=Counter({(name, OK): 100 for name in median_s}),
     )
 
 
-def seen(name: str, done: Work | str) -> Seen:
-    return Seen(bookie=BookieId(name), zone=ZoneName(name.split("-")[1]), work=done)
+def seen(name: str, done: BookieWork | str) -> SampledBookie:
+    return SampledBookie(bookie=BookieId(name), zone=ZoneName(name.split("-")[1]), work=done)
 
 
 def test_what_happened_is_the_difference_of_two_looks() -> None:
@@ -143,7 +143,9 @@ def test_one_that_stands_still_again_and_again_is_told_from_a_hiccup(
     counts: dict[float, float], remark: str | None
 ) -> None:
     usual: list[dict[float, float]] = [{0.004: 80, 0.008: 20}, {0.004: 80, 0.032: 20}]
-    works = [Work(seconds=2, took={"append": Counter(each)}) for each in (*usual, *usual, counts)]
+    works = [
+        BookieWork(seconds=2, took={"append": Counter(each)}) for each in (*usual, *usual, counts)
+    ]
     found = top_rows.rows([seen(f"bk-a-{n}", each) for n, each in enumerate(works)])
 
     remarks = {row.bookie: row.remarks for row in found if row.remarks}
@@ -151,7 +153,7 @@ def test_one_that_stands_still_again_and_again_is_told_from_a_hiccup(
 
 
 def test_when_all_stand_still_at_times_none_is_the_one() -> None:
-    stalled = Work(seconds=2, took={"append": Counter({0.004: 80.0, 0.25: 20.0})})
+    stalled = BookieWork(seconds=2, took={"append": Counter({0.004: 80.0, 0.25: 20.0})})
     assert not any(
         row.remarks for row in top_rows.rows([seen(f"bk-a-{n}", stalled) for n in range(4)])
     )

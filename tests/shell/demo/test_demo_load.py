@@ -83,7 +83,7 @@ def test_entries_that_are_missing_or_changed_are_seen() -> None:
 
 @pytest.mark.parametrize(("share", "latency"), [(0, 1.0), (0.5, 51.0), (0.99, 100.0), (1, 100.0)])
 def test_a_quantile_is_a_latency_that_was_seen(share: float, latency: float) -> None:
-    timing = demo_load.Timing("calm", latencies_ms=[float(n) for n in range(100, 0, -1)])
+    timing = demo_load.AckTiming("calm", latencies_ms=[float(n) for n in range(100, 0, -1)])
 
     assert timing.quantile_ms(share) == latency
-    assert demo_load.Timing("nothing").quantile_ms(share) == 0
+    assert demo_load.AckTiming("nothing").quantile_ms(share) == 0

@@ -11,19 +11,19 @@ from zonekeeper.placement.base.ids import BookieId, LedgerId, ZoneName
 from zonekeeper.placement.zones.gate import Permission
 from zonekeeper.placement.zones.observation import Observation
 from zonekeeper.shell.demo import demo_screen
-from zonekeeper.shell.demo.demo_load import Checked, Timing
+from zonekeeper.shell.demo.demo_load import AckTiming, LedgerFate
 from zonekeeper.shell.demo.demo_screen import BookieNow, LineScreen, LiveScreen, Picture, ZoneNow
 from zonekeeper.shell.demo.demo_summary import BookieLoss, Copies, Outage, Summary, ZoneLoss
 
 C = ZoneName("c")
-WHOLE = Checked(ledger_id=LedgerId(1), acked=3, same=3)
-EMPTY = Checked(ledger_id=LedgerId(2), acked=0, same=0)
-MISSING = Checked(ledger_id=LedgerId(3), acked=3, same=2, reason="it ends at entry 1")
+WHOLE = LedgerFate(ledger_id=LedgerId(1), acked=3, same=3)
+EMPTY = LedgerFate(ledger_id=LedgerId(2), acked=0, same=0)
+MISSING = LedgerFate(ledger_id=LedgerId(3), acked=3, same=2, reason="it ends at entry 1")
 BOOKIE = BookieLoss(bookie=BookieId("bk-a-0"), moved_bytes=10_000_000, seconds=12)
 OUTAGE = Outage(zone=C, states=[Observation.DOWN, Observation.UP], held_seconds=20, moved_bytes=0)
 LOSS = ZoneLoss(zone=C, moved_held_bytes=0, preflight={}, moved_bytes=20_000_000, seconds=4)
 GOOD = Summary(
-    timings=[Timing("all is well", entries=3, latencies_ms=[2.0])],
+    timings=[AckTiming("all is well", entries=3, latencies_ms=[2.0])],
     ensemble_changes=1,
     bookie=BOOKIE,
     outage=OUTAGE,

@@ -21,8 +21,8 @@ def commands():
 """
 
 
-def host(*points: tuple[str, str]) -> hosting.Host:
-    return hosting.Host(
+def host(*points: tuple[str, str]) -> hosting.CommandHost:
+    return hosting.CommandHost(
         published=[EntryPoint(name, value, hosting.GROUP) for name, value in points]
     )
 
@@ -83,6 +83,7 @@ def test_a_missing_library_is_told_with_the_extra_that_brings_it(written: Path) 
         ("zonekeeper.metadata.commands", "client"),
         ("zonekeeper.replication.commands", "client"),
         ("zonekeeper.shell.commands.local", "bookie"),
+        ("zonekeeper.shell.commands.zones", "client"),
     ],
 )
 def test_a_component_comes_with_its_own_extra_or_the_client_s(module: str, extra: str) -> None:
@@ -110,7 +111,7 @@ def test_what_is_no_command_is_refused(written: Path) -> None:
 def test_its_own_commands_go_before_published_ones() -> None:
     own = click.Command("greet", callback=lambda: click.echo("own"))
     point = EntryPoint("greet", "no_such_module:commands", hosting.GROUP)
-    top = hosting.Host(own=[own], published=[point])
+    top = hosting.CommandHost(own=[own], published=[point])
 
     assert CliRunner().invoke(top, ["greet"]).stdout == "own\n"
 

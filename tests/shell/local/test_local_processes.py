@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from zonekeeper.shell.local import local_processes, local_running
-from zonekeeper.shell.local.local_processes import Mark
+from zonekeeper.shell.local.local_processes import ProcessMark
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def stranger() -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.fixture
-def ours(tmp_path: Path) -> Iterator[Mark]:
+def ours(tmp_path: Path) -> Iterator[ProcessMark]:
     """A process of ours, which lives until a signal."""
     code = "import signal; print('here', flush=True); signal.pause()"
     mark = local_processes.start([*local_processes.PYTHON, "-c", code], tmp_path / "out")
@@ -33,7 +33,7 @@ def ours(tmp_path: Path) -> Iterator[Mark]:
     asyncio.run(local_processes.ended(mark))
 
 
-def test_a_process_runs_until_it_is_ended(ours: Mark) -> None:
+def test_a_process_runs_until_it_is_ended(ours: ProcessMark) -> None:
     assert local_processes.is_running(ours)
 
     local_processes.send(ours, signal.SIGKILL)
@@ -44,7 +44,7 @@ def test_a_process_runs_until_it_is_ended(ours: Mark) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user for a moment")
-def test_a_process_of_another_user_is_named(ours: Mark) -> None:
+def test_a_process_of_another_user_is_named(ours: ProcessMark) -> None:
     os.setresuid(65_534, 65_534, 0)
     try:
         with pytest.raises(PermissionError, match=f"process {ours.pid} is another user's"):
@@ -70,7 +70,7 @@ def test_one_that_has_ended_does_not_run_even_while_nobody_has_waited_for_it(
 
 
 def test_a_process_that_got_the_number_again_is_not_taken_for_ours(
-    stranger: subprocess.Popen[bytes], ours: Mark
+    stranger: subprocess.Popen[bytes], ours: ProcessMark
 ) -> None:
     began_before = dataclasses.replace(ours, started_ticks=ours.started_ticks - 1)
     of_another_boot = dataclasses.replace(ours, boot="another")
@@ -84,7 +84,7 @@ def test_a_process_that_got_the_number_again_is_not_taken_for_ours(
     assert local_processes.is_running(ours)
 
 
-def test_one_that_is_stopped_runs_frozen_until_it_goes_on(ours: Mark) -> None:
+def test_one_that_is_stopped_runs_frozen_until_it_goes_on(ours: ProcessMark) -> None:
     parent = os.pidfd_open(ours.pid)
     assert not local_processes.is_frozen(ours)
 
@@ -111,7 +111,7 @@ def test_no_setting_of_ours_comes_to_it_from_the_environment(
     assert (tmp_path / "out").read_text() == "None kept\n"
 
 
-def test_it_has_a_session_of_its_own(ours: Mark) -> None:
+def test_it_has_a_session_of_its_own(ours: ProcessMark) -> None:
     assert os.getsid(ours.pid) == ours.pid != os.getsid(0)
 
 
@@ -129,7 +129,7 @@ def test_a_signal_ends_work_in_order_and_a_second_one_does_not_disturb_that(
             signal.raise_signal(number)
             await asyncio.to_thread(heard.append, "taken back")
 
-    with pytest.raises(local_running.StoppedError):
+    with pytest.raises(local_running.InterruptedWorkError):
         local_running.run(work(), lambda: heard.append("stopping"))
 
     assert heard == ["stopping", "taken back"]

@@ -40,7 +40,11 @@ def note(name: str, spelling: Spelling[methods.Q], values: st.SearchStrategy[met
 
 
 note("done", methods.FORCE.reply, st.none())
-note("fence", methods.FENCE.request, st.builds(messages.Fence, ledger_id=ledgers, master_key=keys))
+note(
+    "fence",
+    methods.FENCE.request,
+    st.builds(messages.FenceCall, ledger_id=ledgers, master_key=keys),
+)
 note("ledger", methods.FORCE.request, ledgers)
 note(
     "evidence",

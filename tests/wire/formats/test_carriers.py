@@ -72,7 +72,7 @@ def test_a_frame_of_the_largest_size_fits_into_a_carrier_of_its_own() -> None:
     rest = frames.FRAME_BYTES_MAX - frames.HEADER_BYTES - 2 * one - entries.PAYLOAD_BYTES_MAX
     frame = framing.run(0, bytes(entries.PAYLOAD_BYTES_MAX), bytes(rest))
     assert frame.size_bytes == frames.FRAME_BYTES_MAX
-    reply = carriers.ReadReply(
+    reply = carriers.ReadAnswer(
         number=1, next_entry=EntryId(2), last_add_confirmed=None, frames=(frame,)
     )
 

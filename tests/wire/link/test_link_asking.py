@@ -17,8 +17,8 @@ FIVE_TO_NINE = service.ReadRequest(
 )
 
 
-def reply(following: int, *frames: Frame, number: int = 0) -> carriers.ReadReply:
-    return carriers.ReadReply(
+def reply(following: int, *frames: Frame, number: int = 0) -> carriers.ReadAnswer:
+    return carriers.ReadAnswer(
         number=number, next_entry=EntryId(following), last_add_confirmed=None, frames=frames
     )
 

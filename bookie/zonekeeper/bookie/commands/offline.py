@@ -17,7 +17,7 @@ import click
 
 from zonekeeper.bookie.commands import asking, cookies
 from zonekeeper.bookie.life import data_folder, identity, settings
-from zonekeeper.bookie.life.data_folder import Held
+from zonekeeper.bookie.life.data_folder import HeldFolders
 from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments import directories
 from zonekeeper.bookie.storage import storage
@@ -258,7 +258,7 @@ COMMANDS: Final[Sequence[click.Command]] = (
 
 
 @contextlib.contextmanager
-def _loaded(data: Path) -> Iterator[tuple[Held, Contents]]:
+def _loaded(data: Path) -> Iterator[tuple[HeldFolders, Contents]]:
     """Read all that is on the disks, as the next start would."""
     with folders.held(data) as held, indexes.live(data) as index:
         last = checkpoints.load(held.data)
@@ -266,7 +266,7 @@ def _loaded(data: Path) -> Iterator[tuple[Held, Contents]]:
         yield held, contents.load(last, held.journal, index)
 
 
-def _parts_of(held: Held, name: str) -> Iterator[segments.Part]:
+def _parts_of(held: HeldFolders, name: str) -> Iterator[segments.Part]:
     last = checkpoints.load(held.data)
     digests = scrubbing.digests_of(last)
     number = directories.number_of(name)

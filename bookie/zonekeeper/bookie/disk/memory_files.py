@@ -21,7 +21,7 @@ from zonekeeper.bookie.disk.files import BLOCK_BYTES, Buffer, Space, check_name
 SECTOR_BYTES = 512
 
 
-class Chance(Protocol):
+class CrashChance(Protocol):
     """The part of ``random.Random`` that a crash uses."""
 
     def random(self) -> float:
@@ -30,7 +30,7 @@ class Chance(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Write:
+class WrittenBytes:
     """Bytes at an offset, not known to be on the disk."""
 
     offset: int
@@ -53,11 +53,11 @@ class Inode:
     #: What a crash cannot take.
     durable: bytes = b""
     #: Changes since, oldest first.
-    pending: list[Write | Resize] = field(default_factory=list)
+    pending: list[WrittenBytes | Resize] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class LinkedName:
     """A name given to a file, not known to be on the disk."""
 
     name: str
@@ -80,7 +80,7 @@ class Unlink:
     name: str
 
 
-NameChange = Link | Rename | Unlink
+NameChange = LinkedName | Rename | Unlink
 
 #: Asked before each call with its kind and the file's name ("" for the folder's own).
 Troubles = Callable[[str, str], None]
@@ -108,7 +108,7 @@ class MemoryFileSystem:
         if name in self._seen:
             raise FileExistsError(errno.EEXIST, "exists", name)
         inode = self._seen[name] = Inode()
-        self._pending.append(Link(name=name, inode=inode))
+        self._pending.append(LinkedName(name=name, inode=inode))
         return MemoryFile(self, name, inode)
 
     def create_direct(self, name: str) -> "MemoryFile":
@@ -159,7 +159,7 @@ class MemoryFileSystem:
         self.troubles("space", "")
         return Space(total_bytes=self._total_bytes, free_bytes=self._total_bytes - self._used())
 
-    def crashed(self, chance: Chance) -> "MemoryFileSystem":
+    def crashed(self, chance: CrashChance) -> "MemoryFileSystem":
         """Give the file system as one power loss may leave it; this one stays as it is."""
         after = MemoryFileSystem(total_bytes=self._total_bytes)
         names = dict(self._durable)
@@ -228,7 +228,7 @@ class MemoryFile:
         data = b"".join(buffers)
         assert not self.is_direct or (len(buffers) == 1 and _is_aligned(offset, len(data)))
         self._files.need(offset + len(data) - len(self._inode.seen), self._name)
-        change = Write(offset=offset, data=data)
+        change = WrittenBytes(offset=offset, data=data)
         _apply(self._inode.seen, change)
         self._inode.pending.append(change)
 
@@ -282,11 +282,11 @@ _KEPT = 0.5
 _TORN = 0.25
 
 
-def after_crash(inode: Inode, chance: Chance) -> bytes:
+def after_crash(inode: Inode, chance: CrashChance) -> bytes:
     """Give a file's bytes as one power loss may leave them."""
     content = bytearray(inode.durable)
     for change in inode.pending:
-        if isinstance(change, Write) and chance.random() < _TORN:
+        if isinstance(change, WrittenBytes) and chance.random() < _TORN:
             for piece in sectors(change):
                 if chance.random() < _KEPT:
                     _apply(content, piece)
@@ -295,19 +295,19 @@ def after_crash(inode: Inode, chance: Chance) -> bytes:
     return bytes(content)
 
 
-def sectors(write: Write) -> list[Write]:
+def sectors(write: WrittenBytes) -> list[WrittenBytes]:
     """Cut a write at the sector boundaries of its file: each piece reaches the disk or not."""
     pieces = []
     start = 0
     while start < len(write.data):
         room = SECTOR_BYTES - (write.offset + start) % SECTOR_BYTES
         data = write.data[start : start + room]
-        pieces.append(Write(offset=write.offset + start, data=data))
+        pieces.append(WrittenBytes(offset=write.offset + start, data=data))
         start += room
     return pieces
 
 
-def _apply(content: bytearray, change: Write | Resize) -> None:
+def _apply(content: bytearray, change: WrittenBytes | Resize) -> None:
     if isinstance(change, Resize):
         del content[change.size :]
         content.extend(bytes(change.size - len(content)))
@@ -317,7 +317,7 @@ def _apply(content: bytearray, change: Write | Resize) -> None:
 
 
 def _apply_name(names: dict[str, Inode], change: NameChange) -> None:
-    if isinstance(change, Link):
+    if isinstance(change, LinkedName):
         names[change.name] = change.inode
     elif isinstance(change, Unlink):
         names.pop(change.name, None)

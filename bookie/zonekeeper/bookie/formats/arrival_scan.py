@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from zonekeeper.bookie.formats import batch_format, locations
-from zonekeeper.bookie.formats.batch_format import Header, Placed, Position
+from zonekeeper.bookie.formats.batch_format import BatchHeader, Placed, Position
 from zonekeeper.bookie.formats.record_format import bad
 from zonekeeper.wire.formats.errors import Fault, FormatError
 
@@ -37,7 +37,7 @@ class DamagedLogError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class ChainLink:
     """A generation of the chain."""
 
     #: The file that it is in.
@@ -67,7 +67,7 @@ class End:
     unsynced_at: int
 
 
-def first_header(read: Read, log_id: int) -> Header | None:
+def first_header(read: Read, log_id: int) -> BatchHeader | None:
     """Give the header of a segment's first batch; None: it has no good one."""
     try:
         return _read_batch(read, log_id, 0)[0]
@@ -75,19 +75,19 @@ def first_header(read: Read, log_id: int) -> Header | None:
         return None
 
 
-def chain(heads: Mapping[str, Header], mark: Position) -> list[Link]:
+def chain(heads: Mapping[str, BatchHeader], mark: Position) -> list[ChainLink]:
     """Give the generations past the mark, oldest first; raises ``DamagedLogError``."""
     by_generation = {header.position.generation: name for name, header in heads.items()}
     if len(by_generation) < len(heads):
         raise DamagedLogError(f"two arrival segments have one generation: {_REMEDY}")
-    links: list[Link] = []
+    links: list[ChainLink] = []
     at, last = max(by_generation, default=0), None
     while at > mark.generation:
         if at not in by_generation:
             raise DamagedLogError(f"the arrival segment of generation {at} is missing: {_REMEDY}")
         name = by_generation[at]
         before = heads[name].before
-        links.append(Link(name=name, generation=at, before=before, last=last))
+        links.append(ChainLink(name=name, generation=at, before=before, last=last))
         at, last = before
     if links and links[-1].before != mark:
         raise DamagedLogError(
@@ -113,7 +113,7 @@ def refuse_lost_generation(
             )
 
 
-def scan(read: Read, log_id: int, link: Link, visit: Callable[[Scanned], None]) -> End:
+def scan(read: Read, log_id: int, link: ChainLink, visit: Callable[[Scanned], None]) -> End:
     """Visit the good batches of a generation in order; raises ``DamagedLogError``."""
     key = locations.arrival_key(link.generation)
     offset, sequence = 0, link.before.sequence + 1
@@ -149,13 +149,13 @@ def scan(read: Read, log_id: int, link: Link, visit: Callable[[Scanned], None]) 
     )
 
 
-def _read_batch(read: Read, log_id: int, offset: int) -> tuple[Header, list[Placed]]:
+def _read_batch(read: Read, log_id: int, offset: int) -> tuple[BatchHeader, list[Placed]]:
     size = batch_format.measure(read(offset, batch_format.HEADER_BYTES), log_id).size
     return batch_format.parse(read(offset, size), log_id)
 
 
 def _refuse_damage(
-    read: Read, log_id: int, link: Link, missing: Position, offset: int, fault: FormatError
+    read: Read, log_id: int, link: ChainLink, missing: Position, offset: int, fault: FormatError
 ) -> None:
     """Raise unless a bad batch is the end of the log."""
     where = f"batch {_name(missing)} at byte {offset} of {link.name!r} is damaged ({fault})"
@@ -170,7 +170,7 @@ def _refuse_damage(
             ) from fault
 
 
-def _headers(read: Read, log_id: int, start: int) -> Iterator[tuple[int, Header]]:
+def _headers(read: Read, log_id: int, start: int) -> Iterator[tuple[int, BatchHeader]]:
     """Give all headers in a segment that are whole, wherever they stand."""
     wanted = batch_format.log_mark(log_id)
     while len(chunk := read(start, _CHUNK_BYTES)) >= len(wanted):

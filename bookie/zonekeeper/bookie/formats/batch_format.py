@@ -69,7 +69,7 @@ class Placed(NamedTuple):
     offset: int
 
 
-class Header(NamedTuple):
+class BatchHeader(NamedTuple):
     """A batch's numbers."""
 
     position: Position
@@ -81,7 +81,7 @@ class Header(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class LogBatch:
     """A batch that is ready to be written."""
 
     buffers: Sequence[bytes]
@@ -105,7 +105,7 @@ def build(
     known_synced: int,
     before: Position,
     wanted: Sequence[Record],
-) -> Batch:
+) -> LogBatch:
     """Build the batch of some records, or of none."""
     assert len(wanted) <= RECORDS_MAX
     assert known_synced < position.sequence
@@ -124,10 +124,10 @@ def build(
     mark = log_mark(log_id) + _GENERATION.pack(position.generation)
     crc = checksums.extend(checksums.value(mark), summed)
     buffers[0] = mark + _CRC.pack(crc) + summed
-    return Batch(buffers=buffers, size=at, placed=placed)
+    return LogBatch(buffers=buffers, size=at, placed=placed)
 
 
-def measure(data: bytes | memoryview, log_id: int) -> Header:
+def measure(data: bytes | memoryview, log_id: int) -> BatchHeader:
     """Read the numbers of the batch that begins here, unchecked but for their limits.
 
     Raises ``FormatError`` if no batch of this log begins here.
@@ -148,7 +148,7 @@ def measure(data: bytes | memoryview, log_id: int) -> Header:
         raise bad(Fault.COUNT, f"{records} records, the limit is {RECORDS_MAX}")
     if synced >= sequence or before_generation >= generation or before_sequence >= sequence:
         raise bad(Fault.RANGE, f"batch {generation}/{sequence} stands before itself")
-    return Header(
+    return BatchHeader(
         position=Position(generation, sequence),
         known_synced=synced,
         before=Position(before_generation, before_sequence),
@@ -158,7 +158,7 @@ def measure(data: bytes | memoryview, log_id: int) -> Header:
     )
 
 
-def check_records(data: bytes | memoryview, header: Header) -> None:
+def check_records(data: bytes | memoryview, header: BatchHeader) -> None:
     """Check all of a batch but its frames; the data is at least as long as that."""
     if len(data) < header.frames_at:
         raise bad(Fault.TRUNCATED, f"{len(data)} of {header.frames_at} bytes of records")
@@ -169,7 +169,7 @@ def check_records(data: bytes | memoryview, header: Header) -> None:
         raise bad(Fault.CHECKSUM, f"{found:08x}, the header says {expected:08x}")
 
 
-def parse(data: bytes | memoryview, log_id: int) -> tuple[Header, list[Placed]]:
+def parse(data: bytes | memoryview, log_id: int) -> tuple[BatchHeader, list[Placed]]:
     """Check one batch, nothing before or after it, with all its frames; raises ``FormatError``."""
     header = measure(data, log_id)
     if header.size > len(data):

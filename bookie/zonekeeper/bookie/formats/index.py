@@ -74,7 +74,7 @@ class Ordered(Protocol):
         ...
 
 
-class Row(NamedTuple):
+class ExtentRow(NamedTuple):
     """An extent of a ledger."""
 
     ledger_id: LedgerId
@@ -114,12 +114,12 @@ class Index:
         marks = self._prefixed(b"s")
         return frozenset(_SEGMENT.unpack(key)[1] for key, value in marks if value == _BEGUN)
 
-    def add(self, number: int, rows: Sequence[Row]) -> None:
+    def add(self, number: int, rows: Sequence[ExtentRow]) -> None:
         """Add all extents of a sorted segment, durably. Blocks."""
         self._change(chain([(_SEGMENT.pack(b"s", number), _BEGUN)], map(_pair, rows)))
         self._store.write([(_SEGMENT.pack(b"s", number), b"")], sync=True)
 
-    def drop(self, number: int, rows: Iterable[Row]) -> None:
+    def drop(self, number: int, rows: Iterable[ExtentRow]) -> None:
         """Remove those of a sorted segment's extents that still are where they were. Blocks."""
         pairs = map(_pair, rows)
         self._change((key, None) for key, value in pairs if self._value(key) == value)
@@ -170,7 +170,7 @@ class Index:
             return EntryId(min(row.extent.last, up_to))
         return None
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[ExtentRow]:
         """Give all extents, in order."""
         for key, value in self._prefixed(b"x"):
             row = _row(key, value)
@@ -181,10 +181,10 @@ class Index:
         """Give the store back."""
         self._store.close()
 
-    def _of(self, ledger_id: LedgerId) -> Iterator[Row]:
+    def _of(self, ledger_id: LedgerId) -> Iterator[ExtentRow]:
         """Give a ledger's extents; what was given may be removed meanwhile."""
         for extent in self.between(ledger_id, 0, entries.ID_END):
-            yield Row(ledger_id, extent)
+            yield ExtentRow(ledger_id, extent)
 
     def _value(self, key: bytes) -> bytes | None:
         for found, value in self._store.from_floor(key):
@@ -249,7 +249,7 @@ class MemoryOrdered:
         return MemoryOrdered(self.writes[:kept])
 
 
-def bytes_by_segment(rows: Iterable[Row]) -> Counter[int]:
+def bytes_by_segment(rows: Iterable[ExtentRow]) -> Counter[int]:
     """Add up the frames of rows by sorted segment; those of one frame follow each other."""
     found: Counter[int] = Counter()
     last = None
@@ -269,15 +269,15 @@ def _batches(changes: Iterable[Change]) -> Iterator[list[Change]]:
         yield some
 
 
-def _pair(row: Row) -> Pair:
+def _pair(row: ExtentRow) -> Pair:
     extent = row.extent
     key = _EXTENT.pack(b"x", row.ledger_id, extent.first)
     return key, _WHERE.pack(extent.last, extent.offset, extent.size)
 
 
-def _row(key: bytes, value: bytes) -> Row | None:
+def _row(key: bytes, value: bytes) -> ExtentRow | None:
     if key[:1] != b"x":
         return None
     _, ledger, first = _EXTENT.unpack(key)
     last, offset, size = _WHERE.unpack(value)
-    return Row(LedgerId(ledger), Extent(EntryId(first), EntryId(last), offset, size))
+    return ExtentRow(LedgerId(ledger), Extent(EntryId(first), EntryId(last), offset, size))

@@ -32,7 +32,7 @@ from zonekeeper.wire.formats.errors import Fault, FormatError
 from zonekeeper.wire.formats.frames import Frame
 
 #: All but a frame.
-StateRecord: TypeAlias = records.LedgerRecord | records.Mode | records.Forget
+StateRecord: TypeAlias = records.LedgerRecord | records.ModeRecord | records.ForgetRecord
 
 _HEAD: Final = struct.Struct(">BBHI")
 _LEDGER: Final = struct.Struct(">Q")
@@ -105,29 +105,29 @@ def bad(fault: Fault, detail: str) -> FormatError:
 
 def _body(record: StateRecord) -> tuple[int, bytes]:
     match record:
-        case records.Fragment():
+        case records.FragmentRecord():
             return 2, openings.spell(record.opening)
-        case records.Fence():
+        case records.FenceRecord():
             return 3, _FENCE.pack(record.ledger_id, record.master_key)
-        case records.Lac():
+        case records.LacRecord():
             return 4, _LEDGER.pack(record.ledger_id) + record.packet
-        case records.Limbo():
+        case records.LimboRecord():
             return 5, _LIMBO.pack(record.ledger_id, record.in_limbo)
-        case records.Mode():
+        case records.ModeRecord():
             return 6, bytes([record.read_only])
-        case records.Forget():
+        case records.ForgetRecord():
             return 7, _LEDGER.pack(record.ledger_id)
         case _:
             assert_never(record)
 
 
 def _parse_fragment(body: bytes) -> StateRecord:
-    return records.Fragment(opening=openings.parse(body))
+    return records.FragmentRecord(opening=openings.parse(body))
 
 
 def _parse_fence(body: bytes) -> StateRecord:
     ledger, key = _FENCE.unpack(body)
-    return records.Fence(ledger_id=ledger_id(ledger), master_key=MasterKey(key))
+    return records.FenceRecord(ledger_id=ledger_id(ledger), master_key=MasterKey(key))
 
 
 def _parse_lac(body: bytes) -> StateRecord:
@@ -135,23 +135,23 @@ def _parse_lac(body: bytes) -> StateRecord:
     packet = body[_LEDGER.size :]
     if not entries.LAC_PACKET_BYTES_MIN <= len(packet) <= entries.LAC_PACKET_BYTES_MAX:
         raise bad(Fault.LENGTH, f"a LAC packet of {len(packet)} bytes")
-    return records.Lac(ledger_id=ledger_id(ledger), packet=packet)
+    return records.LacRecord(ledger_id=ledger_id(ledger), packet=packet)
 
 
 def _parse_limbo(body: bytes) -> StateRecord:
     ledger, flag = _LIMBO.unpack(body)
-    return records.Limbo(ledger_id=ledger_id(ledger), in_limbo=_flag(flag))
+    return records.LimboRecord(ledger_id=ledger_id(ledger), in_limbo=_flag(flag))
 
 
 def _parse_mode(body: bytes) -> StateRecord:
     if len(body) != 1:
         raise bad(Fault.LENGTH, f"a mode of {len(body)} bytes")
-    return records.Mode(read_only=_flag(body[0]))
+    return records.ModeRecord(read_only=_flag(body[0]))
 
 
 def _parse_forget(body: bytes) -> StateRecord:
     (ledger,) = _LEDGER.unpack(body)
-    return records.Forget(ledger_id=ledger_id(ledger))
+    return records.ForgetRecord(ledger_id=ledger_id(ledger))
 
 
 _PARSERS: Final[dict[int, Callable[[bytes], StateRecord]]] = {

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from zonekeeper.bookie.formats import locations
-from zonekeeper.bookie.formats.index import Row
+from zonekeeper.bookie.formats.index import ExtentRow
 from zonekeeper.bookie.formats.record_format import bad, ledger_id
 from zonekeeper.bookie.ledgers.extents import Extent
 from zonekeeper.placement.base.ids import EntryId
@@ -43,7 +43,7 @@ _CRC: Final = struct.Struct(">I")
 _ROW: Final = struct.Struct(">QQQII")
 
 
-class Footer(NamedTuple):
+class TableFooter(NamedTuple):
     """Where the table is, unchecked but for the limits."""
 
     table_at: int
@@ -56,7 +56,7 @@ def header(log_id: int, number: int) -> bytes:
     return start + _CRC.pack(checksums.value(start))
 
 
-def table_and_footer(log_id: int, number: int, table_at: int, rows: Sequence[Row]) -> bytes:
+def table_and_footer(log_id: int, number: int, table_at: int, rows: Sequence[ExtentRow]) -> bytes:
     """Build what follows the frames; the rows' offsets are locations in this segment."""
     base = locations.location(locations.sorted_key(number), 0)
     table = b"".join(
@@ -69,7 +69,7 @@ def table_and_footer(log_id: int, number: int, table_at: int, rows: Sequence[Row
     return table + summed + _CRC.pack(checksums.extend(checksums.value(table), summed))
 
 
-def parse_footer(data: bytes, log_id: int, number: int, size: int) -> Footer:
+def parse_footer(data: bytes, log_id: int, number: int, size: int) -> TableFooter:
     """Give where the table of a segment of this size is; raises ``FormatError``."""
     if len(data) != FOOTER_BYTES:
         raise bad(Fault.TRUNCATED, f"a footer of {len(data)} bytes")
@@ -78,17 +78,17 @@ def parse_footer(data: bytes, log_id: int, number: int, size: int) -> Footer:
     table_at, rows = _TABLE.unpack_from(data, _START.size)
     if table_at < HEADER_BYTES or table_at + rows * ROW_BYTES + FOOTER_BYTES != size:
         raise bad(Fault.LENGTH, f"{rows} rows from byte {table_at} on of {size}")
-    return Footer(table_at=table_at, rows=rows)
+    return TableFooter(table_at=table_at, rows=rows)
 
 
-def parse_table(data: bytes, number: int) -> list[Row]:
+def parse_table(data: bytes, number: int) -> list[ExtentRow]:
     """Check a table with its footer, and give its rows; raises ``FormatError``."""
     summed, (expected,) = data[: -_CRC.size], _CRC.unpack(data[-_CRC.size :])
     if (found := checksums.value(summed)) != expected:
         raise bad(Fault.CHECKSUM, f"{found:08x}, the footer says {expected:08x}")
     base = locations.location(locations.sorted_key(number), 0)
     return [
-        Row(
+        ExtentRow(
             ledger_id(ledger),
             Extent(EntryId(ledger_id(first)), EntryId(ledger_id(last)), base + offset, size),
         )

@@ -40,7 +40,7 @@ FRAGMENTS_MAX: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerState:
+class AdmissionState:
     """What is known of a ledger besides its entries; ``UNKNOWN`` at first."""
 
     #: None: nobody has shown one yet.
@@ -57,14 +57,14 @@ class LedgerState:
         return self.fragments[0].digest if self.fragments else None
 
 
-UNKNOWN: Final = LedgerState()
+UNKNOWN: Final = AdmissionState()
 
 
 # ── events ──
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Open:
+class OpenWanted:
     """A writer, or a recovery, opens a fragment."""
 
     opening: FragmentOpening
@@ -83,7 +83,7 @@ class Here(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Append:
+class AppendWanted:
     """A frame comes, on a stream on which the ledger was opened."""
 
     recovery: bool
@@ -91,21 +91,21 @@ class Append:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriteLac:
+class ExplicitLacWanted:
     """A LAC packet comes, on a stream on which the ledger was opened."""
 
     packet: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fence:
+class FenceWanted:
     """A recovery wants the ledger for itself, known here or not."""
 
     master_key: MasterKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limbo:
+class LimboWanted:
     """This bookie lost data, and the ledger's may be among it; or it has what belongs here again.
 
     The first fences the ledger too, and the second leaves it fenced.
@@ -114,14 +114,14 @@ class Limbo:
     in_limbo: bool
 
 
-Event: TypeAlias = Open | Append | WriteLac | Fence | Limbo
+Event: TypeAlias = OpenWanted | AppendWanted | ExplicitLacWanted | FenceWanted | LimboWanted
 
 
 # ── effects ──
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Write:
+class WriteRecord:
     """Hand a record to the log."""
 
     record: LedgerRecord
@@ -144,35 +144,37 @@ class Refuse:
     error: errors.ProtocolError
 
 
-Effect: TypeAlias = Write | Take | Compare | Refuse
+Effect: TypeAlias = WriteRecord | Take | Compare | Refuse
 
 
 # ── the rules ──
 
 
-def decide(ledger_id: LedgerId, state: LedgerState, event: Event) -> Sequence[Effect]:
+def decide(ledger_id: LedgerId, state: AdmissionState, event: Event) -> Sequence[Effect]:
     """Say what is to be done; nothing at all means that it was done before."""
     match event:
-        case Open(opening=opening):
+        case OpenWanted(opening=opening):
             return _open(state, opening)
-        case Append():
+        case AppendWanted():
             return _append(ledger_id, state, event)
-        case WriteLac(packet=packet):
+        case ExplicitLacWanted(packet=packet):
             return _write_lac(ledger_id, state, packet)
-        case Fence(master_key=key):
+        case FenceWanted(master_key=key):
             return _fence(ledger_id, state, key)
-        case Limbo(in_limbo=in_limbo):
+        case LimboWanted(in_limbo=in_limbo):
             if state.in_limbo == in_limbo:
                 return ()
-            return (Write(record=records.Limbo(ledger_id=ledger_id, in_limbo=in_limbo)),)
+            return (
+                WriteRecord(record=records.LimboRecord(ledger_id=ledger_id, in_limbo=in_limbo)),
+            )
         case _:
             assert_never(event)
 
 
-def applied(state: LedgerState, record: LedgerRecord) -> LedgerState:
+def applied(state: AdmissionState, record: LedgerRecord) -> AdmissionState:
     """Give the state after a record: the only way in which a state changes."""
     match record:
-        case records.Fragment(opening=opening):
+        case records.FragmentRecord(opening=opening):
             others = [
                 known for known in state.fragments if known.first_entry_id != opening.first_entry_id
             ]
@@ -182,17 +184,17 @@ def applied(state: LedgerState, record: LedgerRecord) -> LedgerState:
                 master_key=state.master_key or opening.master_key,
                 fragments=tuple(fragments),
             )
-        case records.Fence(master_key=key):
+        case records.FenceRecord(master_key=key):
             return replace(state, master_key=state.master_key or key, fenced=True)
-        case records.Lac(packet=packet):
+        case records.LacRecord(packet=packet):
             return replace(state, explicit_lac=packet)
-        case records.Limbo(in_limbo=in_limbo):
+        case records.LimboRecord(in_limbo=in_limbo):
             return replace(state, in_limbo=in_limbo, fenced=state.fenced or in_limbo)
         case _:
             assert_never(record)
 
 
-def refuse_limbo(ledger_id: LedgerId, state: LedgerState) -> None:
+def refuse_limbo(ledger_id: LedgerId, state: AdmissionState) -> None:
     """Raise where the answer would say what is not here, or what the last entry is."""
     if state.in_limbo:
         raise errors.LimboLedger(
@@ -208,7 +210,7 @@ def lac_of(packet: bytes | None) -> EntryId:
     return EntryId(int.from_bytes(packet[8:16], "big", signed=True))
 
 
-def _open(state: LedgerState, opening: FragmentOpening) -> Sequence[Effect]:
+def _open(state: AdmissionState, opening: FragmentOpening) -> Sequence[Effect]:
     ledger_id = opening.ledger_id
     if (refused := _wrong_key(ledger_id, state, opening.master_key)) is not None:
         return refused
@@ -223,10 +225,10 @@ def _open(state: LedgerState, opening: FragmentOpening) -> Sequence[Effect]:
             f"ledger {ledger_id} has {FRAGMENTS_MAX} fragments here, and takes no more: "
             "write to a new ledger"
         )
-    return (Write(record=records.Fragment(opening=opening)),)
+    return (WriteRecord(record=records.FragmentRecord(opening=opening)),)
 
 
-def _append(ledger_id: LedgerId, state: LedgerState, event: Append) -> Sequence[Effect]:
+def _append(ledger_id: LedgerId, state: AdmissionState, event: AppendWanted) -> Sequence[Effect]:
     if state.digest is None:
         return (Refuse(error=errors.NotOpened(f"ledger {ledger_id}: no fragment was opened here")),)
     if state.fenced and not event.recovery:
@@ -253,7 +255,7 @@ def _append(ledger_id: LedgerId, state: LedgerState, event: Append) -> Sequence[
             assert_never(event.here)
 
 
-def _write_lac(ledger_id: LedgerId, state: LedgerState, packet: bytes) -> Sequence[Effect]:
+def _write_lac(ledger_id: LedgerId, state: AdmissionState, packet: bytes) -> Sequence[Effect]:
     """A fence does not refuse it: what was confirmed stays confirmed."""
     if state.digest is None:
         return (Refuse(error=errors.NotOpened(f"ledger {ledger_id}: no fragment was opened here")),)
@@ -265,18 +267,20 @@ def _write_lac(ledger_id: LedgerId, state: LedgerState, packet: bytes) -> Sequen
         )
     if lac_of(packet) <= lac_of(state.explicit_lac):
         return ()
-    return (Write(record=records.Lac(ledger_id=ledger_id, packet=packet)),)
+    return (WriteRecord(record=records.LacRecord(ledger_id=ledger_id, packet=packet)),)
 
 
-def _fence(ledger_id: LedgerId, state: LedgerState, key: MasterKey) -> Sequence[Effect]:
+def _fence(ledger_id: LedgerId, state: AdmissionState, key: MasterKey) -> Sequence[Effect]:
     if (refused := _wrong_key(ledger_id, state, key)) is not None:
         return refused
     if state.fenced and state.master_key is not None:
         return ()
-    return (Write(record=records.Fence(ledger_id=ledger_id, master_key=key)),)
+    return (WriteRecord(record=records.FenceRecord(ledger_id=ledger_id, master_key=key)),)
 
 
-def _wrong_key(ledger_id: LedgerId, state: LedgerState, key: MasterKey) -> Sequence[Effect] | None:
+def _wrong_key(
+    ledger_id: LedgerId, state: AdmissionState, key: MasterKey
+) -> Sequence[Effect] | None:
     if state.master_key in (None, key):
         return None
     return (

@@ -15,7 +15,7 @@ from zonekeeper.wire.formats.openings import FragmentOpening
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fragment:
+class FragmentRecord:
     """A writer opened a fragment; a hint, and the ledger's key and digest."""
 
     opening: FragmentOpening
@@ -27,7 +27,7 @@ class Fragment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fence:
+class FenceRecord:
     """No plain append is taken from here on."""
 
     ledger_id: LedgerId
@@ -35,7 +35,7 @@ class Fence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lac:
+class LacRecord:
     """An explicit LAC."""
 
     ledger_id: LedgerId
@@ -43,7 +43,7 @@ class Lac:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limbo:
+class LimboRecord:
     """What this bookie has lost of the ledger is not known, or (``in_limbo`` false) it is again."""
 
     ledger_id: LedgerId
@@ -51,21 +51,21 @@ class Limbo:
 
 
 #: What changes the state of one ledger.
-LedgerRecord: TypeAlias = Fragment | Fence | Lac | Limbo
+LedgerRecord: TypeAlias = FragmentRecord | FenceRecord | LacRecord | LimboRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mode:
+class ModeRecord:
     """A person made the bookie read-only, or writable again."""
 
     read_only: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forget:
+class ForgetRecord:
     """A ledger is gone for good: nothing of it that came before counts any more."""
 
     ledger_id: LedgerId
 
 
-Record: TypeAlias = LedgerRecord | Mode | Forget | Frame
+Record: TypeAlias = LedgerRecord | ModeRecord | ForgetRecord | Frame

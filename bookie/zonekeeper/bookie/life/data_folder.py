@@ -13,7 +13,7 @@ from zonekeeper.wire.running.processes import explained
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class HeldFolders:
     """All folders of a bookie, open."""
 
     #: All of them, by their paths; that of the data under None.
@@ -29,14 +29,14 @@ class Held:
 
 
 @contextmanager
-def all_held(data: Path, journal: Path | None, ledgers: Sequence[Path]) -> Iterator[Held]:
+def all_held(data: Path, journal: Path | None, ledgers: Sequence[Path]) -> Iterator[HeldFolders]:
     """Open all folders of a bookie, as ``held`` does; what has none of its own is in the data's."""
     with ExitStack() as stack:
         opened: dict[Path, RealFileSystem] = {}
         for path in (data, journal or data, *ledgers):
             if path not in opened:
                 opened[path] = stack.enter_context(held(path))
-        yield Held(
+        yield HeldFolders(
             folders={None if path == data else str(path): opened[path] for path in opened},
             journal=opened[journal or data],
             ledgers=[opened[path] for path in ledgers or (data,)],

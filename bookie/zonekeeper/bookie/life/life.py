@@ -20,10 +20,10 @@ from zonekeeper.bookie.formats.index import Index, Ordered
 from zonekeeper.bookie.life import boots, identity
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.devices import Devices
-from zonekeeper.bookie.serving.service import Bookie
+from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.bookie.storage import storage as storages
 from zonekeeper.bookie.storage.rewrite import Ends
-from zonekeeper.bookie.storage.storage import Policy, Storage
+from zonekeeper.bookie.storage.storage import Storage, StoragePolicy
 from zonekeeper.metadata.bookies import bookie_records
 from zonekeeper.metadata.bookies.registration import Mode, Registrar
 from zonekeeper.metadata.cluster.cluster import Cluster
@@ -47,7 +47,7 @@ _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class BookieGround:
     """What a bookie stands on: its folders, and who works on them."""
 
     #: All of them, by their paths; that of the data under None.
@@ -79,9 +79,9 @@ async def begin(
     cluster: Cluster,
     mine: Cookie,
     location: Location | None,
-    ground: Ground,
+    ground: BookieGround,
     *,
-    policy: Policy,
+    policy: StoragePolicy,
     chance: Chance,
 ) -> Begun:
     """Come up as far as serving.
@@ -150,7 +150,11 @@ class Presence:
     """Keeps a bookie registered, on the side of its mode, until it leaves."""
 
     def __init__(
-        self, registrar: Registrar, bookie: Bookie, store: MetadataStore, conditions: Conditions
+        self,
+        registrar: Registrar,
+        bookie: BookieServer,
+        store: MetadataStore,
+        conditions: Conditions,
     ) -> None:
         self._registrar = registrar
         self._bookie = bookie
@@ -209,6 +213,6 @@ class Presence:
         self.begun.set()
 
 
-def mode_of(bookie: Bookie) -> Mode:
+def mode_of(bookie: BookieServer) -> Mode:
     """Say on which side a bookie is registered."""
     return Mode.READ_ONLY if bookie.read_only else Mode.WRITABLE

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from zonekeeper.bookie.life.life import Begun, Conditions
 from zonekeeper.bookie.serving import collecting
 from zonekeeper.bookie.serving.measuring import Measures
-from zonekeeper.bookie.serving.service import Bookie
+from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.wire.formats import exposition
 from zonekeeper.wire.formats.exposition import Family, labelled, single
 from zonekeeper.wire.running import looking
@@ -18,7 +18,7 @@ from zonekeeper.wire.running.looking import Page, Pages
 
 
 @dataclass(slots=True)
-class View:
+class PagesView:
     """What there is to look at; more of it while the bookie comes up."""
 
     name: str
@@ -26,8 +26,8 @@ class View:
     conditions: Conditions
     measures: Measures
     begun: Begun | None = None
-    bookie: Bookie | None = None
-    collected: collecting.Counters | None = None
+    bookie: BookieServer | None = None
+    collected: collecting.CollectionCounters | None = None
 
     def pages(self) -> Pages:
         """Give all pages, by their paths."""
@@ -97,7 +97,7 @@ class View:
         return looking.as_json(found)
 
 
-def _of_storage(begun: Begun, bookie: Bookie) -> list[Family]:
+def _of_storage(begun: Begun, bookie: BookieServer) -> list[Family]:
     storage = begun.storage
     backlog, space = storage.backlog, storage.log.space
     return [

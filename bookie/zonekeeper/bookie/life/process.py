@@ -24,16 +24,16 @@ from zonekeeper.bookie.disk.disks import ThreadDisk
 from zonekeeper.bookie.disk.files import SHORTAGES
 from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
 from zonekeeper.bookie.life import allocation, boots, data_folder, identity, life, space
-from zonekeeper.bookie.life.life import Begun, Conditions, Ground, Presence
-from zonekeeper.bookie.life.pages import View
-from zonekeeper.bookie.life.settings import Settings
+from zonekeeper.bookie.life.life import Begun, BookieGround, Conditions, Presence
+from zonekeeper.bookie.life.pages import PagesView
+from zonekeeper.bookie.life.settings import BookieSettings
 from zonekeeper.bookie.segments import arrivals
 from zonekeeper.bookie.segments.log import DiskFailedError
 from zonekeeper.bookie.segments.rocks import RocksOrdered
 from zonekeeper.bookie.serving.collecting import Collector
 from zonekeeper.bookie.serving.measuring import MeasuredBookie, Measures
-from zonekeeper.bookie.serving.service import Bookie, Limits
-from zonekeeper.bookie.storage.storage import Policy, Storage
+from zonekeeper.bookie.serving.service import BookieLimits, BookieServer
+from zonekeeper.bookie.storage.storage import Storage, StoragePolicy
 from zonekeeper.metadata.bookies import cookie_store, registration
 from zonekeeper.metadata.bookies.registration import Registrar
 from zonekeeper.metadata.cluster import cluster as clusters
@@ -86,7 +86,7 @@ class StoppedError(Exception):
     """The bookie cannot start, or cannot go on; the message says why and what to do."""
 
 
-async def run(settings: Settings, chance: Chance, announce: Callable[[str], None]) -> None:
+async def run(settings: BookieSettings, chance: Chance, announce: Callable[[str], None]) -> None:
     """Run a bookie until SIGTERM or SIGINT; raises ``StoppedError``.
 
     ``announce`` hears once where the bookie is reached, when it is ready.
@@ -120,11 +120,11 @@ def _words(trouble: Exception) -> str:
 class _Process:
     """One life of a bookie, with its ports."""
 
-    def __init__(self, settings: Settings, announce: Callable[[str], None]) -> None:
+    def __init__(self, settings: BookieSettings, announce: Callable[[str], None]) -> None:
         self._settings = settings
         self._announce = announce
         self._conditions = Conditions(life.STORAGE, life.SERVING, life.REGISTERED)
-        self._view = View(
+        self._view = PagesView(
             settings.bookie_id, metadata.version("zonekeeper"), self._conditions, Measures()
         )
         self._stop = asyncio.Event()
@@ -165,7 +165,7 @@ class _Process:
             mine,
             settings.location,
             ground,
-            policy=Policy(compacting=settings.compacting),
+            policy=StoragePolicy(compacting=settings.compacting),
             chance=chance,
         )
         stack.callback(begun.storage.close)
@@ -196,14 +196,14 @@ class _Process:
                 await presence.leave()
                 await self._drain(bookie, begun.storage, writer)
 
-    async def _ground(self, stack: AsyncExitStack) -> Ground:
+    async def _ground(self, stack: AsyncExitStack) -> BookieGround:
         settings = self._settings
         others = {"--journal": settings.journal, "--ledger-dirs": settings.ledger_dirs}
         with explained(", ".join(["--data", *(flag for flag, given in others.items() if given)])):
             held = stack.enter_context(
                 data_folder.all_held(settings.data, settings.journal, settings.ledger_dirs)
             )
-        return Ground(
+        return BookieGround(
             folders=held.folders,
             journal=held.journal,
             ledgers=held.ledgers,
@@ -215,14 +215,14 @@ class _Process:
             sizes=partial(arrivals.sizes_on, reserve_bytes=settings.reserve_bytes),
         )
 
-    def _bookie(self, begun: Begun, tasks: asyncio.TaskGroup) -> Bookie:
-        return Bookie(
+    def _bookie(self, begun: Begun, tasks: asyncio.TaskGroup) -> BookieServer:
+        return BookieServer(
             begun.cookie.bookie,
             begun.storage,
             boot_epoch=begun.boot_epoch,
             version=self._view.version,
             tasks=tasks,
-            limits=Limits(
+            limits=BookieLimits(
                 waiting_bytes_max=self._settings.waiting_bytes_max,
                 ledgers_max=self._settings.ledgers_max,
             ),
@@ -232,14 +232,14 @@ class _Process:
         self,
         cluster: Cluster,
         begun: Begun,
-        bookie: Bookie,
-        ground: Ground,
+        bookie: BookieServer,
+        ground: BookieGround,
         tasks: asyncio.TaskGroup,
     ) -> list["asyncio.Task[None]"]:
         """Begin what is done from time to time: collecting garbage, looking at the room."""
         settings, storage = self._settings, begun.storage
         collector = Collector(cluster, storage, settings.collecting)
-        watch = space.Watch(
+        watch = space.DeviceWatch(
             {f"the device of {path or '--data'}": files for path, files in ground.folders.items()},
             ground.reads,
             settings.disk_marks,
@@ -266,7 +266,9 @@ class _Process:
         session_ms = cluster.store.session_timeout_ms
         return Registrar(cluster, cookie.bookie, info, session_timeout_ms=session_ms)
 
-    async def _drain(self, bookie: Bookie, storage: Storage, writer: "asyncio.Task[None]") -> None:
+    async def _drain(
+        self, bookie: BookieServer, storage: Storage, writer: "asyncio.Task[None]"
+    ) -> None:
         """Refuse appends, and let what is queued be written and answered."""
         bookie.drain()
         storage.log.close()

@@ -212,7 +212,7 @@ class BadSettingError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class BookieSettings:
     """All that a bookie's process needs to be told."""
 
     metadata: str
@@ -245,7 +245,7 @@ def parse(
     environment: Mapping[str, str],
     file: Mapping[str, object] | None = None,
     file_name: str = "",
-) -> Settings:
+) -> BookieSettings:
     """Check all settings; raises ``BadSettingError`` for the first that is wrong.
 
     Of the environment only what is a setting's variable counts; a name that is none in the file is
@@ -254,7 +254,7 @@ def parse(
     given = _Given(flags, environment, file or {}, file_name)
     listen = given.read("listen", addresses.parse)
     bookie_id = given.read("id", _bookie_id, socket.gethostname())
-    return Settings(
+    return BookieSettings(
         metadata=given.read("metadata", _store),
         bookie_id=bookie_id,
         location=_location(given, bookie_id),

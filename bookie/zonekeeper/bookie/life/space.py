@@ -5,7 +5,7 @@ with a ledger directory that failed, takes no more entries, and takes them again
 is above the low mark any more: between full and low nothing changes, so that a bookie at the brink
 does not come and go. A device that cannot say how full it is counts as it did before.
 
-``judge`` decides; ``Watch`` looks from time to time and tells whom it concerns.
+``judge`` decides; ``DeviceWatch`` looks from time to time and tells whom it concerns.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class Marks:
             )
 
 
-class Level(enum.Enum):
+class DeviceLevel(enum.Enum):
     """What a device allows."""
 
     GOOD = "good"
@@ -46,41 +46,41 @@ class Level(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class DeviceVerdict:
     """What is to be done about the devices."""
 
-    levels: Mapping[str, Level] = field(default_factory=dict)
+    levels: Mapping[str, DeviceLevel] = field(default_factory=dict)
     used: Mapping[str, float] = field(default_factory=dict)
     #: Why no entries are taken; none: they are.
     refusing: tuple[str, ...] = ()
 
 
 def judge(
-    before: Verdict, spaces: Mapping[str, Space | None], troubles: Sequence[str], marks: Marks
-) -> Verdict:
+    before: DeviceVerdict, spaces: Mapping[str, Space | None], troubles: Sequence[str], marks: Marks
+) -> DeviceVerdict:
     """Judge devices, by name (None: it cannot say), and what else is wrong."""
-    levels: dict[str, Level] = {}
+    levels: dict[str, DeviceLevel] = {}
     used: dict[str, float] = {}
     for name, space in spaces.items():
-        was = before.levels.get(name, Level.GOOD)
+        was = before.levels.get(name, DeviceLevel.GOOD)
         if space is None or space.total_bytes <= 0:
             levels[name], used[name] = was, before.used.get(name, 0.0)
             continue
         share = used[name] = 1 - space.free_bytes / space.total_bytes
-        stays_full = was is Level.FULL and share > marks.low
+        stays_full = was is DeviceLevel.FULL and share > marks.low
         if share >= marks.full or stays_full:
-            levels[name] = Level.FULL
+            levels[name] = DeviceLevel.FULL
         else:
-            levels[name] = Level.WARNED if share >= marks.warn else Level.GOOD
+            levels[name] = DeviceLevel.WARNED if share >= marks.warn else DeviceLevel.GOOD
     full = tuple(
         f"{name} is full: {used[name]:.1%} used; make room until {marks.low:.1%} are"
         for name, level in levels.items()
-        if level is Level.FULL
+        if level is DeviceLevel.FULL
     )
-    return Verdict(levels=levels, used=used, refusing=(*full, *troubles))
+    return DeviceVerdict(levels=levels, used=used, refusing=(*full, *troubles))
 
 
-class Watch:
+class DeviceWatch:
     """Looks at some devices."""
 
     def __init__(
@@ -93,7 +93,7 @@ class Watch:
         on_change: Callable[[tuple[str, ...]], None],
     ) -> None:
         """``on_change`` hears why no entries are to be taken, or nothing, whenever that changes."""
-        self.verdict = Verdict()
+        self.verdict = DeviceVerdict()
         self._devices = devices
         self._disk = disk
         self._marks = marks
@@ -114,7 +114,7 @@ class Watch:
             judge(self.verdict, spaces, self._troubles(), self._marks),
         )
         for name, level in self.verdict.levels.items():
-            if level is not before.levels.get(name, Level.GOOD):
+            if level is not before.levels.get(name, DeviceLevel.GOOD):
                 _logger.warning(
                     "%s: %s, %.1f%% used", name, level.value, 100 * self.verdict.used[name]
                 )
@@ -128,8 +128,8 @@ class Watch:
             return None
 
 
-def _kinds(verdict: Verdict) -> tuple[object, ...]:
+def _kinds(verdict: DeviceVerdict) -> tuple[object, ...]:
     """Give what of a verdict is news; how full exactly a device is, is not."""
-    full = [name for name, level in verdict.levels.items() if level is Level.FULL]
+    full = [name for name, level in verdict.levels.items() if level is DeviceLevel.FULL]
     others = len(verdict.refusing) - len(full)
     return (tuple(full), verdict.refusing[len(full) :] if others else ())

@@ -36,8 +36,8 @@ from zonekeeper.bookie.disk.files import SHORTAGES, File, FileSystem, Space
 from zonekeeper.bookie.formats import arrival_scan, batch_format, numbered_names
 from zonekeeper.bookie.formats.arrival_scan import Scanned
 from zonekeeper.bookie.formats.batch_format import Position
-from zonekeeper.bookie.segments.counters import Counters
-from zonekeeper.bookie.segments.pace import Pace
+from zonekeeper.bookie.segments.counters import StorageCounters
+from zonekeeper.bookie.segments.pace import RewritePace
 
 _PREFIX: Final = "arrival-"
 
@@ -160,8 +160,8 @@ class Arrivals:
         self._next_number = opened.next_number
         self.sizes = sizes
         self.segment_bytes = sizes.segment_bytes
-        self.counters = Counters()
-        self.pace = Pace()
+        self.counters = StorageCounters()
+        self.pace = RewritePace()
         #: Room on the device, as of the last write here.
         self.space = Space(total_bytes=0, free_bytes=0)
         #: By generation, oldest first.

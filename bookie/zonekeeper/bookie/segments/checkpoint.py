@@ -43,7 +43,7 @@ from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
 from zonekeeper.bookie.formats.batch_format import Position
 from zonekeeper.bookie.formats.record_format import bad
 from zonekeeper.bookie.ledgers import records
-from zonekeeper.bookie.ledgers.admission import LedgerState
+from zonekeeper.bookie.ledgers.admission import AdmissionState
 from zonekeeper.bookie.ledgers.records import LedgerRecord
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.wire.formats import checksums
@@ -118,21 +118,21 @@ class Checkpoint:
         return kept is not None and number >= kept.since
 
 
-def records_of(ledger_id: LedgerId, state: LedgerState) -> tuple[LedgerRecord, ...]:
+def records_of(ledger_id: LedgerId, state: AdmissionState) -> tuple[LedgerRecord, ...]:
     """Give records whose application to an unknown ledger gives this state."""
 
     def found() -> Iterator[LedgerRecord]:
         key = state.master_key
         for opening in state.fragments:
-            yield records.Fragment(opening=opening)
+            yield records.FragmentRecord(opening=opening)
         if state.fenced and key is not None:
-            yield records.Fence(ledger_id=ledger_id, master_key=key)
+            yield records.FenceRecord(ledger_id=ledger_id, master_key=key)
         if state.in_limbo or (state.fenced and key is None):
-            yield records.Limbo(ledger_id=ledger_id, in_limbo=True)
+            yield records.LimboRecord(ledger_id=ledger_id, in_limbo=True)
         if state.fenced and key is None and not state.in_limbo:
-            yield records.Limbo(ledger_id=ledger_id, in_limbo=False)
+            yield records.LimboRecord(ledger_id=ledger_id, in_limbo=False)
         if state.explicit_lac is not None:
-            yield records.Lac(ledger_id=ledger_id, packet=state.explicit_lac)
+            yield records.LacRecord(ledger_id=ledger_id, packet=state.explicit_lac)
 
     return tuple(found())
 
@@ -291,7 +291,9 @@ def _parse_ledger(data: bytes, at: int, end: int) -> tuple[LedgerId, Kept, int]:
     found: list[LedgerRecord] = []
     for _ in range(count):
         record, at = record_format.parse(data, at, end)
-        if isinstance(record, Frame | records.Mode | records.Forget | record_format.Announced):
+        if isinstance(
+            record, Frame | records.ModeRecord | records.ForgetRecord | record_format.Announced
+        ):
             raise bad(Fault.KIND, f"not of a ledger's state, before {at}")
         found.append(record)
     if any(record.ledger_id != number for record in found):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True, kw_only=True)
-class Counters:
+class StorageCounters:
     """What was done since the start."""
 
     rewritten_segments: int = 0

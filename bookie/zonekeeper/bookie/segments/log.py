@@ -51,7 +51,7 @@ class DiskFailedError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Put:
+class LogPut:
     """Something for the log, and who hears of it. Without a record: all before it, synced."""
 
     record: Record | None
@@ -85,8 +85,8 @@ class Log:
         self._on_segment = on_segment
         #: Called after all who put a batch's records have heard of it.
         self.on_batch: Callable[[], None] = _nothing
-        self._queue: deque[Put] = deque()
-        self._in_work: Sequence[Put] = ()
+        self._queue: deque[LogPut] = deque()
+        self._in_work: Sequence[LogPut] = ()
         #: Written, acknowledged as deferred, and not shown.
         self._hidden: list[Placed] = []
         self._hidden_bytes = 0
@@ -146,7 +146,7 @@ class Log:
         wasted = self._batch_aim + batch_format.RECORD_BYTES_MAX
         return max(0, rest - wasted) + self._arrivals.prepared * max(0, size - wasted)
 
-    def put(self, put: Put) -> None:
+    def put(self, put: LogPut) -> None:
         """Add something; its outcome comes later, never from within this call."""
         if self._refusal is not None:
             asyncio.get_running_loop().call_soon(put.failed, self._refusal)
@@ -170,7 +170,7 @@ class Log:
             if not done.done():
                 done.set_exception(error)
 
-        self.put(Put(record=None, written=settled, failed=failed))
+        self.put(LogPut(record=None, written=settled, failed=failed))
         await done
 
     async def run(self) -> None:
@@ -216,9 +216,9 @@ class Log:
     def _batch_aim(self) -> int:
         return min(batch_format.BATCH_BYTES_AIM, self._arrivals.segment_bytes // 4)
 
-    def _take(self) -> list[Put]:
+    def _take(self) -> list[LogPut]:
         aim = self._batch_aim
-        taken: list[Put] = []
+        taken: list[LogPut] = []
         size = 0
         queue = self._queue
         while queue and size < aim and len(taken) < batch_format.RECORDS_MAX:
@@ -240,7 +240,7 @@ class Log:
             arrivals.counters.throttled_seconds += pause_s
             await asyncio.sleep(pause_s)
 
-    async def _commit(self, puts: Sequence[Put]) -> int:
+    async def _commit(self, puts: Sequence[LogPut]) -> int:
         """Write some of what was put in, tell those who put it, and give its size."""
         self._in_work = puts
         wanted = [put.record for put in puts if put.record is not None]
@@ -372,6 +372,6 @@ def _nothing() -> None:
     """Nobody gathers the answers of a batch."""
 
 
-def _deferred(put: Put) -> bool:
+def _deferred(put: LogPut) -> bool:
     """Say whether it may be answered before it is on disk."""
     return isinstance(put.record, Frame) and Flags.DEFERRED_SYNC in put.record.flags

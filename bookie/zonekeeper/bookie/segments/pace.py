@@ -40,7 +40,7 @@ def allowed(used_share: float, bytes_per_second: float) -> float | None:
     return bytes_per_second * max(LEAST_RATE, (1 - used) / used)
 
 
-class Pace:
+class RewritePace:
     """What one rewrite does in a second, and what its writer owes."""
 
     def __init__(self) -> None:

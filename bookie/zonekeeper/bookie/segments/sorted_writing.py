@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 from zonekeeper.bookie.disk.files import BLOCK_BYTES, SHORTAGES, File
 from zonekeeper.bookie.formats import locations, sorted_format
 from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
-from zonekeeper.bookie.formats.index import Row
+from zonekeeper.bookie.formats.index import ExtentRow
 from zonekeeper.bookie.ledgers.extents import Extent, runs
 from zonekeeper.bookie.segments.directories import Directories, name_of
 from zonekeeper.bookie.segments.places import Places
@@ -54,7 +54,7 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WrittenSegment:
     """A sorted segment that is whole and durable, and that nothing counts on yet."""
 
     number: int
@@ -62,10 +62,10 @@ class Written:
     #: Bytes of its frames.
     size_bytes: int
     #: By ledger and entry.
-    rows: Sequence[Row]
+    rows: Sequence[ExtentRow]
 
 
-def plan(rows: Iterable[Row], end_of: EndOf) -> list[Copy]:
+def plan(rows: Iterable[ExtentRow], end_of: EndOf) -> list[Copy]:
     """Say which frames to copy, in order; the rows of a ledger follow each other in order."""
     by_frame: dict[tuple[LedgerId, int, int], list[tuple[EntryId, EntryId]]] = {}
     for ledger_id, extent in rows:
@@ -151,7 +151,7 @@ class Job:
         self._copies = copies
         self._leaves_bytes = leaves_bytes
         self._next = 0
-        self._rows: list[Row] = []
+        self._rows: list[ExtentRow] = []
         self._file: File | None = None
         self._gather: _Gather | None = None
         #: Where it is written; None: not begun.
@@ -166,7 +166,7 @@ class Job:
             self._next += 1
         return gather.at - start
 
-    def finish(self) -> Written:
+    def finish(self) -> WrittenSegment:
         """Write the table, make file and name durable, and give what was written."""
         file, gather, directory = self._file, self._gather, self.directory
         assert file is not None, "it was begun"
@@ -179,7 +179,9 @@ class Job:
         gather.end()
         file.close()
         self._directories.sync_names(directory)
-        return Written(number=self._number, directory=directory, size_bytes=size, rows=self._rows)
+        return WrittenSegment(
+            number=self._number, directory=directory, size_bytes=size, rows=self._rows
+        )
 
     def discard(self) -> None:
         """Remove what was written; nothing counts on it."""
@@ -222,7 +224,7 @@ class Job:
             gather.put(data)
         where = locations.location(locations.sorted_key(self._number), at)
         self._rows += [
-            Row(copy.ledger_id, Extent(first, last, where, size)) for first, last in copy.runs
+            ExtentRow(copy.ledger_id, Extent(first, last, where, size)) for first, last in copy.runs
         ]
 
     def _read_into(self, copy: Copy, into: memoryview) -> None:
@@ -238,7 +240,7 @@ class Job:
         into[got:] = bytes(len(into) - got)
 
 
-def read_rows(file: File, log_id: int, number: int) -> list[Row]:
+def read_rows(file: File, log_id: int, number: int) -> list[ExtentRow]:
     """Read the table of a sorted segment; raises ``DamagedLogError`` or ``OSError``. Blocks."""
     try:
         size = file.size()
@@ -253,7 +255,7 @@ def read_rows(file: File, log_id: int, number: int) -> list[Row]:
         ) from fault
 
 
-def rows_of(directories: Directories, log_id: int, number: int) -> list[Row]:
+def rows_of(directories: Directories, log_id: int, number: int) -> list[ExtentRow]:
     """Find a sorted segment, and read its table; raises as ``read_rows``. Blocks."""
     file = directories.open(number)
     try:

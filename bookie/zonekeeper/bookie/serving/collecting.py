@@ -55,7 +55,7 @@ class Forgetful(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
-class Counters:
+class CollectionCounters:
     """What was done since the start."""
 
     rounds: int = 0
@@ -88,7 +88,7 @@ class Collector:
     """Collects from time to time."""
 
     def __init__(self, cluster: Cluster, storage: Forgetful, settings: Collecting) -> None:
-        self.counters = Counters()
+        self.counters = CollectionCounters()
         self._cluster = cluster
         self._storage = storage
         self._settings = settings

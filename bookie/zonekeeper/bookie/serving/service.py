@@ -20,7 +20,7 @@ from zonekeeper.bookie.disk import waiting
 from zonekeeper.bookie.ledgers import admission, extents, records
 from zonekeeper.bookie.ledgers.admission import Here
 from zonekeeper.bookie.ledgers.records import LedgerRecord
-from zonekeeper.bookie.segments.log import Put
+from zonekeeper.bookie.segments.log import LogPut
 from zonekeeper.bookie.serving import comparing
 from zonekeeper.bookie.storage import reading
 from zonekeeper.bookie.storage.ledgers import Ledger
@@ -36,7 +36,7 @@ BY_PERSON: Final = "by a person's order"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class BookieLimits:
     """What a bookie takes at most."""
 
     #: Appends that wait for the disk; more are refused with TooManyRequests.
@@ -56,7 +56,7 @@ class _Answer:
         self.replies.refused(self.number, error)
 
 
-class Bookie:
+class BookieServer:
     """A ``wire.service.BookieService`` over a storage that somebody else runs."""
 
     def __init__(
@@ -67,7 +67,7 @@ class Bookie:
         boot_epoch: int,
         version: str,
         tasks: asyncio.TaskGroup,
-        limits: Limits | None = None,
+        limits: BookieLimits | None = None,
     ) -> None:
         self._bookie_id = bookie_id
         self._storage = storage
@@ -76,7 +76,7 @@ class Bookie:
         self._boot_epoch = boot_epoch
         self._version = version
         self._tasks = tasks
-        self._limits = limits or Limits()
+        self._limits = limits or BookieLimits()
         self._compacting: asyncio.Task[int] | None = None
         self._draining = False
         #: Why it is read-only, besides a person's order.
@@ -141,9 +141,9 @@ class Bookie:
                 case carriers.Append(frame=frame):
                     self._append(frame, answer)
                 case carriers.Open(opening=opening):
-                    self._change(opening.ledger_id, admission.Open(opening=opening), answer)
+                    self._change(opening.ledger_id, admission.OpenWanted(opening=opening), answer)
                 case carriers.WriteLac(ledger_id=ledger_id, packet=packet):
-                    self._change(ledger_id, admission.WriteLac(packet=packet), answer)
+                    self._change(ledger_id, admission.ExplicitLacWanted(packet=packet), answer)
 
     def _append(self, frame: Frame, answer: _Answer) -> None:
         if (refusal := self._refusal(frame)) is not None:
@@ -153,7 +153,7 @@ class Bookie:
         # A writer's next entries are known not to be here at once; the rest is looked up, off the
         # event loop.
         here = Here.NONE if frame.first > ledger.highest else Here.UNCOMPARED
-        event = admission.Append(recovery=Flags.RECOVERY in frame.flags, here=here)
+        event = admission.AppendWanted(recovery=Flags.RECOVERY in frame.flags, here=here)
         for effect in ledger.decide(event):
             match effect:
                 case admission.Take():
@@ -163,7 +163,7 @@ class Bookie:
                     self._tasks.create_task(self._append_again(ledger, frame, answer))
                 case admission.Refuse(error=error):
                     answer.refuse(error)
-                case admission.Write():
+                case admission.WriteRecord():
                     raise AssertionError("an append writes nothing but its frame")
 
     async def _append_again(self, ledger: Ledger, frame: Frame, answer: _Answer) -> None:
@@ -179,7 +179,7 @@ class Bookie:
         if self._memory.ledgers.get(ledger.ledger_id) is not ledger:
             answer.refuse(errors.NotOpened(f"ledger {ledger.ledger_id} was deleted meanwhile"))
             return
-        event = admission.Append(recovery=Flags.RECOVERY in frame.flags, here=here)
+        event = admission.AppendWanted(recovery=Flags.RECOVERY in frame.flags, here=here)
         for effect in ledger.decide(event):
             if isinstance(effect, admission.Take):
                 missing = frame.subset(frozenset(frame.entry_ids) - compared)
@@ -198,7 +198,9 @@ class Bookie:
         """Give a record (None: nothing, but in its turn) to the log, and answer when it is safe."""
         if record is not None:
             ledger.sent(record)
-        self._log.put(Put(record=record, written=lambda: self._ack(answer), failed=answer.refuse))
+        self._log.put(
+            LogPut(record=record, written=lambda: self._ack(answer), failed=answer.refuse)
+        )
 
     def _change(self, ledger_id: LedgerId, event: admission.Event, answer: _Answer) -> None:
         """Decide about a ledger's state, and answer when the outcome is safe.
@@ -215,7 +217,7 @@ class Bookie:
         match admission.decide(ledger_id, ledger.admitted, event):
             case [admission.Refuse(error=error)]:
                 answer.refuse(error)
-            case [admission.Write(record=record)]:
+            case [admission.WriteRecord(record=record)]:
                 refusal = self._crowded(ledger_id) or self._cramped(record, urgent=True)
                 if refusal is not None:
                     answer.refuse(refusal)
@@ -294,7 +296,7 @@ class Bookie:
 
     async def fence(self, ledger_id: LedgerId, master_key: MasterKey) -> service.LacEvidence:
         """Fence, known ledger or not, durably before the answer."""
-        await self._settle(ledger_id, admission.Fence(master_key=master_key))
+        await self._settle(ledger_id, admission.FenceWanted(master_key=master_key))
         return await self.read_lac(ledger_id)
 
     async def force(self, ledger_id: LedgerId) -> None:
@@ -304,7 +306,7 @@ class Bookie:
 
     async def set_read_only(self, *, read_only: bool) -> None:
         """Take no more appends, or take them again; stays over a restart."""
-        await self._written(records.Mode(read_only=read_only))
+        await self._written(records.ModeRecord(read_only=read_only))
         self._mode_changed.set()
 
     async def end_limbo(self, ledger_id: LedgerId, boot_epoch: int) -> None:
@@ -315,7 +317,7 @@ class Bookie:
                 f"{self._boot_epoch} now; its disk may be another one: look at it again"
             )
         self._known(ledger_id)
-        await self._settle(ledger_id, admission.Limbo(in_limbo=False))
+        await self._settle(ledger_id, admission.LimboWanted(in_limbo=False))
 
     async def compact(self, *, major: bool) -> None:
         """Begin to compact, unless a compaction that was asked for is under way."""
@@ -332,14 +334,14 @@ class Bookie:
             if isinstance(effect, admission.Refuse):
                 raise effect.error
         for effect in effects:
-            assert isinstance(effect, admission.Write), "the state changes by records alone"
+            assert isinstance(effect, admission.WriteRecord), "the state changes by records alone"
             self._memory.remember(ledger)
             ledger.sent(effect.record)
-            self._log.put(Put(record=effect.record, written=_nothing, failed=_unheard))
+            self._log.put(LogPut(record=effect.record, written=_nothing, failed=_unheard))
         if ledger.on_the_way:
             await self._written(None)
 
-    async def _written(self, record: records.Mode | None) -> None:
+    async def _written(self, record: records.ModeRecord | None) -> None:
         """Return when this, and all before it, is on disk."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -351,7 +353,7 @@ class Bookie:
             if not done.done():
                 done.set_exception(error)
 
-        self._log.put(Put(record=record, written=written, failed=failed))
+        self._log.put(LogPut(record=record, written=written, failed=failed))
         await done
 
     # ── reads ──
@@ -359,7 +361,9 @@ class Bookie:
     async def read(self, request: service.ReadRequest) -> service.ReadReply:
         """Give what is here of a range; with a key, fence first."""
         if request.fence_key is not None:
-            await self._settle(request.ledger_id, admission.Fence(master_key=request.fence_key))
+            await self._settle(
+                request.ledger_id, admission.FenceWanted(master_key=request.fence_key)
+            )
         await self._log.settle()
         ledger = self._known(request.ledger_id)
         wanted = range(request.first_entry_id, request.last_entry_id + 1, request.step)

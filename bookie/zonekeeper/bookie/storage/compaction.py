@@ -23,11 +23,11 @@ from dataclasses import dataclass
 from zonekeeper.bookie.disk.files import SHORTAGES
 from zonekeeper.bookie.formats import locations, sorted_format
 from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
-from zonekeeper.bookie.formats.index import Row
+from zonekeeper.bookie.formats.index import ExtentRow
 from zonekeeper.bookie.segments import sorted_writing
 from zonekeeper.bookie.segments.checkpoint import SortedSegment
 from zonekeeper.bookie.segments.sorted_writing import Copy
-from zonekeeper.bookie.storage.rewrite import Ground, Rewriter, Step
+from zonekeeper.bookie.storage.rewrite import RewriteGround, Rewriter, RewriteStep
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 
 _logger = logging.getLogger(__name__)
@@ -69,9 +69,9 @@ def choose(
 class _Found:
     """What is in the chosen segments."""
 
-    rows: dict[int, list[Row]]
+    rows: dict[int, list[ExtentRow]]
     #: Of those, the ones of ledgers that count, by ledger and entry.
-    counted: list[Row]
+    counted: list[ExtentRow]
     ledger_ids: list[LedgerId]
 
 
@@ -87,7 +87,7 @@ class _Plan:
 class Compactor:
     """Compacts the sorted segments of a rewriter."""
 
-    def __init__(self, rewriter: Rewriter, settings: Compacting, on: Ground) -> None:
+    def __init__(self, rewriter: Rewriter, settings: Compacting, on: RewriteGround) -> None:
         self._rewriter = rewriter
         self._settings = settings
         self._on = on
@@ -175,7 +175,7 @@ class Compactor:
             return None
         copied = {(row.ledger_id, row.extent.first) for row in (written.rows if written else ())}
         await self._rewriter.commit(
-            Step(
+            RewriteStep(
                 added=written,
                 dropped={
                     each: [row for row in rows if (row.ledger_id, row.extent.first) not in copied]
@@ -211,7 +211,7 @@ class Compactor:
             sorted_writing.plan(found.counted, ends.get), {each: ends[each] for each in cut}
         )
 
-    def _rows(self, number: int) -> list[Row]:
+    def _rows(self, number: int) -> list[ExtentRow]:
         try:
             return sorted_writing.rows_of(self._on.directories, self._rewriter.log_id, number)
         except (OSError, DamagedLogError) as error:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Container, Iterable, Sequence
 
 from zonekeeper.bookie.ledgers import admission
-from zonekeeper.bookie.ledgers.admission import Effect, Event, LedgerState
+from zonekeeper.bookie.ledgers.admission import AdmissionState, Effect, Event
 from zonekeeper.bookie.ledgers.extents import Extent, Extents
 from zonekeeper.bookie.ledgers.records import LedgerRecord
 from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
@@ -37,8 +37,8 @@ class Ledger:
     def __init__(self, ledger_id: LedgerId, extents: Extents) -> None:
         """Know nothing of it but what is in the extents."""
         self.ledger_id = ledger_id
-        self.admitted: LedgerState = admission.UNKNOWN
-        self.durable: LedgerState = admission.UNKNOWN
+        self.admitted: AdmissionState = admission.UNKNOWN
+        self.durable: AdmissionState = admission.UNKNOWN
         #: Is anything of it on disk?
         self.known = False
         #: The entries on disk.
@@ -52,14 +52,14 @@ class Ledger:
         #: The highest LAC that stands on disk.
         self.confirmed: EntryId = NO_ENTRY
         #: What was last written of a state and a LAC; another state is another object.
-        self.rendered: tuple[LedgerState, EntryId, bytes] | None = None
+        self.rendered: tuple[AdmissionState, EntryId, bytes] | None = None
         self._news: asyncio.Event | None = None
 
     def decide(self, event: Event) -> Sequence[Effect]:
         """Decide about an event. Writes among the effects must be handed to the log at once."""
         effects = admission.decide(self.ledger_id, self.admitted, event)
         for effect in effects:
-            if isinstance(effect, admission.Write):
+            if isinstance(effect, admission.WriteRecord):
                 self.admit(effect.record)
         return effects
 

@@ -74,12 +74,16 @@ class Memory:
         """Take note of what is on the disk, in the log's order."""
         for record, location in placed:
             match record:
-                case records.Mode(read_only=read_only):
+                case records.ModeRecord(read_only=read_only):
                     self.read_only = read_only
-                case records.Forget(ledger_id=ledger_id):
+                case records.ForgetRecord(ledger_id=ledger_id):
                     self._forget(ledger_id)
                 case (
-                    Frame() | records.Fragment() | records.Fence() | records.Lac() | records.Limbo()
+                    Frame()
+                    | records.FragmentRecord()
+                    | records.FenceRecord()
+                    | records.LacRecord()
+                    | records.LimboRecord()
                 ):
                     self.ledger(record.ledger_id).placed(record, location)
                 case _:
@@ -213,7 +217,7 @@ class Memory:
 
 
 def _ends_limbo(record: records.Record) -> bool:
-    return isinstance(record, records.Limbo) and not record.in_limbo
+    return isinstance(record, records.LimboRecord) and not record.in_limbo
 
 
 def _entries_of(ledger: Ledger) -> LedgerEntries:

@@ -40,7 +40,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ReadPlan:
     """What to read, in order."""
 
     ledger_id: LedgerId
@@ -50,14 +50,14 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class EntriesFound:
     """What was read; it speaks for the wanted entries before ``next_entry_id``."""
 
     frames: tuple[Frame, ...]
     next_entry_id: EntryId
 
 
-def plan(ledger_id: LedgerId, extents: Iterable[Extent], wanted: range, bytes_max: int) -> Plan:
+def plan(ledger_id: LedgerId, extents: Iterable[Extent], wanted: range, bytes_max: int) -> ReadPlan:
     """Choose frames until there are enough of them, or of their bytes.
 
     The first one does not count: the reading may begin at its end.
@@ -74,11 +74,11 @@ def plan(ledger_id: LedgerId, extents: Iterable[Extent], wanted: range, bytes_ma
             pieces[-1] = Piece(offset=last.offset, size=last.size, entry_ids=both)
             continue
         if total >= bytes_max or len(pieces) == FRAMES_MAX:
-            return Plan(ledger_id=ledger_id, pieces=pieces, next_entry_id=entry_ids[0])
+            return ReadPlan(ledger_id=ledger_id, pieces=pieces, next_entry_id=entry_ids[0])
         if pieces:
             total += extent.size
         pieces.append(Piece(offset=extent.offset, size=extent.size, entry_ids=entry_ids))
-    return Plan(ledger_id=ledger_id, pieces=pieces, next_entry_id=EntryId(wanted.stop))
+    return ReadPlan(ledger_id=ledger_id, pieces=pieces, next_entry_id=EntryId(wanted.stop))
 
 
 def enough(extents: Iterable[Extent], bytes_max: int) -> list[Extent]:
@@ -101,28 +101,28 @@ def up_to(wanted: range, last: EntryId) -> range:
     return range(wanted.start, wanted.start + count * wanted.step, wanted.step)
 
 
-def carry_out(source: Source, made: Plan, bytes_max: int) -> Found:
+def carry_out(source: Source, made: ReadPlan, bytes_max: int) -> EntriesFound:
     """Read a plan. Blocks; raises IoFailed if not even the first of its entries can be read."""
     found: list[Frame] = []
     total = 0
     for piece in made.pieces:
         if found and total >= bytes_max:
-            return Found(frames=tuple(found), next_entry_id=piece.entry_ids[0])
+            return EntriesFound(frames=tuple(found), next_entry_id=piece.entry_ids[0])
         try:
             whole = _read(source, made.ledger_id, piece)
         except errors.IoFailed:
             if not found:
                 raise
-            return Found(frames=tuple(found), next_entry_id=piece.entry_ids[0])
+            return EntriesFound(frames=tuple(found), next_entry_id=piece.entry_ids[0])
         part = _part(whole, piece.entry_ids)
         kept = _fitting(part, bytes_max - total, at_least=0 if found else 1)
         if kept < len(part):
             if kept:
                 found.append(_part(part, part.entry_ids[:kept]))
-            return Found(frames=tuple(found), next_entry_id=part.entry_ids[kept])
+            return EntriesFound(frames=tuple(found), next_entry_id=part.entry_ids[kept])
         found.append(part)
         total += len(part.packets)
-    return Found(frames=tuple(found), next_entry_id=made.next_entry_id)
+    return EntriesFound(frames=tuple(found), next_entry_id=made.next_entry_id)
 
 
 def _read(source: Source, ledger_id: LedgerId, piece: Piece) -> Frame:

@@ -37,7 +37,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from zonekeeper.bookie.disk.files import SHORTAGES
 from zonekeeper.bookie.formats.batch_format import Position
-from zonekeeper.bookie.formats.index import Index, Row, bytes_by_segment
+from zonekeeper.bookie.formats.index import ExtentRow, Index, bytes_by_segment
 from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments import sorted_writing
 from zonekeeper.bookie.segments.arrivals import SHORT_DELAY_MS, Arrivals, Sizes
@@ -50,7 +50,7 @@ from zonekeeper.bookie.segments.sorted_writing import (
     Copy,
     Job,
     UnreadableSegmentError,
-    Written,
+    WrittenSegment,
 )
 from zonekeeper.bookie.storage.memory import Memory
 from zonekeeper.placement.base.ids import EntryId, LedgerId
@@ -73,7 +73,7 @@ _MOVED: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class RewriteGround:
     """What rewriting works on."""
 
     devices: Devices
@@ -84,14 +84,14 @@ class Ground:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class RewriteStep:
     """What a commit makes count, or no longer."""
 
     #: None: it stays where it is.
     mark: Position | None = None
-    added: Written | None = None
+    added: WrittenSegment | None = None
     #: Sorted segments, with rows of theirs that may still be in the index.
-    dropped: Mapping[int, Sequence[Row]] = field(default_factory=dict)
+    dropped: Mapping[int, Sequence[ExtentRow]] = field(default_factory=dict)
     #: Ledgers that lose entries in the index, and the ends that those are past.
     cut: Mapping[LedgerId, EntryId] = field(default_factory=dict)
 
@@ -99,7 +99,7 @@ class Step:
 class Rewriter:
     """Does rounds and commits, on an event loop."""
 
-    def __init__(self, on: Ground, arrivals: Arrivals, last: Checkpoint) -> None:
+    def __init__(self, on: RewriteGround, arrivals: Arrivals, last: Checkpoint) -> None:
         """``last`` is the checkpoint on the disk; its ledgers are the memory's business now."""
         self.counters = arrivals.counters
         self._on = on
@@ -162,7 +162,7 @@ class Rewriter:
                 return
         self._arrivals.stand_still(None)
         self._round_segments = min(self._round_segments_max, 2 * self._round_segments)
-        await self.commit(Step(mark=self._arrivals.sealed[through].last, added=written))
+        await self.commit(RewriteStep(mark=self._arrivals.sealed[through].last, added=written))
         await self._leave_to_index(through)
         self.counters.rewritten_segments += len(generations)
         self.counters.rewritten_bytes += written.size_bytes if written else 0
@@ -191,7 +191,7 @@ class Rewriter:
         pause: Callable[[int], Awaitable[None]],
         *,
         leaves_bytes: int,
-    ) -> Written:
+    ) -> WrittenSegment:
         """Write a sorted segment, in whichever directory takes it, and leave so much room there.
 
         ``pause`` is awaited after each slice, with its size. Raises ``UnreadableSegmentError``, or
@@ -214,7 +214,7 @@ class Rewriter:
                 # What it holds is read as long as that works; the segment goes elsewhere.
                 self._on.directories.fail(job.directory, error)
 
-    async def commit(self, step: Step) -> None:
+    async def commit(self, step: RewriteStep) -> None:
         """Make a step count, and sweep what was forgotten until now."""
         async with self._committing:
             gone = self._memory.take_forgotten()
@@ -225,7 +225,7 @@ class Rewriter:
                 self._memory.take_back(gone)
                 raise
 
-    async def _commit(self, step: Step, gone: Sequence[LedgerId]) -> None:
+    async def _commit(self, step: RewriteStep, gone: Sequence[LedgerId]) -> None:
         freed = await self.do(lambda: self._index.bytes_of(gone)) if gone else Counter[int]()
         last = self._after(step, freed)
         if gone:
@@ -252,7 +252,7 @@ class Rewriter:
     async def sweep(self) -> None:
         """Take forgotten ledgers out of the index, if there are any."""
         if self._memory.has_forgotten:
-            await self.commit(Step())
+            await self.commit(RewriteStep())
 
     async def do(self, work: Callable[[], T]) -> T:
         """Do a piece of work off the event loop, after those that were given before."""
@@ -271,15 +271,15 @@ class Rewriter:
         """Return when no round is in a hurry, or that stands still."""
         await self._arrivals.wait_for_reach(HURRY_IN_REACH)
 
-    async def _gather(self, through: int) -> list[Row]:
+    async def _gather(self, through: int) -> list[ExtentRow]:
         """Give what is in the segments, by ledger and entry; nothing is added to them any more."""
-        rows: list[Row] = []
+        rows: list[ExtentRow] = []
         looked_at = 0
         for entries in self._memory.touched_through(through):
             start: int | None = 0
             while start is not None:
                 found, start = entries.arrived(through, start, _GATHER)
-                rows += [Row(entries.ledger_id, extent) for extent in found]
+                rows += [ExtentRow(entries.ledger_id, extent) for extent in found]
                 looked_at += len(found) + 1
                 if looked_at >= _GATHER:
                     looked_at = 0
@@ -300,7 +300,7 @@ class Rewriter:
                         entries.sorted_through(through, last)
         self._memory.forget_touched(through)
 
-    def _after(self, step: Step, freed: Mapping[int, int]) -> Checkpoint:
+    def _after(self, step: RewriteStep, freed: Mapping[int, int]) -> Checkpoint:
         """Give the checkpoint after a step, but for its ledgers."""
         segments = [
             replace(each, live_bytes=max(0, each.live_bytes - freed.get(each.number, 0)))
@@ -345,7 +345,7 @@ class Rewriter:
                     self._arrivals.stand_still(None)
                 return
 
-    def _to_index(self, step: Step, last: Checkpoint, *, swept: bool) -> None:
+    def _to_index(self, step: RewriteStep, last: Checkpoint, *, swept: bool) -> None:
         if swept:
             self._index.forget(last.forgotten, last.sweep)
         if step.added is not None:
@@ -353,7 +353,7 @@ class Rewriter:
         for number, rows in step.dropped.items():
             self._index.drop(number, rows)
 
-    def _counted(self, written: Written) -> list[Row]:
+    def _counted(self, written: WrittenSegment) -> list[ExtentRow]:
         """Give the rows of ledgers that were not forgotten since they were gathered."""
         return [row for row in written.rows if self._memory.counts(row.ledger_id, written.number)]
 

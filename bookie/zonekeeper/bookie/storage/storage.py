@@ -27,17 +27,17 @@ from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments import directories as ledger_directories
 from zonekeeper.bookie.segments.arrivals import Arrivals, Opened, Segment, Sizes
 from zonekeeper.bookie.segments.checkpoint import Checkpoint, SortedSegment
-from zonekeeper.bookie.segments.counters import Counters
+from zonekeeper.bookie.segments.counters import StorageCounters
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.directories import Directories
-from zonekeeper.bookie.segments.log import DiskFailedError, Log, Put
+from zonekeeper.bookie.segments.log import DiskFailedError, Log, LogPut
 from zonekeeper.bookie.segments.places import Places
 from zonekeeper.bookie.storage import reading, rewrite
 from zonekeeper.bookie.storage.compaction import Compacting, Compactor
 from zonekeeper.bookie.storage.ledger_entries import LedgerEntries
 from zonekeeper.bookie.storage.ledgers import Ledger
 from zonekeeper.bookie.storage.memory import Memory
-from zonekeeper.bookie.storage.rewrite import Ends, Ground, Rewriter
+from zonekeeper.bookie.storage.rewrite import Ends, RewriteGround, Rewriter
 from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.wire.formats import errors
@@ -87,7 +87,7 @@ class Backlog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class StoragePolicy:
     """What the rewrite and the compaction go by."""
 
     ends: Ends = rewrite.know_no_ends
@@ -107,7 +107,9 @@ class _Found:
 class Storage:
     """All that is on the disks, open."""
 
-    def __init__(self, devices: Devices, sizes: Sizes, found: _Found, policy: Policy) -> None:
+    def __init__(
+        self, devices: Devices, sizes: Sizes, found: _Found, policy: StoragePolicy
+    ) -> None:
         opened, memory = found.opened, found.memory
         self.memory = memory
         self._devices = devices
@@ -131,7 +133,7 @@ class Storage:
             on_placed=memory.place,
             on_segment=self._adopt,
         )
-        on = Ground(
+        on = RewriteGround(
             devices=devices,
             directories=found.directories,
             places=self._places,
@@ -161,7 +163,7 @@ class Storage:
         return await self._devices.reads.run(self._directories.space)
 
     @property
-    def counters(self) -> Counters:
+    def counters(self) -> StorageCounters:
         """What the writer, the rewrite and the compaction have done."""
         return self._arrivals.counters
 
@@ -193,13 +195,13 @@ class Storage:
         # What they had begun is done when this is; nobody closes a file under it.
         await self._devices.background.run(_nothing)
 
-    async def read(self, ledger: Ledger, wanted: range, bytes_max: int) -> reading.Found:
+    async def read(self, ledger: Ledger, wanted: range, bytes_max: int) -> reading.EntriesFound:
         """Read entries that are on disk; raises IoFailed if not even the first can be read."""
         known = await self.look_up(ledger, wanted[0], wanted[-1], bytes_max)
         wanted = reading.up_to(wanted, known.last)
         plan = reading.plan(ledger.ledger_id, known.extents, wanted, bytes_max)
         if not plan.pieces:
-            return reading.Found(frames=(), next_entry_id=plan.next_entry_id)
+            return reading.EntriesFound(frames=(), next_entry_id=plan.next_entry_id)
         offsets = [piece.offset for piece in plan.pieces]
         work = self._places.pinning(
             offsets, lambda: reading.carry_out(self._places, plan, bytes_max)
@@ -289,7 +291,7 @@ class Storage:
                 done.set_exception(error)
 
         self.log.put(
-            Put(record=records.Forget(ledger_id=ledger_id), written=written, failed=failed)
+            LogPut(record=records.ForgetRecord(ledger_id=ledger_id), written=written, failed=failed)
         )
         return done
 
@@ -331,7 +333,9 @@ def was_served(files: FileSystem, folders: Iterable[FileSystem]) -> bool:
     return is_made and checkpoints.load(files).mark != Checkpoint(log_id=0).mark
 
 
-async def open_storage(devices: Devices, sizes: Sizes, policy: Policy | None = None) -> Storage:
+async def open_storage(
+    devices: Devices, sizes: Sizes, policy: StoragePolicy | None = None
+) -> Storage:
     """Read what ``create`` made and others wrote; raises ``DamagedLogError`` or ``OSError``."""
 
     def open_all() -> _Found:
@@ -348,7 +352,7 @@ async def open_storage(devices: Devices, sizes: Sizes, policy: Policy | None = N
         return _Found(last=last, directories=directories, memory=memory, opened=opened)
 
     found = await devices.writing.run(open_all)
-    storage = Storage(devices, sizes, found, policy or Policy())
+    storage = Storage(devices, sizes, found, policy or StoragePolicy())
     await storage.log.measure()
     return storage
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from zonekeeper.bookie.disk.files import File, FileSystem
 from zonekeeper.bookie.formats import arrival_scan
-from zonekeeper.bookie.formats.arrival_scan import DamagedLogError, Link
-from zonekeeper.bookie.formats.batch_format import Header
+from zonekeeper.bookie.formats.arrival_scan import ChainLink, DamagedLogError
+from zonekeeper.bookie.formats.batch_format import BatchHeader
 from zonekeeper.bookie.segments import arrivals
 from zonekeeper.bookie.segments.checkpoint import Checkpoint
 
@@ -17,7 +17,7 @@ class Chain:
     """All files of arrival segments, and the generations past the mark, oldest first."""
 
     files: Mapping[str, File]
-    links: Sequence[Link]
+    links: Sequence[ChainLink]
 
 
 def _refuse(error: DamagedLogError | OSError) -> None:
@@ -35,7 +35,7 @@ def opened(
     Who wants to hear of that instead (``damaged``) gets what can be read in spite of it.
     """
     named: dict[str, File] = {}
-    headers: dict[str, Header | None] = {}
+    headers: dict[str, BatchHeader | None] = {}
     try:
         for name in files.names():
             if arrivals.number_of(name) is not None:
@@ -64,10 +64,10 @@ def opened(
             file.close()
 
 
-def _unchained(heads: Mapping[str, Header], last: Checkpoint) -> list[Link]:
+def _unchained(heads: Mapping[str, BatchHeader], last: Checkpoint) -> list[ChainLink]:
     """Give the generations past the mark, each as if it were the newest."""
     found = [
-        Link(name=name, generation=head.position.generation, before=head.before, last=None)
+        ChainLink(name=name, generation=head.position.generation, before=head.before, last=None)
         for name, head in heads.items()
         if head.position.generation > last.mark.generation
     ]

@@ -11,7 +11,7 @@ from zonekeeper.bookie.disk.files import FileSystem
 from zonekeeper.bookie.formats import arrival_scan
 from zonekeeper.bookie.formats.batch_format import Position
 from zonekeeper.bookie.formats.index import Index
-from zonekeeper.bookie.ledgers.admission import LedgerState
+from zonekeeper.bookie.ledgers.admission import AdmissionState
 from zonekeeper.bookie.ledgers.extents import joined
 from zonekeeper.bookie.segments.checkpoint import Checkpoint
 from zonekeeper.bookie.storage.memory import Memory
@@ -48,7 +48,7 @@ class LedgerSummary:
     """What is kept of a ledger."""
 
     ledger_id: LedgerId
-    state: LedgerState
+    state: AdmissionState
     lac: EntryId
     #: Maximal runs of entries.
     runs: int

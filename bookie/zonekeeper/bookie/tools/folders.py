@@ -9,7 +9,7 @@ from pathlib import Path
 
 from zonekeeper.bookie.disk.files import File, FileSystem, RealFileSystem
 from zonekeeper.bookie.life import data_folder, identity
-from zonekeeper.bookie.life.data_folder import Held
+from zonekeeper.bookie.life.data_folder import HeldFolders
 from zonekeeper.bookie.life.identity import Version
 from zonekeeper.bookie.segments import directories
 from zonekeeper.bookie.segments.checkpoint import Checkpoint
@@ -21,7 +21,7 @@ class ToolError(Exception):
 
 
 @contextmanager
-def held(data: Path, *, lost: str | None = None) -> Iterator[Held]:
+def held(data: Path, *, lost: str | None = None) -> Iterator[HeldFolders]:
     """Hold the folders of a bookie that was started or prepared once.
 
     The folder that is ``lost`` is not looked into, and is made if it is gone.
@@ -51,7 +51,7 @@ def held(data: Path, *, lost: str | None = None) -> Iterator[Held]:
 
 
 @contextmanager
-def open_all(data: Path, cookie: Cookie) -> Iterator[Held]:
+def open_all(data: Path, cookie: Cookie) -> Iterator[HeldFolders]:
     """Hold all folders that a cookie names; what is not there is made."""
     others = identity.other_folders(cookie)
 
@@ -64,7 +64,7 @@ def open_all(data: Path, cookie: Cookie) -> Iterator[Held]:
         yield opened
 
 
-def open_sorted(held: Held, last: Checkpoint, number: int) -> File:
+def open_sorted(held: HeldFolders, last: Checkpoint, number: int) -> File:
     """Open a sorted segment: where it counts, or wherever it is; raises ``FileNotFoundError``."""
     name = directories.name_of(number)
     counts_in = {each.number: each.directory for each in last.segments}.get(number)

@@ -5,14 +5,21 @@ from collections.abc import Iterator
 from zonekeeper.bookie.tools import contents as all_of
 from zonekeeper.bookie.tools.contents import Contents, LedgerSummary
 from zonekeeper.metadata.formats.cookies import Cookie
-from zonekeeper.metadata.saving.rebuilding_format import FragmentHint, Header, LedgerHints, Writer
+from zonekeeper.metadata.saving.rebuilding_format import (
+    FragmentHint,
+    HintsHeader,
+    HintsWriter,
+    LedgerHints,
+)
 
 
 def lines(cookie: Cookie, contents: Contents) -> Iterator[str]:
     """Give the lines of a file of hints."""
-    writer = Writer()
+    writer = HintsWriter()
     yield writer.header(
-        Header(instance=cookie.instance, bookie=cookie.bookie, generation=contents.end.generation)
+        HintsHeader(
+            instance=cookie.instance, bookie=cookie.bookie, generation=contents.end.generation
+        )
     )
     for summary in all_of.ledgers(contents):
         yield writer.ledger(_hints(summary))

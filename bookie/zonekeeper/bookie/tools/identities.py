@@ -10,7 +10,7 @@ from typing import Final
 
 from zonekeeper.bookie.disk.disks import ThreadDisk
 from zonekeeper.bookie.life import identity
-from zonekeeper.bookie.life.data_folder import Held
+from zonekeeper.bookie.life.data_folder import HeldFolders
 from zonekeeper.bookie.tools import folders
 from zonekeeper.bookie.tools.folders import ToolError
 from zonekeeper.metadata.bookies import bookie_records, cookie_store, registration
@@ -140,7 +140,7 @@ async def make_new(
     mine: Cookie,
     location: Location | None,
     *,
-    held: Held,
+    held: HeldFolders,
     chance: Chance,
 ) -> Cookie:
     """Prepare a new bookie in empty folders: what its first start does before it serves."""

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from zonekeeper.bookie.disk.files import FileSystem
-from zonekeeper.bookie.formats.index import Index, Row
+from zonekeeper.bookie.formats.index import ExtentRow, Index
 from zonekeeper.bookie.life import process
-from zonekeeper.bookie.life.data_folder import Held
+from zonekeeper.bookie.life.data_folder import HeldFolders
 from zonekeeper.bookie.segments.rocks import RocksOrdered
 from zonekeeper.bookie.storage import storage
 from zonekeeper.bookie.tools.folders import ToolError
@@ -50,7 +50,9 @@ def live(data: Path) -> Iterator[Index]:
         index.close()
 
 
-def rebuild(data: Path, held: Held, *, keep: bool, told: Callable[[str], None]) -> Comparison:
+def rebuild(
+    data: Path, held: HeldFolders, *, keep: bool, told: Callable[[str], None]
+) -> Comparison:
     """Build the index again, compare it with the live one, and (``keep``) put it into its place."""
     new = data / _NEW
     for left in (new, data / _OLD):
@@ -116,7 +118,7 @@ def _compared_rows(new: Index, old: Index) -> Comparison:
     return Comparison(rows=rows, live_rows=old_rows, equal=not problem, problem=problem)
 
 
-def _text(row: Row | None) -> str:
+def _text(row: ExtentRow | None) -> str:
     if row is None:
         return "the end"
     return f"ledger {row.ledger_id} entries {row.extent.first} to {row.extent.last}"

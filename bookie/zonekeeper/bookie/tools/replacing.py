@@ -28,7 +28,7 @@ from zonekeeper.bookie.formats import locations
 from zonekeeper.bookie.formats.index import Index
 from zonekeeper.bookie.ledgers import admission, records
 from zonekeeper.bookie.life import boots, identity
-from zonekeeper.bookie.life.data_folder import Held
+from zonekeeper.bookie.life.data_folder import HeldFolders
 from zonekeeper.bookie.life.identity import Version
 from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments import directories
@@ -49,7 +49,7 @@ _CUT_SHORT_ELSEWHERE: Final = _CUT_SHORT_IN_A_FOLDER | {identity.VERSION_NAME}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replacement:
+class NewDisk:
     """What a new disk is to hold."""
 
     cookie: Cookie
@@ -100,7 +100,7 @@ def _spelled(known: Iterable[str], given: Path) -> str | None:
     return next((each for each in known if os.path.normpath(each) == wanted), None)
 
 
-async def look(cluster: Cluster, bookie: BookieId, data: Path) -> Replacement:
+async def look(cluster: Cluster, bookie: BookieId, data: Path) -> NewDisk:
     """Find what is known of the bookie, and every ledger that names it."""
     stored = await cookie_store.read(cluster, bookie)
     if stored is None:
@@ -111,14 +111,14 @@ async def look(cluster: Cluster, bookie: BookieId, data: Path) -> Replacement:
     cookie = stored.cookie
     data_of(cookie, data)
     await identities.refuse_registered(cluster, bookie)
-    return Replacement(
+    return NewDisk(
         cookie=cookie,
         ledgers=await identities.naming(cluster, bookie),
         started=(await bookie_records.read(cluster, bookie)).boot_epoch,
     )
 
 
-def replace_disk(held: Held, wanted: Replacement, chance: Chance) -> None:
+def replace_disk(held: HeldFolders, wanted: NewDisk, chance: Chance) -> None:
     """Prepare new disks for everything; the cookie beside the data comes last. Blocks."""
     storage.create(held.data, chance)
     boots.save_all(held.data, held.journal, wanted.started)
@@ -127,7 +127,7 @@ def replace_disk(held: Held, wanted: Replacement, chance: Chance) -> None:
         _write_cookie(held, folder, wanted.cookie)
 
 
-def replace_folder(held: Held, folder: str, wanted: Replacement, index: Index) -> int:
+def replace_folder(held: HeldFolders, folder: str, wanted: NewDisk, index: Index) -> int:
     """Prepare a new disk for one folder, and give how many ledgers are in limbo. Blocks."""
     last = checkpoints.load(held.data)
     after = last
@@ -149,25 +149,25 @@ def replace_folder(held: Held, folder: str, wanted: Replacement, index: Index) -
     return sum(_in_limbo(kept) for kept in after.ledgers.values())
 
 
-def _newest(held: Held, last: Checkpoint) -> int:
+def _newest(held: HeldFolders, last: Checkpoint) -> int:
     """Give the newest generation of the log; the next start begins another."""
     with chains.opened(held.journal, last) as chain:
         return max((link.generation for link in chain.links), default=last.mark.generation)
 
 
-def _out_of_limbo(held: Held, last: Checkpoint, index: Index) -> dict[LedgerId, Kept]:
+def _out_of_limbo(held: HeldFolders, last: Checkpoint, index: Index) -> dict[LedgerId, Kept]:
     """Give the ledgers whose limbo the log ended, as the checkpoint has to have them then."""
     memory = contents.load(last, held.journal, index).memory
     found: dict[LedgerId, Kept] = {}
     for ledger_id, kept in last.ledgers.items():
         now = memory.ledgers.get(ledger_id)
         if now is not None and not now.durable.in_limbo and _in_limbo(kept):
-            ended = records.Limbo(ledger_id=ledger_id, in_limbo=False)
+            ended = records.LimboRecord(ledger_id=ledger_id, in_limbo=False)
             found[ledger_id] = replace(kept, records=(*kept.records, ended))
     return found
 
 
-def _missing(held: Held, last: Checkpoint) -> frozenset[int]:
+def _missing(held: HeldFolders, last: Checkpoint) -> frozenset[int]:
     """Give the sorted segments that count, and are not where they should be."""
     names = [frozenset(files.names()) for files in held.ledgers]
     return frozenset(
@@ -195,7 +195,7 @@ def _with_limbo(last: Checkpoint, ledgers: Collection[LedgerId]) -> Checkpoint:
     for ledger_id in sorted(ledgers):
         kept = changed.get(ledger_id, unknown)
         if not _in_limbo(kept):
-            limbo = records.Limbo(ledger_id=ledger_id, in_limbo=True)
+            limbo = records.LimboRecord(ledger_id=ledger_id, in_limbo=True)
             changed[ledger_id] = replace(kept, records=(*kept.records, limbo))
     return replace(last, ledgers=changed)
 
@@ -208,5 +208,5 @@ def _in_limbo(kept: Kept) -> bool:
     return state.in_limbo
 
 
-def _write_cookie(held: Held, folder: str | None, cookie: Cookie) -> None:
+def _write_cookie(held: HeldFolders, folder: str | None, cookie: Cookie) -> None:
     identity.write(held.folders[folder], Version(cookie=cookie, folder=folder))

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from zonekeeper.bookie.disk.files import SHORTAGES, File, FileSystem
 from zonekeeper.bookie.formats import arrival_scan
-from zonekeeper.bookie.formats.arrival_scan import DamagedLogError, Link, Scanned
+from zonekeeper.bookie.formats.arrival_scan import ChainLink, DamagedLogError, Scanned
 from zonekeeper.bookie.ledgers import records
-from zonekeeper.bookie.life.data_folder import Held
+from zonekeeper.bookie.life.data_folder import HeldFolders
 from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments import directories
 from zonekeeper.bookie.segments.checkpoint import Checkpoint
@@ -41,7 +41,7 @@ class Findings:
     damage: list[str] = field(default_factory=list)
 
 
-def scrub(data: Path, held: Held, told: Callable[[str], None]) -> Findings:
+def scrub(data: Path, held: HeldFolders, told: Callable[[str], None]) -> Findings:
     """Read everything; ``told`` hears of each file."""
     found = Findings()
     try:
@@ -93,7 +93,7 @@ def digests_of(last: Checkpoint) -> dict[LedgerId, Digest]:
         ledger_id: record.opening.digest
         for ledger_id, kept in last.ledgers.items()
         for record in kept.records
-        if isinstance(record, records.Fragment)
+        if isinstance(record, records.FragmentRecord)
     }
 
 
@@ -125,7 +125,7 @@ def _arrivals(files: FileSystem, last: Checkpoint, found: Findings, digests: Dig
         damaged(error)
 
 
-def _arrival(file: File, link: Link, log_id: int, found: Findings, digests: Digests) -> None:
+def _arrival(file: File, link: ChainLink, log_id: int, found: Findings, digests: Digests) -> None:
     """Read one to its end; behind a batch that is damaged, what is whole is read, too."""
     try:
         end = arrival_scan.scan(file.read, log_id, link, _nothing).offset
@@ -143,7 +143,7 @@ def _good_part(file: File, log_id: int, end: int, digests: Digests) -> Iterator[
         yield part
 
 
-def _index(data: Path, held: Held, last: Checkpoint, found: Findings) -> None:
+def _index(data: Path, held: HeldFolders, last: Checkpoint, found: Findings) -> None:
     """Hold the index against the tables; one that is behind is brought up to date first."""
     try:
         with indexes.live(data) as index:

@@ -12,8 +12,8 @@ from typing import Final, TypeAlias
 
 from zonekeeper.bookie.disk.files import SHORTAGES, File
 from zonekeeper.bookie.formats import batch_format, locations, sorted_format
-from zonekeeper.bookie.formats.batch_format import Header
-from zonekeeper.bookie.formats.index import Row
+from zonekeeper.bookie.formats.batch_format import BatchHeader
+from zonekeeper.bookie.formats.index import ExtentRow
 from zonekeeper.bookie.ledgers import records
 from zonekeeper.bookie.segments import arrivals, directories
 from zonekeeper.placement.base.digests import Digest
@@ -35,7 +35,7 @@ class BatchSeen:
     """A good batch of an arrival segment; its records follow."""
 
     offset: int
-    header: Header
+    header: BatchHeader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +114,7 @@ def arrival(file: File, log_id: int, digests: Digests) -> Iterator[Part]:
             if isinstance(record, Frame):
                 yield from _frame(record, at + offset, known)
                 continue
-            if isinstance(record, records.Fragment):
+            if isinstance(record, records.FragmentRecord):
                 known.setdefault(record.ledger_id, record.opening.digest)
             yield StateSeen(record=record)
         at += header.size
@@ -134,7 +134,7 @@ def ordered(file: File, log_id: int, number: int, digests: Digests) -> Iterator[
         )
         yield from _frames_between(file, len(head), size, digests)
         return
-    by_offset: dict[int, list[Row]] = {}
+    by_offset: dict[int, list[ExtentRow]] = {}
     for row in rows:
         by_offset.setdefault(locations.offset_of(row.extent.offset), []).append(row)
     at = len(head)
@@ -151,7 +151,7 @@ def ordered(file: File, log_id: int, number: int, digests: Digests) -> Iterator[
     yield TableSeen(offset=table_at, rows=len(rows))
 
 
-def _batch(file: File, log_id: int, at: int) -> tuple[Header, list[batch_format.Placed]]:
+def _batch(file: File, log_id: int, at: int) -> tuple[BatchHeader, list[batch_format.Placed]]:
     size = batch_format.measure(file.read(at, batch_format.HEADER_BYTES), log_id).size
     return batch_format.parse(file.read(at, size), log_id)
 
@@ -177,14 +177,16 @@ def _rest(file: File, at: int, fault: FormatError) -> str:
     return f"no batch ({fault})" if any(head) else "never written, or zeros"
 
 
-def _table(file: File, log_id: int, number: int, size: int) -> tuple[int, list[Row]]:
+def _table(file: File, log_id: int, number: int, size: int) -> tuple[int, list[ExtentRow]]:
     tail = file.read(max(0, size - sorted_format.FOOTER_BYTES), sorted_format.FOOTER_BYTES)
     footer = sorted_format.parse_footer(tail, log_id, number, size)
     table = file.read(footer.table_at, size - footer.table_at)
     return footer.table_at, sorted_format.parse_table(table, number)
 
 
-def _named_frame(file: File, offset: int, named: list[Row], digests: Digests) -> Iterator[Part]:
+def _named_frame(
+    file: File, offset: int, named: list[ExtentRow], digests: Digests
+) -> Iterator[Part]:
     """Give the frame that rows of the table name."""
     first = named[0]
     sizes = {row.extent.size for row in named}

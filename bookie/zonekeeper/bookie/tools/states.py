@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from zonekeeper.bookie.disk.files import Space
-from zonekeeper.bookie.life.data_folder import Held
+from zonekeeper.bookie.life.data_folder import HeldFolders
 from zonekeeper.bookie.segments.checkpoint import Checkpoint
 from zonekeeper.bookie.tools import contents as all_of
 from zonekeeper.bookie.tools import folders
@@ -14,7 +14,7 @@ from zonekeeper.placement.base import units
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class FolderState:
     """What there is to know of it."""
 
     cookie: Cookie
@@ -31,11 +31,13 @@ class State:
     spaces: Mapping[str, Space]
 
 
-def look(held: Held, cookie: Cookie, contents: Contents, boot_epoch: int | None) -> State:
+def look(
+    held: HeldFolders, cookie: Cookie, contents: Contents, boot_epoch: int | None
+) -> FolderState:
     """Gather it."""
     counts = [each.entries for each in all_of.ledgers(contents)]
     waiting = [each for each in contents.arrivals if each.generation is not None]
-    return State(
+    return FolderState(
         cookie=cookie,
         boot_epoch=boot_epoch,
         contents=contents,
@@ -50,7 +52,7 @@ def look(held: Held, cookie: Cookie, contents: Contents, boot_epoch: int | None)
     )
 
 
-def plain(state: State) -> dict[str, object]:
+def plain(state: FolderState) -> dict[str, object]:
     """Give it as plain data."""
     cookie, contents = state.cookie, state.contents
     return {
@@ -82,7 +84,7 @@ def plain(state: State) -> dict[str, object]:
     }
 
 
-def text(state: State) -> str:
+def text(state: FolderState) -> str:
     """Give it as lines for a person."""
     cookie, contents = state.cookie, state.contents
     epoch = "not asked (--metadata)" if state.boot_epoch is None else state.boot_epoch
@@ -121,7 +123,7 @@ def _position(position: tuple[int, int]) -> str:
     return f"{position[0]}/{position[1]}"
 
 
-def _size(held: Held, last: Checkpoint, number: int) -> int:
+def _size(held: HeldFolders, last: Checkpoint, number: int) -> int:
     file = folders.open_sorted(held, last, number)
     try:
         return file.size()

@@ -139,7 +139,7 @@ def _entry_text(entry: dict[str, int]) -> str:
 
 def _record(record: records.Record) -> str:
     """Name a record and what it says, without a master key."""
-    if isinstance(record, records.Fragment):
+    if isinstance(record, records.FragmentRecord):
         opening = record.opening
         return (
             f"fragment: ledger {opening.ledger_id} from entry {opening.first_entry_id} on "

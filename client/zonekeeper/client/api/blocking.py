@@ -18,11 +18,11 @@ from typing import NoReturn, Self, TypeVar
 
 from zonekeeper.client.api import client, loop_thread, reader, writer
 from zonekeeper.client.api.loop_thread import Calls
-from zonekeeper.client.api.reader import Batch
+from zonekeeper.client.api.reader import ReadBatch
 from zonekeeper.client.api.writer import TURN_BYTES, Data
 from zonekeeper.client.base import errors
 from zonekeeper.client.base.config import ClientConfig
-from zonekeeper.client.base.counters import Counters
+from zonekeeper.client.base.counters import ClientCounters
 from zonekeeper.client.writing.batches import ENTRY_OVERHEAD_BYTES
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
 from zonekeeper.placement.base.digests import Digest
@@ -73,7 +73,7 @@ class Client(_Local):
         return self._client.config
 
     @property
-    def counters(self) -> Counters:
+    def counters(self) -> ClientCounters:
         """What it has done so far."""
         return self._client.counters
 
@@ -248,7 +248,7 @@ class Reader(_Local):
         """Read the metadata again; say whether other bookies hold the entries now."""
         return self._calls.do(self._reader.refresh)
 
-    def read(self, first: int = 0, last: int | None = None) -> Generator[Batch, None, None]:
+    def read(self, first: int = 0, last: int | None = None) -> Generator[ReadBatch, None, None]:
         """Read entries from ``first`` to ``last`` (None: to the end that is known), in batches."""
         return _stream(self._calls, lambda: self._reader.read(first, last))
 
@@ -260,11 +260,11 @@ class Reader(_Local):
 
     def read_unconfirmed(
         self, first: int = 0, last: int | None = None
-    ) -> Generator[Batch, None, None]:
+    ) -> Generator[ReadBatch, None, None]:
         """UNSAFE: read what bookies hold beyond the confirmed end, too. It may vanish or change."""
         return _stream(self._calls, lambda: self._reader.read_unconfirmed(first, last))
 
-    def tail(self, first: int = 0) -> Generator[Batch, None, None]:
+    def tail(self, first: int = 0) -> Generator[ReadBatch, None, None]:
         """Follow an open ledger from an entry on; ends when the ledger is closed and all is read.
 
         Waits in between. Where that is interrupted, the stream is over.

@@ -16,7 +16,7 @@ from zonekeeper.client.api.reader import Reader
 from zonekeeper.client.api.writer import Writer
 from zonekeeper.client.base import arguments, boundary, errors
 from zonekeeper.client.base.config import ClientConfig, own_zone
-from zonekeeper.client.base.counters import Counters
+from zonekeeper.client.base.counters import ClientCounters
 from zonekeeper.client.base.tasks import Tasks
 from zonekeeper.client.bookies.bookies import Bookies
 from zonekeeper.client.bookies.grpc_links import GrpcLinks
@@ -26,7 +26,7 @@ from zonekeeper.client.sessions.read_session import Reading
 from zonekeeper.client.sessions.recovery import Recovery
 from zonekeeper.client.sessions.write_session import Identity, WriteSession
 from zonekeeper.client.writing.writer_core import WriterCore
-from zonekeeper.client.writing.writer_start import Limits, Start
+from zonekeeper.client.writing.writer_start import WriterLimits, WriterStart
 from zonekeeper.metadata.cluster.cluster import (
     Cluster,
     ForeignRootError,
@@ -154,7 +154,7 @@ class Client:
     ) -> None:
         self.cluster = cluster
         self.config = config
-        self.counters = Counters()
+        self.counters = ClientCounters()
         self.bookies = Bookies(
             cluster,
             LinkPool(links, self.counters),
@@ -295,7 +295,7 @@ class Client:
     ) -> Writer:
         sealer = entries.Sealer(ledger_id, ledger.digest, ledger.password)
         ensemble = ledger.last_fragment.ensemble
-        start = Start(
+        start = WriterStart(
             fragment_first=ledger.last_fragment.first_entry,
             ensemble=ensemble,
             zones=self.bookies.zones(ensemble),
@@ -321,8 +321,8 @@ class Client:
         self._writers[ledger_id] = writer
         return writer
 
-    def _limits(self) -> Limits:
-        return Limits(
+    def _limits(self) -> WriterLimits:
+        return WriterLimits(
             budget_bytes=self.config.writer_budget_bytes,
             add_timeout_ms=self.config.add_timeout_ms,
         )

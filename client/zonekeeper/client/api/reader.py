@@ -18,7 +18,7 @@ from zonekeeper.client.base import boundary, errors
 from zonekeeper.client.base.asks import Asks
 from zonekeeper.client.base.tasks import Tasks
 from zonekeeper.client.reading import checking
-from zonekeeper.client.reading.share_read import Outcome, ShareRead
+from zonekeeper.client.reading.share_read import ReadStanding, ShareRead
 from zonekeeper.client.reading.survey import Survey
 from zonekeeper.client.sessions.read_session import Reading
 from zonekeeper.client.sessions.tailing import Spell
@@ -42,7 +42,7 @@ _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class ReadBatch:
     """Consecutive entries, at least one."""
 
     entries: Sequence[Entry]
@@ -127,7 +127,9 @@ class Reader:
         self._confirmed = max(self._confirmed, _end_by(stored.metadata))
         return before.fragments != stored.metadata.fragments
 
-    async def read(self, first: int = 0, last: int | None = None) -> AsyncGenerator[Batch, None]:
+    async def read(
+        self, first: int = 0, last: int | None = None
+    ) -> AsyncGenerator[ReadBatch, None]:
         """Read entries from ``first`` to ``last`` (None: to the end that is known), in batches.
 
         While one batch is looked at, the next is under way.
@@ -167,7 +169,7 @@ class Reader:
 
     async def read_unconfirmed(
         self, first: int = 0, last: int | None = None
-    ) -> AsyncGenerator[Batch, None]:
+    ) -> AsyncGenerator[ReadBatch, None]:
         """UNSAFE: read on beyond the confirmed end of an open ledger, as far as bookies hold it.
 
         What lies beyond the end is not acknowledged: it may vanish, and other entries may come in
@@ -208,7 +210,7 @@ class Reader:
         end = first + WINDOW_ENTRIES_MAX - 1
         return EntryId(end if last is None else min(end, last))
 
-    async def tail(self, first: int = 0) -> AsyncGenerator[Batch, None]:
+    async def tail(self, first: int = 0) -> AsyncGenerator[ReadBatch, None]:
         """Follow an open ledger from an entry on; ends when the ledger is closed and all is read.
 
         It is patient: what may succeed later is tried again until it does.
@@ -241,14 +243,14 @@ class Reader:
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _PAUSE_MAX_S)
 
-    async def _known(self, following: EntryId) -> AsyncGenerator[Batch, None]:
+    async def _known(self, following: EntryId) -> AsyncGenerator[ReadBatch, None]:
         """Read up to the end that is known."""
         if following <= self._confirmed:
             async with aclosing(self.read(following)) as batches:
                 async for batch in batches:
                     yield batch
 
-    async def _spell(self, following: EntryId) -> AsyncGenerator[Batch, None]:
+    async def _spell(self, following: EntryId) -> AsyncGenerator[ReadBatch, None]:
         """Follow one replica, as long as it and the metadata last.
 
         It may be the one that nobody told how far the ledger is confirmed: while it has no news,
@@ -274,16 +276,18 @@ class Reader:
                 ]
                 if fresh and fresh[-1].entry_id - following == len(fresh) - 1:
                     following = EntryId(fresh[-1].entry_id + 1)
-                    yield Batch(fresh)
+                    yield ReadBatch(fresh)
                 async with aclosing(self._known(following)) as batches:
                     async for batch in batches:
                         following = EntryId(batch.last + 1)
                         yield batch
 
-    def _start(self, first: EntryId, last: EntryId) -> "asyncio.Task[Batch | errors.ClientError]":
+    def _start(
+        self, first: EntryId, last: EntryId
+    ) -> "asyncio.Task[ReadBatch | errors.ClientError]":
         return self._tasks.start(self._fetch_or_fail(first, last))
 
-    async def _fetch_or_fail(self, first: EntryId, last: EntryId) -> Batch | errors.ClientError:
+    async def _fetch_or_fail(self, first: EntryId, last: EntryId) -> ReadBatch | errors.ClientError:
         """Give a failure as a value: nobody may be there any more to be told."""
         tried = self._metadata
         try:
@@ -315,12 +319,12 @@ class Reader:
             end = self._confirmed if last is None else last
             raise ValueError(f"ledger {self.ledger_id}: no entries from {first} to {end}")
 
-    async def _fetch(self, first: EntryId, last: EntryId) -> Batch:
+    async def _fetch(self, first: EntryId, last: EntryId) -> ReadBatch:
         """Read some entries from ``first`` on, at least that one."""
         fragment, fragment_end = self._fragment(first, last)
         if self._reading.quorums.ensemble == self._reading.quorums.write:
             read = await self._reading.share(fragment, range(first, fragment_end + 1))
-            return Batch(self._entries(read, fragment))
+            return ReadBatch(self._entries(read, fragment))
         window_end = min(fragment_end, first + self._window - 1)
         return await self._fetch_window(fragment, range(first, window_end + 1))
 
@@ -332,7 +336,7 @@ class Reader:
                 end = min(end, EntryId(other.first_entry - 1))
         return fragment, end
 
-    async def _fetch_window(self, fragment: Fragment, window: range) -> Batch:
+    async def _fetch_window(self, fragment: Fragment, window: range) -> ReadBatch:
         """Read entries that are striped over the ensemble: each stripe from its own replicas.
 
         A replica gives as much as fits into one read; what comes behind the first gap that this
@@ -353,7 +357,7 @@ class Reader:
         read_bytes = sum(len(entry.payload) for entry in found)
         fitting = WINDOW_BYTES_AIM * len(found) // max(read_bytes, 1)
         self._window = max(1, min(2 * self._window, fitting, WINDOW_ENTRIES_MAX))
-        return Batch(
+        return ReadBatch(
             [entry for entry, id_ in zip(found, window, strict=False) if entry.entry_id == id_]
         )
 
@@ -366,10 +370,10 @@ class Reader:
 
     def _entries(self, read: ShareRead, fragment: Fragment) -> list[Entry]:
         """Give what was read, or say why nothing was."""
-        if read.outcome is Outcome.GOT:
+        if read.outcome is ReadStanding.GOT:
             return read.entries
         entry_id, asked = read.wanted[0], [fragment.ensemble[at] for at in read.order]
-        if read.outcome is Outcome.MISSING:
+        if read.outcome is ReadStanding.MISSING:
             raise errors.EntryLost(
                 f"ledger {self.ledger_id}, entry {entry_id}: {', '.join(asked)} say that they "
                 "never had it, though it is confirmed; look for a lost disk among them"

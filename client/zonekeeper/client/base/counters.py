@@ -8,7 +8,7 @@ from zonekeeper.placement.ensembles.read_order import Reason
 
 
 @dataclass(slots=True)
-class Counters:
+class ClientCounters:
     """Ever growing numbers of one client."""
 
     entries_confirmed: int = 0

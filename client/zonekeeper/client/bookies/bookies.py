@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
-from zonekeeper.client.base.counters import Counters
+from zonekeeper.client.base.counters import ClientCounters
 from zonekeeper.client.base.errors import ClusterNotReady
 from zonekeeper.client.bookies.link_pool import LinkPool
 from zonekeeper.metadata.bookies import bookie_watch
@@ -54,7 +54,7 @@ class Bookies:
         *,
         own_zone: ZoneName | None,
         chance: Chance,
-        counters: Counters,
+        counters: ClientCounters,
     ) -> None:
         self.cluster = cluster
         self.pool = pool
@@ -190,8 +190,8 @@ class Bookies:
         self._suspects = {who: until for who, until in self._suspects.items() if until > now_ms}
         return frozenset(self._suspects)
 
-    def _request(self, quorums: Quorums) -> candidates.Request:
-        return candidates.Request(
+    def _request(self, quorums: Quorums) -> candidates.EnsembleRequest:
+        return candidates.EnsembleRequest(
             topology=self.topology,
             quorums=quorums,
             rules=self.policy.placement,

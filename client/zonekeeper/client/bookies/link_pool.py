@@ -11,7 +11,7 @@ nobody else looks, and a link leads where it led for ever.
 import asyncio
 from typing import Final, Protocol
 
-from zonekeeper.client.base.counters import Counters
+from zonekeeper.client.base.counters import ClientCounters
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.wire.contract.links import BookieLink
 from zonekeeper.wire.formats import errors
@@ -50,7 +50,7 @@ class _Known:
 class LinkPool:
     """The links of one client."""
 
-    def __init__(self, factory: LinkFactory, counters: Counters) -> None:
+    def __init__(self, factory: LinkFactory, counters: ClientCounters) -> None:
         self._factory = factory
         self._counters = counters
         self._known: dict[BookieId, _Known] = {}

@@ -10,7 +10,7 @@ from zonekeeper.wire.formats.frames import Frame
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedReply:
     """What a reply holds: a bad copy says nothing of its entry, and nothing of the others."""
 
     #: In the order of their ids.
@@ -18,9 +18,9 @@ class Checked:
     bad: dict[EntryId, EntryError] = field(default_factory=dict)
 
 
-def check(sealer: Sealer, parts: Sequence[Frame]) -> Checked:
+def check(sealer: Sealer, parts: Sequence[Frame]) -> CheckedReply:
     """Check every copy of a reply."""
-    checked = Checked()
+    checked = CheckedReply()
     for part in parts:
         try:
             checked.good.extend(frames.unseal(sealer, part))
@@ -29,7 +29,7 @@ def check(sealer: Sealer, parts: Sequence[Frame]) -> Checked:
     return checked
 
 
-def _check_each(sealer: Sealer, part: Frame, checked: Checked) -> None:
+def _check_each(sealer: Sealer, part: Frame, checked: CheckedReply) -> None:
     """Tell the good copies of a frame from the bad ones."""
     for entry_id, packet in part:
         try:

@@ -52,7 +52,7 @@ Event: TypeAlias = Got | Denied | Unknown | HedgeDue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class AskReplica:
     """Ask a replica, and give its answer when there is one."""
 
     position: int
@@ -74,10 +74,10 @@ class CallSlow:
     position: int
 
 
-Effect: TypeAlias = Ask | WakeLater | CallSlow
+Effect: TypeAlias = AskReplica | WakeLater | CallSlow
 
 
-class Outcome(enum.Enum):
+class ReadStanding(enum.Enum):
     """How a read stands."""
 
     GOING_ON = "going on"
@@ -95,7 +95,7 @@ class ShareRead:
     #: Replicas by position, to be asked first first.
     order: tuple[int, ...]
     hedge_after_ms: int
-    outcome: Outcome = Outcome.GOING_ON
+    outcome: ReadStanding = ReadStanding.GOING_ON
     entries: list[Entry] = field(default_factory=list)
     errors: dict[int, Exception] = field(default_factory=dict)
     _asked: int = 0
@@ -107,14 +107,14 @@ class ShareRead:
 
     def handle(self, event: Event) -> list[Effect]:
         """Take an event in, and give what is to be done."""
-        if self.outcome is not Outcome.GOING_ON:
+        if self.outcome is not ReadStanding.GOING_ON:
             return []
         match event:
             case Got():
                 self._outstanding.pop(event.position, None)
                 self.entries = self._run(event.entries)
                 assert self.entries, "a replica that has it gives it"
-                self.outcome = Outcome.GOT
+                self.outcome = ReadStanding.GOT
                 return []
             case Denied():
                 return self._useless(event.position)
@@ -138,14 +138,14 @@ class ShareRead:
             return []
         if self._asked < len(self.order):
             return self._ask_next(hedging=False)
-        self.outcome = Outcome.UNKNOWN if self.errors else Outcome.MISSING
+        self.outcome = ReadStanding.UNKNOWN if self.errors else ReadStanding.MISSING
         return []
 
     def _ask_next(self, *, hedging: bool) -> list[Effect]:
         position = self.order[self._asked]
         self._asked += 1
         self._outstanding[position] = None
-        return [Ask(position=position, hedging=hedging)]
+        return [AskReplica(position=position, hedging=hedging)]
 
     def _run(self, given: Sequence[Entry]) -> list[Entry]:
         """Give what of the answer follows the first wanted entry without a gap."""

@@ -27,7 +27,7 @@ from zonekeeper.wire.formats.entries import Entry
 _NONE_BAD: Final[Mapping[EntryId, Exception]] = MappingProxyType({})
 
 
-class Verdict(enum.Enum):
+class WindowStanding(enum.Enum):
     """How the reading of a window stands."""
 
     GOING_ON = "going on"
@@ -39,7 +39,7 @@ class Verdict(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class AskMember:
     """Ask a member for these entries, with the fence."""
 
     position: int
@@ -55,7 +55,7 @@ class TailRead:
     window: range
     #: What is to be kept, without a gap from the start of the window.
     found: list[Entry] = field(default_factory=list)
-    verdict: Verdict = Verdict.GOING_ON
+    verdict: WindowStanding = WindowStanding.GOING_ON
     errors: dict[int, Exception] = field(default_factory=dict)
     #: By position: up to where it has spoken, and what it has.
     _spoken: dict[int, int] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class TailRead:
         """Say what went wrong, by position."""
         return {**{position: bad for (position, _), bad in self._bad.items()}, **self.errors}
 
-    def start(self) -> list[Ask]:
+    def start(self) -> list[AskMember]:
         """Ask everybody."""
         self._spoken = dict.fromkeys(range(self.quorums.ensemble), self.window.start)
         return self._asks()
@@ -79,7 +79,7 @@ class TailRead:
         entries: Sequence[Entry],
         until: EntryId,
         bad: Mapping[EntryId, Exception] = _NONE_BAD,
-    ) -> list[Ask]:
+    ) -> list[AskMember]:
         """Take in what a member has before ``until``; what it does not have there it denies.
 
         Of the entries in ``bad`` it has copies that are no good: there it says nothing.
@@ -92,20 +92,20 @@ class TailRead:
         self._spoken[position] = max(self._spoken[position], until)
         return self._go_on()
 
-    def denied(self, position: int) -> list[Ask]:
+    def denied(self, position: int) -> list[AskMember]:
         """Take in that a member has nothing from where it was asked on."""
         return self.told(position, (), EntryId(self.window.stop))
 
-    def silent(self, position: int, error: Exception) -> list[Ask]:
+    def silent(self, position: int, error: Exception) -> list[AskMember]:
         """Take in that nothing more will be heard of a member."""
         self._outstanding.pop(position, None)
         self.errors[position] = error
         return self._go_on()
 
-    def _go_on(self) -> list[Ask]:
-        if self.verdict is Verdict.GOING_ON:
+    def _go_on(self) -> list[AskMember]:
+        if self.verdict is WindowStanding.GOING_ON:
             self._decide()
-        return self._asks() if self.verdict is Verdict.GOING_ON else []
+        return self._asks() if self.verdict is WindowStanding.GOING_ON else []
 
     def _decide(self) -> None:
         """Go forward entry by entry as far as it is decided."""
@@ -125,17 +125,17 @@ class TailRead:
             )
             waiting = any(self._spoken[p] <= number and p not in self.errors for p in members)
             if answer is Coverage.YES:
-                self.verdict = Verdict.ENDED
+                self.verdict = WindowStanding.ENDED
             elif not waiting:
-                self.verdict = Verdict.UNKNOWN
+                self.verdict = WindowStanding.UNKNOWN
             return
-        self.verdict = Verdict.FULL
+        self.verdict = WindowStanding.FULL
 
     @property
     def _next(self) -> int:
         return self.window.start + len(self.found)
 
-    def _asks(self) -> list[Ask]:
+    def _asks(self) -> list[AskMember]:
         """Ask on those who have not spoken of the next entry that is open."""
         asks = []
         for position, spoken in self._spoken.items():
@@ -146,5 +146,5 @@ class TailRead:
             ):
                 self._outstanding[position] = None
                 start = max(spoken, self._next)
-                asks.append(Ask(position=position, wanted=range(start, self.window.stop)))
+                asks.append(AskMember(position=position, wanted=range(start, self.window.stop)))
         return asks

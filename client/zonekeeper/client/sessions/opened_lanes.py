@@ -42,7 +42,7 @@ class Ear:
         """Hear that the bookie has it."""
         event: ev.LaneEvent
         if (first := self._firsts.pop(number, None)) is not None:
-            event = ev.Acked(term=self._term, first=first)
+            event = ev.BatchAcked(term=self._term, first=first)
         else:
             event = ev.LacAcked(term=self._term, lac=self._lacs.pop(number))
         self._feed(event)

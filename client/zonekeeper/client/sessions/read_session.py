@@ -13,7 +13,7 @@ from zonekeeper.client.base.tasks import Tasks
 from zonekeeper.client.bookies import link_pool
 from zonekeeper.client.bookies.bookies import Bookies
 from zonekeeper.client.reading import checking, share_read, survey
-from zonekeeper.client.reading.share_read import Outcome, ShareRead
+from zonekeeper.client.reading.share_read import ReadStanding, ShareRead
 from zonekeeper.client.reading.survey import Survey
 from zonekeeper.metadata.formats.ledger_metadata import Fragment
 from zonekeeper.placement.base.ids import BookieId, EntryId
@@ -59,7 +59,7 @@ class Reading:
             while True:
                 for effect in effects:
                     self._perform(effect, fragment, wanted, asks)
-                if read.outcome is not Outcome.GOING_ON:
+                if read.outcome is not ReadStanding.GOING_ON:
                     break
                 effects = read.handle(await asks.next())
         self.bookies.counters.entries_read += len(read.entries)
@@ -114,7 +114,7 @@ class Reading:
 
     async def entries(
         self, bookie: BookieId, wanted: range, fence_key: MasterKey | None = None
-    ) -> tuple[checking.Checked, EntryId]:
+    ) -> tuple[checking.CheckedReply, EntryId]:
         """Ask one bookie for entries; give what came, and up to where it has spoken."""
         request = service.ReadRequest(
             ledger_id=self.sealer.ledger_id,
@@ -162,7 +162,7 @@ class Reading:
         asks: Asks[share_read.Event],
     ) -> None:
         match effect:
-            case share_read.Ask():
+            case share_read.AskReplica():
                 self.bookies.counters.reads_hedged += effect.hedging
                 asks.ask(self._ask(fragment.ensemble[effect.position], effect.position, wanted))
             case share_read.WakeLater():

@@ -25,14 +25,14 @@ from zonekeeper.client.base.asks import Asks
 from zonekeeper.client.base.tasks import Tasks
 from zonekeeper.client.bookies.bookies import Bookies
 from zonekeeper.client.reading import checking, tail_read
-from zonekeeper.client.reading.share_read import Outcome
+from zonekeeper.client.reading.share_read import ReadStanding
 from zonekeeper.client.reading.survey import Survey
-from zonekeeper.client.reading.tail_read import TailRead, Verdict
+from zonekeeper.client.reading.tail_read import TailRead, WindowStanding
 from zonekeeper.client.sessions.read_session import Reading
 from zonekeeper.client.sessions.write_session import Identity, WriteSession
 from zonekeeper.client.writing import writer_events as ev
 from zonekeeper.client.writing.writer_core import WriterCore
-from zonekeeper.client.writing.writer_start import Limits, Start
+from zonekeeper.client.writing.writer_start import WriterLimits, WriterStart
 from zonekeeper.metadata.formats import ledger_metadata, placement_stamp
 from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata, LedgerState
 from zonekeeper.metadata.formats.malformed import UnreadableError
@@ -79,7 +79,7 @@ class Recovery:
     reading: Reading
     bookies: Bookies
     tasks: Tasks
-    limits: Limits
+    limits: WriterLimits
 
     async def run(self) -> LedgerMetadata:
         """Recover, and give the closed ledger; raises ``RecoveryFailed``."""
@@ -163,7 +163,7 @@ class Recovery:
         first = start + 1
         while True:
             read = await self._window(ledger, range(first, first + WINDOW_ENTRIES))
-            if read.verdict is Verdict.UNKNOWN:
+            if read.verdict is WindowStanding.UNKNOWN:
                 self._refused(read.failures)
                 raise errors.RecoveryFailed(
                     f"ledger {self.ledger_id}, entry {first + len(read.found)}: nobody gave it, "
@@ -173,7 +173,7 @@ class Recovery:
                 )
             if read.found:
                 yield read.found
-            if read.verdict is Verdict.ENDED:
+            if read.verdict is WindowStanding.ENDED:
                 return
             first += WINDOW_ENTRIES
 
@@ -190,7 +190,7 @@ class Recovery:
                 for each in wanted:
                     bookie = fragment.ensemble[each.position]
                     asks.ask(self._ask(bookie, each.position, each.wanted, key))
-                if read.verdict is not Verdict.GOING_ON:
+                if read.verdict is not WindowStanding.GOING_ON:
                     return read
                 position, told = await asks.next()
                 wanted = told(read, position)
@@ -214,7 +214,7 @@ class Recovery:
         core = WriterCore(
             self.reading.sealer,
             quorums,
-            Start(
+            WriterStart(
                 fragment_first=fragment.first_entry,
                 ensemble=fragment.ensemble,
                 zones=self.bookies.zones(fragment.ensemble),
@@ -253,7 +253,7 @@ class Recovery:
     async def _length(self, ledger: LedgerMetadata, last: EntryId) -> int:
         """Ask the last entry how long the ledger is, where nothing that was heard tells."""
         read = await self.reading.share(ledger.fragment_of(last), range(last, last + 1))
-        if read.outcome is not Outcome.GOT:
+        if read.outcome is not ReadStanding.GOT:
             raise errors.RecoveryFailed(
                 f"ledger {self.ledger_id}: its last entry {last} cannot be read, so its length is "
                 "not known; it stays in recovery, try again"
@@ -291,12 +291,12 @@ class Recovery:
         return "; ".join(named) or "no answers"
 
 
-_Told = Callable[[TailRead, int], list[tail_read.Ask]]
+_Told = Callable[[TailRead, int], list[tail_read.AskMember]]
 
 
 def _silent(error: Exception) -> _Told:
     return lambda read, position: read.silent(position, error)
 
 
-def _spoken(checked: checking.Checked, until: EntryId) -> _Told:
+def _spoken(checked: checking.CheckedReply, until: EntryId) -> _Told:
     return lambda read, position: read.told(position, checked.good, until, checked.bad)

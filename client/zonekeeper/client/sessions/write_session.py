@@ -253,7 +253,7 @@ class WriteSession:
 
     def _perform(self, effect: ev.Effect) -> None:
         match effect:
-            case ev.Confirmed() | ev.Written() | ev.LacKnown() | ev.LacUntold():
+            case ev.Confirmed() | ev.EntriesWritten() | ev.LacKnown() | ev.LacUntold():
                 self._tell(effect)
             case ev.Released():
                 self.used_bytes -= effect.size_bytes
@@ -294,7 +294,7 @@ class WriteSession:
         match news:
             case ev.Confirmed():
                 self._confirmed(news.last)
-            case ev.Written():
+            case ev.EntriesWritten():
                 self._for_written.wake(news.last)
                 if self._room_wanted:
                     self._events.append(ev.ForceWanted(upto=news.last))

@@ -38,7 +38,7 @@ from zonekeeper.client.writing.flight import Flight
 from zonekeeper.client.writing.forcing import Forcing
 from zonekeeper.client.writing.seating import Seating
 from zonekeeper.client.writing.seats import LANE_LOST, Seat
-from zonekeeper.client.writing.writer_start import Limits, Start
+from zonekeeper.client.writing.writer_start import WriterLimits, WriterStart
 from zonekeeper.placement.base.ids import BookieId, EntryId
 from zonekeeper.placement.base.quorums import Enough, Quorums
 from zonekeeper.wire.formats import entries, frames
@@ -56,7 +56,7 @@ class WriterCore:
     """One ledger's writer."""
 
     def __init__(
-        self, sealer: entries.Sealer, quorums: Quorums, start: Start, limits: Limits
+        self, sealer: entries.Sealer, quorums: Quorums, start: WriterStart, limits: WriterLimits
     ) -> None:
         assert len(start.ensemble) == len(start.zones) == quorums.ensemble
         self._sealer = sealer
@@ -200,7 +200,7 @@ class WriterCore:
             case ev.RoomAgain():
                 if seat.takes:
                     self._effects += self._seating.opened(seat)
-            case ev.Acked():
+            case ev.BatchAcked():
                 self._acked(seat, event.first)
             case ev.Forced():
                 self._forcing.heard(seat, event.upto)
@@ -251,7 +251,7 @@ class WriterCore:
 
         if self._deferred and self._flight.write(is_written):
             self._changes = 0
-            self._do(ev.Written(last=self.written))
+            self._do(ev.EntriesWritten(last=self.written))
             if 2 * self._flight.written_bytes > self._limits.budget_bytes:
                 self._forcing.want(self.written)
         if self._flight.confirm(is_enough):

@@ -59,7 +59,7 @@ class RoomAgain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Acked:
+class BatchAcked:
     """The bookie has its part of a batch on disk, or (deferred sync) written."""
 
     term: Term
@@ -181,7 +181,7 @@ LaneEvent: TypeAlias = (
     | LaneRefused
     | Blocked
     | RoomAgain
-    | Acked
+    | BatchAcked
     | Failed
     | LacAcked
     | LacFailed
@@ -261,7 +261,7 @@ class Confirmed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class EntriesWritten:
     """Deferred sync: entries up to this one have an ack quorum that a power loss may undo."""
 
     last: EntryId
@@ -311,6 +311,6 @@ class Stop:
 LaneEffect: TypeAlias = OpenLane | CloseLane | Send | SendLac | Force
 
 #: What those who wait are waiting for.
-News: TypeAlias = Confirmed | Written | LacKnown | LacUntold
+News: TypeAlias = Confirmed | EntriesWritten | LacKnown | LacUntold
 
 Effect: TypeAlias = LaneEffect | News | ChangeEnsemble | Released | Suspect | Stop

@@ -7,7 +7,7 @@ from zonekeeper.wire.lanes import coalescing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class WriterLimits:
     """What a writer allows itself."""
 
     budget_bytes: int = 64 << 20
@@ -20,7 +20,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
+class WriterStart:
     """Where a writer begins: behind the entries that are there, in the last fragment."""
 
     fragment_first: EntryId

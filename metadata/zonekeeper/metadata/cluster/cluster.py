@@ -67,7 +67,7 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
+class BookieCounts:
     """How many bookies a cluster knows, and how many say that they are there."""
 
     cookies: int
@@ -145,13 +145,13 @@ async def _initialise(store: MetadataStore, instance: str, also: Sequence[Write]
         await store.commit([*missing, *await _own_tree(store, root, standing)])
 
 
-async def count_bookies(cluster: Cluster) -> Counts:
+async def count_bookies(cluster: Cluster) -> BookieCounts:
     """Count bookies by what stands in the store now."""
     store, root = cluster.store, cluster.root
     cookies = await store.children(root.below("cookies"), sync=True)
     writable = await store.children(root.below("available"))
     read_only = await store.children(root.below("available/readonly"))
-    return Counts(
+    return BookieCounts(
         cookies=len(cookies or ()),
         writable=len(set(writable or ()) - {"readonly"}),
         read_only=len(read_only or ()),

@@ -55,7 +55,7 @@ async def change(
         before = _value(cluster, path, codec, node)
         after = decide(before)
         if after is None:
-            return update.Keep() if before is None else update.Remove()
+            return update.Keep() if before is None else update.RemoveNode()
         if after == before:
             return update.Keep()
         return update.Store(records.render(codec.render(after), cluster.instance))

@@ -15,7 +15,7 @@ from zonekeeper.metadata.store import update
 from zonekeeper.metadata.store.store import Versioned
 
 
-class Check(enum.Enum):
+class PeriodicCheck(enum.Enum):
     """A check that the auditor makes from time to time, by the name of its node."""
 
     REPLICAS = "replicascheckctime"
@@ -33,7 +33,7 @@ async def set_enabled(cluster: Cluster, *, enabled: bool) -> None:
 
     def decide(node: Versioned | None) -> update.Decision:
         if enabled:
-            return update.Remove()
+            return update.RemoveNode()
         return update.Store(b"") if node is None else update.Keep()
 
     await update.update(cluster.store, _switch(cluster), decide)
@@ -63,7 +63,7 @@ async def watch_delay(cluster: Cluster) -> AsyncIterator[AsyncIterator[int]]:
         yield (node.modified_id async for node in nodes if node is not None)
 
 
-async def read_check_time_ms(cluster: Cluster, check: Check) -> int | None:
+async def read_check_time_ms(cluster: Cluster, check: PeriodicCheck) -> int | None:
     """Say when a periodic check last ran (wall time); None: never."""
     path = _checked(cluster, check)
     node = await cluster.store.get(path)
@@ -71,7 +71,7 @@ async def read_check_time_ms(cluster: Cluster, check: Check) -> int | None:
         return None if node is None else underreplication_format.parse_time(node.value)
 
 
-async def write_check_time_ms(cluster: Cluster, check: Check, wall_ms: int) -> None:
+async def write_check_time_ms(cluster: Cluster, check: PeriodicCheck, wall_ms: int) -> None:
     """Note that a periodic check ran."""
     raw = underreplication_format.render_time(wall_ms)
     await update.update(cluster.store, _checked(cluster, check), lambda _: update.Store(raw))
@@ -85,5 +85,5 @@ def _delay(cluster: Cluster) -> str:
     return cluster.root.below("underreplication/lostBookieRecoveryDelay")
 
 
-def _checked(cluster: Cluster, check: Check) -> str:
+def _checked(cluster: Cluster, check: PeriodicCheck) -> str:
     return cluster.root.below(f"underreplication/{check.value}")

@@ -21,7 +21,7 @@ from typing import ClassVar, Final
 
 from zonekeeper.metadata.formats import protobuf_text
 from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, UnsupportedError, check_size
-from zonekeeper.metadata.formats.protobuf import Kind, Message, Schema, Spec
+from zonekeeper.metadata.formats.protobuf import FieldKind, Message, Schema, Spec
 from zonekeeper.placement.base import locations
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.locations import Location
@@ -33,12 +33,12 @@ _COMMENT: Final = re.compile(
 )
 _COOKIE: Final = Schema(
     "cookie",
-    Spec(1, "bookieHost", Kind.BYTES),
-    Spec(2, "journalDir", Kind.BYTES),
-    Spec(3, "ledgerDirs", Kind.BYTES),
-    Spec(4, "instanceId", Kind.BYTES),
-    Spec(5, "indexDirs", Kind.BYTES),
-    Spec(1000, _LOCATION, Kind.BYTES),  # no number of Apache's: it is only ever text
+    Spec(1, "bookieHost", FieldKind.BYTES),
+    Spec(2, "journalDir", FieldKind.BYTES),
+    Spec(3, "ledgerDirs", FieldKind.BYTES),
+    Spec(4, "instanceId", FieldKind.BYTES),
+    Spec(5, "indexDirs", FieldKind.BYTES),
+    Spec(1000, _LOCATION, FieldKind.BYTES),  # no number of Apache's: it is only ever text
 )
 _ID: Final = re.compile(r"[A-Za-z0-9:._-]+")
 

@@ -26,7 +26,7 @@ from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, Unsuppor
 from zonekeeper.metadata.formats.protobuf import (
     INT32_MAX,
     INT64_MAX,
-    Kind,
+    FieldKind,
     Message,
     Schema,
     Spec,
@@ -50,24 +50,26 @@ _DIGEST_OF: Final = {number: Digest(name) for name, number in _DIGESTS.items()}
 
 _SEGMENT: Final = Schema(
     "segment",
-    Spec(1, "ensembleMember", Kind.BYTES, repeated=True),
-    Spec(2, "firstEntryId", Kind.NUMBER),
+    Spec(1, "ensembleMember", FieldKind.BYTES, repeated=True),
+    Spec(2, "firstEntryId", FieldKind.NUMBER),
 )
-_CUSTOM: Final = Schema("customMetadata", Spec(1, "key", Kind.BYTES), Spec(2, "value", Kind.BYTES))
+_CUSTOM: Final = Schema(
+    "customMetadata", Spec(1, "key", FieldKind.BYTES), Spec(2, "value", FieldKind.BYTES)
+)
 _LEDGER: Final = Schema(
     "ledger",
-    Spec(1, "quorumSize", Kind.NUMBER),
-    Spec(2, "ensembleSize", Kind.NUMBER),
-    Spec(3, "length", Kind.NUMBER),
-    Spec(4, "lastEntryId", Kind.NUMBER),
+    Spec(1, "quorumSize", FieldKind.NUMBER),
+    Spec(2, "ensembleSize", FieldKind.NUMBER),
+    Spec(3, "length", FieldKind.NUMBER),
+    Spec(4, "lastEntryId", FieldKind.NUMBER),
     Spec(5, "state", _STATES),
     Spec(6, "segment", _SEGMENT, repeated=True),
     Spec(7, "digestType", _DIGESTS),
-    Spec(8, "password", Kind.BYTES),
-    Spec(9, "ackQuorumSize", Kind.NUMBER),
-    Spec(10, "ctime", Kind.NUMBER),
+    Spec(8, "password", FieldKind.BYTES),
+    Spec(9, "ackQuorumSize", FieldKind.NUMBER),
+    Spec(10, "ctime", FieldKind.NUMBER),
     Spec(11, "customMetadata", _CUSTOM, repeated=True),
-    Spec(12, "cToken", Kind.NUMBER),
+    Spec(12, "cToken", FieldKind.NUMBER),
 )
 
 

@@ -28,7 +28,7 @@ _VARINT_BYTES_MAX: Final = 10
 _MASK64: Final = (1 << 64) - 1
 
 
-class Kind(enum.Enum):
+class FieldKind(enum.Enum):
     """What a field holds, apart from messages and enums."""
 
     NUMBER = "number"
@@ -41,13 +41,13 @@ class Spec:
 
     number: int
     name: str
-    kind: "Kind | Mapping[str, int] | Schema"
+    kind: "FieldKind | Mapping[str, int] | Schema"
     repeated: bool = False
 
     @property
     def is_number(self) -> bool:
         """Is it a number in the binary form?"""
-        return self.kind is Kind.NUMBER or isinstance(self.kind, Mapping)
+        return self.kind is FieldKind.NUMBER or isinstance(self.kind, Mapping)
 
 
 class Schema:

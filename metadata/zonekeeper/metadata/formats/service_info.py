@@ -14,7 +14,7 @@ from typing import Final
 
 from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, check_size
 from zonekeeper.metadata.formats.protobuf import (
-    Kind,
+    FieldKind,
     Message,
     Schema,
     Spec,
@@ -36,14 +36,16 @@ _BOOT_DIGITS_MAX: Final = 18
 
 _ENDPOINT: Final = Schema(
     "endpoint",
-    Spec(1, "id", Kind.BYTES),
-    Spec(2, "port", Kind.NUMBER),
-    Spec(3, "host", Kind.BYTES),
-    Spec(4, "protocol", Kind.BYTES),
-    Spec(5, "auth", Kind.BYTES, repeated=True),
-    Spec(6, "extensions", Kind.BYTES, repeated=True),
+    Spec(1, "id", FieldKind.BYTES),
+    Spec(2, "port", FieldKind.NUMBER),
+    Spec(3, "host", FieldKind.BYTES),
+    Spec(4, "protocol", FieldKind.BYTES),
+    Spec(5, "auth", FieldKind.BYTES, repeated=True),
+    Spec(6, "extensions", FieldKind.BYTES, repeated=True),
 )
-_PROPERTY: Final = Schema("property", Spec(1, "key", Kind.BYTES), Spec(2, "value", Kind.BYTES))
+_PROPERTY: Final = Schema(
+    "property", Spec(1, "key", FieldKind.BYTES), Spec(2, "value", FieldKind.BYTES)
+)
 _INFO: Final = Schema(
     "service info",
     Spec(6, "endpoints", _ENDPOINT, repeated=True),

@@ -19,7 +19,7 @@ from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, check_si
 from zonekeeper.metadata.formats.protobuf import (
     INT32_MAX,
     INT64_MAX,
-    Kind,
+    FieldKind,
     Message,
     Schema,
     Spec,
@@ -31,11 +31,11 @@ LAYOUT: Final = b'type: "BASIC"\nversion: 1\n'
 
 _LEDGER: Final = Schema(
     "under-replicated ledger",
-    Spec(1, "replica", Kind.BYTES, repeated=True),
-    Spec(2, "ctime", Kind.NUMBER),
+    Spec(1, "replica", FieldKind.BYTES, repeated=True),
+    Spec(2, "ctime", FieldKind.NUMBER),
 )
-_HOLDER: Final = Schema("holder", Spec(1, "bookieId", Kind.BYTES))
-_TIME: Final = Schema("time", Spec(1, "ctime", Kind.NUMBER))
+_HOLDER: Final = Schema("holder", Spec(1, "bookieId", FieldKind.BYTES))
+_TIME: Final = Schema("time", Spec(1, "ctime", FieldKind.NUMBER))
 _PATH: Final = re.compile(r"/((?:[0-9a-f]{4}/){4})urL([0-9]{10,19})")
 
 

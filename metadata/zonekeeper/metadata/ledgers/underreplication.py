@@ -47,7 +47,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class HeldLock:
     """A lock that somebody holds; None: its holder cannot be read."""
 
     ledger_id: LedgerId
@@ -214,7 +214,7 @@ async def release(cluster: Cluster, claim: Claim) -> None:
         return
 
 
-async def held(cluster: Cluster) -> list[Held]:
+async def held(cluster: Cluster) -> list[HeldLock]:
     """List the locks that somebody holds now, by ledger."""
     directory = cluster.root.below("underreplication/locks")
     names = await cluster.store.children(directory, sync=True) or ()
@@ -225,7 +225,7 @@ async def held(cluster: Cluster) -> list[Held]:
     }
     gate = asyncio.Semaphore(READS_IN_FLIGHT_MAX)
 
-    async def look(ledger_id: LedgerId, name: str) -> Held | None:
+    async def look(ledger_id: LedgerId, name: str) -> HeldLock | None:
         async with gate:
             node = await cluster.store.get(f"{directory}/{name}")
         if node is None:
@@ -233,8 +233,8 @@ async def held(cluster: Cluster) -> list[Held]:
         try:
             holder = underreplication_format.parse_holder(node.value)
         except UnreadableError:
-            return Held(ledger_id=ledger_id, holder=None)
-        return Held(ledger_id=ledger_id, holder=holder)
+            return HeldLock(ledger_id=ledger_id, holder=None)
+        return HeldLock(ledger_id=ledger_id, holder=holder)
 
     looked_at = await together(look(*item) for item in sorted(found.items()))
     return [one for one in looked_at if one is not None]

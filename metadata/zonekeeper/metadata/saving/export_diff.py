@@ -4,7 +4,7 @@ import enum
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 
-from zonekeeper.metadata.saving.export_format import Node
+from zonekeeper.metadata.saving.export_format import ExportNode
 
 
 class Side(enum.Enum):
@@ -27,7 +27,7 @@ class Difference:
 
 
 async def differences(
-    first: AsyncIterator[Node], second: AsyncIterator[Node]
+    first: AsyncIterator[ExportNode], second: AsyncIterator[ExportNode]
 ) -> AsyncGenerator[Difference, None]:
     """Compare two roots, each in the order of an export."""
     a, b = await anext(first, None), await anext(second, None)

@@ -37,7 +37,7 @@ _SUFFIX: Final = re.compile(r"(?:\.zonekeeper)?(?:/[^/]+)*")
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class ExportHeader:
     """What an export is of."""
 
     instance: str
@@ -45,7 +45,7 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ExportNode:
     """One node: what follows the root in its path, and its value."""
 
     suffix: str
@@ -58,25 +58,25 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Footer:
+class ExportFooter:
     """How an export ends."""
 
     nodes: int
     checksum: str
 
 
-class Writer:
+class ExportWriter:
     """Makes the lines of an export, and counts and sums them."""
 
     def __init__(self) -> None:
         self._sum = hashlib.sha256()
         self._nodes = 0
 
-    def header(self, header: Header) -> str:
+    def header(self, header: ExportHeader) -> str:
         """Give the first line."""
         return self._line([_MAGIC, str(_VERSION), header.instance, header.root])
 
-    def node(self, node: Node) -> str:
+    def node(self, node: ExportNode) -> str:
         """Give the line of a node."""
         self._nodes += 1
         return self._line([json.dumps(node.suffix, ensure_ascii=False), *_encoded(node.value)])
@@ -100,7 +100,7 @@ def lines_of(text: TextIO) -> Iterator[str]:
         raise MalformedError(Flaw.BAD_TEXT, f"the file is not UTF-8: {error}") from error
 
 
-def read(lines: Iterable[str]) -> Iterator[Header | Node | Footer]:
+def read(lines: Iterable[str]) -> Iterator[ExportHeader | ExportNode | ExportFooter]:
     """Read an export: its header, its nodes in order, and at last its footer.
 
     Nothing may be believed before the footer has come: it says that nothing is missing or changed.
@@ -147,10 +147,10 @@ def _parts(line: str, number: int) -> list[str]:
     return line[:-1].split("\t")
 
 
-def _header(parts: list[str]) -> Header:
+def _header(parts: list[str]) -> ExportHeader:
     match parts:
         case [magic, version, instance, root] if (magic, version) == (_MAGIC, str(_VERSION)):
-            return Header(instance, root)
+            return ExportHeader(instance, root)
         case [magic, version, *_] if magic == _MAGIC and version.isdecimal():
             if version != str(_VERSION):
                 raise UnsupportedError(
@@ -159,7 +159,7 @@ def _header(parts: list[str]) -> Header:
     raise MalformedError(Flaw.BAD_HEADER, "this is no export of a cluster's metadata")
 
 
-def _node(parts: list[str], number: int) -> Node:
+def _node(parts: list[str], number: int) -> ExportNode:
     where = f"line {number}"
     match parts:
         case [suffix, "empty"]:
@@ -178,13 +178,13 @@ def _node(parts: list[str], number: int) -> Node:
         raise MalformedError(Flaw.OUT_OF_RANGE, f"{where}: {path!r} is no path")
     if parts[1:] != _encoded(value):
         raise MalformedError(Flaw.INCONSISTENT, f"{where}: its value is written in another way")
-    return Node(path, value)
+    return ExportNode(path, value)
 
 
-def _footer(parts: list[str], nodes: int, checksum: str) -> Footer:
+def _footer(parts: list[str], nodes: int, checksum: str) -> ExportFooter:
     match parts:
         case [_, count, said] if said == checksum and count == str(nodes):
-            return Footer(nodes, checksum)
+            return ExportFooter(nodes, checksum)
         case [_, count, _] if count != str(nodes):
             raise MalformedError(Flaw.INCONSISTENT, f"{nodes} nodes, and the end says {count[:20]}")
     raise MalformedError(Flaw.BAD_CHECKSUM, "the export was changed since it was written")

@@ -10,19 +10,19 @@ from typing import Final
 
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats import ledger_paths
-from zonekeeper.metadata.saving.export_format import Header, Node, Writer
+from zonekeeper.metadata.saving.export_format import ExportHeader, ExportNode, ExportWriter
 from zonekeeper.metadata.store.background import together
 from zonekeeper.metadata.store.store import Versioned
 
 READS_IN_FLIGHT_MAX: Final = 64
 
 
-def header(cluster: Cluster) -> Header:
+def header(cluster: Cluster) -> ExportHeader:
     """Say what an export of a cluster is of."""
-    return Header(cluster.instance, cluster.root.path)
+    return ExportHeader(cluster.instance, cluster.root.path)
 
 
-async def nodes(cluster: Cluster) -> AsyncGenerator[Node, None]:
+async def nodes(cluster: Cluster) -> AsyncGenerator[ExportNode, None]:
     """Give every lasting node of a root, in the order of an export."""
     for top in (cluster.root.path, cluster.root.own):
         todo = [top]  # the next one last
@@ -43,7 +43,7 @@ async def nodes(cluster: Cluster) -> AsyncGenerator[Node, None]:
 
 async def lines(cluster: Cluster) -> AsyncGenerator[str, None]:
     """Give the lines of an export."""
-    writer = Writer()
+    writer = ExportWriter()
     yield writer.header(header(cluster))
     async for node in nodes(cluster):
         yield writer.node(node)
@@ -61,12 +61,12 @@ def _leaves(cluster: Cluster, todo: list[str]) -> list[str]:
     return batch
 
 
-async def _read(cluster: Cluster, batch: list[str]) -> AsyncGenerator[Node, None]:
+async def _read(cluster: Cluster, batch: list[str]) -> AsyncGenerator[ExportNode, None]:
     values = await together(cluster.store.get(path, sync=True) for path in batch)
     for path, value in zip(batch, values, strict=True):
         if value is not None and value.owner is None:
             yield _node(cluster, path, value)
 
 
-def _node(cluster: Cluster, path: str, value: Versioned) -> Node:
-    return Node(path.removeprefix(cluster.root.path), value.value)
+def _node(cluster: Cluster, path: str, value: Versioned) -> ExportNode:
+    return ExportNode(path.removeprefix(cluster.root.path), value.value)

@@ -24,7 +24,7 @@ from zonekeeper.metadata.formats import ledger_paths
 from zonekeeper.metadata.formats.malformed import Flaw, MalformedError
 from zonekeeper.metadata.ledgers import ledger_ids
 from zonekeeper.metadata.saving import export_format
-from zonekeeper.metadata.saving.export_format import Footer, Header, Node
+from zonekeeper.metadata.saving.export_format import ExportFooter, ExportHeader, ExportNode
 from zonekeeper.metadata.store.errors import NodeExistsError, StoreError
 from zonekeeper.metadata.store.layout import OWN_SUFFIX, Root
 from zonekeeper.metadata.store.store import Create, MetadataStore, Put, Write
@@ -52,8 +52,8 @@ class RootInUseError(Exception):
 class Export:
     """What the first reading of a file found: it is whole."""
 
-    header: Header
-    footer: Footer
+    header: ExportHeader
+    footer: ExportFooter
     #: The largest high part that any id in it has, and that its counters have.
     high: int
     counted_high: int
@@ -86,16 +86,16 @@ class Imported:
 
 def check(lines: Iterable[str]) -> Export:
     """Read an export to its end; raises ``UnreadableError`` unless it is whole."""
-    header: Header | None = None
-    footer: Footer | None = None
+    header: ExportHeader | None = None
+    footer: ExportFooter | None = None
     high = counted_high = 0
     for part in export_format.read(lines):
         match part:
-            case Header():
+            case ExportHeader():
                 header = part
-            case Footer():
+            case ExportFooter():
                 footer = part
-            case Node(suffix):
+            case ExportNode(suffix):
                 counted_high = max(counted_high, _counted_high(suffix))
                 high = max(high, counted_high, (ledger_paths.parse(suffix) or 0) >> 32)
     if header is None or footer is None:
@@ -110,7 +110,7 @@ async def run(store: MetadataStore, lines: Callable[[], Iterable[str]], *, now_m
     events = {event.token for event in await timeline.newest(cluster)}
     work = _Import(cluster, events)
     for part in export_format.read(lines()):
-        if isinstance(part, Node):
+        if isinstance(part, ExportNode):
             await work.add(part)
     await work.flush()
     return Imported(cluster=cluster, written=work.written, kept=work.kept, high=mark.high)
@@ -159,7 +159,7 @@ class _Import:
         self.written = 0
         self.kept = 0
 
-    async def add(self, node: Node) -> None:
+    async def add(self, node: ExportNode) -> None:
         if node.suffix in (OWN_SUFFIX, _MARK):
             return  # written with the root; of an earlier restore's mark and ours, ours stands
         if node.suffix.startswith(_TIMELINE):

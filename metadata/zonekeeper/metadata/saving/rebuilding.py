@@ -42,7 +42,7 @@ _NAMED_MAX: Final = 5
 _TOKEN_BITS: Final = 62
 
 
-class Verdict(enum.Enum):
+class RebuildVerdict(enum.Enum):
     """May it be written?"""
 
     SURE = "sure"
@@ -68,11 +68,11 @@ class Rebuilt:
     highest: EntryId
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> RebuildVerdict:
         """May it be written?"""
         if self.blocked:
-            return Verdict.BLOCKED
-        return Verdict.DOUBTFUL if self.doubts else Verdict.SURE
+            return RebuildVerdict.BLOCKED
+        return RebuildVerdict.DOUBTFUL if self.doubts else RebuildVerdict.SURE
 
 
 class _Chosen(NamedTuple):

@@ -41,7 +41,7 @@ _KEY: Final = re.compile("[0-9a-f]{40}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
+class HintsHeader:
     """Whose hints they are."""
 
     instance: str
@@ -80,24 +80,24 @@ class LedgerHints:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Footer:
+class HintsFooter:
     """How a file ends."""
 
     ledgers: int
     checksum: str
 
 
-Part: TypeAlias = Header | LedgerHints | Footer
+Part: TypeAlias = HintsHeader | LedgerHints | HintsFooter
 
 
-class Writer:
+class HintsWriter:
     """Makes the lines of a file, and counts and sums them."""
 
     def __init__(self) -> None:
         self._sum = hashlib.sha256()
         self._ledgers = 0
 
-    def header(self, header: Header) -> str:
+    def header(self, header: HintsHeader) -> str:
         """Give the first line."""
         return self._line(
             {
@@ -192,24 +192,24 @@ def _plain(fragment: FragmentHint) -> dict[str, Plain]:
     }
 
 
-def _header(data: Mapping[str, Plain]) -> Header:
+def _header(data: Mapping[str, Plain]) -> HintsHeader:
     if data.get("format") != _FORMAT:
         raise MalformedError(Flaw.BAD_HEADER, "this is no file of a bookie's hints")
     if (version := records.number(data, "version")) != _VERSION:
         raise UnsupportedError(f"hints of version {version}; this program reads {_VERSION}")
-    return Header(
+    return HintsHeader(
         instance=records.text(data, "instance"),
         bookie=_bookie(records.text(data, "bookie")),
         generation=records.number(data, "generation"),
     )
 
 
-def _footer(data: Mapping[str, Plain], ledgers: int, checksum: str) -> Footer:
+def _footer(data: Mapping[str, Plain], ledgers: int, checksum: str) -> HintsFooter:
     if (said := records.number(data, "ledgers")) != ledgers:
         raise MalformedError(Flaw.INCONSISTENT, f"{ledgers} ledgers, and the end says {said}")
     if data["sha256"] != checksum:
         raise MalformedError(Flaw.BAD_CHECKSUM, "the hints were changed since they were written")
-    return Footer(ledgers=ledgers, checksum=checksum)
+    return HintsFooter(ledgers=ledgers, checksum=checksum)
 
 
 def _ledger(data: Mapping[str, Plain]) -> LedgerHints:

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
-from zonekeeper.metadata.saving.rebuilding import Rebuilt, Verdict
-from zonekeeper.metadata.saving.rebuilding_writing import Given, Written
+from zonekeeper.metadata.saving.rebuilding import RebuildVerdict, Rebuilt
+from zonekeeper.metadata.saving.rebuilding_writing import Given, WrittenLedger
 
 
 class Report:
@@ -15,25 +15,25 @@ class Report:
     def __init__(self, *, as_json: bool, echo: Callable[[str], None]) -> None:
         self._as_json = as_json
         self._echo = echo
-        self._verdicts: Counter[Verdict] = Counter()
+        self._verdicts: Counter[RebuildVerdict] = Counter()
         self._done: Counter[str] = Counter()
 
     @property
     def all_sure(self) -> bool:
         """Was every ledger sure?"""
-        return set(self._verdicts) <= {Verdict.SURE}
+        return set(self._verdicts) <= {RebuildVerdict.SURE}
 
     def left(self, rebuilt: Rebuilt) -> None:
         """Report a ledger that is not written."""
         self._say(rebuilt, "not written")
 
-    def written(self, written: Written) -> None:
+    def written(self, written: WrittenLedger) -> None:
         """Report a ledger that was to be written."""
         self._say(written.rebuilt, "written" if written.created else "there already, and kept")
 
     def summary(self, given: Given, *, wrote: bool) -> str:
         """Say what came of it all."""
-        counts = ", ".join(f"{self._verdicts[each]} {each.value}" for each in Verdict)
+        counts = ", ".join(f"{self._verdicts[each]} {each.value}" for each in RebuildVerdict)
         said = (
             f"{sum(self._verdicts.values())} ledgers in the hints of {len(given.files)} bookies: "
             f"{counts}"

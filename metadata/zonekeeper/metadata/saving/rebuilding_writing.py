@@ -25,7 +25,7 @@ from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.ledgers import ledger_ids, ledgers
 from zonekeeper.metadata.saving import export_format, importing, rebuilding, rebuilding_format
 from zonekeeper.metadata.saving.rebuilding import Rebuilt
-from zonekeeper.metadata.saving.rebuilding_format import Footer, Header, LedgerHints, Part
+from zonekeeper.metadata.saving.rebuilding_format import HintsFooter, HintsHeader, LedgerHints, Part
 from zonekeeper.metadata.store.background import together
 from zonekeeper.metadata.store.layout import Root
 from zonekeeper.metadata.store.store import Create, MetadataStore, Put, Write
@@ -72,7 +72,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WrittenLedger:
     """What became of a ledger that was to be written."""
 
     rebuilt: Rebuilt
@@ -88,7 +88,7 @@ def check(files: Sequence[HintsFile]) -> Given:
     for file in files:
         for part in file.read():
             match part:
-                case Header(bookie=bookie):
+                case HintsHeader(bookie=bookie):
                     if bookie in by_bookie:
                         raise HintsConflictError(
                             f"{by_bookie[bookie].name} and {file.name} are both of {bookie}: give "
@@ -98,7 +98,7 @@ def check(files: Sequence[HintsFile]) -> Given:
                     instances.setdefault(part.instance, bookie)
                 case LedgerHints(ledger_id=ledger_id):
                     count, highest = count + 1, max(highest, ledger_id)
-                case Footer(checksum=checksum):
+                case HintsFooter(checksum=checksum):
                     sums.append(checksum)
     if len(instances) != 1:
         named = ", ".join(f"{bookie} {instance!r}" for instance, bookie in instances.items())
@@ -152,7 +152,7 @@ async def prepare(store: MetadataStore, given: Given, *, now_ms: int) -> Cluster
     return cluster
 
 
-async def write(cluster: Cluster, wanted: Iterable[Rebuilt]) -> AsyncGenerator[Written, None]:
+async def write(cluster: Cluster, wanted: Iterable[Rebuilt]) -> AsyncGenerator[WrittenLedger, None]:
     """Write ledgers that are not there; all of them have metadata."""
     batch: list[Rebuilt] = []
     for each in wanted:
@@ -165,13 +165,13 @@ async def write(cluster: Cluster, wanted: Iterable[Rebuilt]) -> AsyncGenerator[W
         yield written
 
 
-async def _create(cluster: Cluster, one: Rebuilt) -> Written:
+async def _create(cluster: Cluster, one: Rebuilt) -> WrittenLedger:
     assert one.metadata is not None, "a blocked ledger is not written"
     try:
         await ledgers.create(cluster, one.metadata, ledger_id=one.ledger_id)
     except ledgers.LedgerExistsError:
-        return Written(rebuilt=one, created=False)
-    return Written(rebuilt=one, created=True)
+        return WrittenLedger(rebuilt=one, created=False)
+    return WrittenLedger(rebuilt=one, created=True)
 
 
 async def _find(store: MetadataStore, given: Given) -> Cluster | None:
@@ -198,8 +198,8 @@ async def _marking(store: MetadataStore, given: Given, now_ms: int) -> list[Writ
     names = await store.children(directory, sync=True)
     counted = max(map(_high, names or ()), default=0)
     fresh = importing.Export(
-        header=export_format.Header(given.instance, root.path),
-        footer=export_format.Footer(given.ledgers, given.checksum),
+        header=export_format.ExportHeader(given.instance, root.path),
+        footer=export_format.ExportFooter(given.ledgers, given.checksum),
         high=max(counted, given.highest_ledger >> 32),
         counted_high=counted,
     ).fresh_high(now_ms)

@@ -46,7 +46,7 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
-class Remove:
+class RemoveNode:
     """Delete the node."""
 
 
@@ -55,7 +55,7 @@ class Keep:
     """Leave it as it is."""
 
 
-Decision: TypeAlias = Store | Remove | Keep
+Decision: TypeAlias = Store | RemoveNode | Keep
 
 Decide: TypeAlias = Callable[[Versioned | None], Decision]
 
@@ -143,7 +143,7 @@ class _Loop:
                 if state is None:
                     return Create(path=self.path, value=value), value
                 return Put(path=self.path, value=value, version=state.version), value
-            case Remove():
+            case RemoveNode():
                 if state is None:
                     return None, None
                 return Delete(path=self.path, version=state.version), None

@@ -45,14 +45,14 @@ from zonekeeper.metadata.stores.watching import (
 Answer = TypeVar("Answer")
 
 
-class Kind(enum.Enum):
+class RequestKind(enum.Enum):
     """What weather may know of a request."""
 
     READ = "read"
     WRITE = "write"
 
 
-class Loss(enum.Enum):
+class ExchangeLoss(enum.Enum):
     """What of an exchange gets lost on its way, and the connection with it."""
 
     NOTHING = "nothing"
@@ -68,11 +68,11 @@ class Passage:
 
     there_ms: int = 0
     back_ms: int = 0
-    loss: Loss = Loss.NOTHING
+    loss: ExchangeLoss = ExchangeLoss.NOTHING
 
 
 #: Asked once a request, in the order in which they are sent.
-Weather: TypeAlias = Callable[[Kind], Passage]
+Weather: TypeAlias = Callable[[RequestKind], Passage]
 
 _READ_RETRY_MS: Final = 10
 
@@ -81,7 +81,7 @@ _DIRECT: Final = Passage()
 _DEFAULT_TIMEOUTS: Final = Timeouts()
 
 
-def calm(_: Kind) -> Passage:
+def calm(_: RequestKind) -> Passage:
     """Weather that loses and delays nothing."""
     return _DIRECT
 
@@ -143,7 +143,7 @@ class MemoryStore(MetadataStore):
                 f"session {exchange.session} ended",
                 store=self.name,
                 path=exchange.path,
-                maybe_applied=exchange.kind is Kind.WRITE,
+                maybe_applied=exchange.kind is RequestKind.WRITE,
             )
         )
         self._session_id = self._server.begin_session(self, self._timeouts.session_ms)
@@ -182,20 +182,22 @@ class MemoryStore(MetadataStore):
             self._server.end_session(self._session_id)
         self._reached.set()
         self._replace_connection(
-            lambda exchange: self._closed_error(maybe_applied=exchange.kind is Kind.WRITE)
+            lambda exchange: self._closed_error(maybe_applied=exchange.kind is RequestKind.WRITE)
         )
         self._feed.close()
 
     async def _get(self, path: str, *, sync: bool) -> Versioned | None:
-        return await self._ask(Kind.READ, path, lambda: self._node(path, sync=sync))
+        return await self._ask(RequestKind.READ, path, lambda: self._node(path, sync=sync))
 
     async def _children(self, path: str, *, sync: bool) -> tuple[str, ...] | None:
-        return await self._ask(Kind.READ, path, lambda: self._names(path, sync=sync))
+        return await self._ask(RequestKind.READ, path, lambda: self._names(path, sync=sync))
 
     async def _commit(
         self, writes: Sequence[Write], *, session: SessionId | None
     ) -> tuple[Written, ...]:
-        return await self._ask(Kind.WRITE, writes[0].path, lambda: self._apply(writes), session)
+        return await self._ask(
+            RequestKind.WRITE, writes[0].path, lambda: self._apply(writes), session
+        )
 
     def _watch(self, path: str) -> AbstractAsyncContextManager[AsyncIterator[Versioned | None]]:
         return self._follow((Watched.NODE, path), lambda: self._node(path))
@@ -236,13 +238,13 @@ class MemoryStore(MetadataStore):
                 self._notices.arm(key, notice)
                 return look()
 
-            return await self._ask(Kind.READ, key[1], arm_and_look)
+            return await self._ask(RequestKind.READ, key[1], arm_and_look)
 
         return follow(read, lambda notice: self._notices.disarm(key, notice))
 
     async def _ask(
         self,
-        kind: Kind,
+        kind: RequestKind,
         path: str,
         perform: Callable[[], Answer],
         session: SessionId | None = None,
@@ -262,7 +264,7 @@ class MemoryStore(MetadataStore):
                 try:
                     await exchange.answer(due_s)
                 except (errors.StoreUnavailableError, errors.SessionLostError):
-                    if kind is Kind.WRITE:
+                    if kind is RequestKind.WRITE:
                         raise
                     await asyncio.sleep(_READ_RETRY_MS / 1000)
                 else:
@@ -272,7 +274,7 @@ class MemoryStore(MetadataStore):
                 f"no answer within {self._timeouts.request_ms} ms",
                 store=self.name,
                 path=path,
-                maybe_applied=sent and kind is Kind.WRITE,
+                maybe_applied=sent and kind is RequestKind.WRITE,
             ) from late
 
     async def _reach(self, due_s: float) -> None:
@@ -282,7 +284,7 @@ class MemoryStore(MetadataStore):
                 await self._reached.wait()
 
     def _send(
-        self, kind: Kind, path: str, perform: Callable[[], None], session: SessionId | None
+        self, kind: RequestKind, path: str, perform: Callable[[], None], session: SessionId | None
     ) -> "_Exchange":
         if self._closed:
             raise self._closed_error()
@@ -299,7 +301,7 @@ class MemoryStore(MetadataStore):
                 "the connection broke",
                 store=self.name,
                 path=exchange.path,
-                maybe_applied=exchange.kind is Kind.WRITE,
+                maybe_applied=exchange.kind is RequestKind.WRITE,
             )
         )
 
@@ -317,7 +319,7 @@ class _Exchange:
     """A request on its way, and whether its answer has come."""
 
     def __init__(
-        self, *, kind: Kind, path: str, session: SessionId, perform: Callable[[], None]
+        self, *, kind: RequestKind, path: str, session: SessionId, perform: Callable[[], None]
     ) -> None:
         self.kind = kind
         self.path = path
@@ -372,7 +374,7 @@ class _Connection:
         if not self._there:
             return
         exchange, passage = self._there.popleft()
-        if passage.loss is Loss.REQUEST:
+        if passage.loss is ExchangeLoss.REQUEST:
             self._lost()
             return
         refused: errors.StoreError | None = None
@@ -380,7 +382,7 @@ class _Connection:
             exchange.perform()
         except errors.StoreError as error:
             refused = error
-        if passage.loss is Loss.ANSWER:
+        if passage.loss is ExchangeLoss.ANSWER:
             self._lost()
             return
         loop = asyncio.get_running_loop()

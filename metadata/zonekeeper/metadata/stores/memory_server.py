@@ -2,7 +2,7 @@
 
 It applies transactions one after the other, tells its clients what each one changed, and can be
 looked at as it was a while ago, which is what a follower that is behind shows. All times are the
-loop's. Clients are ``memory.MemoryStore``; this module knows of them only what ``Client`` says.
+loop's. A client is a ``memory.MemoryStore``; all that this module knows of it is ``ServedClient``.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ class Change:
     keys: tuple[Key, ...]
 
 
-class Client(Protocol):
+class ServedClient(Protocol):
     """What the server knows of a client."""
 
     read_lag_ms: int
@@ -44,7 +44,7 @@ class Client(Protocol):
 @dataclass(slots=True, kw_only=True)
 class _Session:
     timeout_ms: int
-    client: Client
+    client: ServedClient
     expiry: asyncio.TimerHandle | None = None
     owned: set[str] = field(default_factory=set)
 
@@ -60,19 +60,19 @@ class MemoryServer:
         self._history: deque[Change] = deque()
         self._sessions: dict[SessionId, _Session] = {}
         self._session_ids = itertools.count(1)
-        self._clients: list[Client] = []
+        self._clients: list[ServedClient] = []
 
     # ── clients and sessions ──
 
-    def join(self, client: Client) -> None:
+    def join(self, client: ServedClient) -> None:
         """Tell a client of changes from now on."""
         self._clients.append(client)
 
-    def leave(self, client: Client) -> None:
+    def leave(self, client: ServedClient) -> None:
         """Tell a client nothing more."""
         self._clients.remove(client)
 
-    def begin_session(self, client: Client, timeout_ms: int) -> SessionId:
+    def begin_session(self, client: ServedClient, timeout_ms: int) -> SessionId:
         """Open a session for a client."""
         session = SessionId(next(self._session_ids))
         self._sessions[session] = _Session(timeout_ms=timeout_ms, client=client)
@@ -119,7 +119,9 @@ class MemoryServer:
 
     def apply(self, writes: Sequence[Write], session: SessionId) -> tuple[Written, ...]:
         """Apply a transaction, or raise what it meets."""
-        request = tree.Request(change_id=self.last_change_id + 1, session=session, store=self.name)
+        request = tree.TransactionRequest(
+            change_id=self.last_change_id + 1, session=session, store=self.name
+        )
         plan = tree.plan(writes, self._nodes.get, request)
         self.last_change_id = request.change_id
         before = {path: self._nodes.get(path) for path in plan.changes}

@@ -38,7 +38,7 @@ from zonekeeper.metadata.store.store import (
     Written,
 )
 from zonekeeper.metadata.stores import local_disk
-from zonekeeper.metadata.stores.sqlite_file import File, Lease, Stamp
+from zonekeeper.metadata.stores.sqlite_file import Lease, Stamp, StoreFile
 from zonekeeper.metadata.stores.sqlite_polling import Poller, Sight, taken
 from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.metadata.stores.watching import (
@@ -102,8 +102,8 @@ class SqliteStore(MetadataStore):
         self._closed = False
         boot = _boot()
         # The files are used by their threads alone; this object only says what to do there.
-        self._written = File(path, name=self.name, boot=boot, clock_ms=clock_ms)
-        self._read = File(path, name=self.name, boot=boot, clock_ms=clock_ms)
+        self._written = StoreFile(path, name=self.name, boot=boot, clock_ms=clock_ms)
+        self._read = StoreFile(path, name=self.name, boot=boot, clock_ms=clock_ms)
         self._writer = ThreadPoolExecutor(1, "zonekeeper-sqlite-writer")
         self._reader = ThreadPoolExecutor(1, "zonekeeper-sqlite-reader")
         #: Held by the commit that is with the writing thread.

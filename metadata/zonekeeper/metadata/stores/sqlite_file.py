@@ -111,7 +111,7 @@ class Lease:
     timeout_ms: int
 
 
-class File:
+class StoreFile:
     """One connection to the file. To be opened, used and closed by one and the same thread."""
 
     def __init__(self, path: Path, *, name: str, boot: str, clock_ms: Callable[[], int]) -> None:
@@ -266,7 +266,7 @@ class File:
 
     def _apply(self, writes: Sequence[Write], session: SessionId) -> tuple[Written, ...]:
         change_id = self._number("SELECT last_change_id FROM counter") + 1
-        request = tree.Request(change_id=change_id, session=session, store=self._name)
+        request = tree.TransactionRequest(change_id=change_id, session=session, store=self._name)
         plan = tree.plan(writes, self._node, request)
         for path, node in plan.changes.items():
             if node is None:

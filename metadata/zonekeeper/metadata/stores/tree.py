@@ -59,7 +59,7 @@ ReadNode: TypeAlias = Callable[[str], Node | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class TransactionPlan:
     """What a transaction does."""
 
     #: Each node that it touches, as it will be; None: deleted.
@@ -68,7 +68,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class TransactionRequest:
     """Who asks for a transaction, and which change it would be."""
 
     change_id: int
@@ -77,11 +77,11 @@ class Request:
     store: str
 
 
-def plan(writes: Sequence[Write], read: ReadNode, request: Request) -> Plan:
+def plan(writes: Sequence[Write], read: ReadNode, request: TransactionRequest) -> TransactionPlan:
     """Decide a transaction; raises what the first write that is not allowed meets."""
     draft = _Draft(read, request)
     written = tuple(draft.apply(write) for write in writes)
-    return Plan(changes=draft.changes, written=written)
+    return TransactionPlan(changes=draft.changes, written=written)
 
 
 def sequential_path(prefix: str, number: int) -> str:
@@ -93,7 +93,7 @@ def sequential_path(prefix: str, number: int) -> str:
 class _Draft:
     """A transaction under way: nodes as the writes so far would leave them."""
 
-    def __init__(self, read: ReadNode, request: Request) -> None:
+    def __init__(self, read: ReadNode, request: TransactionRequest) -> None:
         self.changes: dict[str, Node | None] = {}
         self._read = read
         self._request = request

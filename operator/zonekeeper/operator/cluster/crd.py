@@ -172,7 +172,7 @@ def schema_of(kind: fields.Kind) -> Json:
             schema = {"x-kubernetes-int-or-string": True, "pattern": pattern}
         case fields.Flag():
             schema = {"type": "boolean"}
-        case fields.Choice():
+        case fields.OneOf():
             schema = {"type": "string", "enum": [str(word) for word in kind.words]}
         case fields.Text():
             schema = {"type": "string", "pattern": f"^({kind.pattern})$"}

@@ -73,7 +73,7 @@ FIELDS: Final[Mapping[str, fields.Kind]] = {
         "the address of a ZooKeeper ensemble and a root in it",
         "zk://zookeeper:2181/ledgers",
     ),
-    "onDelete": fields.Choice(OnDelete),
+    "onDelete": fields.OneOf(OnDelete),
     "storage.className": fields.Text(_SUBDOMAIN, "the name of a storage class", "fast"),
     "storage.size": fields.Text(
         r"[1-9][0-9]{0,5}(Mi|Gi|Ti)", "a whole number and Mi, Gi or Ti", "100Gi"
@@ -113,7 +113,7 @@ class Desired:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedResource:
     """A resource that nothing is built from, and why."""
 
     reasons: tuple[str, ...]
@@ -142,7 +142,7 @@ def metadata_uri(resource: Json) -> str | None:
     return None if _uri_problem(given) else given
 
 
-def read(resource: Json) -> Desired | Refused:
+def read(resource: Json) -> Desired | RefusedResource:
     """Read a resource; all that is wrong is said at once."""
     spec: Json = resource.get("spec", {})
     problems: list[Problem] = []
@@ -159,14 +159,14 @@ def read(resource: Json) -> Desired | Refused:
     problems += _name_problems(resource, zones)
     reasons = [str(problem) for problem in problems]
     if policy is None:
-        return Refused(tuple(reasons))
+        return RefusedResource(tuple(reasons))
     verdict = legality.judge(policy.quorums, policy.placement)
     reasons += [f"spec.policy.{finding.reason}" for finding in verdict.refusals]
     bookies = values.get("bookiesPerZone")
     if isinstance(bookies, int) and bookies * len(zones) < policy.quorums.ensemble:
         reasons.append(_too_few(bookies, len(zones), policy.quorums.ensemble))
     if reasons:
-        return Refused(tuple(reasons))
+        return RefusedResource(tuple(reasons))
     assert isinstance(bookies, int), "every plain field was read"
     storage_class = values.get("storage.className")
     return Desired(

@@ -16,7 +16,7 @@ from zonekeeper.operator.kubernetes.api import (
     ZONE_LABEL,
     Json,
 )
-from zonekeeper.operator.root import roots
+from zonekeeper.operator.roots import roots
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 
 
@@ -36,7 +36,7 @@ class Pod:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class VolumeClaim:
     """The claim of a bookie's volume."""
 
     uid: str
@@ -53,7 +53,7 @@ class Observed:
     owned: Mapping[tuple[str, str], Json]
     pods: tuple[Pod, ...]
     #: The claims of bookies' volumes by name, whosever they are.
-    claims: Mapping[str, Claim]
+    claims: Mapping[str, VolumeClaim]
     #: The labels of nodes by name; None: we are not permitted to read them.
     nodes: Mapping[str, Mapping[str, str]] | None
     root: roots.Facts
@@ -126,10 +126,10 @@ def _is_named_as_ours(found: Pod, cluster: str) -> bool:
     return re.fullmatch(rf"{re.escape(f'{cluster}-{found.zone}')}-[0-9]+", found.name) is not None
 
 
-def claim(item: Json) -> Claim:
+def claim(item: Json) -> VolumeClaim:
     """Read a claim."""
     meta = item["metadata"]
-    return Claim(uid=meta["uid"], instance=meta.get("labels", {}).get(INSTANCE_LABEL))
+    return VolumeClaim(uid=meta["uid"], instance=meta.get("labels", {}).get(INSTANCE_LABEL))
 
 
 def pod(item: Json) -> Pod:

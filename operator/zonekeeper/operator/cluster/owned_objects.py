@@ -25,7 +25,7 @@ from zonekeeper.operator.kubernetes.api import (
     STATEFUL_SETS,
     ZONE_LABEL,
     Json,
-    Kind,
+    ObjectKind,
 )
 
 GRPC_PORT: Final = 3181
@@ -52,7 +52,9 @@ def claim_name(bookie: str) -> str:
     return f"{VOLUME}-{bookie}"
 
 
-def all_of(desired: Desired, resource: Json, instance: str | None) -> tuple[tuple[Kind, Json], ...]:
+def all_of(
+    desired: Desired, resource: Json, instance: str | None
+) -> tuple[tuple[ObjectKind, Json], ...]:
     """Give every object of a cluster, in the order in which they are made.
 
     While the instance is not known they are good for comparing names, and are not applied.

@@ -34,7 +34,7 @@ FINALIZER: Final = f"{GROUP}/operator"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class ObjectKind:
     """A kind of object, and how its address is made."""
 
     group: str
@@ -57,23 +57,25 @@ class Kind:
         return "/".join(parts)
 
 
-BOOKIE_CLUSTERS: Final = Kind(
+BOOKIE_CLUSTERS: Final = ObjectKind(
     group=GROUP, version=VERSION, plural="bookieclusters", name="BookieCluster"
 )
-STATEFUL_SETS: Final = Kind(group="apps", version="v1", plural="statefulsets", name="StatefulSet")
-SERVICES: Final = Kind(group="", version="v1", plural="services", name="Service")
-SERVICE_ACCOUNTS: Final = Kind(
+STATEFUL_SETS: Final = ObjectKind(
+    group="apps", version="v1", plural="statefulsets", name="StatefulSet"
+)
+SERVICES: Final = ObjectKind(group="", version="v1", plural="services", name="Service")
+SERVICE_ACCOUNTS: Final = ObjectKind(
     group="", version="v1", plural="serviceaccounts", name="ServiceAccount"
 )
-BUDGETS: Final = Kind(
+BUDGETS: Final = ObjectKind(
     group="policy", version="v1", plural="poddisruptionbudgets", name="PodDisruptionBudget"
 )
-PODS: Final = Kind(group="", version="v1", plural="pods", name="Pod")
-CLAIMS: Final = Kind(
+PODS: Final = ObjectKind(group="", version="v1", plural="pods", name="Pod")
+CLAIMS: Final = ObjectKind(
     group="", version="v1", plural="persistentvolumeclaims", name="PersistentVolumeClaim"
 )
-NODES: Final = Kind(group="", version="v1", plural="nodes", name="Node", namespaced=False)
-EVENTS: Final = Kind(group="", version="v1", plural="events", name="Event")
+NODES: Final = ObjectKind(group="", version="v1", plural="nodes", name="Node", namespaced=False)
+EVENTS: Final = ObjectKind(group="", version="v1", plural="events", name="Event")
 
 #: What the operator makes for a cluster.
 OWNED: Final = (SERVICE_ACCOUNTS, SERVICES, BUDGETS, STATEFUL_SETS)
@@ -98,7 +100,7 @@ class GoneError(KubernetesError):
     """There is no such object, or it is not the one that was meant (another uid)."""
 
 
-class ChangedError(KubernetesError):
+class ObjectChangedError(KubernetesError):
     """The object is another version by now than the one that was meant."""
 
 
@@ -106,27 +108,27 @@ class Kubernetes(abc.ABC):
     """Seven verbs. Each raises ``KubernetesError``; nothing is retried here."""
 
     @abc.abstractmethod
-    async def get(self, kind: Kind, namespace: str, name: str) -> Json | None:
+    async def get(self, kind: ObjectKind, namespace: str, name: str) -> Json | None:
         """Read one object as it stands now (never from a cache); None: there is none."""
 
     @abc.abstractmethod
-    async def list(self, kind: Kind, namespace: str, *, labels: str = "") -> list[Json]:
+    async def list(self, kind: ObjectKind, namespace: str, *, labels: str = "") -> list[Json]:
         """Read all objects of a namespace ("": of all) with these labels, sorted by name."""
 
     @abc.abstractmethod
-    async def create(self, kind: Kind, body: Json) -> None:
+    async def create(self, kind: ObjectKind, body: Json) -> None:
         """Create an object."""
 
     @abc.abstractmethod
-    async def apply(self, kind: Kind, body: Json, *, subresource: str = "") -> None:
+    async def apply(self, kind: ObjectKind, body: Json, *, subresource: str = "") -> None:
         """Let what ``body`` says hold, server-side; conflicts with others are won.
 
         ``metadata.uid`` in the body means this very object: ``GoneError`` if it is another.
-        ``metadata.resourceVersion`` means this very version: ``ChangedError`` if it is another.
+        ``metadata.resourceVersion`` means this very version; ``ObjectChangedError`` if not.
         """
 
     @abc.abstractmethod
-    async def release(self, kind: Kind, seen: Json) -> None:
+    async def release(self, kind: ObjectKind, seen: Json) -> None:
         """Take our finalizer off this very object, whoever put it on; other finalizers stay.
 
         ``seen`` is the object as it was read, with the finalizer. It is refused if the finalizer
@@ -134,7 +136,7 @@ class Kubernetes(abc.ABC):
         """
 
     @abc.abstractmethod
-    async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str) -> None:
+    async def delete(self, kind: ObjectKind, namespace: str, name: str, *, uid: str) -> None:
         """Delete this very object and what it owns; gone already counts as done."""
 
     @abc.abstractmethod

@@ -17,13 +17,13 @@ import urllib3
 from zonekeeper.operator.kubernetes.api import (
     FIELD_MANAGER,
     FINALIZER,
-    ChangedError,
     GoneError,
     Json,
-    Kind,
     Kubernetes,
     KubernetesError,
     NotPermittedError,
+    ObjectChangedError,
+    ObjectKind,
 )
 
 REQUEST_SECONDS_MAX: Final = 30
@@ -68,26 +68,26 @@ class ApiServer(Kubernetes):
         configuration.retries = False
         return cls(kubernetes.client.ApiClient(configuration))
 
-    async def get(self, kind: Kind, namespace: str, name: str) -> Json | None:
+    async def get(self, kind: ObjectKind, namespace: str, name: str) -> Json | None:
         """Read one object."""
         try:
             return await self._call("GET", kind.path(namespace, name))
         except GoneError:
             return None
 
-    async def list(self, kind: Kind, namespace: str, *, labels: str = "") -> list[Json]:
+    async def list(self, kind: ObjectKind, namespace: str, *, labels: str = "") -> list[Json]:
         """Read objects by labels."""
         query = {"labelSelector": labels} if labels else {}
         found = await self._call("GET", kind.path(namespace), query=query)
         items: list[Json] = found.get("items", [])
         return sorted(items, key=lambda item: str(item["metadata"]["name"]))
 
-    async def create(self, kind: Kind, body: Json) -> None:
+    async def create(self, kind: ObjectKind, body: Json) -> None:
         """Create an object."""
         path = kind.path(body["metadata"].get("namespace", ""))
         await self._call("POST", path, body=body, query={"fieldManager": FIELD_MANAGER})
 
-    async def apply(self, kind: Kind, body: Json, *, subresource: str = "") -> None:
+    async def apply(self, kind: ObjectKind, body: Json, *, subresource: str = "") -> None:
         """Apply an object server-side."""
         meta = body["metadata"]
         path = kind.path(meta.get("namespace", ""), meta["name"], subresource)
@@ -95,7 +95,7 @@ class ApiServer(Kubernetes):
         whole = {"apiVersion": kind.api_version, "kind": kind.name, **body}
         await self._call("PATCH", path, body=whole, query=query, content=_APPLY)
 
-    async def release(self, kind: Kind, seen: Json) -> None:
+    async def release(self, kind: ObjectKind, seen: Json) -> None:
         """Remove our finalizer from its place in the list, if it and the object still are it."""
         meta = seen["metadata"]
         place = f"/metadata/finalizers/{meta['finalizers'].index(FINALIZER)}"
@@ -108,7 +108,7 @@ class ApiServer(Kubernetes):
         query = {"fieldManager": FIELD_MANAGER}
         await self._call("PATCH", path, body=edits, query=query, content=_EDITS)
 
-    async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str) -> None:
+    async def delete(self, kind: ObjectKind, namespace: str, name: str, *, uid: str) -> None:
         """Delete an object by name and uid."""
         body: Json = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
         try:
@@ -169,7 +169,7 @@ def _refusal(status: int, what: str, text: bytes) -> KubernetesError:
     if status == http.HTTPStatus.NOT_FOUND:
         return GoneError(status, message)
     if status == http.HTTPStatus.CONFLICT and _VERSION_CONFLICT in message:
-        return ChangedError(status, message)
+        return ObjectChangedError(status, message)
     if status == http.HTTPStatus.CONFLICT and _UID_CONFLICT in message.lower():
         return GoneError(status, message)
     if status == http.HTTPStatus.UNPROCESSABLE_ENTITY and _UID_INVALID in message:

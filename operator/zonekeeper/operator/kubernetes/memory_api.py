@@ -18,12 +18,12 @@ from collections.abc import Callable, Sequence
 
 from zonekeeper.operator.kubernetes.api import (
     FINALIZER,
-    ChangedError,
     GoneError,
     Json,
-    Kind,
     Kubernetes,
     KubernetesError,
+    ObjectChangedError,
+    ObjectKind,
 )
 
 _Key = tuple[str, str, str]
@@ -38,9 +38,9 @@ class MemoryKubernetes(Kubernetes):
         self._applied: dict[str, set[str]] = {}
         self._numbers = itertools.count(1)
         #: Called before each verb with its name and kind; raises what that call shall meet.
-        self.disturb: Callable[[str, Kind], None] = lambda verb, kind: None
+        self.disturb: Callable[[str, ObjectKind], None] = lambda verb, kind: None
 
-    def put(self, kind: Kind, body: Json) -> Json:
+    def put(self, kind: ObjectKind, body: Json) -> Json:
         """Let an object be there, as if somebody else had made or changed it."""
         meta = body["metadata"]
         key = _key(kind, meta.get("namespace", ""), meta["name"])
@@ -52,11 +52,11 @@ class MemoryKubernetes(Kubernetes):
         )
         return copy.deepcopy(self._objects[key])
 
-    def peek(self, kind: Kind, namespace: str, name: str) -> Json | None:
+    def peek(self, kind: ObjectKind, namespace: str, name: str) -> Json | None:
         """Read one object past ``disturb``."""
         return copy.deepcopy(self._objects.get(_key(kind, namespace, name)))
 
-    def mark_deleted(self, kind: Kind, namespace: str, name: str) -> None:
+    def mark_deleted(self, kind: ObjectKind, namespace: str, name: str) -> None:
         """Delete as a user does: what has a finalizer only gets a mark."""
         self._mark(_key(kind, namespace, name))
 
@@ -69,12 +69,12 @@ class MemoryKubernetes(Kubernetes):
             meta["generation"] += 1
             self._new_version(meta)
 
-    async def get(self, kind: Kind, namespace: str, name: str) -> Json | None:
+    async def get(self, kind: ObjectKind, namespace: str, name: str) -> Json | None:
         """Read one object."""
         self.disturb("get", kind)
         return self.peek(kind, namespace, name)
 
-    async def list(self, kind: Kind, namespace: str, *, labels: str = "") -> list[Json]:
+    async def list(self, kind: ObjectKind, namespace: str, *, labels: str = "") -> list[Json]:
         """Read objects by labels (``name=value``, joined by commas)."""
         self.disturb("list", kind)
         wanted = dict(pair.split("=") for pair in labels.split(",") if pair)
@@ -86,7 +86,7 @@ class MemoryKubernetes(Kubernetes):
             and wanted.items() <= item["metadata"].get("labels", {}).items()
         ]
 
-    async def create(self, kind: Kind, body: Json) -> None:
+    async def create(self, kind: ObjectKind, body: Json) -> None:
         """Create an object."""
         self.disturb("create", kind)
         meta = body["metadata"]
@@ -94,7 +94,7 @@ class MemoryKubernetes(Kubernetes):
             raise KubernetesError(409, f"{kind.name} {meta['name']} exists already")
         self.put(kind, body)
 
-    async def apply(self, kind: Kind, body: Json, *, subresource: str = "") -> None:
+    async def apply(self, kind: ObjectKind, body: Json, *, subresource: str = "") -> None:
         """Merge an object into what is there."""
         self.disturb("apply", kind)
         meta = body["metadata"]
@@ -110,7 +110,7 @@ class MemoryKubernetes(Kubernetes):
             return
         version = known["metadata"]["resourceVersion"]
         if meta.get("resourceVersion", version) != version:
-            raise ChangedError(409, f"{kind.name} {meta['name']} is another version")
+            raise ObjectChangedError(409, f"{kind.name} {meta['name']} is another version")
         before = copy.deepcopy(known)
         if subresource:
             known[subresource] = copy.deepcopy(body[subresource])
@@ -123,7 +123,7 @@ class MemoryKubernetes(Kubernetes):
         if known != before:
             self._new_version(known["metadata"])
 
-    async def release(self, kind: Kind, seen: Json) -> None:
+    async def release(self, kind: ObjectKind, seen: Json) -> None:
         """Take our finalizer off."""
         self.disturb("release", kind)
         meta = seen["metadata"]
@@ -138,7 +138,7 @@ class MemoryKubernetes(Kubernetes):
         self._new_version(known)
         self._finalize(key, [*stand[:place], *stand[place + 1 :]])
 
-    async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str) -> None:
+    async def delete(self, kind: ObjectKind, namespace: str, name: str, *, uid: str) -> None:
         """Delete an object by name and uid."""
         self.disturb("delete", kind)
         known = self._objects.get(_key(kind, namespace, name))
@@ -181,7 +181,7 @@ class MemoryKubernetes(Kubernetes):
         meta["resourceVersion"] = str(next(self._numbers))
 
 
-def _key(kind: Kind, namespace: str, name: str) -> _Key:
+def _key(kind: ObjectKind, namespace: str, name: str) -> _Key:
     return kind.plural, namespace, name
 
 

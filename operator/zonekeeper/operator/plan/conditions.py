@@ -36,7 +36,7 @@ class Type(enum.StrEnum):
     RELEASED = "Released"
 
 
-class Status(enum.StrEnum):
+class ConditionStatus(enum.StrEnum):
     """Three answers."""
 
     TRUE = "True"
@@ -49,7 +49,7 @@ class Condition:
     """One condition, before it has a time."""
 
     type: Type
-    status: Status
+    status: ConditionStatus
     reason: str
     message: str
 
@@ -74,17 +74,17 @@ _BEGINNINGS: Final = frozenset({"NotInitialised", "NoPolicy", "BookiesNotReady",
 
 def good(kind: Type, reason: str, message: str) -> Condition:
     """Say that it holds."""
-    return Condition(type=kind, status=Status.TRUE, reason=reason, message=message)
+    return Condition(type=kind, status=ConditionStatus.TRUE, reason=reason, message=message)
 
 
 def bad(kind: Type, reason: str, message: str) -> Condition:
     """Say that it does not hold."""
-    return Condition(type=kind, status=Status.FALSE, reason=reason, message=message)
+    return Condition(type=kind, status=ConditionStatus.FALSE, reason=reason, message=message)
 
 
 def unknown(kind: Type, reason: str, message: str) -> Condition:
     """Say that nobody knows."""
-    return Condition(type=kind, status=Status.UNKNOWN, reason=reason, message=message)
+    return Condition(type=kind, status=ConditionStatus.UNKNOWN, reason=reason, message=message)
 
 
 def timed(
@@ -115,12 +115,12 @@ def notices(conditions: Iterable[Condition], before: Iterable[Json]) -> tuple[No
     known = {item["type"]: item for item in before}
     return tuple(
         Notice(
-            warning=condition.status is Status.FALSE,
+            warning=condition.status is ConditionStatus.FALSE,
             reason=condition.reason,
             message=f"{condition.type}: {condition.message[:MESSAGE_MAX]}",
         )
         for condition in conditions
-        if condition.status is not Status.UNKNOWN and _is_news(condition, known)
+        if condition.status is not ConditionStatus.UNKNOWN and _is_news(condition, known)
     )
 
 
@@ -128,7 +128,7 @@ def _is_news(condition: Condition, known: Mapping[str, Json]) -> bool:
     before = known.get(condition.type)
     if before is None:
         is_new = condition.reason not in _BEGINNINGS or condition.type is Type.LEGAL
-        return condition.status is Status.FALSE and is_new
+        return condition.status is ConditionStatus.FALSE and is_new
     if (before["status"], before["reason"]) != (condition.status, condition.reason):
         return True
     message = condition.message[:MESSAGE_MAX]

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from zonekeeper.operator.cluster import desired, owned_objects
-from zonekeeper.operator.cluster.desired import Desired, Refused, Zone
+from zonekeeper.operator.cluster.desired import Desired, RefusedResource, Zone
 from zonekeeper.operator.cluster.observed import Observed
 from zonekeeper.operator.kubernetes.api import ZONE_LABEL, Json
 from zonekeeper.operator.plan import conditions
 from zonekeeper.operator.plan.conditions import Condition, Type
-from zonekeeper.operator.root import roots
+from zonekeeper.operator.roots import roots
 from zonekeeper.placement.base import upgrade_domains
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.locations import Location
@@ -23,14 +23,16 @@ from zonekeeper.placement.base.upgrade_domains import RoundRobin
 _NAMED_MAX: Final = 5
 
 
-def legal(wanted: Desired | Refused, blocked: tuple[str, ...], observed: Observed) -> Condition:
+def legal(
+    wanted: Desired | RefusedResource, blocked: tuple[str, ...], observed: Observed
+) -> Condition:
     """Can it be built, in placement's words if not?
 
     A root that was not taken up yet may hold bookies that a resource before left: until it is seen,
     nobody knows whether they are left out.
     """
-    if isinstance(wanted, Refused):
-        return conditions.bad(Type.LEGAL, "Refused", "\n".join(wanted.reasons))
+    if isinstance(wanted, RefusedResource):
+        return conditions.bad(Type.LEGAL, "RefusedResource", "\n".join(wanted.reasons))
     if blocked:
         return conditions.bad(Type.LEGAL, "Blocked", "\n".join(blocked))
     if observed.instance is None and isinstance(observed.root, roots.Unreachable):
@@ -54,7 +56,7 @@ def metadata_ready(observed: Observed) -> Condition:
             return conditions.bad(Type.METADATA_READY, "Unusable", reason)
         case roots.Absent():
             return _root_missing(known)
-        case roots.Found():
+        case roots.RootFound():
             if names := strangers(observed):
                 return _root_in_use(found, names)
             return _root_found(found.instance, known)
@@ -88,7 +90,7 @@ def strangers(observed: Observed) -> list[BookieId]:
     volume here, all are somewhere else.
     """
     found = observed.root
-    if observed.instance is not None or not isinstance(found, roots.Found):
+    if observed.instance is not None or not isinstance(found, roots.RootFound):
         return []
     if found.policy is not None and found.policy.owner != desired.owner(observed.resource):
         return []
@@ -98,12 +100,12 @@ def strangers(observed: Observed) -> list[BookieId]:
     return sorted(found.locations)
 
 
-def _has_volume_here(bookie: BookieId, found: roots.Found, observed: Observed) -> bool:
+def _has_volume_here(bookie: BookieId, found: roots.RootFound, observed: Observed) -> bool:
     claim = observed.claims.get(owned_objects.claim_name(bookie))
     return claim is not None and claim.instance in (None, found.instance)
 
 
-def _root_in_use(found: roots.Found, names: list[BookieId]) -> Condition:
+def _root_in_use(found: roots.RootFound, names: list[BookieId]) -> Condition:
     named = some(names)
     if found.registered.isdisjoint(names):
         what = f"holds cookies of bookies whose volumes are not here: {named}"
@@ -118,10 +120,12 @@ def _root_in_use(found: roots.Found, names: list[BookieId]) -> Condition:
     return conditions.bad(Type.METADATA_READY, "InUse", message)
 
 
-def policy_published(wanted: Desired | Refused, observed: Observed, owner: str) -> Condition:
+def policy_published(
+    wanted: Desired | RefusedResource, observed: Observed, owner: str
+) -> Condition:
     """Is the record in the metadata store the one that the resource asks for?"""
     kind, found = Type.POLICY_PUBLISHED, observed.root
-    if not isinstance(found, roots.Found):
+    if not isinstance(found, roots.RootFound):
         return conditions.unknown(kind, "NotSeen", "the metadata store was not read")
     if strangers(observed):
         return conditions.unknown(kind, "InUse", "the root is not taken up: see MetadataReady")
@@ -134,14 +138,14 @@ def policy_published(wanted: Desired | Refused, observed: Observed, owner: str) 
             "owns it"
         )
         return conditions.bad(kind, "OwnedByAnother", message)
-    if isinstance(wanted, Refused) or not same_rules(wanted, found):
+    if isinstance(wanted, RefusedResource) or not same_rules(wanted, found):
         legal = isinstance(wanted, Desired)
         what = "is about to be replaced" if legal else "holds until the resource is legal again"
         return conditions.bad(kind, "Outdated", f"version {found.policy.version} {what}")
     return conditions.good(kind, "Published", f"version {found.policy.version}")
 
 
-def same_rules(wanted: Desired, found: roots.Found) -> bool:
+def same_rules(wanted: Desired, found: roots.RootFound) -> bool:
     """Does the standing record say what the resource asks for?"""
     standing = found.policy
     assert standing is not None, "the caller looked"
@@ -202,10 +206,10 @@ def _old(item: Json, observed: Observed) -> int:
     )
 
 
-def locations_verified(wanted: Desired | Refused, observed: Observed) -> Condition:
+def locations_verified(wanted: Desired | RefusedResource, observed: Observed) -> Condition:
     """Does each bookie's cookie say where its pod stands?"""
     kind, found = Type.LOCATIONS_VERIFIED, observed.root
-    if isinstance(wanted, Refused) or not isinstance(found, roots.Found):
+    if isinstance(wanted, RefusedResource) or not isinstance(found, roots.RootFound):
         return conditions.unknown(kind, "NotSeen", "cookies were not read")
     wrong = list(_misplaced(wanted, observed, found))
     if wrong:
@@ -221,7 +225,7 @@ def locations_verified(wanted: Desired | Refused, observed: Observed) -> Conditi
     return conditions.good(kind, "Verified", f"{len(observed.pods)} bookies")
 
 
-def _misplaced(wanted: Desired, observed: Observed, found: roots.Found) -> Iterator[str]:
+def _misplaced(wanted: Desired, observed: Observed, found: roots.RootFound) -> Iterator[str]:
     domains = RoundRobin(upgrade_domains=wanted.policy.placement.upgrade_domains)
     zones = {zone.name: zone for zone in wanted.zones}
     for pod in observed.pods:
@@ -249,7 +253,7 @@ def _lacking(zone: Zone, observed: Observed, node: str | None) -> str:
 def ready(zones: list[Json]) -> Condition:
     """Is every bookie that is asked for there and ready?"""
     if not zones:
-        return conditions.bad(Type.READY, "Refused", "the resource is not built: see Legal")
+        return conditions.bad(Type.READY, "RefusedResource", "the resource is not built: see Legal")
     short = [
         f"zone {zone['name']}: {zone['ready']} of {zone['bookies']}"
         for zone in zones
@@ -261,7 +265,7 @@ def ready(zones: list[Json]) -> Condition:
     return conditions.good(Type.READY, "AllReady", f"{count} bookies in {len(zones)} zones")
 
 
-def zone_counts(wanted: Desired | Refused, observed: Observed) -> list[Json]:
+def zone_counts(wanted: Desired | RefusedResource, observed: Observed) -> list[Json]:
     """Give for each zone how many bookies it shall have, and how many are ready.
 
     What is refused changes nothing, so then those count that run on.

@@ -36,9 +36,15 @@ from dataclasses import replace
 from typing import Final
 
 from zonekeeper.operator.cluster import desired, drift, owned_objects
-from zonekeeper.operator.cluster.desired import Desired, OnDelete, Refused
-from zonekeeper.operator.cluster.observed import Claim, Observed, controller_of
-from zonekeeper.operator.kubernetes.api import CLAIMS, INSTANCE_LABEL, STATEFUL_SETS, Json, Kind
+from zonekeeper.operator.cluster.desired import Desired, OnDelete, RefusedResource
+from zonekeeper.operator.cluster.observed import Observed, VolumeClaim, controller_of
+from zonekeeper.operator.kubernetes.api import (
+    CLAIMS,
+    INSTANCE_LABEL,
+    STATEFUL_SETS,
+    Json,
+    ObjectKind,
+)
 from zonekeeper.operator.plan import conditions, judging
 from zonekeeper.operator.plan.conditions import Condition, Notice, Type
 from zonekeeper.operator.plan.plans import (
@@ -47,13 +53,13 @@ from zonekeeper.operator.plan.plans import (
     Hold,
     InitialiseRoot,
     MarkClaim,
-    Plan,
     PublishPolicy,
     Release,
-    Remove,
+    RemoveObject,
     RemoveRoot,
+    TurnPlan,
 )
-from zonekeeper.operator.root import roots
+from zonekeeper.operator.roots import roots
 from zonekeeper.placement.base.ids import BookieId
 
 #: After an act: to see what became of it.
@@ -64,15 +70,15 @@ WAITING_MS: Final = 2_000
 RESTING_MS: Final = 30_000
 
 
-def decide(wanted: Desired | Refused, observed: Observed, now: str) -> Plan:
+def decide(wanted: Desired | RefusedResource, observed: Observed, now: str) -> TurnPlan:
     """Decide one turn; ``now`` is wall time as the API writes it."""
     if observed.leaving:
         return _leaving(observed, now)
     blocked = tuple(_blocked(wanted, observed)) if isinstance(wanted, Desired) else ()
-    zones = judging.zone_counts(Refused(blocked) if blocked else wanted, observed)
+    zones = judging.zone_counts(RefusedResource(blocked) if blocked else wanted, observed)
     owner = desired.owner(observed.resource)
     legality = judging.legal(wanted, blocked, observed)
-    legal = legality.status is conditions.Status.TRUE
+    legal = legality.status is conditions.ConditionStatus.TRUE
     said = (
         legality,
         judging.metadata_ready(observed),
@@ -86,7 +92,7 @@ def decide(wanted: Desired | Refused, observed: Observed, now: str) -> Plan:
     if not actions and isinstance(wanted, Desired) and legal:
         actions = tuple(_next_step(wanted, observed, owner))
     actions += tuple(_unmarked(observed))
-    settled = all(condition.status is conditions.Status.TRUE for condition in said)
+    settled = all(condition.status is conditions.ConditionStatus.TRUE for condition in said)
     recheck = SOON_MS if actions else RESTING_MS if settled else WAITING_MS
     plan = _plan(actions, said, zones, observed, recheck_ms=recheck, now=now)
     if legal and (instance := _instance(observed)) is not None:
@@ -102,7 +108,7 @@ def _plan(
     *,
     recheck_ms: int,
     now: str,
-) -> Plan:
+) -> TurnPlan:
     before = observed.status.get("conditions") or []
     status: Json = {
         "observedGeneration": observed.generation,
@@ -113,7 +119,7 @@ def _plan(
     }
     if observed.instance is not None:
         status["instance"] = observed.instance
-    return Plan(
+    return TurnPlan(
         actions=actions,
         status=status,
         notices=conditions.notices(said, before),
@@ -132,10 +138,14 @@ def _instance(observed: Observed) -> str | None:
     return None if ours is None else ours.instance
 
 
-def _ours(observed: Observed) -> roots.Found | None:
+def _ours(observed: Observed) -> roots.RootFound | None:
     """Give the root, if a policy of ours stands in it."""
     found = observed.root
-    if not isinstance(found, roots.Found) or found.policy is None or judging.strangers(observed):
+    if (
+        not isinstance(found, roots.RootFound)
+        or found.policy is None
+        or judging.strangers(observed)
+    ):
         return None
     return found if found.policy.owner == desired.owner(observed.resource) else None
 
@@ -161,7 +171,7 @@ def _next_step(wanted: Desired, observed: Observed, owner: str) -> Iterator[Acti
         case roots.Absent():
             if known is None:
                 yield InitialiseRoot(wanted.policy)
-        case roots.Found():
+        case roots.RootFound():
             if known not in (None, found.instance) or judging.strangers(observed):
                 return
             if found.policy is None or (
@@ -194,7 +204,7 @@ def _unmarked(observed: Observed) -> Iterator[MarkClaim]:
     It does not matter what can be made of the resource now: they are to go with it.
     """
     found, known = observed.root, observed.instance
-    if known is None or not isinstance(found, roots.Found) or found.instance != known:
+    if known is None or not isinstance(found, roots.RootFound) or found.instance != known:
         return
     ours = {item["metadata"]["uid"] for item in observed.sets.values()}
     for pod in observed.pods:
@@ -266,7 +276,7 @@ def _left_out(wanted: Desired, observed: Observed) -> dict[str, set[int]]:
     return found
 
 
-def _foreign(kind: Kind, name: str, found: Json) -> str:
+def _foreign(kind: ObjectKind, name: str, found: Json) -> str:
     owners = found["metadata"].get("ownerReferences") or []
     whose = next((f"{o['kind']} {o['name']}" for o in owners if o.get("controller")), "nobody")
     return (
@@ -278,15 +288,15 @@ def _foreign(kind: Kind, name: str, found: Json) -> str:
 # ── a cluster goes ──
 
 
-def _leaving(observed: Observed, now: str) -> Plan:
+def _leaving(observed: Observed, now: str) -> TurnPlan:
     if not observed.held:
-        return Plan(actions=(), status=observed.status, notices=(), recheck_ms=RESTING_MS)
+        return TurnPlan(actions=(), status=observed.status, notices=(), recheck_ms=RESTING_MS)
     actions, waits = _removal(observed)
     said: tuple[Condition, ...] = (judging.applied(observed),)
     if waits:
         let_go = "; to let go of what is left, set onDelete: Retain"
         said += (conditions.bad(Type.RELEASED, "Waiting", waits + let_go),)
-    zones = judging.zone_counts(Refused(()), observed)
+    zones = judging.zone_counts(RefusedResource(()), observed)
     recheck = SOON_MS if actions else WAITING_MS
     plan = _plan(actions, said, zones, observed, recheck_ms=recheck, now=now)
     kept = tuple(_kept(observed)) if actions == (Release(),) else ()
@@ -300,7 +310,7 @@ def _removal(observed: Observed) -> tuple[tuple[Action, ...], str]:
     if marks := tuple(_unmarked(observed)):
         return marks, "volumes are being marked as this cluster's, while their bookies serve"
     sets = [
-        Remove(kind=STATEFUL_SETS, name=name, uid=item["metadata"]["uid"])
+        RemoveObject(kind=STATEFUL_SETS, name=name, uid=item["metadata"]["uid"])
         for name, item in sorted(observed.sets.items())
     ]
     if sets:
@@ -309,12 +319,14 @@ def _removal(observed: Observed) -> tuple[tuple[Action, ...], str]:
         on = ", ".join(sorted(f"{pod.name} (node {pod.node})" for pod in observed.pods))
         return (), f"pods are not gone yet: {on}"
     if claims := _own_claims(observed):
-        removals = [Remove(kind=CLAIMS, name=name, uid=claim.uid) for name, claim in claims.items()]
+        removals = [
+            RemoveObject(kind=CLAIMS, name=name, uid=claim.uid) for name, claim in claims.items()
+        ]
         return tuple(removals), f"volumes are being removed: {', '.join(claims)}"
     return _root_removal(observed)
 
 
-def _own_claims(observed: Observed) -> dict[str, Claim]:
+def _own_claims(observed: Observed) -> dict[str, VolumeClaim]:
     """Give the claims of volumes with this very cluster's data; none before it was built."""
     return {
         name: claim
@@ -355,7 +367,7 @@ def _kept(observed: Observed) -> Iterator[Notice]:
         )
         yield Notice(warning=True, reason="VolumesKept", message=what)
     match observed.root:
-        case roots.Found(instance=instance):
+        case roots.RootFound(instance=instance):
             why = f"instance {instance} there does not belong to this resource"
         case roots.Unusable(reason):
             why = reason

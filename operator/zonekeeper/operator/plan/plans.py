@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from zonekeeper.operator.kubernetes.api import Json, Kind
+from zonekeeper.operator.kubernetes.api import Json, ObjectKind
 from zonekeeper.operator.plan.conditions import Notice
 from zonekeeper.placement.policy.rules import Policy
 
@@ -38,7 +38,7 @@ class PublishPolicy:
 class Apply:
     """Let an object be as we want it."""
 
-    kind: Kind
+    kind: ObjectKind
     body: Json
 
 
@@ -52,10 +52,10 @@ class MarkClaim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remove:
+class RemoveObject:
     """Delete this very object."""
 
-    kind: Kind
+    kind: ObjectKind
     name: str
     uid: str
 
@@ -68,12 +68,12 @@ class RemoveRoot:
 
 
 Action: TypeAlias = (
-    Hold | Release | InitialiseRoot | PublishPolicy | Apply | MarkClaim | Remove | RemoveRoot
+    Hold | Release | InitialiseRoot | PublishPolicy | Apply | MarkClaim | RemoveObject | RemoveRoot
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class TurnPlan:
     """The decision of one turn."""
 
     #: In order; the first that fails ends the turn.

@@ -27,11 +27,11 @@ from zonekeeper.operator.plan.plans import (
     MarkClaim,
     PublishPolicy,
     Release,
-    Remove,
+    RemoveObject,
     RemoveRoot,
 )
-from zonekeeper.operator.root import roots
-from zonekeeper.operator.root.roots import Roots
+from zonekeeper.operator.roots import roots
+from zonekeeper.operator.roots.roots import Roots
 
 _FAILURES: Final = (
     KubernetesError,
@@ -40,7 +40,7 @@ _FAILURES: Final = (
     clusters.ForeignRootError,
     clusters.NotAClusterError,
     policy_store.PolicyChangedError,
-    roots.ChangedError,
+    roots.RootChangedError,
 )
 
 
@@ -81,7 +81,7 @@ class Actor:
                 named = {"name": action.name, "namespace": meta["namespace"], "uid": action.uid}
                 label = {INSTANCE_LABEL: action.instance}
                 await self._kubernetes.apply(CLAIMS, {"metadata": {**named, "labels": label}})
-            case Remove():
+            case RemoveObject():
                 await self._kubernetes.delete(
                     action.kind, meta["namespace"], action.name, uid=action.uid
                 )

@@ -3,8 +3,8 @@
 import re
 
 from zonekeeper.operator.cluster import desired, observed, owned_objects
-from zonekeeper.operator.cluster.desired import Desired, Refused
-from zonekeeper.operator.cluster.observed import Claim, Observed
+from zonekeeper.operator.cluster.desired import Desired, RefusedResource
+from zonekeeper.operator.cluster.observed import Observed, VolumeClaim
 from zonekeeper.operator.kubernetes.api import (
     CLAIMS,
     CLUSTER_LABEL,
@@ -15,14 +15,14 @@ from zonekeeper.operator.kubernetes.api import (
     Kubernetes,
     NotPermittedError,
 )
-from zonekeeper.operator.root.roots import Roots
+from zonekeeper.operator.roots.roots import Roots
 
 
 async def look(
     kubernetes: Kubernetes,
     root: Roots,
     resource: Json,
-    wanted: Desired | Refused,
+    wanted: Desired | RefusedResource,
     failures: tuple[str, ...],
 ) -> Observed:
     """Read everything; raises ``KubernetesError`` where the API server does not answer."""
@@ -63,7 +63,7 @@ async def _by_name(
     return found
 
 
-def _claims(cluster: str, items: list[Json]) -> dict[str, Claim]:
+def _claims(cluster: str, items: list[Json]) -> dict[str, VolumeClaim]:
     """Pick the claims that StatefulSets of this name made, now or for an earlier cluster."""
     name = re.compile(rf"{owned_objects.VOLUME}-{re.escape(cluster)}-.+-[0-9]+")
     return {

@@ -23,16 +23,16 @@ from zonekeeper.operator.kubernetes.api import (
     BOOKIE_CLUSTERS,
     EVENTS,
     FIELD_MANAGER,
-    ChangedError,
     GoneError,
     Json,
     Kubernetes,
     KubernetesError,
+    ObjectChangedError,
 )
 from zonekeeper.operator.plan import planning
 from zonekeeper.operator.plan.conditions import Notice
-from zonekeeper.operator.plan.plans import Action, Plan
-from zonekeeper.operator.root.roots import Opener, Roots
+from zonekeeper.operator.plan.plans import Action, TurnPlan
+from zonekeeper.operator.roots.roots import Opener, Roots
 from zonekeeper.operator.run import observing
 from zonekeeper.operator.run.acting import Actor
 
@@ -92,7 +92,7 @@ class Reconciler:
         """Let go of the metadata store."""
         await self._root.close()
 
-    def _next(self, plan: Plan) -> int:
+    def _next(self, plan: TurnPlan) -> int:
         """Give the time until the next turn: longer each time the same acts are tried again."""
         again = bool(plan.actions) and plan.actions == self._last
         self._last = plan.actions
@@ -105,7 +105,7 @@ class Reconciler:
         self._pause_ms = min(max(2 * self._pause_ms, PAUSE_MS), PAUSE_MS_MAX)
         return max(self._pause_ms, least_ms)
 
-    async def _say(self, plan: Plan, resource: Json) -> bool:
+    async def _say(self, plan: TurnPlan, resource: Json) -> bool:
         """Write the status, if it says something new, and then the events of what changed.
 
         No: the resource is gone, or not the version any more that the plan was made for.
@@ -118,7 +118,7 @@ class Reconciler:
             await self._kubernetes.apply(
                 BOOKIE_CLUSTERS, {"metadata": named, "status": plan.status}, subresource="status"
             )
-        except (GoneError, ChangedError):
+        except (GoneError, ObjectChangedError):
             return False
         for notice in plan.notices:
             _logger.log(

@@ -21,8 +21,8 @@ from zonekeeper.operator.kubernetes.api import (
     BOOKIE_CLUSTERS,
     CLUSTER_LABEL,
     OWNED,
-    Kind,
     Kubernetes,
+    ObjectKind,
 )
 from zonekeeper.operator.run.reconciling import Key, Reconcilers
 
@@ -33,7 +33,7 @@ WATCH_SECONDS_MAX: Final = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class OperatorSettings:
     """What the process is told."""
 
     #: Empty: all.
@@ -42,7 +42,7 @@ class Settings:
     liveness: str | None
 
 
-async def run(kubernetes: Kubernetes, settings: Settings) -> None:
+async def run(kubernetes: Kubernetes, settings: OperatorSettings) -> None:
     """Serve until the process is told to end."""
     for namespace in settings.namespaces or ("",):
         # Refused here and now, in words, where the definition or our rights are missing.
@@ -78,7 +78,7 @@ def _kopf_settings() -> kopf.OperatorSettings:
     return settings
 
 
-def _selector(kind: Kind) -> str:
+def _selector(kind: ObjectKind) -> str:
     return f"{kind.group}/{kind.version}/{kind.plural}" if kind.group else f"v1/{kind.plural}"
 
 

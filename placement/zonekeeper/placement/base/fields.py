@@ -229,7 +229,7 @@ class Flag:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class OneOf:
     """One of a few words."""
 
     words: type[enum.StrEnum]
@@ -313,4 +313,4 @@ class Names:
         return None
 
 
-Kind: TypeAlias = Whole | Number | Duration | Size | Flag | Choice | Text | Names
+Kind: TypeAlias = Whole | Number | Duration | Size | Flag | OneOf | Text | Names

@@ -57,7 +57,7 @@ def of_ordinal(ordinal: int, formula: RoundRobin) -> UpgradeDomain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class RollStep:
     """Bookies of one unit that may be worked on at the same time."""
 
     unit: Location
@@ -70,7 +70,7 @@ class Step:
 class Roll:
     """The whole of a planned change: the steps in order, each after the one before is well."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[RollStep, ...]
     #: Bookies in no unit: unresolved, or in a zone that is not in the record. What a step costs is
     #: not known while there are any.
     unplaced: tuple[BookieId, ...]
@@ -91,18 +91,20 @@ def roll(zones: Sequence[ZoneName], bookies: Iterable[tuple[BookieId, Location |
     ordered = sorted(
         units, key=lambda unit: (zones.index(unit.zone), _by_size(unit.upgrade_domain))
     )
-    steps = [Step(unit=unit, bookies=tuple(sorted(units[unit], key=_by_size))) for unit in ordered]
+    steps = [
+        RollStep(unit=unit, bookies=tuple(sorted(units[unit], key=_by_size))) for unit in ordered
+    ]
     return Roll(
         steps=(*_canary_first(steps[:1]), *steps[1:]),
         unplaced=tuple(sorted(unplaced, key=_by_size)),
     )
 
 
-def _canary_first(steps: Sequence[Step]) -> Iterable[Step]:
+def _canary_first(steps: Sequence[RollStep]) -> Iterable[RollStep]:
     for step in steps:
-        yield Step(unit=step.unit, bookies=step.bookies[:1], canary=True)
+        yield RollStep(unit=step.unit, bookies=step.bookies[:1], canary=True)
         if step.bookies[1:]:
-            yield Step(unit=step.unit, bookies=step.bookies[1:])
+            yield RollStep(unit=step.unit, bookies=step.bookies[1:])
 
 
 def _by_size(name: str) -> tuple[str, int, str]:

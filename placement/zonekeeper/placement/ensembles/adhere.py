@@ -20,7 +20,7 @@ from typing import Final
 from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.ensembles import adherence
-from zonekeeper.placement.ensembles.candidates import Candidates, Request
+from zonekeeper.placement.ensembles.candidates import Candidates, EnsembleRequest
 from zonekeeper.placement.ensembles.search import STEPS_MAX, Board, Goal, Search
 
 #: Sets of positions that one plan may try: all of them up to twelve positions.
@@ -28,7 +28,7 @@ SETS_MAX: Final = 4095
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replacement:
+class Move:
     """One move: what ``leaving`` holds of the ledger is copied to ``joining``."""
 
     position: int
@@ -37,17 +37,17 @@ class Replacement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class MovePlan:
     """The moves, and the ensemble that they lead to."""
 
-    replacements: tuple[Replacement, ...]
+    replacements: tuple[Move, ...]
     ensemble: tuple[BookieId, ...]
-    judgement: adherence.Judgement
+    judgement: adherence.Adherence
     #: True if the search ended at its bound, so that a better plan may exist.
     cut: bool
 
 
-def plan(request: Request, ensemble: Sequence[BookieId], chance: Chance) -> Plan:
+def plan(request: EnsembleRequest, ensemble: Sequence[BookieId], chance: Chance) -> MovePlan:
     """Plan the fewest replacements that reach the best level."""
     planner = _Planner(request, tuple(ensemble), chance)
     before = adherence.judge(ensemble, request.quorums, request.rules, request.topology)
@@ -57,9 +57,9 @@ def plan(request: Request, ensemble: Sequence[BookieId], chance: Chance) -> Plan
             continue
         judgement = adherence.judge(after, request.quorums, request.rules, request.topology)
         assert judgement.level >= level, f"the checker refuses: {judgement}"
-        return Plan(
+        return MovePlan(
             replacements=tuple(
-                Replacement(position=at, leaving=old, joining=new)
+                Move(position=at, leaving=old, joining=new)
                 for at, (old, new) in enumerate(zip(ensemble, after, strict=True))
                 if old != new
             ),
@@ -67,11 +67,11 @@ def plan(request: Request, ensemble: Sequence[BookieId], chance: Chance) -> Plan
             judgement=judgement,
             cut=planner.cut,
         )
-    return Plan(replacements=(), ensemble=tuple(ensemble), judgement=before, cut=planner.cut)
+    return MovePlan(replacements=(), ensemble=tuple(ensemble), judgement=before, cut=planner.cut)
 
 
 def _levels_above(
-    level: adherence.Level, request: Request
+    level: adherence.Level, request: EnsembleRequest
 ) -> Iterator[tuple[adherence.Level, int]]:
     """Give the levels worth trying, the best first, with the zones a write set needs for each."""
     quorums, rules = request.quorums, request.rules
@@ -86,7 +86,9 @@ def _levels_above(
 class _Planner:
     """Tries sets of positions; the candidates are the same for all of them."""
 
-    def __init__(self, request: Request, ensemble: tuple[BookieId, ...], chance: Chance) -> None:
+    def __init__(
+        self, request: EnsembleRequest, ensemble: tuple[BookieId, ...], chance: Chance
+    ) -> None:
         self._ensemble, self._chance = ensemble, chance
         self._candidates = Candidates(request, ensemble)
         self._steps_left = STEPS_MAX

@@ -32,7 +32,7 @@ class Level(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class Adherence:
     """A level, and in words what keeps it from being the best."""
 
     level: Level
@@ -44,11 +44,11 @@ class Judgement:
 
 def judge(
     ensemble: Sequence[BookieId], quorums: Quorums, rules: PlacementRules, topology: Topology
-) -> Judgement:
+) -> Adherence:
     """Judge an ensemble against the placement rules."""
     failures = tuple(_shape_failures(ensemble, quorums, rules))
     if failures:
-        return Judgement(level=Level.FAIL, reasons=failures)
+        return Adherence(level=Level.FAIL, reasons=failures)
     distinct = 1 if quorums.ensemble == quorums.write else quorums.ensemble
     write_sets = [
         tuple(ensemble[position] for position in quorums.write_set(EntryId(first)))
@@ -59,7 +59,7 @@ def judge(
         *(reason for members in write_sets for reason in _failures(members, rules, topology)),
     )
     if failures:
-        return Judgement(level=Level.FAIL, reasons=failures)
+        return Adherence(level=Level.FAIL, reasons=failures)
     desired = min(quorums.write, rules.desired_zones)
     shortfalls = tuple(
         f"write set {', '.join(members)}: in {_zones_in_words(members, topology)}, "
@@ -68,8 +68,8 @@ def judge(
         if len(_domains_by_zone(members, topology)) < desired
     )
     if shortfalls:
-        return Judgement(level=Level.SOFT, reasons=shortfalls)
-    return Judgement(level=Level.STRICT)
+        return Adherence(level=Level.SOFT, reasons=shortfalls)
+    return Adherence(level=Level.STRICT)
 
 
 def _shape_failures(

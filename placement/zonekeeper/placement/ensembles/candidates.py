@@ -38,7 +38,7 @@ class Avoid:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class EnsembleRequest:
     """What an ensemble is asked of: the bookies there are, and the rules it has to keep."""
 
     topology: Topology
@@ -74,7 +74,7 @@ class Candidates:
 
     def __init__(
         self,
-        request: Request,
+        request: EnsembleRequest,
         kept: Sequence[BookieId | None],
         leaving: frozenset[BookieId] = frozenset(),
     ) -> None:

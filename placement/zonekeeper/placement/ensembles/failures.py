@@ -3,7 +3,7 @@
 import enum
 from collections.abc import Sequence
 
-from zonekeeper.placement.policy.legality import Finding
+from zonekeeper.placement.policy.legality import BrokenRule
 
 
 class PlacementError(Exception):
@@ -17,7 +17,7 @@ class PlacementError(Exception):
 class IllegalPlacement(PlacementError):
     """The quorums and the placement rules contradict each other, or promise what they cannot."""
 
-    def __init__(self, refusals: Sequence[Finding]) -> None:
+    def __init__(self, refusals: Sequence[BrokenRule]) -> None:
         self.refusals = tuple(refusals)
         super().__init__(
             "; ".join(f"{finding.reason} (for example: {finding.example})" for finding in refusals)

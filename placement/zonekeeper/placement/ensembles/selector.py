@@ -37,7 +37,7 @@ from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.ensembles import adherence
-from zonekeeper.placement.ensembles.candidates import Candidates, Request
+from zonekeeper.placement.ensembles.candidates import Candidates, EnsembleRequest
 from zonekeeper.placement.ensembles.failures import IllegalPlacement
 from zonekeeper.placement.ensembles.search import Filling, Goal, Search
 from zonekeeper.placement.ensembles.shortage import explain
@@ -61,19 +61,22 @@ class Choice:
     """An ensemble, and what is to be known of it."""
 
     ensemble: tuple[BookieId, ...]
-    judgement: adherence.Judgement
+    judgement: adherence.Adherence
     concessions: frozenset[Concession]
     #: Units and bookies that were looked at to find it.
     touched: int
 
 
-def choose(request: Request, chance: Chance) -> Choice:
+def choose(request: EnsembleRequest, chance: Chance) -> Choice:
     """Build a new ensemble; raises ``IllegalPlacement`` and ``NotEnoughBookies``."""
     return _complete(request, [None] * request.quorums.ensemble, frozenset(), chance)
 
 
 def replace(
-    request: Request, ensemble: Sequence[BookieId], positions: Collection[int], chance: Chance
+    request: EnsembleRequest,
+    ensemble: Sequence[BookieId],
+    positions: Collection[int],
+    chance: Chance,
 ) -> Choice:
     """Give new members to all of these positions at once; all others stay.
 
@@ -93,7 +96,7 @@ def replace(
 
 
 def _complete(
-    request: Request,
+    request: EnsembleRequest,
     kept: Sequence[BookieId | None],
     leaving: frozenset[BookieId],
     chance: Chance,
@@ -126,12 +129,12 @@ def _complete(
 
 
 @functools.lru_cache(maxsize=256)
-def _refusals(quorums: Quorums, rules: PlacementRules) -> tuple[legality.Finding, ...]:
+def _refusals(quorums: Quorums, rules: PlacementRules) -> tuple[legality.BrokenRule, ...]:
     return legality.judge(quorums, rules).refusals
 
 
 def _legal(
-    request: Request, candidates: Candidates, search: Search, chance: Chance
+    request: EnsembleRequest, candidates: Candidates, search: Search, chance: Chance
 ) -> Filling | None:
     """Find the best filling that keeps the rules; None if there is none."""
     least, desired = request.zones_required, request.zones_desired
@@ -179,7 +182,7 @@ def _polished(filling: Filling, goal: Goal, candidates: Candidates, chance: Chan
     return filling
 
 
-def _relaxed(request: Request, candidates: Candidates, search: Search) -> Filling | None:
+def _relaxed(request: EnsembleRequest, candidates: Candidates, search: Search) -> Filling | None:
     """Drop one rule after the other until there is a filling; None if bookies are too few."""
     goals = [
         Goal(zones=zones, legal=False, cost_max=candidates.placed_cost_max)

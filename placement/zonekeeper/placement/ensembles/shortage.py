@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Final
 
 from zonekeeper.placement.base.chance import Chance
-from zonekeeper.placement.ensembles.candidates import Candidates, Request
+from zonekeeper.placement.ensembles.candidates import Candidates, EnsembleRequest
 from zonekeeper.placement.ensembles.failures import Constraint, NotEnoughBookies
 from zonekeeper.placement.ensembles.search import NOWHERE, Board, Goal, Search, Unit
 
@@ -15,7 +15,7 @@ _STRICT_OFF: Final = "or allow less with placement.strict: false"
 
 
 def explain(
-    request: Request, candidates: Candidates, search: Search, chance: Chance
+    request: EnsembleRequest, candidates: Candidates, search: Search, chance: Chance
 ) -> NotEnoughBookies:
     """Say why the search found nothing."""
     board = candidates.board

@@ -51,7 +51,7 @@ class Code(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class BrokenRule:
     """One rule that does not hold."""
 
     code: Code
@@ -62,11 +62,11 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Legality:
     """What stands against a configuration: ``refusals`` forbid it, ``warnings`` do not."""
 
-    refusals: tuple[Finding, ...] = ()
-    warnings: tuple[Finding, ...] = ()
+    refusals: tuple[BrokenRule, ...] = ()
+    warnings: tuple[BrokenRule, ...] = ()
 
     @property
     def legal(self) -> bool:
@@ -77,19 +77,19 @@ class Verdict:
         raise TypeError("a verdict has refusals and warnings: ask for `.legal`")
 
 
-def judge(quorums: Quorums, rules: PlacementRules) -> Verdict:
+def judge(quorums: Quorums, rules: PlacementRules) -> Legality:
     """Judge quorums against placement rules; every finding at once.
 
     Where the numbers contradict themselves, only that is said: the other rules need sane numbers.
     """
     nonsense = tuple(_out_of_range(quorums, rules)) or tuple(_contradictions(quorums, rules))
     if nonsense:
-        return Verdict(refusals=nonsense)
+        return Legality(refusals=nonsense)
     broken = tuple(_broken_promises(quorums, rules))
     risks = tuple(_risks(quorums, rules))
     if rules.strict:
-        return Verdict(refusals=broken, warnings=risks)
-    return Verdict(warnings=broken + risks)
+        return Legality(refusals=broken, warnings=risks)
+    return Legality(warnings=broken + risks)
 
 
 def needed_upgrade_domains(quorums: Quorums) -> int:
@@ -104,10 +104,10 @@ def needed_upgrade_domains(quorums: Quorums) -> int:
     return 2 if quorums.ensemble == quorums.write else 3
 
 
-def _contradictions(quorums: Quorums, rules: PlacementRules) -> Iterator[Finding]:
+def _contradictions(quorums: Quorums, rules: PlacementRules) -> Iterator[BrokenRule]:
     zones = len(set(rules.zones))
     if quorums.write > quorums.ensemble:
-        yield Finding(
+        yield BrokenRule(
             code=Code.WRITE_ABOVE_ENSEMBLE,
             reason=f"quorums.write: {quorums.write}: must not exceed quorums.ensemble "
             f"({quorums.ensemble})",
@@ -115,13 +115,13 @@ def _contradictions(quorums: Quorums, rules: PlacementRules) -> Iterator[Finding
             f"{quorums.ensemble}",
         )
     if quorums.ack > quorums.write:
-        yield Finding(
+        yield BrokenRule(
             code=Code.ACK_ABOVE_WRITE,
             reason=f"quorums.ack: {quorums.ack}: must not exceed quorums.write ({quorums.write})",
             example=f"{quorums.write} bookies get an entry, so {quorums.ack} never confirm it",
         )
     if quorums.ack_zones > quorums.ack:
-        yield Finding(
+        yield BrokenRule(
             code=Code.ACK_ZONES_ABOVE_ACK,
             reason=f"quorums.ackZones: {quorums.ack_zones}: must not exceed quorums.ack "
             f"({quorums.ack}); raise ack to {quorums.ack_zones} if that many zones must confirm",
@@ -129,7 +129,7 @@ def _contradictions(quorums: Quorums, rules: PlacementRules) -> Iterator[Finding
             f"would wait for {quorums.ack_zones} bookies while ack says {quorums.ack}",
         )
     if quorums.ack_zones > zones:
-        yield Finding(
+        yield BrokenRule(
             code=Code.ACK_ZONES_ABOVE_ZONES,
             reason=f"quorums.ackZones: {quorums.ack_zones}: must not exceed the number of "
             f"placement.zones ({zones})",
@@ -137,7 +137,7 @@ def _contradictions(quorums: Quorums, rules: PlacementRules) -> Iterator[Finding
         )
 
 
-def _out_of_range(quorums: Quorums, rules: PlacementRules) -> Iterator[Finding]:
+def _out_of_range(quorums: Quorums, rules: PlacementRules) -> Iterator[BrokenRule]:
     # A minimum of no zones is allowed: it promises nothing, which is what a single zone can keep.
     fields = (
         ("quorums.ensemble", quorums.ensemble, 1, "a ledger would stand on no bookie"),
@@ -150,20 +150,20 @@ def _out_of_range(quorums: Quorums, rules: PlacementRules) -> Iterator[Finding]:
     )
     for path, value, least, example in fields:
         if value < least:
-            yield Finding(
+            yield BrokenRule(
                 code=Code.NOT_POSITIVE,
                 reason=f"{path}: {value}: must be at least {least}",
                 example=example,
             )
     if not rules.zones:
-        yield Finding(
+        yield BrokenRule(
             code=Code.NO_ZONES,
             reason="placement.zones: []: must name at least one zone",
             example="no bookie has a place, so no ledger can be created",
         )
 
 
-def _broken_promises(quorums: Quorums, rules: PlacementRules) -> Iterator[Finding]:
+def _broken_promises(quorums: Quorums, rules: PlacementRules) -> Iterator[BrokenRule]:
     """Find what strict placement cannot keep once a zone is lost."""
     yield from _broken_shape(quorums, rules)
     yield from _broken_spread(quorums, rules)
@@ -171,7 +171,7 @@ def _broken_promises(quorums: Quorums, rules: PlacementRules) -> Iterator[Findin
     if rules.upgrade_domains < needed:
         striped = quorums.ensemble > quorums.write
         shape = "when striping" if striped else "where every bookie gets every entry"
-        yield Finding(
+        yield BrokenRule(
             code=Code.TOO_FEW_UPGRADE_DOMAINS,
             reason=f"placement.upgradeDomains: {rules.upgrade_domains}: must be at least {needed} "
             f"{shape} ({quorums.ensemble}/{quorums.write}), or a bookie of a lost zone may find no "
@@ -181,11 +181,11 @@ def _broken_promises(quorums: Quorums, rules: PlacementRules) -> Iterator[Findin
         )
 
 
-def _broken_shape(quorums: Quorums, rules: PlacementRules) -> Iterator[Finding]:
+def _broken_shape(quorums: Quorums, rules: PlacementRules) -> Iterator[BrokenRule]:
     ensemble, write = quorums.ensemble, quorums.write
     if ensemble % write:
         below = ensemble - ensemble % write
-        yield Finding(
+        yield BrokenRule(
             code=Code.ENSEMBLE_NOT_MULTIPLE,
             reason=f"quorums.ensemble: {ensemble}: must be a multiple of quorums.write ({write}), "
             "or write sets that wrap around its end lose the zone rotation, and one zone's loss "
@@ -193,7 +193,7 @@ def _broken_shape(quorums: Quorums, rules: PlacementRules) -> Iterator[Finding]:
             example=counterexamples.broken_rotation(quorums, rules),
         )
     if write <= rules.min_zones:
-        yield Finding(
+        yield BrokenRule(
             code=Code.WRITE_NOT_ABOVE_MIN_ZONES,
             reason=f"quorums.write: {write}: must be above placement.minZones "
             f"({rules.min_zones}), or each copy needs a zone of its own and a replacement may "
@@ -202,10 +202,10 @@ def _broken_shape(quorums: Quorums, rules: PlacementRules) -> Iterator[Finding]:
         )
 
 
-def _broken_spread(quorums: Quorums, rules: PlacementRules) -> Iterator[Finding]:
+def _broken_spread(quorums: Quorums, rules: PlacementRules) -> Iterator[BrokenRule]:
     least, zones = rules.min_zones, len(set(rules.zones))
     if least > rules.desired_zones:
-        yield Finding(
+        yield BrokenRule(
             code=Code.MIN_ABOVE_DESIRED,
             reason=f"placement.minZones: {least}: must not exceed placement.desiredZones "
             f"({rules.desired_zones}), or the best that is asked for is less than what is "
@@ -214,7 +214,7 @@ def _broken_spread(quorums: Quorums, rules: PlacementRules) -> Iterator[Finding]
             f"refused for want of {least}",
         )
     if least >= zones:
-        yield Finding(
+        yield BrokenRule(
             code=Code.MIN_NOT_BELOW_ZONES,
             reason=f"placement.minZones: {least}: must be below the number of placement.zones "
             f"({zones}), or the loss of one zone stops every new ensemble; "
@@ -224,7 +224,7 @@ def _broken_spread(quorums: Quorums, rules: PlacementRules) -> Iterator[Finding]
         )
     promised = max(least, 1) if rules.strict else 1
     if quorums.ack_zones > promised:
-        yield Finding(
+        yield BrokenRule(
             code=Code.ACK_ZONES_NOT_PROMISED,
             reason=f"quorums.ackZones: {quorums.ack_zones}: must not exceed the zones that "
             f"placement promises an entry ({_promise(rules)}), or entries placed in fewer can "
@@ -243,12 +243,12 @@ def _way_out(quorums: Quorums, rules: PlacementRules) -> str:
     return "use strict placement, or set ackZones to 1"
 
 
-def _risks(quorums: Quorums, rules: PlacementRules) -> Iterator[Finding]:
+def _risks(quorums: Quorums, rules: PlacementRules) -> Iterator[BrokenRule]:
     """Find what keeps its promise, and is still worth knowing."""
     zones = len(set(rules.zones))
     if needed_upgrade_domains(quorums) <= rules.upgrade_domains < COMFORTABLE_UPGRADE_DOMAINS:
         part = "all" if rules.upgrade_domains == 1 else "half"
-        yield Finding(
+        yield BrokenRule(
             code=Code.FEW_UPGRADE_DOMAINS,
             reason=f"placement.upgradeDomains: {rules.upgrade_domains}: fewer than "
             f"{COMFORTABLE_UPGRADE_DOMAINS} leave little room when planned work meets the loss of "
@@ -258,7 +258,7 @@ def _risks(quorums: Quorums, rules: PlacementRules) -> Iterator[Finding]:
     share = _worst_share(quorums, rules)
     if quorums.ack_zones == 1 and share >= quorums.ack:
         fix = "; set ackZones to 2" if zones > 1 and quorums.ack > 1 else ""
-        yield Finding(
+        yield BrokenRule(
             code=Code.ACKS_IN_ONE_ZONE,
             reason=f"quorums.ackZones: 1: all acknowledgements of an entry (ack {quorums.ack}) may "
             f"come from one zone, because up to {share} of its {quorums.write} copies may stand "
@@ -268,7 +268,7 @@ def _risks(quorums: Quorums, rules: PlacementRules) -> Iterator[Finding]:
         )
     if rules.strict and quorums.write > 1 and rules.min_zones < ZONES_TO_SURVIVE_ONE:
         fix = f"; use {ZONES_TO_SURVIVE_ONE}" if zones > ZONES_TO_SURVIVE_ONE else ""
-        yield Finding(
+        yield BrokenRule(
             code=Code.MIN_ZONES_BELOW_TWO,
             reason=f"placement.minZones: {rules.min_zones}: all copies of an entry may stand in "
             f"one zone{fix}",
@@ -277,7 +277,7 @@ def _risks(quorums: Quorums, rules: PlacementRules) -> Iterator[Finding]:
         )
     if rules.desired_zones > zones:
         best = "no ensemble is ever better than SOFT" if quorums.write > zones else "it has no use"
-        yield Finding(
+        yield BrokenRule(
             code=Code.DESIRED_ABOVE_ZONES,
             reason=f"placement.desiredZones: {rules.desired_zones}: above the number of "
             f"placement.zones ({zones}): {best}; use {zones}",

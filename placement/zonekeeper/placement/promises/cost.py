@@ -86,7 +86,7 @@ class Flow(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class BillLine:
     """One line of a bill."""
 
     flow: Flow
@@ -150,7 +150,7 @@ def repaired(
 
 def bill(
     crossings: Crossings, traffic: Traffic, zone_share: Fraction, prices: Prices | None
-) -> tuple[Line, ...]:
+) -> tuple[BillLine, ...]:
     """Give what traffic moves between zones and, given prices, costs.
 
     ``zone_share`` is how many copies of an entry a zone holds on average.
@@ -167,7 +167,7 @@ def bill(
         Flow.RESPREAD: held * crossings.respread,
     }
     return tuple(
-        Line(flow=flow, crossing_bytes=amount, money=prices.money(amount) if prices else None)
+        BillLine(flow=flow, crossing_bytes=amount, money=prices.money(amount) if prices else None)
         for flow, amount in amounts.items()
     )
 

@@ -22,14 +22,14 @@ from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.base.topology import Bookie, Registration, Topology
 from zonekeeper.placement.ensembles import selector
 from zonekeeper.placement.ensembles.adherence import Level
-from zonekeeper.placement.ensembles.candidates import Request
+from zonekeeper.placement.ensembles.candidates import EnsembleRequest
 from zonekeeper.placement.ensembles.failures import Constraint, NotEnoughBookies
 from zonekeeper.placement.policy.rules import PlacementRules
-from zonekeeper.placement.promises.survivability import Loss
+from zonekeeper.placement.promises.survivability import LossKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class OutageOutcome:
     """Can it be built, and how well?"""
 
     holds: Holds
@@ -43,11 +43,11 @@ class Outcome:
 class Rebuilding:
     """One kind of loss, and what can be built while it lasts."""
 
-    loss: Loss
+    loss: LossKind
     #: The ensemble with new members for those that are lost.
-    changed: Outcome
+    changed: OutageOutcome
     #: An ensemble for a new ledger.
-    new: Outcome
+    new: OutageOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,23 +72,23 @@ def of_ensemble(
 
     Raises ``IllegalPlacement`` as the selector does.
     """
-    request = Request(topology=topology, quorums=quorums, rules=rules)
+    request = EnsembleRequest(topology=topology, quorums=quorums, rules=rules)
     members = []
     for bookie_id in ensemble:
         bookie = topology.get(bookie_id)
         assert bookie is not None, f"{bookie_id} is not in the topology"
         members.append(bookie)
-    return tuple(_rebuilding(request, members, loss, chance) for loss in Loss)
+    return tuple(_rebuilding(request, members, loss, chance) for loss in LossKind)
 
 
 def _rebuilding(
-    request: Request, members: Sequence[Bookie], loss: Loss, chance: Chance
+    request: EnsembleRequest, members: Sequence[Bookie], loss: LossKind, chance: Chance
 ) -> Rebuilding:
     at = [bookie.location for bookie in members]
     ensemble = [bookie.id for bookie in members]
     free = Counter(bookie.location for bookie in request.topology if bookie.accepts_ensembles)
-    changed: dict[object, Outcome] = {}
-    new: dict[object, Outcome] = {}
+    changed: dict[object, OutageOutcome] = {}
+    new: dict[object, OutageOutcome] = {}
     for lost in _losses(request.topology, members, loss):
         positions = [place for place, bookie in enumerate(members) if lost.takes(bookie)]
         left = _left(free, lost)
@@ -103,20 +103,20 @@ def _rebuilding(
     return Rebuilding(loss=loss, changed=_worst(changed), new=_worst(new))
 
 
-def _losses(topology: Topology, members: Sequence[Bookie], loss: Loss) -> Iterator[_Lost]:
+def _losses(topology: Topology, members: Sequence[Bookie], loss: LossKind) -> Iterator[_Lost]:
     """Give every loss of a kind; of the bookies in a place, each member and one that could join."""
     places = {bookie.location for bookie in topology}
     singles = {bookie.location: bookie for bookie in topology if bookie.accepts_ensembles}
     ones = sorted({*members, *singles.values()}, key=lambda bookie: bookie.id)
-    if loss is Loss.BOOKIE:
+    if loss is LossKind.BOOKIE:
         yield from (_Lost(frozenset(), one) for one in ones)
-    elif loss is Loss.UPGRADE_DOMAIN:
+    elif loss is LossKind.UPGRADE_DOMAIN:
         yield from (_Lost(frozenset({place, None})) for place in sorted(places - {None}, key=str))
     else:
         for zone in topology.zones:
             gone = frozenset(place for place in places if place is None or place.zone == zone)
             more = [one for one in ones if one.location not in gone]
-            if loss is Loss.ZONE or not more:
+            if loss is LossKind.ZONE or not more:
                 yield _Lost(gone)
             else:
                 yield from (_Lost(gone, one) for one in more)
@@ -144,7 +144,7 @@ def _shape(left: Mapping[Location | None, int], members: Sequence[Location | Non
     return (nowhere, tuple(sorted(tuple(sorted(units)) for units in zones.values())))
 
 
-def _without(request: Request, lost: _Lost) -> Request:
+def _without(request: EnsembleRequest, lost: _Lost) -> EnsembleRequest:
     absent = [
         replace(bookie, registration=Registration.ABSENT)
         for bookie in request.topology
@@ -154,8 +154,8 @@ def _without(request: Request, lost: _Lost) -> Request:
 
 
 def _attempt(
-    request: Request, ensemble: Sequence[BookieId], positions: Sequence[int], chance: Chance
-) -> Outcome:
+    request: EnsembleRequest, ensemble: Sequence[BookieId], positions: Sequence[int], chance: Chance
+) -> OutageOutcome:
     """Replace these members, or build anew if there are none to replace."""
     try:
         if positions:
@@ -164,11 +164,11 @@ def _attempt(
             choice = selector.choose(request, chance)
     except NotEnoughBookies as failure:
         cut = failure.constraint is Constraint.SEARCH_BOUND
-        return Outcome(holds=Holds.PERHAPS if cut else Holds.NO, level=None, why=str(failure))
+        return OutageOutcome(holds=Holds.PERHAPS if cut else Holds.NO, level=None, why=str(failure))
     judgement = choice.judgement
     why = judgement.reasons[0] if judgement.reasons else "all the zones that are desired"
-    return Outcome(holds=Holds.YES, level=judgement.level, why=why)
+    return OutageOutcome(holds=Holds.YES, level=judgement.level, why=why)
 
 
-def _worst(outcomes: Mapping[object, Outcome]) -> Outcome:
+def _worst(outcomes: Mapping[object, OutageOutcome]) -> OutageOutcome:
     return min(outcomes.values(), key=lambda outcome: (outcome.holds, outcome.level or 0))

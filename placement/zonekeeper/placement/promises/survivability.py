@@ -34,7 +34,7 @@ _SOMEWHERE: Final = ZoneName("(unknown)")
 _ELSEWHERE: Final = ZoneName("(another, unknown)")
 
 
-class Loss(enum.StrEnum):
+class LossKind(enum.StrEnum):
     """What is lost together."""
 
     BOOKIE = "a bookie"
@@ -55,10 +55,10 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class LossRow:
     """One kind of loss, and the answers to the three questions."""
 
-    loss: Loss
+    loss: LossKind
     reads: Answer
     recovery: Answer
     acks: Answer
@@ -76,18 +76,18 @@ class _Hit:
         return [zone for place, zone in enumerate(self.zones) if (place in self.lost) is lost]
 
 
-def of_ensemble(quorums: Quorums, members: Sequence[Location | None]) -> tuple[Row, ...]:
+def of_ensemble(quorums: Quorums, members: Sequence[Location | None]) -> tuple[LossRow, ...]:
     """Judge one ensemble by where its members stand; one row a kind of loss."""
     assert len(members) == quorums.ensemble
     positions = map(quorums.write_set, map(EntryId, range(quorums.ensemble)))
     return of_write_sets(quorums, {tuple(members[place] for place in each) for each in positions})
 
 
-def of_write_sets(quorums: Quorums, write_sets: Iterable[WriteSet]) -> tuple[Row, ...]:
+def of_write_sets(quorums: Quorums, write_sets: Iterable[WriteSet]) -> tuple[LossRow, ...]:
     """Judge write sets together, at least one: the worst of all, one row a kind of loss."""
     ordered = sorted(set(write_sets), key=str)
     assert ordered
-    return tuple(_row(quorums, loss, ordered) for loss in Loss)
+    return tuple(_row(quorums, loss, ordered) for loss in LossKind)
 
 
 def least_spread(
@@ -159,9 +159,9 @@ def _members(
     return tuple(members)
 
 
-def _row(quorums: Quorums, loss: Loss, write_sets: Sequence[WriteSet]) -> Row:
+def _row(quorums: Quorums, loss: LossKind, write_sets: Sequence[WriteSet]) -> LossRow:
     hits = [hit for write_set in write_sets for hit in _hits(loss, write_set)]
-    return Row(
+    return LossRow(
         loss=loss,
         reads=_worst(quorums, hits, _reads),
         recovery=_worst(quorums, hits, _recovery),
@@ -176,22 +176,22 @@ def _worst(
     return min(answers, key=lambda answer: (answer.holds, answer.left - answer.needed))
 
 
-def _hits(loss: Loss, write_set: WriteSet) -> Iterator[_Hit]:
+def _hits(loss: LossKind, write_set: WriteSet) -> Iterator[_Hit]:
     """Give every way in which a kind of loss can hit a write set, the unresolved included."""
     zones = tuple(None if place is None else place.zone for place in write_set)
-    if loss is Loss.BOOKIE:
+    if loss is LossKind.BOOKIE:
         for index, place in enumerate(write_set):
             yield _Hit(f"the bookie in {place or 'an unknown place'}", frozenset({index}), zones)
         return
-    if loss is Loss.UPGRADE_DOMAIN:
+    if loss is LossKind.UPGRADE_DOMAIN:
         for unit in _distinct(write_set):
             lost = frozenset(i for i, place in enumerate(write_set) if place in (unit, None))
             yield _Hit(f"unit {unit}", lost, _placed(zones, unit.zone))
-    if loss in (Loss.ZONE, Loss.ZONE_AND_BOOKIE):
+    if loss in (LossKind.ZONE, LossKind.ZONE_AND_BOOKIE):
         for zone in dict.fromkeys(unit.zone for unit in _distinct(write_set)):
             lost = frozenset(i for i, name in enumerate(zones) if name in (zone, None))
             yield _Hit(f"zone {zone}", lost, _placed(zones, zone))
-            if loss is Loss.ZONE_AND_BOOKIE:
+            if loss is LossKind.ZONE_AND_BOOKIE:
                 yield from _one_more(write_set, zone, lost)
 
 

@@ -66,7 +66,7 @@ class ClusterObserved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class ClusterView:
     """The zones after their own evaluation, and all bookies."""
 
     #: Zones in which something is counted; the others are no evidence.
@@ -116,7 +116,9 @@ def first(moment: Moment) -> ClusterObserved:
     )
 
 
-def observe(before: ClusterObserved, view: View, policy: Policy, moment: Moment) -> ClusterObserved:
+def observe(
+    before: ClusterObserved, view: ClusterView, policy: Policy, moment: Moment
+) -> ClusterObserved:
     """Give the state after one evaluation."""
     seen = replace(before, for_ms=before.for_ms + moment.step_ms, view_suspect=view.suspect)
     if before.state is ClusterObservation.UNKNOWN and moment.in_grace:
@@ -174,7 +176,7 @@ def still_asked(switch: Switch, gate: Gate) -> bool:
     return switch.phase is SwitchPhase.ASKED and not gate.permits and gate.token == switch.token
 
 
-def _grounds(before: ClusterObserved, view: View, policy: Policy) -> str | None:
+def _grounds(before: ClusterObserved, view: ClusterView, policy: Policy) -> str | None:
     """Say what there is for a freeze; None: nothing."""
     frozen = before.state in (ClusterObservation.SUSPECT, ClusterObservation.FROZEN)
     failing = view.standing((*_FAILING, Observation.RETURNING) if frozen else _FAILING)

@@ -50,7 +50,7 @@ class Observation(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
+class ZoneObservation:
     """The machine's state: what was seen, why, and for how long."""
 
     state: Observation
@@ -75,13 +75,15 @@ def failing(count: Count, rules: ZoneWatchRules) -> bool:
     return count.at_or_under(rules.low_mark) and count.lost >= rules.min_lost
 
 
-def first(moment: Moment) -> Observed:
+def first(moment: Moment) -> ZoneObservation:
     """Give the state of a zone that nobody has watched."""
     reason = "nobody has watched it before"
-    return Observed(state=Observation.UNKNOWN, reason=reason, since_wall_ms=moment.wall_ms)
+    return ZoneObservation(state=Observation.UNKNOWN, reason=reason, since_wall_ms=moment.wall_ms)
 
 
-def observe(before: Observed, count: Count, rules: ZoneWatchRules, moment: Moment) -> Observed:
+def observe(
+    before: ZoneObservation, count: Count, rules: ZoneWatchRules, moment: Moment
+) -> ZoneObservation:
     """Give the state after one evaluation."""
     seen = _aged(before, rules, moment.step_ms)
     match before.state:
@@ -101,7 +103,9 @@ def observe(before: Observed, count: Count, rules: ZoneWatchRules, moment: Momen
             assert_never(before.state)
 
 
-def _by_count(seen: Observed, count: Count, rules: ZoneWatchRules, moment: Moment) -> Observed:
+def _by_count(
+    seen: ZoneObservation, count: Count, rules: ZoneWatchRules, moment: Moment
+) -> ZoneObservation:
     """Give the state of a zone that is not down, by its numbers alone."""
     if failing(count, rules):
         state = Observation.SUSPECT
@@ -115,14 +119,16 @@ def _by_count(seen: Observed, count: Count, rules: ZoneWatchRules, moment: Momen
     return seen if state is seen.state else _entered(seen, state, why, moment)
 
 
-def _down(seen: Observed, why: str, rules: ZoneWatchRules, moment: Moment) -> Observed:
+def _down(
+    seen: ZoneObservation, why: str, rules: ZoneWatchRules, moment: Moment
+) -> ZoneObservation:
     down = _entered(seen, Observation.DOWN, why, moment)
     return replace(down, down_ages_ms=(0, *seen.down_ages_ms)[:DOWNS_KEPT])
 
 
 def _returning_or_not(
-    seen: Observed, count: Count, rules: ZoneWatchRules, moment: Moment
-) -> Observed:
+    seen: ZoneObservation, count: Count, rules: ZoneWatchRules, moment: Moment
+) -> ZoneObservation:
     if failing(count, rules):
         return replace(seen, between_ms=None)
     if count.at_or_over(rules.high_mark):
@@ -136,8 +142,8 @@ def _returning_or_not(
 
 
 def _returning(
-    seen: Observed, why: str, rules: ZoneWatchRules, moment: Moment, *, by_high_mark: bool
-) -> Observed:
+    seen: ZoneObservation, why: str, rules: ZoneWatchRules, moment: Moment, *, by_high_mark: bool
+) -> ZoneObservation:
     downs = max(1, len(seen.down_ages_ms))
     hold_up_ms = min(rules.hold_up_max_ms, rules.hold_up_ms << (downs - 1))
     why += f"; held up for {spelled(hold_up_ms)}"
@@ -147,7 +153,9 @@ def _returning(
     return replace(entered, hold_up_ms=hold_up_ms, by_high_mark=by_high_mark)
 
 
-def _back_or_not(seen: Observed, count: Count, rules: ZoneWatchRules, moment: Moment) -> Observed:
+def _back_or_not(
+    seen: ZoneObservation, count: Count, rules: ZoneWatchRules, moment: Moment
+) -> ZoneObservation:
     if failing(count, rules):
         why = f"{count}, failing again after {spelled(seen.for_ms)}"
         return _down(seen, why, rules, moment)
@@ -160,8 +168,10 @@ def _back_or_not(seen: Observed, count: Count, rules: ZoneWatchRules, moment: Mo
     return replace(back, reason=f"{back.reason}, for {spelled(seen.for_ms)}")
 
 
-def _entered(seen: Observed, state: Observation, why: str, moment: Moment) -> Observed:
-    return Observed(
+def _entered(
+    seen: ZoneObservation, state: Observation, why: str, moment: Moment
+) -> ZoneObservation:
+    return ZoneObservation(
         state=state,
         reason=why,
         since_wall_ms=moment.wall_ms,
@@ -169,7 +179,7 @@ def _entered(seen: Observed, state: Observation, why: str, moment: Moment) -> Ob
     )
 
 
-def _aged(before: Observed, rules: ZoneWatchRules, step_ms: int) -> Observed:
+def _aged(before: ZoneObservation, rules: ZoneWatchRules, step_ms: int) -> ZoneObservation:
     ages = (age + step_ms for age in before.down_ages_ms)
     within = tuple(age for age in ages if age <= rules.flap_window_ms)
     return replace(before, for_ms=before.for_ms + step_ms, down_ages_ms=within)

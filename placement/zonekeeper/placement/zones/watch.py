@@ -243,7 +243,7 @@ def _cluster(
         )
     evaluation = before.evaluation + 1
     counted = {zone: one.observed.state for zone, one in zones.items() if one.evidence.total}
-    view = freeze.View(zones=counted, everywhere=counts.everywhere)
+    view = freeze.ClusterView(zones=counted, everywhere=counts.everywhere)
     observed = freeze.observe(before.observed, view, policy, moment)
     judged = Judgement(
         threat=_CLUSTER_THREATS[observed.state],

@@ -150,7 +150,7 @@ def _reader(kind: object) -> _Read:
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return functools.partial(_read_dataclass, kind)
     if isinstance(kind, type) and issubclass(kind, enum.StrEnum):
-        return fields.Choice(kind).read
+        return fields.OneOf(kind).read
     assert kind in _SCALARS, f"no such kind of field: {kind}"
     return _SCALARS[kind].read
 

@@ -12,7 +12,7 @@ from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.placement.zones.freeze import ClusterObserved, Switch
 from zonekeeper.placement.zones.gate import Gate, Token
 from zonekeeper.placement.zones.maintenance import Ran
-from zonekeeper.placement.zones.observation import Observed
+from zonekeeper.placement.zones.observation import ZoneObservation
 from zonekeeper.placement.zones.zone_counts import Count
 from zonekeeper.placement.zones.zone_effects import Alert
 
@@ -25,7 +25,7 @@ class ZoneRecord:
     #: Moves at every evaluation, so that a watch that stopped can be told from a quiet one.
     evaluation: int
     evidence: Count
-    observed: Observed
+    observed: ZoneObservation
     gate: Gate
     #: What stands, sorted.
     alerts: tuple[Alert, ...] = ()

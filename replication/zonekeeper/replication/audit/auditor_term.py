@@ -27,7 +27,7 @@ from zonekeeper.metadata.bookies import bookie_records
 from zonekeeper.metadata.bookies.bookie_records import Mark
 from zonekeeper.metadata.cluster import repair_controls
 from zonekeeper.metadata.cluster.cluster import Cluster
-from zonekeeper.metadata.cluster.repair_controls import Check
+from zonekeeper.metadata.cluster.repair_controls import PeriodicCheck
 from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.ledgers import underreplication
 from zonekeeper.metadata.ledgers.ledgers import StoredLedger
@@ -36,11 +36,11 @@ from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.placement.base.ids import BookieId, LedgerId
 from zonekeeper.placement.base.units import MINUTE_MS, SECOND_MS
 from zonekeeper.replication.audit.auditor_metrics import AuditorMetrics
-from zonekeeper.replication.audit.check_progress import Progress
+from zonekeeper.replication.audit.check_progress import CheckProgress
 from zonekeeper.replication.audit.check_times import CheckTimes, Interval
 from zonekeeper.replication.audit.checks_replicas import ReplicasCheck
 from zonekeeper.replication.audit.marking import Marker
-from zonekeeper.replication.audit.publishing import Found, Permissions, Publisher
+from zonekeeper.replication.audit.publishing import PassFound, Permissions, Publisher
 from zonekeeper.replication.audit.replica_reading import ReplicaReader
 from zonekeeper.replication.audit.returning import Returning
 from zonekeeper.replication.audit.room import RoomWatch
@@ -50,7 +50,7 @@ from zonekeeper.replication.decisions.checks_placement import PlacementCheck
 from zonekeeper.replication.decisions.ledger_index import LedgerIndex
 from zonekeeper.replication.view import listing
 from zonekeeper.replication.view.alerts import Chronicle
-from zonekeeper.replication.view.pace import Pace
+from zonekeeper.replication.view.pace import BytePace
 from zonekeeper.replication.view.view import View
 
 _ROOM_EVERY_MS: Final = 10 * MINUTE_MS
@@ -62,9 +62,9 @@ _SLICE: Final = 5_000
 _Errand: TypeAlias = auditing.WriteOff | auditing.TakeBack | auditing.Unmark | auditing.Remembers
 
 #: The checks that a listing makes.
-_BY_LISTING: Final[Mapping[Check, Interval]] = {
-    Check.ALL_LEDGERS: lambda checks: checks.bookies_ms,
-    Check.PLACEMENT: lambda checks: checks.placement_ms,
+_BY_LISTING: Final[Mapping[PeriodicCheck, Interval]] = {
+    PeriodicCheck.ALL_LEDGERS: lambda checks: checks.bookies_ms,
+    PeriodicCheck.PLACEMENT: lambda checks: checks.placement_ms,
 }
 
 _logger = logging.getLogger(__name__)
@@ -99,7 +99,7 @@ class Term:
             ),
             may_respread=lambda: view.policy.repair.respread and view.what_holds(None) is None,
         )
-        pace = Pace(lambda: view.policy.repair.respread_bytes_per_second)
+        pace = BytePace(lambda: view.policy.repair.respread_bytes_per_second)
         self._publisher = Publisher(cluster, marker, permissions)
         self._returning = Returning(cluster, pool, marker)
         self._replicas = ReplicasCheck(
@@ -115,7 +115,7 @@ class Term:
         self._listing_wanted = asyncio.Event()
         self._risk_moved = asyncio.Event()
         #: Cleared while a check is asked for, and its time not yet written.
-        self._noted = {check: asyncio.Event() for check in Check}
+        self._noted = {check: asyncio.Event() for check in PeriodicCheck}
         for noted in self._noted.values():
             noted.set()
         self._errands = asyncio.Queue[_Errand]()
@@ -245,12 +245,12 @@ class Term:
                 unreadable=found.unreadable > 0,
             )
         )
-        await self._note(Check.ALL_LEDGERS, began_ms)
+        await self._note(PeriodicCheck.ALL_LEDGERS, began_ms)
         if placement is not None:
             self._placement_due = False
-            await self._note(Check.PLACEMENT, began_ms)
+            await self._note(PeriodicCheck.PLACEMENT, began_ms)
 
-    def _take_in(self, found: Found) -> None:
+    def _take_in(self, found: PassFound) -> None:
         metrics, index = self._metrics, found.index
         self._index = index
         metrics.listings_total += 1
@@ -348,28 +348,30 @@ class Term:
 
     # ── checks ──
 
-    async def _ask_for_listings(self, check: Check, interval_ms: Interval) -> None:
+    async def _ask_for_listings(self, check: PeriodicCheck, interval_ms: Interval) -> None:
         while True:
             await self._noted[check].wait()
             await self._times.until_due(check, interval_ms)
             self._ask(check)
 
-    def _ask(self, check: Check) -> None:
+    def _ask(self, check: PeriodicCheck) -> None:
         self._noted[check].clear()
-        self._placement_due = self._placement_due or check is Check.PLACEMENT
+        self._placement_due = self._placement_due or check is PeriodicCheck.PLACEMENT
         self._handle(auditing.ListingAsked())
 
     async def _check_replicas(self) -> None:
         while True:
             progress = await self._replicas.begun()
             if progress is None:
-                await self._times.until_due(Check.REPLICAS, lambda checks: checks.replicas_ms)
-                progress = Progress(next_ledger=LedgerId(0), began_ms=self._wall_ms())
+                await self._times.until_due(
+                    PeriodicCheck.REPLICAS, lambda checks: checks.replicas_ms
+                )
+                progress = CheckProgress(next_ledger=LedgerId(0), began_ms=self._wall_ms())
             await self._replicas.run(progress)
-            await self._times.note(Check.REPLICAS, progress.began_ms)
+            await self._times.note(PeriodicCheck.REPLICAS, progress.began_ms)
             await self._replicas.end()
 
-    async def _note(self, check: Check, wall_ms: int) -> None:
+    async def _note(self, check: PeriodicCheck, wall_ms: int) -> None:
         await self._times.note(check, wall_ms)
         self._noted[check].set()
 

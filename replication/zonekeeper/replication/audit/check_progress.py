@@ -29,7 +29,7 @@ class Progressing(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class CheckProgress:
     """Where a check that has begun goes on."""
 
     next_ledger: LedgerId
@@ -37,12 +37,12 @@ class Progress:
     began_ms: int
 
 
-def _render(progress: Progress) -> dict[str, Plain]:
+def _render(progress: CheckProgress) -> dict[str, Plain]:
     return {"nextLedger": progress.next_ledger, "beganMs": progress.began_ms}
 
 
-def _parse(data: Mapping[str, Plain]) -> Progress:
-    return Progress(
+def _parse(data: Mapping[str, Plain]) -> CheckProgress:
+    return CheckProgress(
         next_ledger=LedgerId(records.number(data, "nextLedger")),
         began_ms=records.number(data, "beganMs"),
     )
@@ -51,7 +51,7 @@ def _parse(data: Mapping[str, Plain]) -> Progress:
 _CODEC: Final = Codec(render=_render, parse=_parse)
 
 
-async def read(cluster: Cluster, check: Progressing) -> Progress | None:
+async def read(cluster: Cluster, check: Progressing) -> CheckProgress | None:
     """Read where a check goes on; None: none has begun, or nobody can tell."""
     try:
         return await record_store.read(cluster, _path(cluster, check), _CODEC)
@@ -60,7 +60,7 @@ async def read(cluster: Cluster, check: Progressing) -> Progress | None:
         return None
 
 
-async def write(cluster: Cluster, check: Progressing, progress: Progress | None) -> None:
+async def write(cluster: Cluster, check: Progressing, progress: CheckProgress | None) -> None:
     """Note where a check goes on; None: it is done."""
     await record_store.change(cluster, _path(cluster, check), _CODEC, lambda _: progress)
 

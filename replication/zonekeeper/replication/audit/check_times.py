@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from zonekeeper.metadata.cluster import repair_controls
 from zonekeeper.metadata.cluster.cluster import Cluster
-from zonekeeper.metadata.cluster.repair_controls import Check
+from zonekeeper.metadata.cluster.repair_controls import PeriodicCheck
 from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.placement.base.units import MINUTE_MS
 from zonekeeper.placement.policy.rules import CheckIntervals
@@ -31,7 +31,7 @@ class CheckTimes:
         self._view = view
         self._wall_ms = wall_ms
 
-    async def until_due(self, check: Check, interval_ms: Interval) -> None:
+    async def until_due(self, check: PeriodicCheck, interval_ms: Interval) -> None:
         """Wait until a check has not been made for its interval."""
         while True:
             due_in_ms = await self.due_in_ms(check, interval_ms)
@@ -39,7 +39,7 @@ class CheckTimes:
                 return
             await asyncio.sleep(min(due_in_ms, _LOOKED_UP_EVERY_MS) / 1_000)
 
-    async def due_in_ms(self, check: Check, interval_ms: Interval) -> int:
+    async def due_in_ms(self, check: PeriodicCheck, interval_ms: Interval) -> int:
         """Say in what time a check will not have been made for its interval; 0: it is due."""
         every_ms = interval_ms(self._view.policy.repair.checks)
         last_ms = await self._last(check)
@@ -49,14 +49,14 @@ class CheckTimes:
             return 0
         return every_ms - since_ms
 
-    async def note(self, check: Check, wall_ms: int) -> None:
+    async def note(self, check: PeriodicCheck, wall_ms: int) -> None:
         """Note when a check that is done was begun."""
         await listing.until_done(
             lambda: repair_controls.write_check_time_ms(self._cluster, check, wall_ms),
             f"writing {check.value}",
         )
 
-    async def _last(self, check: Check) -> int | None:
+    async def _last(self, check: PeriodicCheck) -> int | None:
         try:
             return await listing.until_done(
                 lambda: repair_controls.read_check_time_ms(self._cluster, check),

@@ -19,7 +19,7 @@ from zonekeeper.metadata.ledgers.ledgers import StoredLedger
 from zonekeeper.placement.base.ids import BookieId, LedgerId
 from zonekeeper.replication.audit import check_progress
 from zonekeeper.replication.audit.auditor_metrics import AuditorMetrics
-from zonekeeper.replication.audit.check_progress import Progress, Progressing
+from zonekeeper.replication.audit.check_progress import CheckProgress, Progressing
 from zonekeeper.replication.audit.marking import Marker
 from zonekeeper.replication.audit.replica_reading import ReplicaReader
 from zonekeeper.replication.view import listing
@@ -48,14 +48,14 @@ class ReplicasCheck:
         self._marker = marker
         self._metrics = metrics
 
-    async def begun(self) -> Progress | None:
+    async def begun(self) -> CheckProgress | None:
         """Say where a check that was begun goes on; None: none was."""
         return await listing.until_done(
             lambda: check_progress.read(self._cluster, Progressing.REPLICAS),
             "reading how far the replicas check is",
         )
 
-    async def run(self, progress: Progress) -> None:
+    async def run(self, progress: CheckProgress) -> None:
         """Check all ledgers from where ``progress`` is, and note it from time to time."""
         checked = 0
         async with aclosing(listing.walk(self._cluster, first=progress.next_ledger)) as every:
@@ -89,7 +89,7 @@ class ReplicasCheck:
         if await self._marker.mark(ledger.id, lambda: marked):
             self._metrics.doubted_total += 1
 
-    async def _note(self, progress: Progress | None) -> None:
+    async def _note(self, progress: CheckProgress | None) -> None:
         try:
             await listing.until_done(
                 lambda: check_progress.write(self._cluster, Progressing.REPLICAS, progress),

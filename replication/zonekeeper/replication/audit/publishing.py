@@ -30,7 +30,7 @@ _logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
-class Found:
+class PassFound:
     """What a pass found."""
 
     index: LedgerIndex = field(default_factory=LedgerIndex)
@@ -76,9 +76,9 @@ class Publisher:
             published += sum(await together(self._known(one, bookie) for one in batch))
         return published
 
-    async def every(self, placement: PlacementCheck | None) -> Found:
+    async def every(self, placement: PlacementCheck | None) -> PassFound:
         """Pass over all ledgers; ``placement``: judge that, too."""
-        found = Found()
+        found = PassFound()
         batch: list[tuple[LedgerId, tuple[BookieId, ...]]] = []
         async for listed in listing.walk(self._cluster):
             if isinstance(listed, UnreadableLedger):
@@ -114,7 +114,9 @@ class Publisher:
 
         return await self._marker.mark(ledger_id, wanted)
 
-    async def _mark(self, ledger_id: LedgerId, lost: tuple[BookieId, ...], found: Found) -> None:
+    async def _mark(
+        self, ledger_id: LedgerId, lost: tuple[BookieId, ...], found: PassFound
+    ) -> None:
         """Mark one ledger for who is lost and may be published, or if nobody is, to be moved."""
 
         def wanted() -> list[BookieId] | None:
@@ -130,7 +132,7 @@ class Publisher:
                 ledger_id, lambda: () if self._permissions.may_respread() else None
             )
 
-    def _judge(self, placement: PlacementCheck, listed: StoredLedger, found: Found) -> bool:
+    def _judge(self, placement: PlacementCheck, listed: StoredLedger, found: PassFound) -> bool:
         finding = placement.judge(listed.metadata)
         if finding is None:
             return False

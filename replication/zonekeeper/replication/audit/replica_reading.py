@@ -20,7 +20,7 @@ from zonekeeper.replication.audit.auditor_metrics import AuditorMetrics
 from zonekeeper.replication.decisions import copies, copy_plan
 from zonekeeper.replication.decisions.copies import Copy, Lack
 from zonekeeper.replication.view import asking
-from zonekeeper.replication.view.pace import Pace
+from zonekeeper.replication.view.pace import BytePace
 from zonekeeper.replication.view.view import View
 from zonekeeper.wire.contract import service
 from zonekeeper.wire.contract.links import BookieLink
@@ -39,7 +39,7 @@ _logger = logging.getLogger(__name__)
 class ReplicaReader:
     """Reads and compares the copies of ledgers."""
 
-    def __init__(self, view: View, pool: LinkPool, metrics: AuditorMetrics, pace: Pace) -> None:
+    def __init__(self, view: View, pool: LinkPool, metrics: AuditorMetrics, pace: BytePace) -> None:
         """``pace`` counts what is read from all bookies together."""
         self._view = view
         self._pool = pool
@@ -115,7 +115,7 @@ class ReplicaReader:
         self._metrics.bytes_checked_total += size_bytes
         await self._pace.take(size_bytes)
 
-    def _report(self, ledger_id: LedgerId, verdict: copies.Verdict, count: int) -> None:
+    def _report(self, ledger_id: LedgerId, verdict: copies.CopiesVerdict, count: int) -> None:
         self._metrics.entries_checked_total += count
         self._metrics.copies_unknown_total += verdict.unknown
         self._metrics.entries_without_copy_total += len(verdict.lost)

@@ -21,7 +21,7 @@ from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.base.topology import Topology
 from zonekeeper.placement.ensembles import adhere, adherence
 from zonekeeper.placement.ensembles.adherence import Level
-from zonekeeper.placement.ensembles.candidates import Request
+from zonekeeper.placement.ensembles.candidates import EnsembleRequest
 from zonekeeper.placement.policy.rules import PlacementRules
 from zonekeeper.replication.decisions import copy_plan
 
@@ -83,7 +83,7 @@ class PlacementCheck:
         level = adherence.judge(fragment.ensemble, quorums, self.rules, self.topology).level
         if level is Level.STRICT:
             return Finding(level=level, can_be_bettered=False)
-        request = Request(topology=self.topology, quorums=quorums, rules=self.rules)
+        request = EnsembleRequest(topology=self.topology, quorums=quorums, rules=self.rules)
         plan = adhere.plan(request, fragment.ensemble, self._chance)
         found = bool(plan.replacements)
         return Finding(level=level, can_be_bettered=found, undecided=plan.cut and not found)

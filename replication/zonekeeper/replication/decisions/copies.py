@@ -44,7 +44,7 @@ Copy: TypeAlias = Fingerprint | Lack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class CopiesVerdict:
     """What is wrong with some entries."""
 
     #: Whose copies are to be made again, with the first entry and what it lacks.
@@ -66,7 +66,7 @@ def judge(
     ensemble: Sequence[BookieId],
     wanted: Iterable[EntryId],
     copies: Mapping[BookieId, Mapping[EntryId, Copy]],
-) -> Verdict:
+) -> CopiesVerdict:
     """Judge entries of one fragment by what its bookies have of them."""
     doubted: dict[BookieId, tuple[EntryId, Lack]] = {}
     lost, conflicts, unknown = [], [], 0
@@ -83,7 +83,9 @@ def judge(
                     doubted.setdefault(bookie, (entry_id, copy))
         elif len(said) == len(holders):
             lost.append(entry_id)
-    return Verdict(doubted=doubted, lost=tuple(lost), conflicts=tuple(conflicts), unknown=unknown)
+    return CopiesVerdict(
+        doubted=doubted, lost=tuple(lost), conflicts=tuple(conflicts), unknown=unknown
+    )
 
 
 def has_share(

@@ -28,7 +28,7 @@ from zonekeeper.placement.base.ids import BookieId, EntryId
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.base.topology import Topology
 from zonekeeper.placement.ensembles import adherence, selector
-from zonekeeper.placement.ensembles.candidates import Request
+from zonekeeper.placement.ensembles.candidates import EnsembleRequest
 from zonekeeper.placement.ensembles.failures import (
     Constraint,
     IllegalPlacement,
@@ -127,7 +127,7 @@ def cause_of(bookie_id: BookieId, topology: Topology) -> Cause | None:
 
 
 def replacement(
-    request: Request,
+    request: EnsembleRequest,
     ensemble: tuple[BookieId, ...],
     leaving: Mapping[int, Cause],
     preferred: Collection[BookieId],
@@ -153,7 +153,10 @@ def replacement(
 
 
 def _with_preferred(
-    request: Request, chosen: tuple[BookieId, ...], position: int, joining: Collection[BookieId]
+    request: EnsembleRequest,
+    chosen: tuple[BookieId, ...],
+    position: int,
+    joining: Collection[BookieId],
 ) -> tuple[BookieId, ...]:
     """Give the ensemble with the first of these at a position that does not make it worse."""
     level = _judge(request, chosen).level
@@ -169,11 +172,11 @@ def _with_preferred(
     raise AssertionError("who was chosen is among them")
 
 
-def _judge(request: Request, ensemble: tuple[BookieId, ...]) -> adherence.Judgement:
+def _judge(request: EnsembleRequest, ensemble: tuple[BookieId, ...]) -> adherence.Adherence:
     return adherence.judge(ensemble, request.quorums, request.rules, request.topology)
 
 
-def _may_join(request: Request, bookie_id: BookieId) -> bool:
+def _may_join(request: EnsembleRequest, bookie_id: BookieId) -> bool:
     """May a bookie be chosen without giving anything up?"""
     avoid, bookie = request.avoid, request.topology.get(bookie_id)
     return (
@@ -187,7 +190,7 @@ def _may_join(request: Request, bookie_id: BookieId) -> bool:
 
 
 def _choose(
-    request: Request,
+    request: EnsembleRequest,
     ensemble: tuple[BookieId, ...],
     positions: Collection[int],
     chance: Chance,

@@ -33,7 +33,7 @@ _WORST_FIRST: Final = (Room.NO, Room.UNKNOWN, Room.TIGHT, Room.FITS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class CopyWork:
     """What there is to be copied again."""
 
     ledgers: int
@@ -110,9 +110,9 @@ class Tally:
         )
 
     @property
-    def work(self) -> Work:
+    def work(self) -> CopyWork:
         """What was counted so far."""
-        return Work(
+        return CopyWork(
             ledgers=self._ledgers,
             open_ledgers=self._open,
             beyond_repair=self._beyond,
@@ -135,7 +135,7 @@ class Preflight:
     """A release as it would be."""
 
     bookies: tuple[BookieId, ...]
-    work: Work
+    work: CopyWork
     room: Room
     #: The room for each zone that lost something, and for all of them together, worst first.
     headroom: tuple[Headroom, ...]
@@ -161,7 +161,7 @@ class Preflight:
 
 
 def judge(
-    work: Work,
+    work: CopyWork,
     lost: frozenset[BookieId],
     usage: Mapping[ZoneName, Usage],
     *,

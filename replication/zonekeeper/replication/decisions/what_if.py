@@ -35,7 +35,7 @@ class Harm(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class LedgerOutcome:
     """What becomes of one ledger."""
 
     harm: Harm
@@ -48,7 +48,7 @@ def of_ledger(
     is_lost: Callable[[BookieId], bool],
     *,
     and_one: bool = False,
-) -> Outcome:
+) -> LedgerOutcome:
     """Judge a ledger; ``is_lost`` says who would be lost, or is missing already."""
     quorums = placement_stamp.quorums_of(ledger)
     harm, unwritable = Harm.NONE, False
@@ -63,7 +63,7 @@ def of_ledger(
             if not empty:
                 harm = max(harm, _harm(quorums, zones, gone))
             unwritable = unwritable or (grows and not _can_ack(quorums, zones, gone))
-    return Outcome(harm=harm, unwritable=unwritable)
+    return LedgerOutcome(harm=harm, unwritable=unwritable)
 
 
 def _losses(lost: frozenset[int], size: int, *, and_one: bool) -> Iterator[frozenset[int]]:

@@ -31,7 +31,7 @@ _R = TypeVar("_R", bound=Record)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class GateRequest:
     """A person who wants something of the gate of a zone, or (None) of the cluster's."""
 
     zone: ZoneName | None
@@ -41,7 +41,7 @@ class Request:
 
 
 async def release(
-    cluster: Cluster, request: Request, token: Token | None, policy: Policy, told: Chronicle
+    cluster: Cluster, request: GateRequest, token: Token | None, policy: Policy, told: Chronicle
 ) -> Record:
     """Release the incident with this token; give the record as it then stands.
 
@@ -58,7 +58,7 @@ async def release(
     return await _change_zone(cluster, request.zone, change, told)
 
 
-async def hold(cluster: Cluster, request: Request, policy: Policy, told: Chronicle) -> Record:
+async def hold(cluster: Cluster, request: GateRequest, policy: Policy, told: Chronicle) -> Record:
     """Hold a zone's losses, or everything, until somebody releases it; raises ``RefusedError``."""
 
     def change(record: _R) -> tuple[_R, tuple[Effect, ...]]:

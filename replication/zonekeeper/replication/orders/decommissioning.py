@@ -26,7 +26,7 @@ from zonekeeper.replication.decisions import copy_plan
 from zonekeeper.replication.decisions.copy_plan import Cause
 from zonekeeper.replication.orders import emptying
 from zonekeeper.replication.orders.emptying import Emptying
-from zonekeeper.replication.orders.orders import Order, Phase, Progress
+from zonekeeper.replication.orders.orders import Order, OrderProgress, Phase
 from zonekeeper.replication.repair.repairing import Repairer
 from zonekeeper.replication.view.view import View
 from zonekeeper.wire.formats import errors
@@ -39,10 +39,10 @@ async def decommission(repairer: Repairer, order: Order) -> None:
     await drain(repairer, order)
     view = repairer.view
     while copy_plan.cause_of(order.bookie, view.topology) is not Cause.LOST:
-        order.report(Progress(phase=Phase.STOPPING))
+        order.report(OrderProgress(phase=Phase.STOPPING))
         await view.changed(view.looks)
     await remove(repairer, order)
-    order.report(Progress(phase=Phase.DONE))
+    order.report(OrderProgress(phase=Phase.DONE))
 
 
 async def drain(repairer: Repairer, order: Order) -> None:
@@ -124,7 +124,7 @@ async def _make_read_only(repairer: Repairer, bookie: BookieId) -> None:
 
 def _possible_without(view: View, bookie: BookieId, chance: Chance) -> None:
     """Raise ``PlacementError`` if the others could not make an ensemble."""
-    request = candidates.Request(
+    request = candidates.EnsembleRequest(
         topology=view.topology.updated(remove=[bookie]),
         quorums=view.policy.quorums,
         rules=view.policy.placement,

@@ -25,9 +25,9 @@ from zonekeeper.metadata.ledgers.ledger_listing import UnreadableLedger
 from zonekeeper.metadata.store.background import together
 from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.placement.base.ids import BookieId, LedgerId
-from zonekeeper.replication.orders.orders import NotEmptiedError, Order, Phase, Progress
+from zonekeeper.replication.orders.orders import NotEmptiedError, Order, OrderProgress, Phase
 from zonekeeper.replication.repair.ledger_repair import Obstacle
-from zonekeeper.replication.repair.repair_metrics import Trouble
+from zonekeeper.replication.repair.repair_metrics import RepairTrouble
 from zonekeeper.replication.repair.repairing import Repairer
 from zonekeeper.replication.view import listing
 
@@ -35,7 +35,9 @@ _AT_ONCE: Final = 4
 _PAUSE_S: Final = 2.0
 _NAMED_MAX: Final = 5
 #: Trying again does not help with these before people have done something.
-_FINAL: Final = frozenset({Trouble.NO_TARGET, Trouble.ENTRY_LOST, Trouble.COPIES_DIFFER})
+_FINAL: Final = frozenset(
+    {RepairTrouble.NO_TARGET, RepairTrouble.ENTRY_LOST, RepairTrouble.COPIES_DIFFER}
+)
 
 
 async def naming(cluster: Cluster, bookie: BookieId) -> "array[int]":
@@ -59,7 +61,7 @@ async def naming(cluster: Cluster, bookie: BookieId) -> "array[int]":
 class _Met:
     """What was in the way in a round: counted, however many ledgers there are."""
 
-    troubles: Counter[Trouble] = field(default_factory=Counter)
+    troubles: Counter[RepairTrouble] = field(default_factory=Counter)
     #: The first few of those that only people can help.
     texts: list[str] = field(default_factory=list)
 
@@ -131,7 +133,7 @@ class Emptying:
             held = view.what_holds_anew(self._bookie)
             if held is None:
                 return
-            self._order.report(Progress(phase=Phase.HELD, done=self._done, held=held))
+            self._order.report(OrderProgress(phase=Phase.HELD, done=self._done, held=held))
             await view.changed(looks)
 
     async def _ledger(self, ledger_id: LedgerId) -> Obstacle | None:
@@ -141,19 +143,19 @@ class Emptying:
             await underreplication.mark(cluster, ledger_id, [self._bookie], at_ms=at_ms)
             attempt = await self._repairer.attempt(ledger_id)
         except (StoreError, UnreadableError) as error:
-            return Obstacle(trouble=Trouble.METADATA, text=str(error), bookies=frozenset())
+            return Obstacle(trouble=RepairTrouble.METADATA, text=str(error), bookies=frozenset())
         if attempt.again:
             text = f"ledger {ledger_id}: a replicator works on it"
-            return Obstacle(trouble=Trouble.OVERTAKEN, text=text, bookies=frozenset())
+            return Obstacle(trouble=RepairTrouble.OVERTAKEN, text=text, bookies=frozenset())
         mine = (one for one in attempt.obstacles if self._bookie in one.bookies or not one.bookies)
         return next(mine, None)
 
     def _tell(
-        self, phase: Phase, *, left: int = 0, troubles: Counter[Trouble] | None = None
+        self, phase: Phase, *, left: int = 0, troubles: Counter[RepairTrouble] | None = None
     ) -> None:
         moved = self._repairer.metrics.all_bytes_moved - self._bytes_before
         self._order.report(
-            Progress(
+            OrderProgress(
                 phase=phase,
                 done=self._done,
                 left=left,

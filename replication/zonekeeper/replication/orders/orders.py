@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from zonekeeper.metadata.bookies.bookie_records import Mark
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.zones.losses import Held
-from zonekeeper.replication.repair.repair_metrics import Trouble
+from zonekeeper.replication.repair.repair_metrics import RepairTrouble
 from zonekeeper.replication.repair.repairing import Repairer
 from zonekeeper.replication.view.alerts import Chronicle
 
@@ -28,7 +28,7 @@ class Phase(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class OrderProgress:
     """One look at an order."""
 
     phase: Phase
@@ -38,10 +38,10 @@ class Progress:
     bytes_moved: int = 0
     held: Held | None = None
     #: Ledgers of this round that could not be finished, by why; they are tried again.
-    troubles: Counter[Trouble] = field(default_factory=Counter)
+    troubles: Counter[RepairTrouble] = field(default_factory=Counter)
 
 
-Report = Callable[[Progress], None]
+Report = Callable[[OrderProgress], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

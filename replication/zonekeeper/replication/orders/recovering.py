@@ -13,7 +13,7 @@ from zonekeeper.replication.decisions import copy_plan
 from zonekeeper.replication.decisions.copy_plan import Cause
 from zonekeeper.replication.orders import emptying
 from zonekeeper.replication.orders.emptying import Emptying
-from zonekeeper.replication.orders.orders import Order, Phase, Progress
+from zonekeeper.replication.orders.orders import Order, OrderProgress, Phase
 from zonekeeper.replication.repair.repairing import Repairer
 
 
@@ -34,7 +34,7 @@ async def recover(repairer: Repairer, order: Order) -> None:
     if bookie in view.topology:
         await bookie_records.write_off(repairer.cluster, bookie, order.mark())
     await order.note(repairer, "recovered")
-    order.report(Progress(phase=Phase.DONE))
+    order.report(OrderProgress(phase=Phase.DONE))
 
 
 async def check(repairer: Repairer, bookie: BookieId) -> None:

@@ -26,10 +26,10 @@ from zonekeeper.replication.repair.delivery import Delivery
 from zonekeeper.replication.repair.repair_metrics import (
     RepairMetrics,
     RepairStoppedError,
+    RepairTrouble,
     Route,
-    Trouble,
 )
-from zonekeeper.replication.view.pace import Pace
+from zonekeeper.replication.view.pace import BytePace
 from zonekeeper.wire.formats import digests, errors, frames
 from zonekeeper.wire.formats.entries import Entry
 from zonekeeper.wire.formats.frames import Flags
@@ -53,7 +53,7 @@ class Copier:
     reading: Reading
     bookies: Bookies
     #: All of them are kept to.
-    paces: tuple[Pace, ...]
+    paces: tuple[BytePace, ...]
     metrics: RepairMetrics
 
     async def copy(
@@ -164,9 +164,9 @@ class Copier:
         what = f"entry {wanted[0]}"
         if troubles:
             text = f"{what}: nobody gave it ({'; '.join(troubles)})"
-            raise RepairStoppedError(Trouble.NO_SOURCE, text)
+            raise RepairStoppedError(RepairTrouble.NO_SOURCE, text)
         text = f"{what}: every bookie of its write set says that it never had it"
-        raise RepairStoppedError(Trouble.ENTRY_LOST, text)
+        raise RepairStoppedError(RepairTrouble.ENTRY_LOST, text)
 
     async def _compare(
         self, part: Finished, share: Share, source: BookieId, run: Sequence[Entry]
@@ -185,7 +185,7 @@ class Copier:
                     here = known.get(entry.entry_id)
                     if here and (here.length, here.payload) != (entry.length, entry.payload):
                         raise RepairStoppedError(
-                            Trouble.COPIES_DIFFER,
+                            RepairTrouble.COPIES_DIFFER,
                             f"entry {entry.entry_id}: {source} and {bookie} hold different ones, "
                             "and it has no digest",
                         )
@@ -203,7 +203,7 @@ class Copier:
             raise BadCopyError(f"{where}: {error}") from error
         except errors.ProtocolError as error:
             text = f"{where}: {type(error).__name__}: {error}"
-            raise RepairStoppedError(Trouble.NO_SOURCE, text) from error
+            raise RepairStoppedError(RepairTrouble.NO_SOURCE, text) from error
         for flaw in checked.bad.values():
             raise BadCopyError(f"{where}: {flaw}")
         looked_at = range(wanted.start, min(until, wanted.stop), wanted.step)

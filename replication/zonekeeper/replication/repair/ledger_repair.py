@@ -35,7 +35,7 @@ from zonekeeper.metadata.ledgers.ledgers import NoLedgerError
 from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import BookieId, LedgerId
-from zonekeeper.placement.ensembles.candidates import Avoid, Request
+from zonekeeper.placement.ensembles.candidates import Avoid, EnsembleRequest
 from zonekeeper.placement.ensembles.failures import PlacementError
 from zonekeeper.placement.zones.observation import Observation
 from zonekeeper.replication.decisions import copy_plan
@@ -47,7 +47,11 @@ from zonekeeper.replication.decisions.copy_plan import (
 )
 from zonekeeper.replication.repair.copying import BadCopyError, Copier, GoOn
 from zonekeeper.replication.repair.delivery import Delivery, TargetFailedError
-from zonekeeper.replication.repair.repair_metrics import RepairMetrics, RepairStoppedError, Trouble
+from zonekeeper.replication.repair.repair_metrics import (
+    RepairMetrics,
+    RepairStoppedError,
+    RepairTrouble,
+)
 from zonekeeper.replication.view.view import View
 from zonekeeper.wire.formats import errors
 
@@ -70,7 +74,7 @@ _logger = logging.getLogger(__name__)
 class Obstacle:
     """Why copies of some bookies are not made anew yet."""
 
-    trouble: Trouble
+    trouble: RepairTrouble
     text: str
     bookies: frozenset[BookieId]
 
@@ -116,7 +120,7 @@ class LedgerRepair:
             except RepairStoppedError as error:
                 obstacles.append(self._obstacle(error.trouble, error, concerned))
             except (StoreError, UnreadableError, IllegalChangeError) as error:
-                obstacles.append(self._obstacle(Trouble.METADATA, error, concerned))
+                obstacles.append(self._obstacle(RepairTrouble.METADATA, error, concerned))
         return obstacles + self._doubts()
 
     def _doubts(self) -> list[Obstacle]:
@@ -128,7 +132,7 @@ class LedgerRepair:
             f"{', '.join(sorted(self._doubted))}"
         )
         bookies = frozenset(self._doubted)
-        return [Obstacle(trouble=Trouble.OVERTAKEN, text=text, bookies=bookies)]
+        return [Obstacle(trouble=RepairTrouble.OVERTAKEN, text=text, bookies=bookies)]
 
     async def replace(self, part: Finished, leaving: Mapping[int, Cause], go_on: GoOn) -> None:
         """Replace members of a fragment, choosing again where a newcomer fails."""
@@ -142,7 +146,7 @@ class LedgerRepair:
                 tried.append(error)
             else:
                 return
-        raise RepairStoppedError(Trouble.TARGETS_FAILED, "; ".join(map(str, tried)))
+        raise RepairStoppedError(RepairTrouble.TARGETS_FAILED, "; ".join(map(str, tried)))
 
     async def move(
         self,
@@ -168,14 +172,14 @@ class LedgerRepair:
                 target = self._view.topology.get(after[position])
                 if target is None or not target.readable:
                     text = f"{after[position]} went away after it was copied to"
-                    raise RepairStoppedError(Trouble.OVERTAKEN, text)
+                    raise RepairStoppedError(RepairTrouble.OVERTAKEN, text)
             named = swapped = True
             return changed
 
         try:
             await ledgers.change(self._client.cluster, self._id, decide)
         except OvertakenError as error:
-            raise RepairStoppedError(Trouble.OVERTAKEN, str(error)) from error
+            raise RepairStoppedError(RepairTrouble.OVERTAKEN, str(error)) from error
         else:
             self.changed = True
             self._metrics.fragments_swapped += swapped
@@ -220,7 +224,7 @@ class LedgerRepair:
         try:
             reader = await _while_permitted(opening, self._go_on(members, leaving))
         except client_errors.ClientError as error:
-            raise RepairStoppedError(Trouble.RECOVERY_FAILED, str(error)) from error
+            raise RepairStoppedError(RepairTrouble.RECOVERY_FAILED, str(error)) from error
         self._metrics.ledgers_recovered += 1
         return reader.metadata
 
@@ -254,7 +258,7 @@ class LedgerRepair:
             # Good copies may have to stay where they are; that must not keep lost ones lost.
             lost = {at: c for at, c in leaving.items() if c in (Cause.LOST, Cause.BAD)}
             if not isinstance(error, LowersPlacementError) or lost in ({}, leaving):
-                raise RepairStoppedError(Trouble.NO_TARGET, str(error)) from error
+                raise RepairStoppedError(RepairTrouble.NO_TARGET, str(error)) from error
             await self._replace_lost(part, lost, error)
 
     async def _replace_lost(
@@ -263,8 +267,8 @@ class LedgerRepair:
         try:
             await self.replace(part, lost, self._go_on(part.fragment.ensemble, lost))
         except PlacementError as error:
-            raise RepairStoppedError(Trouble.NO_TARGET, str(error)) from error
-        raise RepairStoppedError(Trouble.NO_TARGET, str(others)) from others
+            raise RepairStoppedError(RepairTrouble.NO_TARGET, str(error)) from error
+        raise RepairStoppedError(RepairTrouble.NO_TARGET, str(others)) from others
 
     async def _mend(self, part: Finished, position: int) -> bool:
         """Complete a copy whose bookie is there; True: it has to be replaced."""
@@ -277,7 +281,7 @@ class LedgerRepair:
             return True
         except TargetFailedError as error:
             if error.error.retryable or isinstance(error.error, errors.StartedAgain):
-                raise RepairStoppedError(Trouble.NO_SOURCE, str(error)) from error
+                raise RepairStoppedError(RepairTrouble.NO_SOURCE, str(error)) from error
             _logger.warning("%s keeps its holes, and is replaced: %s", bookie, error)
             return True
         self.changed = self.changed or put_in > 0
@@ -299,13 +303,13 @@ class LedgerRepair:
             self.request(avoided), part.fragment.ensemble, leaving, tuple(preferred), self._chance
         )
 
-    def request(self, avoided: frozenset[BookieId] = frozenset()) -> Request:
+    def request(self, avoided: frozenset[BookieId] = frozenset()) -> EnsembleRequest:
         """Say what newcomers are chosen by: today's rules, and who is there."""
         view = self._view
         down = frozenset(
             zone for zone, record in view.zones.items() if record.observed.state in _DOWN
         )
-        return Request(
+        return EnsembleRequest(
             topology=view.topology,
             quorums=self._copier.reading.quorums,
             rules=view.policy.placement,
@@ -319,16 +323,18 @@ class LedgerRepair:
             for position, cause in leaving.items():
                 bookie = ensemble[position]
                 if (held := view.what_holds_anew(bookie)) is not None:
-                    raise RepairStoppedError(Trouble.HELD, f"{bookie}: {held.by}: {held.text}")
+                    raise RepairStoppedError(
+                        RepairTrouble.HELD, f"{bookie}: {held.by}: {held.text}"
+                    )
                 now = copy_plan.cause_of(bookie, view.topology)
                 if cause in (Cause.LOST, Cause.DRAINING) and now is not cause:
                     text = f"{bookie} was {cause} and is {now or 'there'} now"
-                    raise RepairStoppedError(Trouble.OVERTAKEN, text)
+                    raise RepairStoppedError(RepairTrouble.OVERTAKEN, text)
 
         return go_on
 
     def _obstacle(
-        self, trouble: Trouble, error: Exception, bookies: frozenset[BookieId]
+        self, trouble: RepairTrouble, error: Exception, bookies: frozenset[BookieId]
     ) -> Obstacle:
         text = f"ledger {self._id}: {error}"
         return Obstacle(trouble=trouble, text=text, bookies=bookies)

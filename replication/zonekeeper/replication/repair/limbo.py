@@ -24,7 +24,7 @@ from zonekeeper.wire.formats import errors
 
 
 @dataclass(slots=True, kw_only=True)
-class Found:
+class LimboFound:
     """Who is in limbo for a ledger, and who did not say."""
 
     #: The start (boot epoch) of each that is.
@@ -32,9 +32,9 @@ class Found:
     silent: dict[BookieId, errors.ProtocolError] = field(default_factory=dict)
 
 
-async def find(pool: LinkPool, ledger_id: LedgerId, bookies: Iterable[BookieId]) -> Found:
+async def find(pool: LinkPool, ledger_id: LedgerId, bookies: Iterable[BookieId]) -> LimboFound:
     """Ask bookies whether they are in limbo for a ledger."""
-    found = Found()
+    found = LimboFound()
     for bookie in sorted(bookies):
         try:
             # Asked first: a start in between shows at the end as another one.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from zonekeeper.replication.decisions.copy_plan import Cause
 
 
-class Trouble(enum.StrEnum):
+class RepairTrouble(enum.StrEnum):
     """Why a ledger is not repaired yet: a label of the counters."""
 
     #: A gate holds it.
@@ -35,7 +35,7 @@ class Trouble(enum.StrEnum):
 class RepairStoppedError(Exception):
     """The repair of a fragment ended before its swap: nothing in metadata has changed."""
 
-    def __init__(self, trouble: Trouble, text: str) -> None:
+    def __init__(self, trouble: RepairTrouble, text: str) -> None:
         super().__init__(text)
         self.trouble = trouble
 
@@ -60,14 +60,14 @@ class RepairMetrics:
     #: Marks that asked for nothing any more when they were looked at.
     marks_stale: int = 0
     #: Attempts that ended without success, by why.
-    failed: Counter[Trouble] = field(default_factory=Counter)
+    failed: Counter[RepairTrouble] = field(default_factory=Counter)
     ledgers_recovered: int = 0
     fragments_swapped: int = 0
     #: Pairs of a ledger and a bookie that answers for it again.
     limbos_ended: int = 0
     under_way_now: int = 0
     #: Marked ledgers that are waited with, by why.
-    waiting_now: Counter[Trouble] = field(default_factory=Counter)
+    waiting_now: Counter[RepairTrouble] = field(default_factory=Counter)
 
     @property
     def all_bytes_moved(self) -> int:

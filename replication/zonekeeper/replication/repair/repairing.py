@@ -34,8 +34,12 @@ from zonekeeper.replication.repair import respreading
 from zonekeeper.replication.repair.copying import Copier
 from zonekeeper.replication.repair.graces import Graces
 from zonekeeper.replication.repair.ledger_repair import LedgerRepair, Obstacle
-from zonekeeper.replication.repair.repair_metrics import RepairMetrics, RepairStoppedError, Trouble
-from zonekeeper.replication.view.pace import Pace
+from zonekeeper.replication.repair.repair_metrics import (
+    RepairMetrics,
+    RepairStoppedError,
+    RepairTrouble,
+)
+from zonekeeper.replication.view.pace import BytePace
 from zonekeeper.replication.view.view import View
 from zonekeeper.wire.formats import errors
 
@@ -77,8 +81,8 @@ class Repairer:
         self.name = name
         self.metrics = metrics or RepairMetrics()
         self.chance = chance
-        self._pace = Pace(lambda: view.policy.repair.bytes_per_second)
-        self._respread_pace = Pace(lambda: view.policy.repair.respread_bytes_per_second)
+        self._pace = BytePace(lambda: view.policy.repair.bytes_per_second)
+        self._respread_pace = BytePace(lambda: view.policy.repair.respread_bytes_per_second)
         self._graces = Graces()
         #: Claims that may still stand, as the store was not there to take them back.
         self._left_behind: dict[LedgerId, Claim] = {}
@@ -211,12 +215,12 @@ class Repairer:
         grace_ms = self.view.policy.repair.open_ledger_grace_ms
         if not self._graces.over(ledger_id, last, grace_ms=grace_ms, now_s=self._loop.time()):
             text = f"ledger {ledger_id}: its writer has {grace_ms} ms to replace a lost bookie"
-            return [Obstacle(trouble=Trouble.OPEN, text=text, bookies=gone)]
+            return [Obstacle(trouble=RepairTrouble.OPEN, text=text, bookies=gone)]
         # Copying what was finished may have taken long, and the writer may have done his part.
         stored = await ledgers.read(self.cluster, ledger_id, sync=True)
         if stored is None or stored.metadata.last_fragment != last:
             text = f"ledger {ledger_id}: its writer went on elsewhere while it was repaired"
-            return [Obstacle(trouble=Trouble.OVERTAKEN, text=text, bookies=gone)]
+            return [Obstacle(trouble=RepairTrouble.OVERTAKEN, text=text, bookies=gone)]
         try:
             closed = await work.recover(ledger, gone)
         except RepairStoppedError as error:
@@ -231,7 +235,7 @@ class Repairer:
         return await work.finished_parts(parts, named)
 
     async def _answer_again(
-        self, ledger_id: LedgerId, limbo: limbos.Found, obstacles: Collection[Obstacle]
+        self, ledger_id: LedgerId, limbo: limbos.LimboFound, obstacles: Collection[Obstacle]
     ) -> list[Obstacle]:
         """End the limbo of the bookies that have all again; give who did not answer."""
         found = [
@@ -264,7 +268,7 @@ class Repairer:
         return tuple(obstacles)
 
     def _work(
-        self, ledger_id: LedgerId, ledger: LedgerMetadata, paces: tuple[Pace, ...]
+        self, ledger_id: LedgerId, ledger: LedgerMetadata, paces: tuple[BytePace, ...]
     ) -> LedgerRepair:
         client = self.client
         copier = Copier(
@@ -283,7 +287,7 @@ class Repairer:
             if (held := self.view.what_holds_anew(bookie)) is not None:
                 text = f"ledger {ledger_id}: {bookie}: {held.by}: {held.text}"
                 found[bookie] = Obstacle(
-                    trouble=Trouble.HELD, text=text, bookies=frozenset({bookie})
+                    trouble=RepairTrouble.HELD, text=text, bookies=frozenset({bookie})
                 )
         return found
 
@@ -296,23 +300,25 @@ class Repairer:
                     f"ledger {ledger_id}: {bookie} was there when it was looked at, and is {cause}"
                 )
                 found.append(
-                    Obstacle(trouble=Trouble.OVERTAKEN, text=text, bookies=frozenset({bookie}))
+                    Obstacle(
+                        trouble=RepairTrouble.OVERTAKEN, text=text, bookies=frozenset({bookie})
+                    )
                 )
         return found
 
     def _told(self, obstacles: tuple[Obstacle, ...]) -> Attempt:
         """Count and log what is in the way; what is held or waited for is no failure."""
         for obstacle in obstacles:
-            if obstacle.trouble not in (Trouble.HELD, Trouble.OPEN):
+            if obstacle.trouble not in (RepairTrouble.HELD, RepairTrouble.OPEN):
                 self.metrics.failed[obstacle.trouble] += 1
                 _logger.warning("%s: %s", obstacle.trouble, obstacle.text)
         return Attempt(obstacles=obstacles)
 
 
 def _unreadable(error: UnreadableError, bookies: frozenset[BookieId]) -> Obstacle:
-    return Obstacle(trouble=Trouble.METADATA, text=str(error), bookies=bookies)
+    return Obstacle(trouble=RepairTrouble.METADATA, text=str(error), bookies=bookies)
 
 
 def _silent(ledger_id: LedgerId, bookie: BookieId, error: Exception) -> Obstacle:
     text = f"ledger {ledger_id}: {bookie}: {type(error).__name__}: {error}"
-    return Obstacle(trouble=Trouble.NO_SOURCE, text=text, bookies=frozenset({bookie}))
+    return Obstacle(trouble=RepairTrouble.NO_SOURCE, text=text, bookies=frozenset({bookie}))

@@ -27,7 +27,7 @@ from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import BookieId, LedgerId, ZoneName
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.replication.repair import respreading
-from zonekeeper.replication.repair.repair_metrics import RepairMetrics, Trouble
+from zonekeeper.replication.repair.repair_metrics import RepairMetrics, RepairTrouble
 from zonekeeper.replication.repair.repairing import Attempt, Repairer
 from zonekeeper.replication.view.view import View
 
@@ -43,7 +43,7 @@ _HELD_MAX_S: Final = 60.0
 _WAITS_MAX: Final = 100_000
 _SPREADS_MAX: Final = 1_000
 #: These are no failures.
-_NO_FAILURE: Final = frozenset({Trouble.HELD, Trouble.OPEN})
+_NO_FAILURE: Final = frozenset({RepairTrouble.HELD, RepairTrouble.OPEN})
 
 _logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class _Wait:
     """A ledger that is left for later."""
 
     due_s: float
-    trouble: Trouble | None
+    trouble: RepairTrouble | None
     failures: int
     #: The last walk that met it.
     walk: int
@@ -130,7 +130,7 @@ class Replicator:
                 if ledger_id in self._under_way:
                     continue
                 if self._view.holds_everything:
-                    self._leave(ledger_id, Trouble.HELD)
+                    self._leave(ledger_id, RepairTrouble.HELD)
                     continue
                 began_s = self._loop.time()
                 await self._slots.acquire()
@@ -161,7 +161,7 @@ class Replicator:
         self._free, self._in_maintenance, self._held = free, in_maintenance, held
         if freed:
             for wait in self._waits.values():
-                if wait.trouble is Trouble.HELD:
+                if wait.trouble is RepairTrouble.HELD:
                     wait.due_s, wait.holds = self._loop.time(), 0
         return freed
 
@@ -188,8 +188,8 @@ class Replicator:
             attempt = await self._repairer.attempt(ledger_id, respread=respread)
         except StoreError as error:
             _logger.warning("ledger %d is left for later: %s", ledger_id, error)
-            self.metrics.failed[Trouble.METADATA] += 1
-            self._leave(ledger_id, Trouble.METADATA)
+            self.metrics.failed[RepairTrouble.METADATA] += 1
+            self._leave(ledger_id, RepairTrouble.METADATA)
             return
         if attempt.spread and len(self._spreads) < _SPREADS_MAX:
             self._spreads[ledger_id] = None
@@ -200,12 +200,12 @@ class Replicator:
         else:
             self._waits.pop(ledger_id, None)
 
-    def _leave(self, ledger_id: LedgerId, trouble: Trouble | None) -> None:
+    def _leave(self, ledger_id: LedgerId, trouble: RepairTrouble | None) -> None:
         """Leave a ledger for later: soon, or, if it is held or has failed, later each time."""
         before = self._waits.get(ledger_id)
         failures, holds = (0, 0) if before is None else (before.failures, before.holds)
         delay_s = LOOK_EVERY_S
-        if trouble is Trouble.HELD:
+        if trouble is RepairTrouble.HELD:
             delay_s = min(_HELD_MAX_S, LOOK_EVERY_S * 2.0 ** min(holds, 16))
             holds += 1
         elif trouble is not None and trouble not in _NO_FAILURE:
@@ -216,7 +216,7 @@ class Replicator:
             self._waits[ledger_id] = _Wait(due_s, trouble, failures, self._walk_number, holds)
 
 
-def _worst(attempt: Attempt) -> Trouble:
+def _worst(attempt: Attempt) -> RepairTrouble:
     """Name one trouble of several: a failure rather than something that is waited for."""
     troubles = [obstacle.trouble for obstacle in attempt.obstacles]
     return next((one for one in troubles if one not in _NO_FAILURE), troubles[0])

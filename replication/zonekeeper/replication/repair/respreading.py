@@ -18,7 +18,7 @@ from zonekeeper.replication.decisions import copy_plan
 from zonekeeper.replication.decisions.copy_plan import Cause, Finished
 from zonekeeper.replication.repair.delivery import TargetFailedError
 from zonekeeper.replication.repair.ledger_repair import LedgerRepair, Obstacle
-from zonekeeper.replication.repair.repair_metrics import RepairStoppedError, Trouble
+from zonekeeper.replication.repair.repair_metrics import RepairStoppedError, RepairTrouble
 from zonekeeper.replication.view.view import View
 
 
@@ -39,9 +39,9 @@ async def spread(
         except RepairStoppedError as error:
             return [_obstacle(ledger_id, error.trouble, error)]
         except TargetFailedError as error:
-            return [_obstacle(ledger_id, Trouble.TARGETS_FAILED, error)]
+            return [_obstacle(ledger_id, RepairTrouble.TARGETS_FAILED, error)]
         except (StoreError, UnreadableError) as error:
-            return [_obstacle(ledger_id, Trouble.METADATA, error)]
+            return [_obstacle(ledger_id, RepairTrouble.METADATA, error)]
     return []
 
 
@@ -52,14 +52,16 @@ async def _fragment(view: View, part: Finished, work: LedgerRepair, chance: Chan
 
     def go_on() -> None:
         if not may(view):
-            raise RepairStoppedError(Trouble.HELD, "something is held, or respreading is off")
+            raise RepairStoppedError(RepairTrouble.HELD, "something is held, or respreading is off")
         for position in leaving:
             if (now := copy_plan.cause_of(ensemble[position], view.topology)) is not None:
-                raise RepairStoppedError(Trouble.OVERTAKEN, f"{ensemble[position]} is {now} now")
+                raise RepairStoppedError(
+                    RepairTrouble.OVERTAKEN, f"{ensemble[position]} is {now} now"
+                )
 
     if leaving:
         await work.move(part, leaving, plan.ensemble, go_on)
 
 
-def _obstacle(ledger_id: LedgerId, trouble: Trouble, error: Exception) -> Obstacle:
+def _obstacle(ledger_id: LedgerId, trouble: RepairTrouble, error: Exception) -> Obstacle:
     return Obstacle(trouble=trouble, text=f"ledger {ledger_id}: {error}", bookies=frozenset())

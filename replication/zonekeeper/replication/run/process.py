@@ -28,7 +28,7 @@ from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.placement.base.chance import Chance
 from zonekeeper.replication.run import pages
 from zonekeeper.replication.run.autorecovery import Autorecovery, Worker
-from zonekeeper.replication.run.settings import Settings
+from zonekeeper.replication.run.settings import AutorecoverySettings
 from zonekeeper.wire.running import looking, processes
 from zonekeeper.wire.running.looking import Page
 
@@ -52,7 +52,9 @@ class StoppedError(Exception):
     """The process cannot start, or cannot go on; the message says why."""
 
 
-async def run(settings: Settings, chance: Chance, announce: Callable[[str], None]) -> None:
+async def run(
+    settings: AutorecoverySettings, chance: Chance, announce: Callable[[str], None]
+) -> None:
     """Run until SIGTERM or SIGINT; raises ``StoppedError``.
 
     ``announce`` hears once where the process is looked at, when it is ready.
@@ -80,7 +82,9 @@ def _give_up() -> None:
     os._exit(1)
 
 
-async def _live(settings: Settings, chance: Chance, announce: Callable[[str], None]) -> None:
+async def _live(
+    settings: AutorecoverySettings, chance: Chance, announce: Callable[[str], None]
+) -> None:
     process: Autorecovery | None = None
 
     def ready() -> Page:

@@ -39,7 +39,7 @@ class Texts(TypedDict):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class AutorecoverySettings:
     """All that an autorecovery process needs to be told."""
 
     metadata: str
@@ -52,7 +52,7 @@ class Settings:
     tls: TlsFiles | None
 
 
-def parse(texts: Texts) -> Settings:
+def parse(texts: Texts) -> AutorecoverySettings:
     """Check all settings; raises ``BadSettingError`` for the first that is wrong."""
     try:
         uri.parse(texts["metadata"])
@@ -64,7 +64,7 @@ def parse(texts: Texts) -> Settings:
         )
     if not 1 <= texts["workers"] <= WORKERS_MAX:
         raise BadSettingError(f"--workers: must be between 1 and {WORKERS_MAX}")
-    return Settings(
+    return AutorecoverySettings(
         metadata=texts["metadata"],
         name=BookieId(texts["name"]),
         zone=_zone(texts["zone"]),

@@ -15,7 +15,7 @@ _LOOK_AGAIN_S: Final = 1.0
 _WAIT_MIN_S: Final = 0.001
 
 
-class Pace:
+class BytePace:
     """One limit; its rate is asked each time, and 0 is no limit."""
 
     def __init__(self, bytes_per_second: Callable[[], int]) -> None:

@@ -30,11 +30,11 @@ from zonekeeper.replication.decisions import what_if
 from zonekeeper.replication.decisions.checks_placement import PlacementCheck
 from zonekeeper.replication.decisions.what_if import Harm
 from zonekeeper.replication.view import listing
-from zonekeeper.replication.view.pace import Pace
+from zonekeeper.replication.view.pace import BytePace
 from zonekeeper.replication.view.view import View
 from zonekeeper.shell.commands import zones
-from zonekeeper.shell.hosting import connecting, reaching
-from zonekeeper.shell.hosting.reaching import BadRequest, Place
+from zonekeeper.shell.reaching import connecting, reaching
+from zonekeeper.shell.reaching.reaching import Place, RefusedCommand
 from zonekeeper.wire.grpc.tls import TlsFiles
 
 #: So many ledgers of a kind are named.
@@ -97,7 +97,7 @@ def replicas(
     """
     rate = size_bytes(bytes_per_second) if bytes_per_second != "0" else 0
     if rate is None:
-        raise BadRequest(f"--bytes-per-second {bytes_per_second}: a number and KiB, MiB or GiB")
+        raise RefusedCommand(f"--bytes-per-second {bytes_per_second}: a number and KiB, MiB or GiB")
     found = reaching.run(_replicas(place, tls, tuple(map(LedgerId, wanted)), rate))
     _answer(place, found)
     raise SystemExit(1 if found.named or found.unreadable else 0)
@@ -172,7 +172,7 @@ async def _replicas(
 ) -> _Found:
     async with connecting.connected(place, tls) as client, reaching.seen(client.cluster) as view:
         metrics, found = AuditorMetrics(), _Found()
-        reader = ReplicaReader(view, client.bookies.pool, metrics, Pace(lambda: rate))
+        reader = ReplicaReader(view, client.bookies.pool, metrics, BytePace(lambda: rate))
         async with aclosing(_wanted(client.cluster, wanted)) as some:
             async for listed in some:
                 if _readable(listed, found):
@@ -200,7 +200,7 @@ async def _wanted(cluster: Cluster, wanted: Sequence[LedgerId]) -> AsyncGenerato
             yield UnreadableLedger(ledger_id, error)
             continue
         if stored is None:
-            raise BadRequest(f"there is no ledger {ledger_id}")
+            raise RefusedCommand(f"there is no ledger {ledger_id}")
         yield stored
 
 

@@ -26,16 +26,17 @@ from zonekeeper.placement.zones.losses import Held, HeldBy
 from zonekeeper.placement.zones.zone_records import Record
 from zonekeeper.replication.decisions.preflight import Preflight
 from zonekeeper.replication.gate import permitting, releasing
-from zonekeeper.replication.gate.permitting import Request
+from zonekeeper.replication.gate.permitting import GateRequest
 from zonekeeper.replication.repair.replicator import WORKERS
 from zonekeeper.replication.run import process, settings
 from zonekeeper.replication.run.settings import BadSettingError, Texts
 from zonekeeper.replication.view.view import View
 from zonekeeper.shell.commands import zones
-from zonekeeper.shell.hosting import connecting, reaching, yaml_files
-from zonekeeper.shell.hosting.reaching import Place
+from zonekeeper.shell.hosting import yaml_files
+from zonekeeper.shell.reaching import connecting, reaching
+from zonekeeper.shell.reaching.reaching import Place
 from zonekeeper.shell.reports import preflight_text
-from zonekeeper.shell.reports.preflight_text import Looked
+from zonekeeper.shell.reports.preflight_text import PreflightSeen
 from zonekeeper.wire.grpc.tls import TlsFiles
 
 #: A list of marked ledgers is counted no further.
@@ -93,12 +94,12 @@ def _read_file(ctx: click.Context, _option: click.Parameter, file: Path | None) 
     try:
         given = fields.mapping(str(file), yaml_files.load(file))
     except (yaml_files.UnreadableFileError, fields.InvalidFieldsError) as error:
-        raise reaching.BadRequest(str(error)) from None
+        raise reaching.RefusedCommand(str(error)) from None
     known = {name.replace("_", "-"): name for name in Texts.__annotations__}
     for name in given:
         if name not in known:
             names = ", ".join(sorted(known))
-            raise reaching.BadRequest(f"{file}: there is no setting {name}; there are {names}")
+            raise reaching.RefusedCommand(f"{file}: there is no setting {name}; there are {names}")
     ctx.default_map = {known[name]: value for name, value in given.items()}
 
 
@@ -202,12 +203,12 @@ def disable(who: Person, yes: bool, dry_run: bool, place: Place) -> None:
     _answer(place, f"automatic replication {was} off", {"done": changed})
 
 
-async def _look_at_switch(place: Place, tls: TlsFiles | None) -> Looked:
+async def _look_at_switch(place: Place, tls: TlsFiles | None) -> PreflightSeen:
     async with connecting.connected(place, tls) as client, reaching.seen(client.cluster) as view:
         gates, lost = _let_go(view)
         counted = await _measured(client, view, lost)
         what = "switching automatic replication on"
-        return Looked(what=what, gates=gates, preflight=counted)
+        return PreflightSeen(what=what, gates=gates, preflight=counted)
 
 
 def _let_go(view: View) -> tuple[tuple[Gate, ...], frozenset[BookieId]]:
@@ -291,7 +292,7 @@ def release(**given: Unpack[_GivenZone]) -> None:
     _answer(place, text, {**preflight_text.plain(looked, done=True), **still})
 
 
-async def _look_at_gate(place: Place, tls: TlsFiles | None, zone: ZoneName | None) -> Looked:
+async def _look_at_gate(place: Place, tls: TlsFiles | None, zone: ZoneName | None) -> PreflightSeen:
     async with connecting.connected(place, tls) as client, reaching.seen(client.cluster) as view:
         record = _record(view, zone)
         if record.gate.permits:
@@ -301,7 +302,7 @@ async def _look_at_gate(place: Place, tls: TlsFiles | None, zone: ZoneName | Non
             )
         counted = await _measured(client, view, releasing.held_losses(view, zone))
         what = f"releasing {_named(zone)}"
-        return Looked(what=what, gates=(record.gate,), preflight=counted)
+        return PreflightSeen(what=what, gates=(record.gate,), preflight=counted)
 
 
 def _record(view: View, zone: ZoneName | None) -> Record:
@@ -321,7 +322,7 @@ async def _release(
 ) -> tuple[Record, Held | None]:
     """Release a gate; give its record, and what holds its losses nevertheless."""
     async with reaching.opened(place) as cluster, reaching.seen(cluster) as view:
-        request = Request(zone=zone, person=who, wall_ms=reaching.wall_ms())
+        request = GateRequest(zone=zone, person=who, wall_ms=reaching.wall_ms())
         told = reaching.chronicle(cluster, who.name)
         record = await permitting.release(cluster, request, token, view.policy, told)
         held = view.what_holds(None) if zone is None else view.what_holds_zone(zone)
@@ -336,14 +337,14 @@ async def _release(
 async def _hold(place: Place, zone: ZoneName | None, who: Person) -> Record:
     async with reaching.opened(place) as cluster, reaching.seen(cluster) as view:
         _record(view, zone)
-        request = Request(zone=zone, person=who, wall_ms=reaching.wall_ms())
+        request = GateRequest(zone=zone, person=who, wall_ms=reaching.wall_ms())
         told = reaching.chronicle(cluster, who.name)
         return await permitting.hold(cluster, request, view.policy, told)
 
 
 def _gate(zone: str | None, whole: bool) -> ZoneName | None:
     if (zone is None) is not whole:
-        raise reaching.BadRequest("say which hold is meant: either --zone ZONE or --cluster")
+        raise reaching.RefusedCommand("say which hold is meant: either --zone ZONE or --cluster")
     return None if zone is None else ZoneName(zone)
 
 
@@ -366,13 +367,13 @@ async def _measured(client: Client, view: View, lost: frozenset[BookieId]) -> Pr
         )
 
 
-def _decide(looked: Looked, given: _Given) -> None:
+def _decide(looked: PreflightSeen, given: _Given) -> None:
     """Show what it will do; refuse, or ask."""
     if not given["place"].as_json:
         preflight_text.show(looked)
     refusal = looked.preflight.refusal
     if refusal is not None and not given["force"]:
-        raise reaching.BadRequest(f"refused, {refusal}; --force does it nevertheless")
+        raise reaching.RefusedCommand(f"refused, {refusal}; --force does it nevertheless")
     if not given["dry_run"]:
         reaching.confirm("Go on?", yes=given["yes"])
 

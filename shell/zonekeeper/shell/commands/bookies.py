@@ -15,12 +15,12 @@ from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.topology import Bookie
 from zonekeeper.placement.zones.gate import Person
 from zonekeeper.replication.orders import decommissioning, emptying, recovering
-from zonekeeper.replication.orders.orders import NotEmptiedError, Order, Phase, Progress
+from zonekeeper.replication.orders.orders import NotEmptiedError, Order, OrderProgress, Phase
 from zonekeeper.replication.repair.repairing import Repairer
 from zonekeeper.replication.view import asking
 from zonekeeper.replication.view.view import View
-from zonekeeper.shell.hosting import connecting, reaching
-from zonekeeper.shell.hosting.reaching import BadRequest, Place
+from zonekeeper.shell.reaching import connecting, reaching
+from zonekeeper.shell.reaching.reaching import Place, RefusedCommand
 from zonekeeper.shell.reports import preflight_text
 from zonekeeper.wire.formats import errors
 from zonekeeper.wire.grpc.tls import TlsFiles
@@ -145,7 +145,7 @@ class _Ordered:
     ) -> None:
         self._place, self._tls, self._bookie, self._who = place, tls, bookie, who
         self._dry_run, self._yes = dry_run, yes
-        self._told: Progress | None = None
+        self._told: OrderProgress | None = None
 
     def give(self, check: _Check, carry: _Carry, done: str) -> None:
         """Give the order; nothing is changed before it was checked and agreed to."""
@@ -178,7 +178,7 @@ class _Ordered:
         async with _repairing(self._place, self._tls) as repairer:
             await carry(repairer, order)
 
-    def _report(self, progress: Progress) -> None:
+    def _report(self, progress: OrderProgress) -> None:
         """Say what is new, on standard error: the answer alone stands on standard output."""
         if progress == self._told:
             return
@@ -306,13 +306,13 @@ async def _known(place: Place, bookie: BookieId, *, must_be_there: bool) -> None
         _refuse_unknown(view, bookie)
         known = view.topology.get(bookie)
         if must_be_there and (known is None or not known.readable):
-            raise BadRequest(f"{bookie} is not registered: nobody is there to be told")
+            raise RefusedCommand(f"{bookie} is not registered: nobody is there to be told")
 
 
 def _refuse_unknown(view: View, bookie: BookieId) -> None:
     if bookie not in view.topology:
         names = ", ".join(one.id for one in view.topology)
-        raise BadRequest(f"there is no bookie {bookie}; there are {names or 'none'}")
+        raise RefusedCommand(f"there is no bookie {bookie}; there are {names or 'none'}")
 
 
 async def _set_read_only(

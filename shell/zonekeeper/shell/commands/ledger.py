@@ -20,7 +20,7 @@ from rich import box
 from rich.table import Table
 
 from zonekeeper.client.api.client import Client
-from zonekeeper.client.api.reader import Batch, Reader
+from zonekeeper.client.api.reader import ReadBatch, Reader
 from zonekeeper.client.api.writer import Writer
 from zonekeeper.client.base import errors
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
@@ -28,8 +28,8 @@ from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import LedgerId
 from zonekeeper.shell.commands import ledger_options, ledger_waiting
 from zonekeeper.shell.commands.ledger_options import ENTRY, LEDGER, NUMBER, PASSWORD
-from zonekeeper.shell.hosting import connecting, reaching
-from zonekeeper.shell.hosting.reaching import Place
+from zonekeeper.shell.reaching import connecting, reaching
+from zonekeeper.shell.reaching.reaching import Place
 from zonekeeper.shell.reports import ledger_io, ledger_text
 from zonekeeper.wire.formats.entries import PAYLOAD_BYTES_MAX
 from zonekeeper.wire.grpc.tls import TlsFiles
@@ -168,7 +168,7 @@ def delete(numbers: tuple[int, ...], yes: bool, dry_run: bool, place: Place) -> 
     deleted = {number: found for number, found in known.items() if found is not None}
     missing = [number for number, found in known.items() if found is None]
     if missing:
-        raise reaching.BadRequest(
+        raise reaching.RefusedCommand(
             f"there is no ledger {', '.join(map(str, missing))}; nothing was deleted"
             + (f"; without: {ledger_text.delete_command(deleted)}" if deleted else "")
         )
@@ -235,7 +235,7 @@ async def _append(
 
 async def _fill(writer: Writer, entries: AsyncGenerator[list[bytes], None]) -> None:
     reaching.tell(f"ledger {writer.ledger_id}")
-    progress = ledger_io.Progress(sys.stderr, asyncio.get_running_loop().time)
+    progress = ledger_io.ProgressLine(sys.stderr, asyncio.get_running_loop().time)
     try:
         async with aclosing(entries) as portions:
             while (portion := await _unless_stopped(writer, anext(portions, None))) is not None:
@@ -315,7 +315,7 @@ async def _give(
                         await giver.give(batch)
         except errors.BeyondEnd:
             count = ledger_text.entries(reader.last_confirmed + 1)
-            raise reaching.BadRequest(
+            raise reaching.RefusedCommand(
                 f"ledger {number} has {count} that are confirmed, and --last is {options['last']}"
             ) from None
         except errors.NoSuchLedger as error:  # it was there: that it is gone is no slip of who asks
@@ -330,15 +330,17 @@ async def _opened(
         return await client.open(number, password=secret, recover=recover)
     except errors.Unauthorized as error:
         tried = ledger_options.password_tried(password_file)
-        raise reaching.BadRequest(f"{error}; {tried}") from None
+        raise reaching.RefusedCommand(f"{error}; {tried}") from None
 
 
-def _batches(reader: Reader, options: Options, *, follow: bool) -> AsyncGenerator[Batch, None]:
+def _batches(reader: Reader, options: Options, *, follow: bool) -> AsyncGenerator[ReadBatch, None]:
     first, last = options["first"], options.get("last")
     assert isinstance(first, int)
     assert last is None or isinstance(last, int)
     if last is not None and last < first:
-        raise reaching.BadRequest(f"no entries from {first} to {last}: --last is before --first")
+        raise reaching.RefusedCommand(
+            f"no entries from {first} to {last}: --last is before --first"
+        )
     if follow:
         return reader.tail(first)
     if options["unconfirmed"]:
@@ -403,7 +405,7 @@ async def _deleted_so_far(
 
 async def _list(place: Place, *, is_long: bool) -> None:
     """Write each ledger when it is found: there may be millions."""
-    progress = ledger_io.Progress(sys.stderr, asyncio.get_running_loop().time)
+    progress = ledger_io.ProgressLine(sys.stderr, asyncio.get_running_loop().time)
     shown = 0
     async with connecting.connected(place, None) as client, aclosing(client.ledgers()) as numbers:
         async for number in numbers:
@@ -427,7 +429,7 @@ def _run(work: Coroutine[None, None, T]) -> T:
         try:
             return await work
         except _WRONG as error:
-            raise reaching.BadRequest(str(error)) from None
+            raise reaching.RefusedCommand(str(error)) from None
 
     return reaching.run(done())
 

@@ -13,7 +13,7 @@ from zonekeeper.metadata.formats.ledger_paths import LEDGER_ID_MAX
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.policy.rules_data import ENSEMBLE_MAX
-from zonekeeper.shell.hosting.reaching import BadRequest
+from zonekeeper.shell.reaching.reaching import RefusedCommand
 
 #: Holds a password where no file does: a command line is seen by everybody on the machine.
 PASSWORD_VARIABLE: Final = "ZONEKEEPER_LEDGER_PASSWORD"  # noqa: S105 the name of a variable
@@ -38,7 +38,7 @@ def password(file: Path | None) -> bytes:
         return os.environb.get(PASSWORD_VARIABLE.encode(), b"")
     found = file.read_bytes().removesuffix(b"\n").removesuffix(b"\r")
     if not found:
-        raise BadRequest(
+        raise RefusedCommand(
             f"{file} is empty: for a ledger without a password give no --password-file"
         )
     return found
@@ -131,13 +131,17 @@ def custom(pairs: tuple[str, ...]) -> Mapping[str, bytes]:
     for pair in pairs:
         key, sign, value = pair.partition("=")
         if not key or not sign:
-            raise BadRequest(f"--custom {pair}: write KEY=VALUE")
+            raise RefusedCommand(f"--custom {pair}: write KEY=VALUE")
         if not _is_text(key):
-            raise BadRequest(f"--custom {pair!r}: a key must be UTF-8; a value may be any bytes")
+            raise RefusedCommand(
+                f"--custom {pair!r}: a key must be UTF-8; a value may be any bytes"
+            )
         if key == placement_stamp.KEY:
-            raise BadRequest(f"--custom {key}: this key says how entries are placed, and is taken")
+            raise RefusedCommand(
+                f"--custom {key}: this key says how entries are placed, and is taken"
+            )
         if key in found:
-            raise BadRequest(f"--custom {key} is given twice")
+            raise RefusedCommand(f"--custom {key} is given twice")
         found[key] = os.fsencode(value)
     return found
 

@@ -18,7 +18,7 @@ PATIENCE_S: Final = 3.0
 CAUSES_MAX: Final = 16
 
 
-class Trouble(logging.Handler):
+class TailTrouble(logging.Handler):
     """Hears what a reader tries again; tells each cause once, until there is progress."""
 
     def __init__(self, tell: Callable[[str], None], clock: Callable[[], float]) -> None:
@@ -48,9 +48,9 @@ class Trouble(logging.Handler):
 
 
 @contextmanager
-def heard(tell: Callable[[str], None], clock: Callable[[], float]) -> Iterator[Trouble]:
+def heard(tell: Callable[[str], None], clock: Callable[[], float]) -> Iterator[TailTrouble]:
     """Listen to what readers try again."""
-    trouble = Trouble(tell, clock)
+    trouble = TailTrouble(tell, clock)
     logger = logging.getLogger(reader.__name__)
     logger.addHandler(trouble)
     try:

@@ -236,7 +236,7 @@ def demo_command(folder: Path | None, output: str) -> None:
     console = Console(highlight=False, stderr=output == "json")
     with _place(folder) as place:
         with demo_screen.opened(console, time.perf_counter) as screen:
-            summary = _run(demo.run(_cluster(place), screen, demo_story.Pace()))
+            summary = _run(demo.run(_cluster(place), screen, demo_story.DemoPace()))
         screen.summary(summary)
         if output == "json":
             _print_json(summary.plain())
@@ -278,7 +278,7 @@ def _run(work: Coroutine[None, None, _T]) -> _T:
         raise _BadRequest(str(error)) from None
     except (LocalError, OSError) as error:
         raise click.ClickException(str(error)) from None
-    except local_running.StoppedError:
+    except local_running.InterruptedWorkError:
         sys.exit(INTERRUPTED)
 
 

@@ -17,8 +17,8 @@ from zonekeeper.placement.zones.observation import Observation
 from zonekeeper.replication.gate import planned_work
 from zonekeeper.replication.gate.planned_work import Wanted
 from zonekeeper.replication.view.view import View
-from zonekeeper.shell.hosting import reaching
-from zonekeeper.shell.hosting.reaching import Place
+from zonekeeper.shell.reaching import reaching
+from zonekeeper.shell.reaching.reaching import Place
 
 _ENDED: Final = "ended"
 _PLANNED: Final = "would be declared"
@@ -140,7 +140,7 @@ async def _end(place: Place, wanted: Wanted, who: Person) -> tuple[Maintenance, 
         )
         if not standing:
             known = ", ".join(map(str, sorted(view.maintenance))) or "nothing"
-            raise reaching.BadRequest(f"no such maintenance is declared: {known} is")
+            raise reaching.RefusedCommand(f"no such maintenance is declared: {known} is")
         told = reaching.chronicle(cluster, who.name)
         await planned_work.end(cluster, standing, who, told)
         return standing

@@ -13,12 +13,12 @@ from zonekeeper.placement.zones import counted_time
 from zonekeeper.placement.zones.losses import Held
 from zonekeeper.replication.view.view import View
 from zonekeeper.shell.commands import zones
-from zonekeeper.shell.hosting import reaching
-from zonekeeper.shell.hosting.reaching import Place
+from zonekeeper.shell.reaching import reaching
+from zonekeeper.shell.reaching.reaching import Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class PlanLine:
     """One thing that waits, or would."""
 
     what: str
@@ -74,17 +74,17 @@ def plan(wait: bool, place: Place) -> None:
         console.print(f"missing, and repaired once nothing holds it: {', '.join(missing)}")
 
 
-async def _plan(place: Place, *, wait: bool) -> tuple[list[Line], list[str]]:
+async def _plan(place: Place, *, wait: bool) -> tuple[list[PlanLine], list[str]]:
     async with reaching.opened(place) as cluster, reaching.seen(cluster) as view:
         if wait:
             await _evaluated(view)
         found = [
-            Line(what=f"zone {zone}", held=held)
+            PlanLine(what=f"zone {zone}", held=held)
             for zone in zones.zones_of(view)
             if (held := view.what_holds_zone(zone)) is not None
         ]
         found += [
-            Line(what=f"{unit}", held=held)
+            PlanLine(what=f"{unit}", held=held)
             for unit in sorted(view.maintenance)
             if (held := view.what_holds(unit)) is not None
         ]
@@ -96,7 +96,7 @@ async def _plan(place: Place, *, wait: bool) -> tuple[list[Line], list[str]]:
             if held is None:
                 missing.append(str(name))
             elif where is None or held != by_zone.get(f"zone {where.zone}"):
-                found.append(Line(what=f"bookie {name}", held=held))
+                found.append(PlanLine(what=f"bookie {name}", held=held))
         return found, missing
 
 

@@ -19,8 +19,9 @@ from zonekeeper.placement.base.fields import InvalidFieldsError, Plain
 from zonekeeper.placement.policy import legality, rules_data
 from zonekeeper.placement.policy.rules import Policy
 from zonekeeper.placement.zones.gate import Person
-from zonekeeper.shell.hosting import reaching, yaml_files
-from zonekeeper.shell.hosting.reaching import BadRequest, Place
+from zonekeeper.shell.hosting import yaml_files
+from zonekeeper.shell.reaching import reaching
+from zonekeeper.shell.reaching.reaching import Place, RefusedCommand
 
 _OWNER: Final = "shell"
 _FILE: Final = click.argument("file", type=click.Path(path_type=Path))
@@ -39,7 +40,7 @@ def show(place: Place) -> None:
     """Show every rule that is in force, defaults included."""
     found = reaching.run(_read(place))
     if found is None:
-        raise BadRequest("there is no policy yet: set one with `zonekeeper policy set FILE`")
+        raise RefusedCommand("there is no policy yet: set one with `zonekeeper policy set FILE`")
     if place.as_json:
         reaching.print_json(rules_data.record(found))
         return
@@ -100,11 +101,11 @@ def _load(file: Path) -> Policy:
     try:
         found = rules_data.from_rules(yaml_files.load(file))
     except (yaml_files.UnreadableFileError, InvalidFieldsError) as error:
-        raise BadRequest(str(error)) from None
+        raise RefusedCommand(str(error)) from None
     verdict = legality.judge(found.quorums, found.placement)
     if not verdict.legal:
         lines = "\n".join(f"  {one.reason} ({one.example})" for one in verdict.refusals)
-        raise BadRequest(f"placement cannot keep what these rules promise:\n{lines}")
+        raise RefusedCommand(f"placement cannot keep what these rules promise:\n{lines}")
     for one in verdict.warnings:
         click.echo(f"warning: {one.reason}", err=True)
     return replace(found, owner=_OWNER)
@@ -112,13 +113,13 @@ def _load(file: Path) -> Policy:
 
 def _refuse(standing: Policy | None, version: int | None) -> None:
     if standing is not None and standing.owner != _OWNER:
-        raise BadRequest(
+        raise RefusedCommand(
             f"the policy is owned by {standing.owner}, which would undo the change: change its "
             "BookieCluster resource instead"
         )
     known = 0 if standing is None else standing.version
     if version is not None and version != known:
-        raise BadRequest(f"version {known} is in force, and not {version}: look at it again")
+        raise RefusedCommand(f"version {known} is in force, and not {version}: look at it again")
 
 
 async def _read(place: Place) -> Policy | None:

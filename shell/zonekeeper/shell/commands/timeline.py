@@ -10,8 +10,8 @@ from rich.text import Text
 
 from zonekeeper.metadata.cluster import timeline as stored
 from zonekeeper.metadata.cluster.timeline import EVENTS_MAX, Event
-from zonekeeper.shell.hosting import reaching
-from zonekeeper.shell.hosting.reaching import Place
+from zonekeeper.shell.reaching import reaching
+from zonekeeper.shell.reaching.reaching import Place
 
 #: A window of so many characters has room for names beside reasons.
 _WIDE_CHARS: Final = 120

@@ -28,11 +28,18 @@ from zonekeeper.metadata.formats.service_info import Endpoint
 from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.topology import Bookie, Registration
-from zonekeeper.shell.hosting import connecting, reaching
-from zonekeeper.shell.hosting.reaching import Place
+from zonekeeper.shell.reaching import connecting, reaching
+from zonekeeper.shell.reaching.reaching import Place
 from zonekeeper.shell.reports import top_metrics, top_rows
 from zonekeeper.shell.reports.top_metrics import Look, NotMetricsError
-from zonekeeper.shell.reports.top_rows import APPEND, MEDIAN, NEARLY_ALL, READ, Row, Seen
+from zonekeeper.shell.reports.top_rows import (
+    APPEND,
+    MEDIAN,
+    NEARLY_ALL,
+    READ,
+    SampledBookie,
+    TopRow,
+)
 
 _TIMEOUT_S: Final = 2.0
 _PAGE_BYTES_MAX: Final = 4 << 20
@@ -73,7 +80,7 @@ def _a_number(_ctx: click.Context, _param: click.Parameter, value: float) -> flo
 def top(once: bool, every_s: float, only: str | None, place: Place) -> None:
     """Show which bookie or zone is slow, waits, or fails."""
     if place.as_json and not once:
-        raise reaching.BadRequest("--output json: add --once")
+        raise reaching.RefusedCommand("--output json: add --once")
     zone = None if only is None else ZoneName(only)
     reaching.run(_top(place, zone, every_s, once=once))
 
@@ -82,7 +89,7 @@ async def _top(place: Place, only: ZoneName | None, every_s: float, *, once: boo
     async with connecting.connected(place, None) as client:
         if only is not None and only not in client.bookies.topology.zones:
             known = ", ".join(client.bookies.topology.zones)
-            raise reaching.BadRequest(f"there is no zone {only}; there are {known}")
+            raise reaching.RefusedCommand(f"there is no zone {only}; there are {known}")
         before = await _look_around(client, only)
         if once:
             await asyncio.sleep(every_s)
@@ -151,7 +158,7 @@ def _fetch(where: Endpoint) -> str:
 
 def _seen(
     client: Client, before: Mapping[BookieId, _Sight], after: Mapping[BookieId, _Sight]
-) -> list[Seen]:
+) -> list[SampledBookie]:
     return [
         _compared(bookie, client.bookies.zone(bookie), before.get(bookie), sight)
         for bookie, sight in after.items()
@@ -160,13 +167,13 @@ def _seen(
 
 def _compared(
     bookie: BookieId, zone: ZoneName | None, before: _Sight | None, after: _Sight
-) -> Seen:
+) -> SampledBookie:
     look = after.look
     if isinstance(look, str):
-        return Seen(bookie=bookie, zone=zone, work=look)
+        return SampledBookie(bookie=bookie, zone=zone, work=look)
     if before is None or isinstance(before.look, str):
-        return Seen(bookie=bookie, zone=zone, work="seen for the first time")
-    return Seen(
+        return SampledBookie(bookie=bookie, zone=zone, work="seen for the first time")
+    return SampledBookie(
         bookie=bookie,
         zone=zone,
         work=top_metrics.between(before.look, look, after.at_s - before.at_s),
@@ -179,7 +186,7 @@ def _zone(bookie: Bookie) -> ZoneName | None:
     return None if bookie.location is None else bookie.location.zone
 
 
-def _answer(place: Place, rows: list[Row]) -> None:
+def _answer(place: Place, rows: list[TopRow]) -> None:
     if place.as_json:
         bookies = [top_rows.plain(row) for row in rows if row.bookie is not None]
         zones = [top_rows.plain(row) for row in rows if row.bookie is None]
@@ -188,7 +195,7 @@ def _answer(place: Place, rows: list[Row]) -> None:
         reaching.console().print(_table(rows))
 
 
-def _table(rows: list[Row]) -> Table:
+def _table(rows: list[TopRow]) -> Table:
     table = Table(box=box.SIMPLE, pad_edge=False, collapse_padding=True)
     for title in ("zone", "bookie"):
         table.add_column(title, no_wrap=True)
@@ -207,7 +214,7 @@ def _table(rows: list[Row]) -> Table:
     return table
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: TopRow) -> list[str]:
     cells = [row.zone or "?", row.bookie or ""]
     if row.work is None:
         return [*cells, *[""] * 7]
@@ -217,7 +224,7 @@ def _cells(row: Row) -> list[str]:
     return [*cells, f"{row.waiting_bytes / _KIB:.0f}"]
 
 
-def _errors(row: Row) -> list[str]:
+def _errors(row: TopRow) -> list[str]:
     """Say what did not go well, and how often."""
     errors = {} if row.work is None else row.work.errors
     return [f"{count} {name}" for name, count in sorted(errors.items())]

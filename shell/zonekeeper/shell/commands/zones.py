@@ -15,8 +15,8 @@ from zonekeeper.placement.zones.gate import Permission
 from zonekeeper.placement.zones.zone_effects import Severity
 from zonekeeper.placement.zones.zone_records import Record
 from zonekeeper.replication.view.view import View
-from zonekeeper.shell.hosting import reaching
-from zonekeeper.shell.hosting.reaching import Place
+from zonekeeper.shell.reaching import reaching
+from zonekeeper.shell.reaching.reaching import Place
 
 #: What stands in the cluster's place in a list of zones.
 CLUSTER = "(cluster)"
@@ -70,7 +70,7 @@ def check(wanted: Iterable[ZoneName], known: tuple[ZoneName, ...]) -> None:
     """Refuse a zone that nobody knows."""
     for zone in wanted:
         if zone not in known:
-            raise reaching.BadRequest(f"there is no zone {zone}; there are {', '.join(known)}")
+            raise reaching.RefusedCommand(f"there is no zone {zone}; there are {', '.join(known)}")
 
 
 def plain(record: Record | None) -> dict[str, object]:

@@ -18,9 +18,9 @@ from zonekeeper.replication.view.view import View
 from zonekeeper.shell.demo import demo_load
 from zonekeeper.shell.demo.demo_load import Load
 from zonekeeper.shell.demo.demo_screen import Screen
-from zonekeeper.shell.demo.demo_story import Pace, Story
+from zonekeeper.shell.demo.demo_story import DemoPace, Story
 from zonekeeper.shell.demo.demo_summary import Summary
-from zonekeeper.shell.demo.demo_watch import Watch
+from zonekeeper.shell.demo.demo_watch import DemoWatch
 from zonekeeper.shell.local.local_cluster import LocalCluster
 from zonekeeper.shell.local.local_folder import BadRequestError, LocalError
 
@@ -28,7 +28,7 @@ from zonekeeper.shell.local.local_folder import BadRequestError, LocalError
 LIMIT_S: Final = 240
 
 
-async def run(cluster: LocalCluster, screen: Screen, pace: Pace) -> Summary:
+async def run(cluster: LocalCluster, screen: Screen, pace: DemoPace) -> Summary:
     """Show it all; raises ``LocalError`` where it cannot go on. All is stopped in the end.
 
     It destroys disks, so it takes no cluster that is there already: ``BadRequestError``.
@@ -53,7 +53,7 @@ async def run(cluster: LocalCluster, screen: Screen, pace: Pace) -> Summary:
 class _Play:
     """One run, until it is written to."""
 
-    def __init__(self, cluster: LocalCluster, screen: Screen, pace: Pace) -> None:
+    def __init__(self, cluster: LocalCluster, screen: Screen, pace: DemoPace) -> None:
         self._cluster = cluster
         self._screen = screen
         self._pace = pace
@@ -76,7 +76,7 @@ class _Play:
             view = View(client.cluster)
             async with alongside(view.follow()):
                 await view.known()
-                watch = Watch(client, view, pages, screen)
+                watch = DemoWatch(client, view, pages, screen)
                 story = Story(self._cluster, client, view, watch, screen)
                 return await self._played(story)
 
@@ -110,7 +110,7 @@ class _Play:
             seconds=self._screen.seconds,
         )
 
-    async def _read_back(self, load: Load) -> list[demo_load.Checked]:
+    async def _read_back(self, load: Load) -> list[demo_load.LedgerFate]:
         async with connect(self._cluster.address) as client:
             checked = [
                 await demo_load.check(client, ledger_id, last)

@@ -31,7 +31,7 @@ def payload(ledger_id: LedgerId, entry_id: int) -> bytes:
 
 
 @dataclass(slots=True)
-class Timing:
+class AckTiming:
     """How long acknowledgements took in one part of the demonstration."""
 
     name: str
@@ -57,7 +57,7 @@ class Load:
         self._ending = False
         #: The last acknowledged entry of each ledger.
         self.acked: dict[LedgerId, EntryId] = {}
-        self.timings: list[Timing] = [Timing(part)]
+        self.timings: list[AckTiming] = [AckTiming(part)]
 
     @property
     def ensemble(self) -> tuple[BookieId, ...]:
@@ -70,13 +70,13 @@ class Load:
         return sum(last + 1 for last in self.acked.values())
 
     @property
-    def timing(self) -> Timing:
+    def timing(self) -> AckTiming:
         """The figures of the present part, or of the one before while there are none."""
         return next((part for part in reversed(self.timings) if part.entries), self.timings[0])
 
     def part(self, name: str) -> None:
         """Begin a new part, with figures of its own."""
-        self.timings.append(Timing(name))
+        self.timings.append(AckTiming(name))
 
     async def run(self) -> None:
         """Write until ``end``; returns when all that was appended is acknowledged."""
@@ -161,7 +161,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class LedgerFate:
     """What became of a ledger's acknowledged entries."""
 
     ledger_id: LedgerId
@@ -177,7 +177,7 @@ class Checked:
         return self.same == self.acked
 
 
-async def check(client: Client, ledger_id: LedgerId, last: EntryId) -> Checked:
+async def check(client: Client, ledger_id: LedgerId, last: EntryId) -> LedgerFate:
     """Read a ledger back up to an entry, and compare; a ledger that is open is recovered."""
     same, reason = 0, ""
     expected = 0
@@ -197,4 +197,4 @@ async def check(client: Client, ledger_id: LedgerId, last: EntryId) -> Checked:
                 expected += 1
     except errors.ClientError as error:
         reason = str(error)
-    return Checked(ledger_id=ledger_id, acked=last + 1, same=same, reason=reason)
+    return LedgerFate(ledger_id=ledger_id, acked=last + 1, same=same, reason=reason)

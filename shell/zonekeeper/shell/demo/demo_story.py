@@ -19,21 +19,21 @@ from zonekeeper.placement.zones.observation import Observation
 from zonekeeper.replication.audit.auditor_metrics import AuditorMetrics
 from zonekeeper.replication.audit.replica_reading import ReplicaReader
 from zonekeeper.replication.gate import permitting, releasing
-from zonekeeper.replication.gate.permitting import Request
+from zonekeeper.replication.gate.permitting import GateRequest
 from zonekeeper.replication.view import listing
-from zonekeeper.replication.view.pace import Pace as ReadPace
+from zonekeeper.replication.view.pace import BytePace as ReadPace
 from zonekeeper.replication.view.view import View
 from zonekeeper.shell.demo.demo_load import Load
 from zonekeeper.shell.demo.demo_screen import Screen
 from zonekeeper.shell.demo.demo_summary import BookieLoss, Copies, Outage, ZoneLoss, megabytes
-from zonekeeper.shell.demo.demo_watch import Watch
-from zonekeeper.shell.hosting import reaching
+from zonekeeper.shell.demo.demo_watch import DemoWatch
 from zonekeeper.shell.local import local_shape
 from zonekeeper.shell.local.local_cluster import LocalCluster
 from zonekeeper.shell.local.local_folder import LocalError
 from zonekeeper.shell.local.local_shape import Shape
+from zonekeeper.shell.reaching import reaching
 from zonekeeper.shell.reports import preflight_text
-from zonekeeper.shell.reports.preflight_text import Looked
+from zonekeeper.shell.reports.preflight_text import PreflightSeen
 
 #: Longer than any one thing takes that is waited for.
 _WITHIN_S: Final = 60.0
@@ -45,7 +45,7 @@ _PERSON: Final = Person(name="demo", reason=f"zone {_ZONE} has burnt down")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class DemoPace:
     """How long each part is watched, in seconds."""
 
     calm: float = 4
@@ -59,7 +59,7 @@ class Story:
     """What is done to the cluster while it is written to."""
 
     def __init__(
-        self, cluster: LocalCluster, client: Client, view: View, watch: Watch, screen: Screen
+        self, cluster: LocalCluster, client: Client, view: View, watch: DemoWatch, screen: Screen
     ) -> None:
         self._cluster = cluster
         self.client = client
@@ -67,7 +67,7 @@ class Story:
         self.watch = watch
         self._screen = screen
 
-    async def lose_bookie(self, load: Load, pace: Pace) -> BookieLoss:
+    async def lose_bookie(self, load: Load, pace: DemoPace) -> BookieLoss:
         """Kill a bookie, and see its copies made anew."""
         screen, watch = self._screen, self.watch
         screen.step(
@@ -106,7 +106,7 @@ class Story:
         await asyncio.sleep(pace.repaired)
         return found
 
-    async def lose_zone_for_a_while(self, load: Load, pace: Pace) -> Outage:
+    async def lose_zone_for_a_while(self, load: Load, pace: DemoPace) -> Outage:
         """Kill a zone, see that nothing is copied, and start it again."""
         screen, watch = self._screen, self.watch
         screen.step(
@@ -143,7 +143,7 @@ class Story:
         await asyncio.sleep(pace.back)
         return found
 
-    async def lose_zone(self, load: Load, pace: Pace) -> ZoneLoss:
+    async def lose_zone(self, load: Load, pace: DemoPace) -> ZoneLoss:
         """Kill a zone with its disks, count what repair would cost, and let it go."""
         screen, watch = self._screen, self.watch
         screen.step(
@@ -204,7 +204,7 @@ class Story:
                 problems.append(f"{count} {what}")
         return Copies(entries=metrics.entries_checked_total, problems=problems)
 
-    async def _lose_zone(self, pace: Pace) -> tuple[int, float]:
+    async def _lose_zone(self, pace: DemoPace) -> tuple[int, float]:
         """Kill the zone, and see it held; gives what was moved before, and since when it is."""
         screen, watch = self._screen, self.watch
         moved_bytes = await watch.moved_bytes()
@@ -228,7 +228,7 @@ class Story:
             await asyncio.to_thread(shutil.rmtree, self._cluster.folder.data(name))
         self._screen.struck(f"the disks are gone: {', '.join(lost)}")
 
-    async def _preflight(self) -> Looked:
+    async def _preflight(self) -> PreflightSeen:
         """Count what the release will do; raises ``LocalError`` if it would be refused."""
         record = self._view.zones[_ZONE]
         lost = releasing.held_losses(self._view, _ZONE)
@@ -238,12 +238,14 @@ class Story:
             self._screen.happened(f"  {name}: {text}", "")
         if counted.refusal is not None:
             raise LocalError(f"the release is refused, {counted.refusal}")
-        return Looked(what=f"releasing zone {_ZONE}", gates=(record.gate,), preflight=counted)
+        return PreflightSeen(
+            what=f"releasing zone {_ZONE}", gates=(record.gate,), preflight=counted
+        )
 
-    async def _release(self, looked: Looked) -> None:
+    async def _release(self, looked: PreflightSeen) -> None:
         (gate,) = looked.gates
         cluster = self.client.cluster
-        request = Request(zone=_ZONE, person=_PERSON, wall_ms=reaching.wall_ms())
+        request = GateRequest(zone=_ZONE, person=_PERSON, wall_ms=reaching.wall_ms())
         told = reaching.chronicle(cluster, _PERSON.name)
         command = f"$ zonekeeper autorecovery release --zone {_ZONE} --reason '{_PERSON.reason}'"
         self._screen.happened(command, "bold")

@@ -6,7 +6,7 @@ from typing import Final
 
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.zones.observation import Observation
-from zonekeeper.shell.demo.demo_load import Checked, Timing
+from zonekeeper.shell.demo.demo_load import AckTiming, LedgerFate
 
 MEDIAN: Final = 0.5
 NEARLY_ALL: Final = 0.99
@@ -61,12 +61,12 @@ class Copies:
 class Summary:
     """What a run has shown."""
 
-    timings: Sequence[Timing]
+    timings: Sequence[AckTiming]
     ensemble_changes: int
     bookie: BookieLoss
     outage: Outage
     loss: ZoneLoss
-    checked: Sequence[Checked]
+    checked: Sequence[LedgerFate]
     copies: Copies
     seconds: float
 

@@ -30,7 +30,7 @@ _MOVED: Final = re.compile(r"^zonekeeper_repair_bytes_moved_total\S* (\d+)$", re
 _LOOKS: Final = 8
 
 
-class Watch:
+class DemoWatch:
     """Looks again and again, and tells what changed."""
 
     def __init__(self, client: Client, view: View, pages: Sequence[str], screen: Screen) -> None:

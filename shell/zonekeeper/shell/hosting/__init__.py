@@ -1,1 +1,1 @@
-"""What all commands share: the top of the command, how a cluster is reached, how answers look."""
+"""The top of the command: it hosts what components publish; and the YAML that people write."""

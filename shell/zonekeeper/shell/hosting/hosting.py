@@ -25,14 +25,13 @@ GROUP = "zonekeeper.commands"
 _DISTRIBUTION = "zonekeeper"
 #: Components that have no extra of their own come with this one.
 _SHARED_EXTRA = "client"
-#: The shell's own extra is there. What it publishes runs bookies, or reaches a cluster (``live``).
-_EXTRA_OF_THE_SHELL = "bookie"
-_LIVE = "zonekeeper.shell.live."
+#: The one command of the shell that runs bookies; its others reach a cluster as clients do.
+_RUNS_BOOKIES = "zonekeeper.shell.commands.local"
 #: The exit code of what was interrupted, as a shell has it.
 INTERRUPTED = 130
 
 
-class Host(click.Group):
+class CommandHost(click.Group):
     """Run and watch zone-aware bookie clusters."""
 
     def __init__(
@@ -185,10 +184,9 @@ def _unavailable(point: metadata.EntryPoint, missing: ModuleNotFoundError) -> cl
 
 def _extra(point: metadata.EntryPoint) -> str:
     """Give the extra that brings what a component needs."""
-    if point.module.startswith(_LIVE):
-        return _SHARED_EXTRA
+    if point.module == _RUNS_BOOKIES:
+        return "bookie"
     component = re.sub(r"^zonekeeper\.([a-z]+)\..*$", r"\1", point.module)
-    if component == "shell":
-        return _EXTRA_OF_THE_SHELL
     extras = metadata.metadata(_DISTRIBUTION).get_all("Provides-Extra") or []
-    return component if component in extras else _SHARED_EXTRA
+    has_its_own = component in extras and component != "shell"
+    return component if has_its_own else _SHARED_EXTRA

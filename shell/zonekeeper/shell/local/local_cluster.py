@@ -32,10 +32,10 @@ from zonekeeper.shell.local import (
     local_zookeeper,
 )
 from zonekeeper.shell.local.local_folder import BadRequestError, Folder, LocalError
-from zonekeeper.shell.local.local_looking import Status
-from zonekeeper.shell.local.local_processes import Mark
+from zonekeeper.shell.local.local_looking import LocalStatus
+from zonekeeper.shell.local.local_processes import ProcessMark
 from zonekeeper.shell.local.local_shape import Asked, Shape
-from zonekeeper.shell.local.local_state import ZOOKEEPER, State
+from zonekeeper.shell.local.local_state import ZOOKEEPER, LocalState
 
 #: So often a zone is frozen anew until nobody in it keeps the metadata locked.
 _FREEZE_ATTEMPTS: Final = 20
@@ -157,7 +157,7 @@ class LocalCluster:
                 self.folder.purge()
         return tuple(running)
 
-    async def status(self) -> Status:
+    async def status(self) -> LocalStatus:
         """Look at everything; changes nothing."""
         return await local_looking.look(self.folder, self._there())
 
@@ -174,10 +174,10 @@ class LocalCluster:
             reason = error.strerror or str(error)
             raise BadRequestError(f"--folder {self.folder.path}: {reason}") from error
 
-    def _make(self, shape: Shape) -> State:
+    def _make(self, shape: Shape) -> LocalState:
         return self.folder.make(shape, local_zookeeper.free_port() if shape.zookeeper else None)
 
-    async def _initialise(self, state: State) -> None:
+    async def _initialise(self, state: LocalState) -> None:
         """Make the root and the policy, where they are not there yet."""
         async with local_looking.opened(self.folder, state) as store:
             cluster = await clusters.initialise(store, str(uuid.uuid4()))
@@ -185,7 +185,7 @@ class LocalCluster:
                 rules = local_shape.policy(state.shape)
                 await policy_store.write(cluster, rules, replaces=0)
 
-    def _there(self) -> State:
+    def _there(self) -> LocalState:
         state = self.folder.read()
         if state is None:
             raise BadRequestError(
@@ -204,7 +204,7 @@ class LocalCluster:
             self.folder.write(state.stopped(hit))
         return tuple(hit)
 
-    async def _freeze(self, state: State, hit: Mapping[BookieId, Mark]) -> None:
+    async def _freeze(self, state: LocalState, hit: Mapping[BookieId, ProcessMark]) -> None:
         try:
             for _ in range(_FREEZE_ATTEMPTS):
                 _send(hit, signal.SIGSTOP)
@@ -217,7 +217,7 @@ class LocalCluster:
             raise
         raise LocalError("the metadata store does not answer, so nothing was cut off")
 
-    async def _is_unlocked(self, state: State) -> bool:
+    async def _is_unlocked(self, state: LocalState) -> bool:
         """Can the store be written? A session is begun and ended."""
         try:
             await (await open_store(self.folder.address(state), _LOCK_TIMEOUT)).close()
@@ -226,18 +226,18 @@ class LocalCluster:
         return True
 
 
-def _among(state: State, names: Collection[BookieId]) -> dict[BookieId, Mark]:
+def _among(state: LocalState, names: Collection[BookieId]) -> dict[BookieId, ProcessMark]:
     """Give those of some that run, in their order."""
     running = local_starting.running(state)
     return {name: running[name] for name in names if name in running}
 
 
-def _send(hit: Mapping[BookieId, Mark], number: signal.Signals) -> None:
+def _send(hit: Mapping[BookieId, ProcessMark], number: signal.Signals) -> None:
     for mark in hit.values():
         local_processes.send(mark, number)
 
 
-def _of_zone(state: State, zone: ZoneName) -> tuple[BookieId, ...]:
+def _of_zone(state: LocalState, zone: ZoneName) -> tuple[BookieId, ...]:
     zones = local_shape.zones(state.shape)
     if zone not in zones:
         raise BadRequestError(f"there is no zone {zone}; there are {', '.join(zones)}")

@@ -24,7 +24,7 @@ from urllib.parse import quote
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.shell.local import local_state
 from zonekeeper.shell.local.local_shape import Shape
-from zonekeeper.shell.local.local_state import State
+from zonekeeper.shell.local.local_state import LocalState
 
 _META: Final = "meta.db"
 _ZOOKEEPER: Final = "zookeeper"
@@ -64,7 +64,7 @@ class Folder:
         """Where the ZooKeeper server keeps its data."""
         return self.path / _ZOOKEEPER
 
-    def address(self, state: State) -> str:
+    def address(self, state: LocalState) -> str:
         """Give the metadata store's address, for clients."""
         if state.zookeeper_port is not None:
             return f"zk://{LOOPBACK}:{state.zookeeper_port}/ledgers"
@@ -78,24 +78,24 @@ class Folder:
         """Say where a process's words are."""
         return self.path / _LOGS / f"{name}.log"
 
-    def read(self) -> State | None:
+    def read(self) -> LocalState | None:
         """Read what was started; None: there is no cluster here."""
         try:
             return local_state.read(self.path)
         except local_state.UnreadableStateError as error:
             raise LocalError(str(error)) from error
 
-    def write(self, state: State) -> None:
+    def write(self, state: LocalState) -> None:
         """Say what was started."""
         local_state.write(self.path, state)
 
-    def make(self, shape: Shape, zookeeper_port: int | None) -> State:
+    def make(self, shape: Shape, zookeeper_port: int | None) -> LocalState:
         """Lay out a new cluster; the folder is there, and empty."""
         if any(self.path.iterdir()):
             raise BadRequestError(
                 f"--folder {self.path}: holds other things; give an empty or a new folder"
             )
-        state = State(shape=shape, zookeeper_port=zookeeper_port)
+        state = LocalState(shape=shape, zookeeper_port=zookeeper_port)
         self.write(state)  # first: what is made from here on can be purged
         for part in (_DATA, _LOGS):
             (self.path / part).mkdir()

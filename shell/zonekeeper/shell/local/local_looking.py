@@ -24,7 +24,7 @@ from zonekeeper.placement.base.topology import Registration
 from zonekeeper.placement.zones.zone_records import ZoneRecord
 from zonekeeper.shell.local import local_processes, local_shape, local_starting
 from zonekeeper.shell.local.local_folder import Folder, LocalError
-from zonekeeper.shell.local.local_state import ZOOKEEPER, State
+from zonekeeper.shell.local.local_state import ZOOKEEPER, LocalState
 
 
 class Process(enum.StrEnum):
@@ -39,7 +39,7 @@ class Process(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class SeenProcess:
     """One process."""
 
     name: BookieId
@@ -49,7 +49,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenBookie(Seen):
+class SeenBookie(SeenProcess):
     """One bookie."""
 
     location: Location
@@ -60,7 +60,7 @@ class SeenBookie(Seen):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenAutorecovery(Seen):
+class SeenAutorecovery(SeenProcess):
     """One autorecovery process."""
 
     zone: ZoneName
@@ -86,18 +86,18 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class LocalStatus:
     """All of it."""
 
-    state: State
+    state: LocalState
     metadata: str
-    zookeeper: Seen | None
+    zookeeper: SeenProcess | None
     bookies: tuple[SeenBookie, ...]
     autorecovery: tuple[SeenAutorecovery, ...]
     recorded: Recorded
 
 
-async def look(folder: Folder, state: State) -> Status:
+async def look(folder: Folder, state: LocalState) -> LocalStatus:
     """Look at everything; changes nothing."""
     try:
         recorded = await _recorded(folder, state)
@@ -126,7 +126,7 @@ async def look(folder: Folder, state: State) -> Status:
         others.append(
             SeenAutorecovery(name=name, process=process, pid=pid, zone=zone, http=http, leads=leads)
         )
-    return Status(
+    return LocalStatus(
         state=state,
         metadata=folder.address(state),
         zookeeper=_zookeeper(state),
@@ -137,7 +137,7 @@ async def look(folder: Folder, state: State) -> Status:
 
 
 @contextlib.asynccontextmanager
-async def opened(folder: Folder, state: State) -> AsyncIterator[MetadataStore]:
+async def opened(folder: Folder, state: LocalState) -> AsyncIterator[MetadataStore]:
     """Open the metadata; raises ``LocalError``, and so does what fails in the block."""
     try:
         store = await open_store(folder.address(state))
@@ -154,14 +154,14 @@ async def opened(folder: Folder, state: State) -> AsyncIterator[MetadataStore]:
         raise LocalError(str(error)) from error
 
 
-def _zookeeper(state: State) -> Seen | None:
+def _zookeeper(state: LocalState) -> SeenProcess | None:
     if not state.shape.zookeeper:
         return None
     process, pid = _process(state, ZOOKEEPER)
-    return Seen(name=ZOOKEEPER, process=process, pid=pid)
+    return SeenProcess(name=ZOOKEEPER, process=process, pid=pid)
 
 
-def _process(state: State, name: BookieId) -> tuple[Process, int | None]:
+def _process(state: LocalState, name: BookieId) -> tuple[Process, int | None]:
     mark = state.marks.get(name)
     if mark is None:
         return Process.STOPPED, None
@@ -171,7 +171,7 @@ def _process(state: State, name: BookieId) -> tuple[Process, int | None]:
     return (Process.CUT_OFF if frozen else Process.RUNNING), mark.pid
 
 
-async def _recorded(folder: Folder, state: State) -> Recorded:
+async def _recorded(folder: Folder, state: LocalState) -> Recorded:
     # Opening a file that is not there would make a new one; waiting for a server that does not
     # run is of no use.
     if state.shape.zookeeper:
@@ -198,7 +198,7 @@ async def _recorded(folder: Folder, state: State) -> Recorded:
         )
 
 
-async def _zones(cluster: Cluster, state: State) -> dict[ZoneName, ZoneRecord]:
+async def _zones(cluster: Cluster, state: LocalState) -> dict[ZoneName, ZoneRecord]:
     found = {}
     for zone in local_shape.zones(state.shape):
         with contextlib.suppress(UnreadableError):

@@ -30,7 +30,7 @@ PYTHON: Final = (sys.executable, "-P")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class ProcessMark:
     """Which process."""
 
     pid: int
@@ -39,7 +39,7 @@ class Mark:
     boot: str
 
 
-def start(command: Sequence[str], output: Path) -> Mark:
+def start(command: Sequence[str], output: Path) -> ProcessMark:
     """Start a program in a session of its own, so that no terminal's signals reach it.
 
     What it says is appended to a file. None of our settings comes to it from the environment.
@@ -62,23 +62,23 @@ def start(command: Sequence[str], output: Path) -> Mark:
     # It is a child of ours, so even after its end the number is its own until it is waited for.
     started_ticks = _started_ticks(pid)
     assert started_ticks is not None, "a child that was not waited for is there"
-    return Mark(pid=pid, started_ticks=started_ticks, boot=_boot())
+    return ProcessMark(pid=pid, started_ticks=started_ticks, boot=_boot())
 
 
-def is_running(mark: Mark) -> bool:
+def is_running(mark: ProcessMark) -> bool:
     """Is it there, and has not ended?"""
     with _opened(mark) as process:
         return process is not None and not _has_ended(process)
 
 
-def is_frozen(mark: Mark) -> bool:
+def is_frozen(mark: ProcessMark) -> bool:
     """Is it there, and stopped by SIGSTOP?"""
     with _opened(mark) as process:
         stat = None if process is None else _stat(mark.pid)
         return stat is not None and stat[_STATE] == _STOPPED
 
 
-def send(mark: Mark, number: signal.Signals) -> None:
+def send(mark: ProcessMark, number: signal.Signals) -> None:
     """Send a signal; to a process that has ended: to nobody.
 
     Raises ``PermissionError`` where the process is another user's.
@@ -96,7 +96,7 @@ def send(mark: Mark, number: signal.Signals) -> None:
                 ) from None
 
 
-async def ended(mark: Mark) -> None:
+async def ended(mark: ProcessMark) -> None:
     """Wait until it has ended."""
     with _opened(mark) as process:
         if process is None:
@@ -112,7 +112,7 @@ async def ended(mark: Mark) -> None:
 
 
 @contextlib.contextmanager
-def _opened(mark: Mark) -> Iterator[int | None]:
+def _opened(mark: ProcessMark) -> Iterator[int | None]:
     """Give a descriptor of this very process; None: it is no more."""
     try:
         process = os.pidfd_open(mark.pid)

@@ -14,12 +14,12 @@ _T = TypeVar("_T")
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class StoppedError(Exception):
+class InterruptedWorkError(Exception):
     """Somebody interrupted the work, and what it had begun is taken back."""
 
 
 def run(work: Coroutine[None, None, _T], say_stopping: Callable[[], None]) -> _T:
-    """Run to the end; raises ``StoppedError``. ``say_stopping`` is called at the first signal."""
+    """Run to the end; ``InterruptedWorkError`` if not. A first signal calls ``say_stopping``."""
     return asyncio.run(_heard(work, say_stopping))
 
 
@@ -42,7 +42,7 @@ async def _heard(work: Coroutine[None, None, _T], say_stopping: Callable[[], Non
         return await work
     except asyncio.CancelledError:
         if stopped:
-            raise StoppedError from None
+            raise InterruptedWorkError from None
         raise
     finally:
         for number in _SIGNALS:

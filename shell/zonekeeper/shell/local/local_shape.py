@@ -19,7 +19,7 @@ from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.topology import Bookie, Topology
 from zonekeeper.placement.base.upgrade_domains import RoundRobin
 from zonekeeper.placement.ensembles import selector
-from zonekeeper.placement.ensembles.candidates import Request
+from zonekeeper.placement.ensembles.candidates import EnsembleRequest
 from zonekeeper.placement.ensembles.failures import PlacementError
 from zonekeeper.placement.policy import rules_data
 from zonekeeper.placement.policy.rules import Policy
@@ -161,7 +161,7 @@ def check(shape: Shape) -> None:
         topology = Topology(
             Bookie(id=name, location=place) for name, place in places(shape).items()
         )
-        request = Request(topology=topology, quorums=rules.quorums, rules=rules.placement)
+        request = EnsembleRequest(topology=topology, quorums=rules.quorums, rules=rules.placement)
         selector.choose(request, random.Random(0))  # noqa: S311 only whether there is one
     except (fields.InvalidFieldsError, PlacementError) as error:
         raise BadShapeError(f"{shape}: no ledger could be created there: {error}") from error

@@ -16,8 +16,8 @@ from typing import Final, TypeAlias
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.shell.local import local_processes, local_shape, local_zookeeper
 from zonekeeper.shell.local.local_folder import LOOPBACK, Folder, LocalError
-from zonekeeper.shell.local.local_processes import PYTHON, Mark
-from zonekeeper.shell.local.local_state import ZOOKEEPER, State
+from zonekeeper.shell.local.local_processes import PYTHON, ProcessMark
+from zonekeeper.shell.local.local_state import ZOOKEEPER, LocalState
 
 #: A bookie that was killed waits for its former session to run out before it registers again.
 READY_TIMEOUT_MS: Final = 60_000
@@ -35,15 +35,15 @@ _LISTEN: Final = f"{LOOPBACK}:0"
 _IsReady: TypeAlias = Callable[[BookieId, list[str]], bool]
 
 
-def running(state: State) -> dict[BookieId, Mark]:
+def running(state: LocalState) -> dict[BookieId, ProcessMark]:
     """Say which of those that were started still run."""
     return {name: mark for name, mark in state.marks.items() if local_processes.is_running(mark)}
 
 
 @asynccontextmanager
-async def all_or_nothing(folder: Folder, state: State) -> AsyncIterator["Start"]:
+async def all_or_nothing(folder: Folder, state: LocalState) -> AsyncIterator["LocalStart"]:
     """Give a start; what it has started is stopped again if the block fails."""
-    start = Start(folder, state)
+    start = LocalStart(folder, state)
     try:
         yield start
     except BaseException:
@@ -52,13 +52,13 @@ async def all_or_nothing(folder: Folder, state: State) -> AsyncIterator["Start"]
         raise
 
 
-class Start:
+class LocalStart:
     """What one command starts."""
 
-    def __init__(self, folder: Folder, state: State) -> None:
+    def __init__(self, folder: Folder, state: LocalState) -> None:
         self._folder = folder
         self.state = state
-        self.started: dict[BookieId, Mark] = {}
+        self.started: dict[BookieId, ProcessMark] = {}
 
     async def zookeeper(self) -> None:
         """Start the ZooKeeper server, if there is to be one and it does not run."""
@@ -147,7 +147,7 @@ class Start:
             await asyncio.sleep(_LOOK_EVERY_MS / 1_000 if waiting else 0)
 
 
-async def end(marks: Iterable[Mark], how: signal.Signals) -> None:
+async def end(marks: Iterable[ProcessMark], how: signal.Signals) -> None:
     """End processes, all at once; who does not follow is killed, and who is frozen is thawed."""
     left = list(marks)
     for number, timeout_ms in ((how, STOP_TIMEOUT_MS), (signal.SIGKILL, KILL_TIMEOUT_MS)):

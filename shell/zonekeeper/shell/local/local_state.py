@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from zonekeeper.placement.base.ids import BookieId
-from zonekeeper.shell.local.local_processes import Mark
+from zonekeeper.shell.local.local_processes import ProcessMark
 from zonekeeper.shell.local.local_shape import Shape, Timers
 
 NAME: Final = "local.json"
@@ -28,25 +28,25 @@ class UnreadableStateError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class LocalState:
     """What was started, and of what."""
 
     shape: Shape
     #: Where the ZooKeeper server listens, as long as the cluster lives; None: it has none.
     zookeeper_port: int | None = None
-    marks: Mapping[BookieId, Mark] = field(default_factory=dict)
+    marks: Mapping[BookieId, ProcessMark] = field(default_factory=dict)
     #: Where an autorecovery process is looked at: ``host:port``.
     http: Mapping[BookieId, str] = field(default_factory=dict)
 
-    def started(self, name: BookieId, mark: Mark) -> "State":
+    def started(self, name: BookieId, mark: ProcessMark) -> "LocalState":
         """Note a process."""
         return replace(self, marks={**self.marks, name: mark})
 
-    def looked_at(self, name: BookieId, where: str) -> "State":
+    def looked_at(self, name: BookieId, where: str) -> "LocalState":
         """Note where a process is looked at."""
         return replace(self, http={**self.http, name: where})
 
-    def stopped(self, names: Collection[BookieId]) -> "State":
+    def stopped(self, names: Collection[BookieId]) -> "LocalState":
         """Forget processes."""
         return replace(
             self,
@@ -55,7 +55,7 @@ class State:
         )
 
 
-def read(folder: Path) -> State | None:
+def read(folder: Path) -> LocalState | None:
     """Read the state of a folder; None: there is no local cluster."""
     path = folder / NAME
     try:
@@ -70,7 +70,7 @@ def read(folder: Path) -> State | None:
         ) from error
 
 
-def write(folder: Path, state: State) -> None:
+def write(folder: Path, state: LocalState) -> None:
     """Replace the state of a folder."""
     part = folder / f"{NAME}.part"
     with part.open("w", encoding="utf-8") as file:
@@ -80,7 +80,7 @@ def write(folder: Path, state: State) -> None:
     part.replace(folder / NAME)
 
 
-def _plain(state: State) -> dict[str, object]:
+def _plain(state: LocalState) -> dict[str, object]:
     return {
         "format": _FORMAT,
         "zones": state.shape.zones,
@@ -101,13 +101,13 @@ def _plain(state: State) -> dict[str, object]:
     }
 
 
-def _parse(data: dict[str, object]) -> State:
+def _parse(data: dict[str, object]) -> LocalState:
     if data["format"] != _FORMAT:
         raise ValueError(f"it has format {data['format']!r}, and this program knows {_FORMAT}")
     marks, port = data["processes"], data["zooKeeperPort"]
     if not isinstance(marks, dict):
         raise TypeError("processes is no mapping")
-    return State(
+    return LocalState(
         shape=Shape(
             zones=_count(data["zones"]),
             bookies_per_zone=_count(data["bookiesPerZone"]),
@@ -118,7 +118,7 @@ def _parse(data: dict[str, object]) -> State:
         ),
         zookeeper_port=None if port is None else _count(port),
         marks={
-            BookieId(name): Mark(
+            BookieId(name): ProcessMark(
                 pid=_count(mark["pid"]),
                 started_ticks=_count(mark["startedTicks"]),
                 boot=str(mark["boot"]),

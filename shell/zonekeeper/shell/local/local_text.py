@@ -9,10 +9,10 @@ from rich.text import Text
 from zonekeeper.placement.zones.gate import Permission
 from zonekeeper.placement.zones.observation import Observation
 from zonekeeper.placement.zones.zone_records import ZoneRecord
-from zonekeeper.shell.hosting import reaching
 from zonekeeper.shell.local import local_shape
-from zonekeeper.shell.local.local_looking import Process, Seen, SeenBookie, Status
+from zonekeeper.shell.local.local_looking import LocalStatus, Process, SeenBookie, SeenProcess
 from zonekeeper.shell.local.local_shape import Timers
+from zonekeeper.shell.reaching import reaching
 
 _STYLES = {
     Process.RUNNING: "",
@@ -27,7 +27,7 @@ _NO_RECORD = "no zone watch has evaluated it yet"
 SHORT_TIMERS = "timers are scaled down, so that an outage is seen and judged in seconds"
 
 
-def plain(found: Status) -> dict[str, object]:
+def plain(found: LocalStatus) -> dict[str, object]:
     """Give it as plain data."""
     recorded = found.recorded
     server = found.zookeeper
@@ -67,7 +67,7 @@ def plain(found: Status) -> dict[str, object]:
     }
 
 
-def show(found: Status) -> None:
+def show(found: LocalStatus) -> None:
     """Draw it for people."""
     console = reaching.console()
     console.print(_bookies(found))
@@ -80,7 +80,7 @@ def show(found: Status) -> None:
         console.print(f"unknown, because {found.recorded.unknown}", style="red", markup=False)
 
 
-def _bookies(found: Status) -> Table:
+def _bookies(found: LocalStatus) -> Table:
     table = _table("bookie", "location", "process", "registered", "address")
     for seen in found.bookies:
         row = (seen.name, str(seen.location), _process(seen), _registration(seen))
@@ -88,7 +88,7 @@ def _bookies(found: Status) -> Table:
     return table
 
 
-def _zones(found: Status) -> Table:
+def _zones(found: LocalStatus) -> Table:
     table = _table("zone", "state", "bookies", "repair", _REASON)
     for zone in local_shape.zones(found.state.shape):
         record = found.recorded.zones.get(zone)
@@ -104,7 +104,7 @@ def _zones(found: Status) -> Table:
     return table
 
 
-def _autorecovery(found: Status) -> Table:
+def _autorecovery(found: LocalStatus) -> Table:
     table = _table("autorecovery", "zone", "process", "leads", "look at")
     for seen in found.autorecovery:
         where = f"http://{seen.http}/state" if seen.http else ""
@@ -112,7 +112,7 @@ def _autorecovery(found: Status) -> Table:
     return table
 
 
-def _lines(found: Status) -> Iterator[str]:
+def _lines(found: LocalStatus) -> Iterator[str]:
     count = found.recorded.underreplicated
     yield f"ledgers that wait for repair: {'unknown' if count is None else count}"
     if found.zookeeper is not None:
@@ -129,7 +129,7 @@ def _table(*titles: str) -> Table:
     return table
 
 
-def _process(seen: Seen) -> Text:
+def _process(seen: SeenProcess) -> Text:
     if seen.process is Process.RUNNING:
         return Text(f"pid {seen.pid}")
     return Text(seen.process, style=_STYLES[seen.process])

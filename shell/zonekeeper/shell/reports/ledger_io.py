@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import BinaryIO, Final, TextIO
 
-from zonekeeper.client.api.reader import Batch
+from zonekeeper.client.api.reader import ReadBatch
 from zonekeeper.client.base import errors
 from zonekeeper.wire.formats.entries import PAYLOAD_BYTES_MAX, Entry
 
@@ -128,7 +128,7 @@ class Giver:
         self._as_json = as_json
         self._end = b"" if raw else b"\n"
 
-    async def give(self, batch: Batch) -> None:
+    async def give(self, batch: ReadBatch) -> None:
         """Write a batch; a reader that is slow is waited for, and holds up nothing else."""
         await asyncio.to_thread(self._write, b"".join(self._forms(batch)))
 
@@ -136,7 +136,7 @@ class Giver:
         self._out.write(data)
         self._out.flush()
 
-    def _forms(self, batch: Batch) -> Iterator[bytes]:
+    def _forms(self, batch: ReadBatch) -> Iterator[bytes]:
         for entry in batch:
             if self._as_json:
                 yield json.dumps(plain(entry), sort_keys=True).encode() + b"\n"
@@ -150,7 +150,7 @@ def plain(entry: Entry) -> dict[str, object]:
     return {"entry": entry.entry_id, "payload": base64.b64encode(entry.payload).decode()}
 
 
-class Progress:
+class ProgressLine:
     """A line on a terminal that says how far it is; nothing where nobody looks."""
 
     def __init__(self, out: TextIO, clock: Callable[[], float]) -> None:

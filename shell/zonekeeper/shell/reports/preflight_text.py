@@ -10,11 +10,11 @@ from zonekeeper.placement.base import units
 from zonekeeper.placement.zones import counted_time
 from zonekeeper.placement.zones.gate import Gate
 from zonekeeper.replication.decisions.preflight import Preflight
-from zonekeeper.shell.hosting import reaching
+from zonekeeper.shell.reaching import reaching
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
+class PreflightSeen:
     """What a person saw before deciding."""
 
     what: str
@@ -23,7 +23,7 @@ class Looked:
     preflight: Preflight
 
 
-def show(looked: Looked) -> None:
+def show(looked: PreflightSeen) -> None:
     """Draw it for people."""
     table = Table(box=box.SIMPLE, show_header=False, title=looked.what)
     for name, text in rows(looked.preflight):
@@ -55,7 +55,7 @@ def rows(counted: Preflight) -> Iterator[tuple[str, str]]:
     yield "time", f"{took}, by {counted.processes} processes {speed}"
 
 
-def plain(looked: Looked, *, done: bool) -> dict[str, object]:
+def plain(looked: PreflightSeen, *, done: bool) -> dict[str, object]:
     """Give it as plain data; ``done``: it was not only looked at."""
     counted = looked.preflight
     return {

@@ -87,7 +87,7 @@ def _number(text: str) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class BookieWork:
     """What was done between two looks."""
 
     seconds: float
@@ -127,17 +127,17 @@ class Work:
         counts = self.took.get(operation, Counter())
         return sum(n for bound, n in counts.items() if bound * 1_000 >= least_ms)
 
-    def __add__(self, other: "Work") -> "Work":
+    def __add__(self, other: "BookieWork") -> "BookieWork":
         """Give what two bookies did in the same time."""
         took = {
             name: self.took.get(name, Counter()) + other.took.get(name, Counter())
             for name in {**self.took, **other.took}
         }
         seconds = max(self.seconds, other.seconds)
-        return Work(seconds=seconds, took=took, outcomes=self.outcomes + other.outcomes)
+        return BookieWork(seconds=seconds, took=took, outcomes=self.outcomes + other.outcomes)
 
 
-def between(before: Look, after: Look, seconds: float) -> Work:
+def between(before: Look, after: Look, seconds: float) -> BookieWork:
     """Say what happened between two looks."""
     assert seconds > 0
     same_start = before.boot_epoch == after.boot_epoch
@@ -149,7 +149,7 @@ def between(before: Look, after: Look, seconds: float) -> Work:
     outcomes = Counter[tuple[str, str]]()
     for key, count in after.outcomes.items():
         outcomes[key] = round(count - known_outcomes.get(key, 0))
-    return Work(seconds=seconds, took=took, outcomes=outcomes)
+    return BookieWork(seconds=seconds, took=took, outcomes=outcomes)
 
 
 def _apart(cumulated: Mapping[float, float]) -> Counter[float]:

@@ -16,7 +16,7 @@ from operator import add
 from typing import Final
 
 from zonekeeper.placement.base.ids import BookieId, ZoneName
-from zonekeeper.shell.reports.top_metrics import Work
+from zonekeeper.shell.reports.top_metrics import BookieWork
 
 APPEND: Final = "append"
 READ: Final = "read"
@@ -34,40 +34,40 @@ _COMPARED_MIN: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class SampledBookie:
     """A bookie, as it was looked at."""
 
     bookie: BookieId
     zone: ZoneName | None
     #: What it does; or why that is not known.
-    work: Work | str
+    work: BookieWork | str
     waiting_bytes: int = 0
     read_only_because: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class TopRow:
     """One line."""
 
     zone: ZoneName | None
     #: None: the zone as a whole.
     bookie: BookieId | None
-    work: Work | None
+    work: BookieWork | None
     waiting_bytes: int
     remarks: tuple[str, ...] = ()
 
 
-def rows(seen: Sequence[Seen]) -> list[Row]:
+def rows(seen: Sequence[SampledBookie]) -> list[TopRow]:
     """Give each zone, and behind it its bookies."""
     slow = _slow(seen)
     zones = sorted({each.zone for each in seen}, key=lambda zone: (zone is None, zone or ""))
     found = []
     for zone in zones:
         there = sorted((e for e in seen if e.zone == zone), key=lambda each: each.bookie)
-        works = [each.work for each in there if isinstance(each.work, Work)]
+        works = [each.work for each in there if isinstance(each.work, BookieWork)]
         away = len(there) - len(works)
         found.append(
-            Row(
+            TopRow(
                 zone=zone,
                 bookie=None,
                 work=reduce(add, works) if works else None,
@@ -79,11 +79,11 @@ def rows(seen: Sequence[Seen]) -> list[Row]:
     return found
 
 
-def _row(each: Seen, slow: Mapping[BookieId, tuple[str, ...]]) -> Row:
-    work = each.work if isinstance(each.work, Work) else None
+def _row(each: SampledBookie, slow: Mapping[BookieId, tuple[str, ...]]) -> TopRow:
+    work = each.work if isinstance(each.work, BookieWork) else None
     unseen = (each.work,) if isinstance(each.work, str) else ()
     read_only = (f"read-only: {', '.join(each.read_only_because)}",)
-    return Row(
+    return TopRow(
         zone=each.zone,
         bookie=each.bookie,
         work=work,
@@ -96,9 +96,9 @@ def _row(each: Seen, slow: Mapping[BookieId, tuple[str, ...]]) -> Row:
     )
 
 
-def _slow(seen: Sequence[Seen]) -> dict[BookieId, tuple[str, ...]]:
+def _slow(seen: Sequence[SampledBookie]) -> dict[BookieId, tuple[str, ...]]:
     """Say who is slow at what."""
-    works = {each.bookie: each.work for each in seen if isinstance(each.work, Work)}
+    works = {each.bookie: each.work for each in seen if isinstance(each.work, BookieWork)}
     found: dict[BookieId, tuple[str, ...]] = {}
     for operation in (APPEND, READ):
         always = _outliers(works, operation, MEDIAN, _SLOW_MS)
@@ -110,7 +110,7 @@ def _slow(seen: Sequence[Seen]) -> dict[BookieId, tuple[str, ...]]:
 
 
 def _outliers(
-    works: Mapping[BookieId, Work], operation: str, share: float, least_ms: float
+    works: Mapping[BookieId, BookieWork], operation: str, share: float, least_ms: float
 ) -> set[BookieId]:
     """Name those whose time is far above that of the others, and ``least_ms`` at least."""
     times = {
@@ -129,7 +129,7 @@ def _outliers(
     return found
 
 
-def plain(row: Row) -> dict[str, object]:
+def plain(row: TopRow) -> dict[str, object]:
     """Give a row as plain data."""
     work = row.work
     found: dict[str, object] = {

@@ -23,7 +23,7 @@ _STATES: Final = {number: state for state, number in _STATE_NUMBERS.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fence:
+class FenceCall:
     """Fence a ledger."""
 
     ledger_id: LedgerId
@@ -47,14 +47,14 @@ def read_done(_: pb.Done) -> None:
     """Read an answer that says nothing more."""
 
 
-def fence(value: Fence) -> pb.FenceRequest:
+def fence(value: FenceCall) -> pb.FenceRequest:
     """Write a request to fence."""
     return pb.FenceRequest(ledger_id=value.ledger_id, master_key=value.master_key)
 
 
-def read_fence(message: pb.FenceRequest) -> Fence:
+def read_fence(message: pb.FenceRequest) -> FenceCall:
     """Read a request to fence."""
-    return Fence(ledger_id=_ledger(message.ledger_id), master_key=_key(message.master_key))
+    return FenceCall(ledger_id=_ledger(message.ledger_id), master_key=_key(message.master_key))
 
 
 def end_limbo(value: EndLimbo) -> pb.EndLimboRequest:

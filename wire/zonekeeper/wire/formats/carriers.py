@@ -144,7 +144,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadReply:
+class ReadAnswer:
     """From the bookie: the one answer to a read that was not refused.
 
     It speaks for the entries asked for *before* ``next_entry``: those that are not in a frame here
@@ -162,7 +162,7 @@ class ReadReply:
 
 #: What comes to a bookie on an Append stream: numbered upwards, and each answered once.
 Request: TypeAlias = Open | Append | WriteLac
-Item: TypeAlias = Request | Hello | Acked | Refused | Read | ReadReply
+Item: TypeAlias = Request | Hello | Acked | Refused | Read | ReadAnswer
 
 
 def size_of(item: Item) -> int:
@@ -289,7 +289,7 @@ def _frames_of(item: Item) -> tuple[Frame, ...]:
     match item:
         case Append():
             return (item.frame,)
-        case ReadReply():
+        case ReadAnswer():
             return item.frames
         case _:
             return ()
@@ -319,7 +319,7 @@ def _encode(item: Item) -> bytes:
                 item.fence_key,
             )
             raw = _Raw(_Kind.READ, item.number, word=item.max_bytes, fixed=fixed, tail=key or b"")
-        case ReadReply():
+        case ReadAnswer():
             raw = _raw_reply(item)
         case _:
             assert_never(item)
@@ -328,7 +328,7 @@ def _encode(item: Item) -> bytes:
     )
 
 
-def _raw_reply(reply: ReadReply) -> _Raw:
+def _raw_reply(reply: ReadAnswer) -> _Raw:
     assert _disorder(reply) is None
     lac = reply.last_add_confirmed
     return _Raw(
@@ -431,7 +431,7 @@ def _parse_reply(raw: _Raw, source: _Frames) -> Item:
         raise _bad(Fault.RANGE, f"last add confirmed {confirmed}, flags {raw.flags}")
     if next_entry > entries.ID_END:
         raise _bad(Fault.RANGE, f"next entry {next_entry}")
-    reply = ReadReply(
+    reply = ReadAnswer(
         number=raw.number,
         next_entry=EntryId(next_entry),
         last_add_confirmed=EntryId(confirmed) if has_lac else None,
@@ -442,7 +442,7 @@ def _parse_reply(raw: _Raw, source: _Frames) -> Item:
     return reply
 
 
-def _disorder(reply: ReadReply) -> str | None:
+def _disorder(reply: ReadAnswer) -> str | None:
     """Say what breaks the order of a reply: one ledger, ids ascending, all before the next."""
     for before, after in pairwise(reply.frames):
         if before.ledger_id != after.ledger_id:

@@ -48,7 +48,7 @@ LAC_PACKET_BYTES_MIN: Final = _LAC_HEADER.size
 LAC_PACKET_BYTES_MAX: Final = _LAC_HEADER.size + digests.DIGEST_BYTES_MAX
 
 
-class Header(NamedTuple):
+class PacketHeader(NamedTuple):
     """The numbers of a packet. Not checked: the digest is, and only ``Sealer.open`` does it.
 
     A tuple, like ``Entry``: there is one for each entry, and a frozen dataclass costs three times
@@ -97,10 +97,10 @@ class EntryError(WireError):
         self.entry_id = entry_id
 
 
-def header(packet: bytes | memoryview) -> Header:
+def header(packet: bytes | memoryview) -> PacketHeader:
     """Read the numbers of a packet of at least ``HEADER_BYTES``, unchecked."""
     ledger_id, entry_id, confirmed, length = _HEADER.unpack_from(packet)
-    return Header(LedgerId(ledger_id), EntryId(entry_id), EntryId(confirmed), length)
+    return PacketHeader(LedgerId(ledger_id), EntryId(entry_id), EntryId(confirmed), length)
 
 
 def same(one: bytes | memoryview, other: bytes | memoryview, digest: Digest) -> bool:

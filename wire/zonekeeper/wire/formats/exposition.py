@@ -38,7 +38,7 @@ _BY: Final = "_by_"
 _ZONE: Final = "zone"
 
 
-class Counts(Protocol):
+class Countable(Protocol):
     """A dataclass of numbers, and of mappings to numbers."""
 
     __dataclass_fields__: "ClassVar[dict[str, Field[object]]]"
@@ -96,7 +96,7 @@ def labelled(name: str, label: str, values: Mapping[str, float], help_text: str 
     return Family(name, {((label, key),): value for key, value in values.items()}, help_text)
 
 
-def counted(prefix: str, counts: Counts, *, of_now: bool) -> list[Family]:
+def counted(prefix: str, counts: Countable, *, of_now: bool) -> list[Family]:
     """Make families of a dataclass; ``of_now``: what has no ending is how it is now."""
     found = []
     for field in fields(counts):

@@ -315,7 +315,7 @@ class _ReadStream:
         #: Reads whose answer has not left, and what those answers are, or may become, in bytes.
         self._reads = 0
         self._bytes = 0
-        self._answers: deque[tuple[int, carriers.ReadReply | carriers.Refused]] = deque()
+        self._answers: deque[tuple[int, carriers.ReadAnswer | carriers.Refused]] = deque()
         self._answered = asyncio.Event()
         self._has_room = asyncio.Event()
         self._has_room.set()
@@ -358,7 +358,7 @@ class _ReadStream:
             self._has_room.clear()
 
     async def _read(self, read: carriers.Read, bytes_max: int) -> None:
-        answer: carriers.ReadReply | carriers.Refused
+        answer: carriers.ReadAnswer | carriers.Refused
         try:
             reply = await self._bookie.read(
                 service.ReadRequest(
@@ -393,9 +393,9 @@ class _ReadStream:
         return items, total
 
 
-def _fitting(number: int, reply: service.ReadReply) -> carriers.ReadReply:
+def _fitting(number: int, reply: service.ReadReply) -> carriers.ReadAnswer:
     """Give as much of a reply as a carrier holds; the reader asks again for the rest."""
-    item = carriers.ReadReply(
+    item = carriers.ReadAnswer(
         number=number,
         next_entry=reply.next_entry_id,
         last_add_confirmed=reply.last_add_confirmed,

@@ -18,7 +18,7 @@ class Asking:
         self._next_number = 0
         self._pending: deque[carriers.Read] = deque()
         #: An error is a result here: the asker may have gone.
-        self._asked: dict[int, asyncio.Future[carriers.ReadReply | errors.ProtocolError]] = {}
+        self._asked: dict[int, asyncio.Future[carriers.ReadAnswer | errors.ProtocolError]] = {}
 
     async def ask(self, request: service.ReadRequest) -> service.ReadReply:
         """Send a question and wait for its reply."""
@@ -65,7 +65,7 @@ class Asking:
         """Take the items of a carrier from the bookie."""
         for item in items:
             match item:
-                case carriers.ReadReply(number=number):
+                case carriers.ReadAnswer(number=number):
                     self._answer(number, item)
                 case carriers.Refused(number=number, code=code, detail=detail):
                     self._answer(number, errors.from_number(code, detail))
@@ -78,14 +78,14 @@ class Asking:
         for number in list(self._asked):
             self._answer(number, errors.ConnectionLost(f"the connection ended: {error}"))
 
-    def _answer(self, number: int, reply: carriers.ReadReply | errors.ProtocolError) -> None:
+    def _answer(self, number: int, reply: carriers.ReadAnswer | errors.ProtocolError) -> None:
         """Wake the asker; one that has gone (timeout, cancelled) needs no answer."""
         asked = self._asked.pop(number, None)
         if asked is not None and not asked.done():
             asked.set_result(reply)
 
 
-def _check(request: service.ReadRequest, reply: carriers.ReadReply) -> None:
+def _check(request: service.ReadRequest, reply: carriers.ReadAnswer) -> None:
     """A reply that does not fit its question proves nothing."""
     fits = reply.next_entry > request.first_entry_id
     if reply.frames:  # the parser has seen to their order, and to a single ledger

@@ -116,7 +116,7 @@ class StreamLink:
 
     async def fence(self, ledger_id: LedgerId, master_key: MasterKey) -> service.LacEvidence:
         """Fence a ledger, and hear what the bookie knows of its end."""
-        asked = messages.Fence(ledger_id=ledger_id, master_key=master_key)
+        asked = messages.FenceCall(ledger_id=ledger_id, master_key=master_key)
         return await self._call(methods.FENCE, asked)
 
     async def read_lac(self, ledger_id: LedgerId) -> service.LacEvidence:

@@ -14,7 +14,7 @@ and the same carriers between them. What is simulated, as gRPC over TCP would ha
 What is under way is at neither end: it arrives though its sender is stopped meanwhile. What serves
 it runs where the bookie is, in the task group and the context that it was put up with.
 
-Time is the event loop's, or that of a ``Timing``, and chance is passed in: on a loop with virtual
+Time is the event loop's, or that of a ``TwinTime``, and chance is passed in: on a loop with virtual
 time, one seed is one run.
 """
 
@@ -57,7 +57,7 @@ class Weather:
     uneven: bool = False
 
 
-class Timing(Protocol):
+class TwinTime(Protocol):
     """The time that passes between processes; an event loop is one."""
 
     def time(self) -> float:
@@ -88,7 +88,7 @@ class Network:
         tasks: asyncio.TaskGroup,
         chance: Chance,
         weather: Weather | None = None,
-        timing: Timing | None = None,
+        timing: TwinTime | None = None,
     ) -> None:
         self.tasks = tasks
         self.weather = weather or Weather()
@@ -97,7 +97,7 @@ class Network:
         self._chance = chance
         #: How much of the weather's delay a way has, where it is uneven.
         self._paces: dict[tuple[str, str], float] = {}
-        self._timing: Timing = timing or asyncio.get_running_loop()
+        self._timing: TwinTime = timing or asyncio.get_running_loop()
         #: Each with the number of its boot: what was sent to one boot never reaches another.
         self._hosts: dict[BookieId, _Up] = {}
         self._boots = count(1)

@@ -120,7 +120,7 @@ def by_person(command: Callable[..., None]) -> Callable[..., None]:
     def called(*, name: str, reason: str, **rest: object) -> None:
         who = Person(name=name, reason=reason)
         if fault := who.fault():
-            raise BadRequest(fault)
+            raise RefusedCommand(fault)
         command(who=who, **rest)
 
     why = "Why, for the timeline and for who comes next."
@@ -138,7 +138,7 @@ def answering(done: str) -> Iterator[None]:
         raise click.ClickException(f"{done}; the answer cannot be written: {error}") from None
 
 
-class BadRequest(click.ClickException):
+class RefusedCommand(click.ClickException):
     """What was asked for is wrong; nothing was changed."""
 
     exit_code = 2
@@ -162,11 +162,11 @@ def reported() -> Iterator[None]:
     try:
         yield
     except _WRONG as error:
-        raise BadRequest(str(error)) from None
+        raise RefusedCommand(str(error)) from None
     except client_errors.ClientError as error:
         # What a client says of the store it was to open is said better by the store itself.
         if isinstance(error.__cause__, _WRONG):
-            raise BadRequest(str(error.__cause__)) from None
+            raise RefusedCommand(str(error.__cause__)) from None
         raise click.ClickException(str(error)) from None
     except BrokenPipeError:
         raise  # whoever read our answer has read enough: click ends in peace
@@ -215,7 +215,7 @@ async def opened(place: Place) -> AsyncIterator[Cluster]:
     try:
         store = await open_store(place.address, must_exist=True)
     except errors.BadStoreError as error:  # later it would be damage, and not the address
-        raise BadRequest(str(error)) from None
+        raise RefusedCommand(str(error)) from None
     try:
         cluster = await clusters.open_cluster(store)
         check(cluster, place)
@@ -228,7 +228,7 @@ async def opened(place: Place) -> AsyncIterator[Cluster]:
 async def seen(cluster: Cluster) -> AsyncIterator[View]:
     """Look at a cluster's records and bookies, and go on doing so."""
     if await policy_store.read(cluster) is None:
-        raise BadRequest(
+        raise RefusedCommand(
             f"{cluster} has no policy: set one with `zonekeeper policy set`, or apply its "
             "BookieCluster resource"
         )
@@ -289,7 +289,7 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise BadRequest("nobody can be asked here: repeat with --yes, or look with --dry-run")
+        raise RefusedCommand("nobody can be asked here: repeat with --yes, or look with --dry-run")
     with _interruptions_heard_at_once():
         click.confirm(question, abort=True, err=True)
 
@@ -311,4 +311,4 @@ def _interruptions_heard_at_once() -> Iterator[None]:
 def check(cluster: Cluster, place: Place) -> None:
     """Refuse another cluster than the one that is meant."""
     if place.cluster_id is not None and place.cluster_id != cluster.instance:
-        raise BadRequest(f"this is another cluster: {cluster}, and not {place.cluster_id}")
+        raise RefusedCommand(f"this is another cluster: {cluster}, and not {place.cluster_id}")

@@ -20,9 +20,9 @@ from zonekeeper.placement.policy import legality, rules_data
 from zonekeeper.placement.promises import cost
 from zonekeeper.placement.promises.cost import Prices
 from zonekeeper.placement.promises.headroom import Headroom
-from zonekeeper.placement.promises.outages import Outcome
-from zonekeeper.placement.promises.survivability import Answer, Loss, Row
-from zonekeeper.shell.reports.explanation import Example, Explanation, Least
+from zonekeeper.placement.promises.outages import OutageOutcome
+from zonekeeper.placement.promises.survivability import Answer, LossKind, LossRow
+from zonekeeper.shell.explaining.explanation import Example, Explanation, Least
 
 _STYLES: Final = {Holds.YES: "green", Holds.PERHAPS: "yellow", Holds.NO: "red"}
 _LEVEL_STYLES: Final = {Level.STRICT: "green", Level.SOFT: "yellow", Level.FAIL: "red"}
@@ -76,7 +76,7 @@ def _heading(console: Console, explanation: Explanation) -> None:
 
 
 def _findings(
-    console: Console, title: str, style: str, findings: Sequence[legality.Finding]
+    console: Console, title: str, style: str, findings: Sequence[legality.BrokenRule]
 ) -> None:
     if not findings:
         return
@@ -139,7 +139,7 @@ def _survival_table(columns: Iterable[str]) -> Table:
     return table
 
 
-def _answers(row: Row) -> list[Text]:
+def _answers(row: LossRow) -> list[Text]:
     return [_answer(answer) for answer in (row.reads, row.recovery, row.acks)]
 
 
@@ -152,13 +152,13 @@ def _answer(answer: Answer) -> Text:
     return Text(shown, _STYLES[answer.holds])
 
 
-def _outcome(outcome: Outcome) -> Text:
+def _outcome(outcome: OutageOutcome) -> Text:
     if outcome.level is None:
         return Text(outcome.holds.word, _STYLES[outcome.holds])
     return Text(outcome.level.name, _LEVEL_STYLES[outcome.level])
 
 
-def _notes(row: Row) -> list[tuple[Loss, str, str]]:
+def _notes(row: LossRow) -> list[tuple[LossKind, str, str]]:
     answers = zip(_QUESTIONS, (row.reads, row.recovery, row.acks), strict=True)
     return [
         (row.loss, question, answer.why)
@@ -167,7 +167,7 @@ def _notes(row: Row) -> list[tuple[Loss, str, str]]:
     ]
 
 
-def _print_notes(console: Console, notes: Sequence[tuple[Loss, str, str]]) -> None:
+def _print_notes(console: Console, notes: Sequence[tuple[LossKind, str, str]]) -> None:
     """Say for each question where it first fails; what is lost with more, is lost all the same."""
     said = set()
     for loss, question, why in notes:
@@ -197,7 +197,7 @@ def _crossings(console: Console, example: Example) -> None:
     console.print()
 
 
-def _bill(console: Console, bill: Sequence[cost.Line], prices: Prices | None) -> None:
+def _bill(console: Console, bill: Sequence[cost.BillLine], prices: Prices | None) -> None:
     source = (
         f"{float(prices.per_gb):g} {prices.currency} a GB, as of {prices.as_of}: {prices.source}"
         if prices

@@ -56,7 +56,7 @@ class Absent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class RootFound:
     """A cluster."""
 
     instance: str
@@ -67,13 +67,13 @@ class Found:
     registered: frozenset[BookieId]
 
 
-Facts: TypeAlias = NotAsked | Unreachable | Unusable | Absent | Found
+Facts: TypeAlias = NotAsked | Unreachable | Unusable | Absent | RootFound
 
 #: What of a store shows as a fact, and not as a failure of ours.
 _UNUSABLE: Final = (clusters.ForeignRootError, UnreadableError, BadStoreUriError)
 
 
-class ChangedError(Exception):
+class RootChangedError(Exception):
     """The root is not what was seen when this was decided: look again."""
 
 
@@ -92,7 +92,7 @@ class Roots:
         try:
             store = await self._opened(address)
             cluster = await clusters.open_cluster(store)
-            return Found(
+            return RootFound(
                 instance=cluster.instance,
                 policy=await policy_store.read(cluster),
                 locations=await _locations(cluster),
@@ -145,7 +145,7 @@ class Roots:
     async def _same(self, address: str, instance: str) -> Cluster:
         cluster = await clusters.open_cluster(await self._opened(address))
         if cluster.instance != instance:
-            raise ChangedError(f"{cluster} stands there, and not instance {instance} any more")
+            raise RootChangedError(f"{cluster} stands there, and not instance {instance} any more")
         return cluster
 
     async def _opened(self, address: str) -> MetadataStore:

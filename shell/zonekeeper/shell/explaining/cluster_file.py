@@ -37,7 +37,7 @@ class _Kind(Protocol[_T_co]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Storage:
+class ZoneStorage:
     """What zones can hold and do hold, and how much of it has to stay free."""
 
     zones: Mapping[ZoneName, headroom.Usage]
@@ -45,19 +45,19 @@ class Storage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class ClusterFile:
     """What the file says."""
 
     policy: Policy
     topology: Topology
-    storage: Storage | None = None
+    storage: ZoneStorage | None = None
     traffic: Traffic | None = None
     #: Where those who write and read are; None: evenly in all zones.
     client: ZoneName | None = None
     prices: Prices | None = None
 
 
-def read(data: object) -> Cluster:
+def read(data: object) -> ClusterFile:
     """Read the file's data; raises ``fields.InvalidFieldsError`` with everything that is wrong."""
     problems: list[Problem] = []
     top = _Section("", data, _SECTIONS, problems)
@@ -75,7 +75,7 @@ def read(data: object) -> Cluster:
     if problems:
         raise InvalidFieldsError(problems)
     assert policy is not None
-    return Cluster(
+    return ClusterFile(
         policy=policy,
         topology=topology,
         storage=storage,
@@ -162,7 +162,7 @@ def _bookie(zone: ZoneName, ordinal: int, domain: UpgradeDomain) -> Bookie:
     return Bookie(id=BookieId(f"{zone}-{ordinal}"), location=Location(zone, domain))
 
 
-def _storage(top: _Section, zones: "tuple[ZoneName, ...] | None") -> Storage:
+def _storage(top: _Section, zones: "tuple[ZoneName, ...] | None") -> ZoneStorage:
     section = top.section("storage", ("minFree", "zones"))
     given = section.section("zones", zones)
     usage = {}
@@ -173,7 +173,7 @@ def _storage(top: _Section, zones: "tuple[ZoneName, ...] | None") -> Storage:
             used_bytes=one.take("used", _SIZE, None),
         )
     share = section.take("minFree", fields.Number(0, 0.9), 0.1)
-    return Storage(zones=usage, min_free=_exact(share))
+    return ZoneStorage(zones=usage, min_free=_exact(share))
 
 
 def _traffic(

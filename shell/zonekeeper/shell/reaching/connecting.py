@@ -15,8 +15,8 @@ from zonekeeper.client.api.client import Client
 from zonekeeper.client.base import errors
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.metadata.store.errors import BadStoreError
-from zonekeeper.shell.hosting import reaching
-from zonekeeper.shell.hosting.reaching import Place
+from zonekeeper.shell.reaching import reaching
+from zonekeeper.shell.reaching.reaching import Place
 from zonekeeper.wire.grpc.tls import TlsFiles
 
 
@@ -57,7 +57,7 @@ async def connected(place: Place, tls: TlsFiles | None) -> AsyncIterator[Client]
             client = await opened.enter_async_context(reaching_it)
         except errors.ClientError as error:
             if isinstance(error.__cause__, BadStoreError):  # the address is not a store's
-                raise reaching.BadRequest(str(error.__cause__)) from None
+                raise reaching.RefusedCommand(str(error.__cause__)) from None
             raise
         reaching.check(client.cluster, place)
         yield client
@@ -68,7 +68,7 @@ def _tls_files(authority: str | None, certificate: str | None, key: str | None) 
     if authority is None and certificate is None and key is None:
         return None
     if authority is None or certificate is None or key is None:
-        raise reaching.BadRequest(
+        raise reaching.RefusedCommand(
             "--tls-authority, --tls-certificate, --tls-key: give all three, or none"
         )
     return TlsFiles(authority=Path(authority), certificate=Path(certificate), key=Path(key))

@@ -17,14 +17,14 @@ from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.topology import Topology
 from zonekeeper.placement.ensembles import selector
-from zonekeeper.placement.ensembles.candidates import Request
+from zonekeeper.placement.ensembles.candidates import EnsembleRequest
 from zonekeeper.placement.ensembles.failures import NotEnoughBookies
 from zonekeeper.placement.ensembles.selector import Concession
 from zonekeeper.placement.policy import legality, rules_data
 from zonekeeper.placement.promises import cost, headroom, outages, survivability
-from zonekeeper.placement.promises.outages import Outcome, Rebuilding
-from zonekeeper.placement.promises.survivability import Answer, Row, WriteSet
-from zonekeeper.shell.reports.cluster_file import Cluster
+from zonekeeper.placement.promises.outages import OutageOutcome, Rebuilding
+from zonekeeper.placement.promises.survivability import Answer, LossRow, WriteSet
+from zonekeeper.shell.explaining.cluster_file import ClusterFile
 
 _SEED: Final = 0
 
@@ -35,10 +35,10 @@ class Example:
 
     choice: selector.Choice
     places: tuple[Location | None, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[LossRow, ...]
     rebuilding: tuple[Rebuilding, ...]
     crossings: cost.Crossings
-    bill: tuple[cost.Line, ...]
+    bill: tuple[cost.BillLine, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,15 +48,15 @@ class Least:
     zones: int
     #: The most copies of an entry in one zone.
     together: int
-    rows: tuple[Row, ...]
+    rows: tuple[LossRow, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """The report, before it has a form."""
 
-    cluster: Cluster
-    verdict: legality.Verdict
+    cluster: ClusterFile
+    verdict: legality.Legality
     #: Why no ensemble can be built, where the configuration is legal and there is none.
     impossible: str = ""
     example: Example | None = None
@@ -70,7 +70,7 @@ class Explanation:
         return self.verdict.legal and not self.impossible
 
 
-def explain(cluster: Cluster) -> Explanation:
+def explain(cluster: ClusterFile) -> Explanation:
     """Judge a cluster."""
     policy = cluster.policy
     verdict = legality.judge(policy.quorums, policy.placement)
@@ -87,10 +87,10 @@ def explain(cluster: Cluster) -> Explanation:
     )
 
 
-def _example(cluster: Cluster) -> Example:
+def _example(cluster: ClusterFile) -> Example:
     policy, topology = cluster.policy, cluster.topology
     chance = random.Random(_SEED)  # noqa: S311 nothing secret: the same file, the same report
-    request = Request(topology=topology, quorums=policy.quorums, rules=policy.placement)
+    request = EnsembleRequest(topology=topology, quorums=policy.quorums, rules=policy.placement)
     choice = selector.choose(request, chance)
     places = tuple(topology.location(bookie) for bookie in choice.ensemble)
     zones = [place.zone if place else None for place in places]
@@ -110,7 +110,7 @@ def _example(cluster: Cluster) -> Example:
 
 
 def _rebuilding(
-    request: Request, ensemble: Sequence[BookieId], chance: random.Random
+    request: EnsembleRequest, ensemble: Sequence[BookieId], chance: random.Random
 ) -> tuple[Rebuilding, ...]:
     """Try every loss; among thousands of bookies, first among as many as can matter.
 
@@ -126,7 +126,7 @@ def _rebuilding(
     return outages.of_ensemble(request.quorums, request.rules, every, ensemble, chance)
 
 
-def _enough(request: Request, ensemble: Sequence[BookieId]) -> Topology:
+def _enough(request: EnsembleRequest, ensemble: Sequence[BookieId]) -> Topology:
     most, taken = 2 * request.quorums.ensemble + 1, Counter[Location | None]()
     members, kept = frozenset(ensemble), []
     for bookie in request.topology:
@@ -136,7 +136,7 @@ def _enough(request: Request, ensemble: Sequence[BookieId]) -> Topology:
     return Topology(kept)
 
 
-def _least(cluster: Cluster) -> Least | None:
+def _least(cluster: ClusterFile) -> Least | None:
     policy = cluster.policy
     bookies = Counter(bookie.location for bookie in cluster.topology if bookie.location)
     sets = survivability.least_spread(policy.quorums, policy.placement, bookies)
@@ -177,11 +177,11 @@ def plain(explanation: Explanation, *, show_policy: bool) -> dict[str, Plain]:
     return data
 
 
-def _finding(finding: legality.Finding) -> Plain:
+def _finding(finding: legality.BrokenRule) -> Plain:
     return {"code": str(finding.code), "reason": finding.reason, "example": finding.example}
 
 
-def _example_plain(example: Example, cluster: Cluster) -> dict[str, Plain]:
+def _example_plain(example: Example, cluster: ClusterFile) -> dict[str, Plain]:
     built = {found.loss: found for found in example.rebuilding}
     crossings = example.crossings
     data: dict[str, Plain] = {
@@ -227,7 +227,7 @@ def _example_plain(example: Example, cluster: Cluster) -> dict[str, Plain]:
     return data
 
 
-def _row(row: Row) -> dict[str, Plain]:
+def _row(row: LossRow) -> dict[str, Plain]:
     return {
         "reads": _answer(row.reads),
         "recovery": _answer(row.recovery),
@@ -244,12 +244,12 @@ def _answer(answer: Answer) -> Plain:
     }
 
 
-def _outcome(outcome: Outcome) -> Plain:
+def _outcome(outcome: OutageOutcome) -> Plain:
     level = outcome.level.name if outcome.level else None
     return {"holds": outcome.holds.word, "level": level, "why": outcome.why}
 
 
-def _line(line: cost.Line) -> Plain:
+def _line(line: cost.BillLine) -> Plain:
     money = None if line.money is None else round(float(line.money), 2)
     return {"crossingBytes": round(line.crossing_bytes), "money": money}
 

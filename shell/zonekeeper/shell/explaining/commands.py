@@ -13,8 +13,8 @@ import click
 from rich.console import Console
 
 from zonekeeper.placement.base.fields import InvalidFieldsError
+from zonekeeper.shell.explaining import cluster_file, explanation, explanation_text
 from zonekeeper.shell.hosting import yaml_files
-from zonekeeper.shell.reports import cluster_file, explanation, explanation_text
 
 _LONG_S: Final = 2.0
 

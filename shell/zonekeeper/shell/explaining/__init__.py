@@ -1,0 +1,1 @@
+"""``placement explain``: every judgement of placement on a cluster file."""

@@ -1,0 +1,1 @@
+"""How commands reach a running cluster, and what their answers look like."""
