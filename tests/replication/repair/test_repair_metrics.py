@@ -14,5 +14,5 @@ def test_troubles_and_routes_are_labelled_as_dashboards_know_them() -> None:
     text = exposition.render(exposition.counted("zonekeeper_repair", metrics, of_now=False))
 
     assert 'zonekeeper_repair_failed_total{trouble="no-source"} 1\n' in text
-    assert 'zonekeeper_repair_waiting_now{trouble="held"} 2\n' in text
+    assert 'zonekeeper_repair_waiting{trouble="held"} 2\n' in text
     assert 'zonekeeper_repair_bytes_moved_total{source="a",target="b",cause="lost"} 3\n' in text
