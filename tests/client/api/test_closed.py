@@ -142,7 +142,7 @@ def test_a_link_that_was_given_up_is_closed_with_the_others_though_who_did_that_
         who = BookieId("bk-a-0")
         links = _MovingLinks(lab)
         pool = LinkPool(links, ClientCounters())
-        old = await pool.link(who)
+        old = await pool.current(who)
         nothing = service.ReadRequest(
             ledger_id=LedgerId(1),
             first_entry_id=EntryId(0),
@@ -155,7 +155,7 @@ def test_a_link_that_was_given_up_is_closed_with_the_others_though_who_did_that_
         links.address = "there"
         moving = asyncio.ensure_future(pool.moved(who, old))
         await asyncio.sleep(0)
-        assert await pool.link(who) is not old, "it is being closed"
+        assert await pool.current(who) is not old, "it is being closed"
         moving.cancel()
         await asyncio.wait([moving])
         assert moving.cancelled()
