@@ -11,7 +11,7 @@ import pytest
 
 from tests.flaky import running, tally
 from tests.flaky.__main__ import Campaign
-from tests.repo.checkout import ROOT
+from tests.support.checkout_root import ROOT
 
 #: Says by a pipe that it began; then it does what a file says, which is no part of the checkout.
 TEST: Final = """
