@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.repo import page_guards
+
 #: From the top of the house to the bottom; a folder appears with its first code.
 COMPONENTS = (
     "shell",
@@ -362,4 +364,5 @@ GUARDS: tuple[Guard, ...] = (
     architecture_names_every_component,
     pure_is_held,
     class_names_are_unique,
+    *page_guards.GUARDS,
 )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.repo import checkout, guards
+from tests.repo import checkout, guards, page_guards
 
 LONG_FUNCTION = "def f() -> None:\n" + "    print()\n" * guards.FUNCTION_LINES_MAX
 LONG_MODULE = "\n" * (guards.MODULE_LINES_MAX + 1)
@@ -130,7 +130,12 @@ def test_a_component_that_does_not_say_that_it_is_typed_is_caught(house: Path) -
 
 
 def test_every_guard_has_an_offence() -> None:
-    elsewhere = {guards.lock_is_whole, guards.known_to_tools, guards.rooms_are_small}
+    elsewhere: set[guards.Guard] = {
+        guards.lock_is_whole,
+        guards.known_to_tools,
+        guards.rooms_are_small,
+    }
+    elsewhere |= set(page_guards.GUARDS)  # test_page_guards_bite
     planted = {guard for guard, _, _ in OFFENCES} | elsewhere
 
     assert planted == set(guards.GUARDS)
