@@ -19,7 +19,7 @@ loop and no world has ``virtual_time.played``.
 
 import functools
 import inspect
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast, overload
 
 A = TypeVar("A")
@@ -43,6 +43,10 @@ class _FromPytest:
 
     def made(self, given: Mapping[str, object]) -> object:
         return self._make(**{name: given[name] for name in self.parameters})
+
+
+def _made(value: object, given: Mapping[str, object]) -> object:
+    return value.made(given) if isinstance(value, _FromPytest) else value
 
 
 def from_pytest(make: Callable[..., T]) -> T:
@@ -97,27 +101,29 @@ def _played(
     test: Callable[..., Played],
     player: Callable[..., None],
     parts: int,
-    args: Iterable[object],
+    args: Sequence[object],
     how: Mapping[str, object],
 ) -> Callable[..., None]:
     """Make the function that pytest calls."""
     assert inspect.iscoroutinefunction(test), f"{test.__qualname__} is no coroutine"
     own = list(inspect.signature(test).parameters.values())[parts:]
     wanted = {parameter.name: parameter for parameter in own}
-    for value in how.values():
+    for value in (*args, *how.values()):
         if isinstance(value, _FromPytest):
             wanted = {**value.parameters, **wanted}
+    signature = inspect.Signature(list(wanted.values()))
 
     @functools.wraps(test)
-    def play(**given: object) -> None:
+    def play(*positional: object, **named: object) -> None:
         __tracebackhide__ = True
-        made = {
-            name: value.made(given) if isinstance(value, _FromPytest) else value
-            for name, value in how.items()
-        }
+        given = signature.bind(*positional, **named).arguments
         kept = {parameter.name: given[parameter.name] for parameter in own}
-        player(functools.partial(test, **kept), *args, **made)
+        player(
+            functools.partial(test, **kept),
+            *(_made(value, given) for value in args),
+            **{name: _made(value, given) for name, value in how.items()},
+        )
 
     # pytest must not look for a fixture for what the player gives.
-    play.__signature__ = inspect.Signature(list(wanted.values()))  # type: ignore[attr-defined]
+    play.__signature__ = signature  # type: ignore[attr-defined]
     return play

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support import playing, virtual_time
 from tests.support.virtual_time import VirtualTimeLoop
@@ -67,6 +69,12 @@ async def test_the_other_parameters_are_pytests(
 async def test_what_pytest_gives_decides_how_it_is_played(world: World, word: str) -> None:
     assert (world.per_zone, world.ack) in {(10, "one"), (20, "twotwo")}
     assert world.ack.startswith(word)
+
+
+@given(st.integers(1, 3))
+@played()
+async def test_hypothesis_gives_beside_the_player(world: World, number: int) -> None:
+    assert world.per_zone + number in {5, 6, 7}
 
 
 def test_a_test_that_is_no_coroutine_is_refused() -> None:
