@@ -274,5 +274,4 @@ def play(
     virtual_time.run(staged())
 
 
-#: The decorator of a test that is played so.
 played = playing.by(play)
