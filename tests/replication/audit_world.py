@@ -21,7 +21,7 @@ from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from zonekeeper.placement.policy.rules import Policy
 from zonekeeper.replication.audit.auditor import Auditor
 from zonekeeper.replication.view.view import View
-from zonekeeper.wire.contract.links import BookieLink
+from zonekeeper.wire.contract.links import OwnedLink
 
 
 class Nowhere:
@@ -30,7 +30,7 @@ class Nowhere:
     async def find(self, bookie_id: BookieId) -> str | None:
         return None
 
-    def make(self, bookie_id: BookieId, address: str) -> BookieLink:
+    def make(self, bookie_id: BookieId, address: str) -> OwnedLink:
         raise AssertionError(f"{bookie_id} was not found")
 
 

@@ -38,6 +38,7 @@ async def test_all_replication_is_off_until_a_person_switches_it_on(ground: Grou
         first = await made.zone_is(A, Observation.DOWN, permission=Permission.HELD)
         await switched(made, enabled=False)
         await made.alert_stands("switchedOff")
+        await made.holds(LOST)
         made.kill(LOST)
         await made.kill_leaders()
         await made.evaluations()

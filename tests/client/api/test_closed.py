@@ -134,7 +134,7 @@ async def test_a_link_that_was_given_up_is_closed_with_the_others_though_who_did
     who = BookieId("bk-a-0")
     links = _MovingLinks(lab)
     pool = LinkPool(links, ClientCounters())
-    old = await pool.link(who)
+    old = await pool.current(who)
     nothing = service.ReadRequest(
         ledger_id=LedgerId(1),
         first_entry_id=EntryId(0),
@@ -147,7 +147,7 @@ async def test_a_link_that_was_given_up_is_closed_with_the_others_though_who_did
     links.address = "there"
     moving = asyncio.ensure_future(pool.moved(who, old))
     await asyncio.sleep(0)
-    assert await pool.link(who) is not old, "it is being closed"
+    assert await pool.current(who) is not old, "it is being closed"
     moving.cancel()
     await asyncio.wait([moving])
     assert moving.cancelled()

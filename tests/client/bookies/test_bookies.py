@@ -12,8 +12,7 @@ from zonekeeper.placement.zones.gate import Gate, Permission, Person
 from zonekeeper.placement.zones.observation import Observation, ZoneObservation
 from zonekeeper.placement.zones.zone_counts import Count
 from zonekeeper.placement.zones.zone_records import ZoneRecord
-from zonekeeper.replication.view import asking
-from zonekeeper.wire.contract.links import BookieLink
+from zonekeeper.wire.contract.links import OwnedLink
 from zonekeeper.wire.formats import errors
 from zonekeeper.wire.twin import twin
 
@@ -66,7 +65,7 @@ class _Moving:
     async def find(self, bookie_id: BookieId) -> str | None:
         return self.address
 
-    def make(self, bookie_id: BookieId, address: str) -> BookieLink:
+    def make(self, bookie_id: BookieId, address: str) -> OwnedLink:
         self.made.append(address)
         return self.network.link(address, bookie_id)
 
@@ -75,13 +74,13 @@ class _Moving:
 async def test_a_bookie_is_reached_where_it_registers_now(lab: Lab) -> None:
     moving, counters = _Moving(lab.network), ClientCounters()
     pool, who = LinkPool(moving, counters), BookieId("bk-a-0")
-    first = await pool.link(who)
-    assert await pool.link(who) is first
+    first = await pool.current(who)
+    assert await pool.current(who) is first
     moving.address = "there"
     assert not await pool.moved(who, first), "it was looked up just now"
     await asyncio.sleep(LOOK_UP_EVERY_MS / 1_000)
     assert await pool.moved(who, first)
-    second = await pool.link(who)
+    second = await pool.current(who)
     assert second is not first
     assert await pool.moved(who, first), "somebody found that out"
     moving.address = None
@@ -102,7 +101,8 @@ async def test_of_questions_that_meet_a_moved_bookie_at_the_same_time_each_is_an
     moving.address = "there"
     lab.network.disconnect("here", who)
     lab.network.cut("here", who)
-    asked = (asking.ask(pool, who, lambda link: link.info()) for _ in range(4))
+    link = await pool.link(who)
+    asked = (link.info() for _ in range(4))
     assert [info.bookie_id for info in await asyncio.gather(*asked)] == [who] * 4
     assert counters.links_moved == 1
     await pool.close()

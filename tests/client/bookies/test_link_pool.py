@@ -10,7 +10,7 @@ from tests.support import playing, virtual_time
 from zonekeeper.client.base.counters import ClientCounters
 from zonekeeper.client.bookies.link_pool import LOOK_UP_EVERY_MS, LinkPool
 from zonekeeper.placement.base.ids import BookieId
-from zonekeeper.wire.contract.links import BookieLink
+from zonekeeper.wire.contract.links import OwnedLink
 from zonekeeper.wire.formats import errors
 from zonekeeper.wire.twin.twin import Network
 
@@ -31,7 +31,7 @@ class Register:
         await asyncio.sleep(1)
         return self.address
 
-    def make(self, bookie_id: BookieId, address: str) -> BookieLink:
+    def make(self, bookie_id: BookieId, address: str) -> OwnedLink:
         assert address == self.address
         return self._network.link("client", bookie_id)
 
@@ -54,7 +54,7 @@ played = playing.by(play, parts=2)
 async def test_a_thousand_who_want_a_bookie_at_once_look_it_up_once(
     pool: LinkPool, register: Register
 ) -> None:
-    links = await asyncio.gather(*(pool.link(BOOKIE) for _ in range(1_000)))
+    links = await asyncio.gather(*(pool.current(BOOKIE) for _ in range(1_000)))
 
     assert register.asked == 1
     assert all(link is links[0] for link in links)
@@ -65,7 +65,7 @@ async def test_who_looks_up_may_give_up_and_somebody_else_goes_on(
     pool: LinkPool, register: Register
 ) -> None:
     async with asyncio.TaskGroup() as tasks:
-        wanting = [tasks.create_task(pool.link(BOOKIE)) for _ in range(3)]
+        wanting = [tasks.create_task(pool.current(BOOKIE)) for _ in range(3)]
         await asyncio.sleep(0.5)
         wanting[0].cancel()
 
@@ -93,7 +93,7 @@ async def test_all_who_wait_hear_that_a_bookie_is_not_registered_and_the_next_on
 async def test_a_link_that_is_there_is_given_without_asking(
     pool: LinkPool, register: Register, way: str
 ) -> None:
-    link = await pool.link(BOOKIE)
+    link = await pool.current(BOOKIE)
     if way == "link":
         await pool.link(BOOKIE)
     else:
@@ -106,7 +106,7 @@ async def test_a_link_that_is_there_is_given_without_asking(
 async def test_all_who_do_not_reach_a_bookie_share_one_look_up_and_what_came_of_it(
     pool: LinkPool, register: Register, address: str | None
 ) -> None:
-    link = await pool.link(BOOKIE)
+    link = await pool.current(BOOKIE)
     await asyncio.sleep(LOOK_UP_EVERY_MS / 1_000)
     register.address = address
     first = [asyncio.ensure_future(pool.moved(BOOKIE, link)) for _ in range(3)]

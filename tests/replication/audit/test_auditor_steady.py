@@ -12,7 +12,7 @@ from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.replication.audit.auditor_metrics import AuditorMetrics
 from zonekeeper.replication.audit.marking import Marker
 from zonekeeper.replication.decisions.ledger_index import LedgerIndex
-from zonekeeper.wire.contract.links import BookieLink
+from zonekeeper.wire.contract.links import OwnedLink
 
 A0 = BookieId("a-0")
 ABC0 = ("a-0", "b-0", "c-0")
@@ -33,7 +33,7 @@ class Slow:
         await self.answers.wait()
         return None
 
-    def make(self, bookie_id: BookieId, address: str) -> BookieLink:
+    def make(self, bookie_id: BookieId, address: str) -> OwnedLink:
         raise AssertionError(f"{bookie_id} was not found")
 
 

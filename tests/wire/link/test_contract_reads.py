@@ -9,7 +9,7 @@ from tests.wire.link.reference_bookie import Disk, ReferenceBookie
 from tests.wire.link.worlds import BOOKIE, PATIENT, World, opened, played, read
 from zonekeeper.placement.base.ids import EntryId
 from zonekeeper.wire.contract import service
-from zonekeeper.wire.contract.links import BookieLink, LinkSettings
+from zonekeeper.wire.contract.links import BookieLink, LinkSettings, OwnedLink
 from zonekeeper.wire.formats import errors
 
 #: Room for one of ``asked``.
@@ -43,7 +43,7 @@ class Gated(ReferenceBookie):
             self.under_way -= 1
 
 
-async def gated(world: World, settings: LinkSettings) -> tuple[Gated, BookieLink]:
+async def gated(world: World, settings: LinkSettings) -> tuple[Gated, OwnedLink]:
     """Put a gated bookie up, with three entries of ledger 7, and give a link to it."""
     await world.crash()
     world.bookie = bookie = Gated(world.disk)

@@ -150,4 +150,4 @@ def _record(record: records.Record) -> str:
         for field in dataclasses.fields(record)
         if field.name not in ("master_key", "packet")
     )
-    return f"{type(record).__name__.lower()}: {said}"
+    return f"{type(record).__name__.removesuffix('Record').lower()}: {said}"

@@ -10,7 +10,7 @@ from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import BookieId
-from zonekeeper.wire.contract.links import BookieLink, LinkSettings
+from zonekeeper.wire.contract.links import LinkSettings, OwnedLink
 from zonekeeper.wire.grpc import grpc_edge, grpc_link, tls
 
 _logger = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class GrpcLinks:
         host, port = info.bookie.host, info.bookie.port
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
-    def make(self, bookie_id: BookieId, address: str) -> BookieLink:
+    def make(self, bookie_id: BookieId, address: str) -> OwnedLink:
         """Give a new link."""
         return grpc_link.connect(
             grpc_edge.name_of(bookie_id, self._cluster.instance),

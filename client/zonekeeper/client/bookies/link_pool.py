@@ -4,24 +4,20 @@ A bookie that many want at once, such as all ledgers of a process at its start, 
 
 A bookie keeps its name and may change its address. A link whose bookie is not reached is kept, as
 it knows when to try again; but where the bookie now registers another address, the link is given up
-for a new one. Whoever asks a bookie has to say so (``moved``) after each error of ``UNREACHED``:
-nobody else looks, and a link leads where it led for ever.
+for a new one. Who asks a bookie need not know: what ``link`` gives follows it (``FollowingLink``).
 """
 
 import asyncio
 from typing import Final, Protocol
 
 from zonekeeper.client.base.counters import ClientCounters
+from zonekeeper.client.bookies.following_link import FollowingLink
 from zonekeeper.placement.base.ids import BookieId
-from zonekeeper.wire.contract.links import BookieLink
+from zonekeeper.wire.contract.links import BookieLink, OwnedLink
 from zonekeeper.wire.formats import errors
 
 #: A bookie that is not reached is looked up again at most this often.
 LOOK_UP_EVERY_MS: Final = 1_000
-
-
-#: How a question ends where the bookie is no more: refused, cut off, or not heard at all.
-UNREACHED: Final = (errors.NotConnected, errors.ConnectionLost, errors.Timeout)
 
 
 class LinkFactory(Protocol):
@@ -31,7 +27,7 @@ class LinkFactory(Protocol):
         """Say where a bookie is now; None: it is not registered, or nobody can tell."""
         ...
 
-    def make(self, bookie_id: BookieId, address: str) -> BookieLink:
+    def make(self, bookie_id: BookieId, address: str) -> OwnedLink:
         """Give a new link to a bookie; it connects when it is first used."""
         ...
 
@@ -41,7 +37,7 @@ class _Known:
 
     __slots__ = ("address", "link", "looked_s")
 
-    def __init__(self, address: str, link: BookieLink, looked_s: float) -> None:
+    def __init__(self, address: str, link: OwnedLink, looked_s: float) -> None:
         self.address = address
         self.link = link
         self.looked_s = looked_s
@@ -55,14 +51,19 @@ class LinkPool:
         self._counters = counters
         self._known: dict[BookieId, _Known] = {}
         #: Links that are given up and not closed yet: who was to close one may have been cancelled.
-        self._given_up: dict[BookieLink, None] = {}
+        self._given_up: dict[OwnedLink, None] = {}
         #: Look-ups under way. None: who asked was cancelled, and somebody else is to ask.
         self._looking: dict[BookieId, asyncio.Future[tuple[str | None] | None]] = {}
         self._loop = asyncio.get_running_loop()
         self._closed = False
 
-    async def link(self, bookie_id: BookieId) -> BookieLink:
+    async def link(self, bookie_id: BookieId) -> FollowingLink:
         """Give the link to a bookie; raises NotConnected if nobody knows where it is."""
+        await self.current(bookie_id)
+        return FollowingLink(bookie_id, self)
+
+    async def current(self, bookie_id: BookieId) -> BookieLink:
+        """Give the link to where a bookie is; raises NotConnected if nobody knows that."""
         known = self._known.get(bookie_id)
         if known is not None:
             return known.link

@@ -5,12 +5,10 @@ ledgers of the client, and decides who is asked first next time.
 """
 
 import logging
-from collections.abc import Callable, Coroutine
 from typing import TypeVar, assert_never
 
 from zonekeeper.client.base.asks import Asks
 from zonekeeper.client.base.tasks import Tasks
-from zonekeeper.client.bookies import link_pool
 from zonekeeper.client.bookies.bookies import Bookies
 from zonekeeper.client.reading import checking, share_read, survey
 from zonekeeper.client.reading.share_read import ReadStanding, ShareRead
@@ -21,7 +19,6 @@ from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.ensembles import read_order
 from zonekeeper.placement.ensembles.read_order import ReadOrder, Replica
 from zonekeeper.wire.contract import service
-from zonekeeper.wire.contract.links import BookieLink
 from zonekeeper.wire.formats import entries, errors
 from zonekeeper.wire.formats.digests import MasterKey
 
@@ -72,13 +69,12 @@ class Reading:
         """
 
         async def ask(position: int) -> tuple[int, survey.Evidence | Exception]:
-            def question(link: BookieLink) -> Coroutine[None, None, service.LacEvidence]:
-                if fence_key is None:
-                    return link.read_lac(self.sealer.ledger_id)
-                return link.fence(self.sealer.ledger_id, fence_key)
-
             try:
-                said = await self.call(fragment.ensemble[position], question)
+                link = await self.bookies.pool.link(fragment.ensemble[position])
+                if fence_key is None:
+                    said = await link.read_lac(self.sealer.ledger_id)
+                else:
+                    said = await link.fence(self.sealer.ledger_id, fence_key)
                 return position, survey.check(self.sealer, said)
             except (errors.ProtocolError, entries.EntryError) as error:
                 return position, error
@@ -98,20 +94,6 @@ class Reading:
                     if isinstance(answer, errors.UnauthorizedAccess):
                         return
 
-    async def call(
-        self,
-        bookie: BookieId,
-        question: Callable[[BookieLink], Coroutine[None, None, Reply]],
-    ) -> Reply:
-        """Ask a bookie; if it is not reached, ask where it is now, which may be a second time."""
-        link = await self.bookies.pool.link(bookie)
-        try:
-            return await question(link)
-        except link_pool.UNREACHED:
-            if not await self.bookies.pool.moved(bookie, link):
-                raise
-        return await question(await self.bookies.pool.link(bookie))
-
     async def entries(
         self, bookie: BookieId, wanted: range, fence_key: MasterKey | None = None
     ) -> tuple[checking.CheckedReply, EntryId]:
@@ -126,7 +108,7 @@ class Reading:
         )
         self._pending(bookie, 1)
         try:
-            reply = await self.call(bookie, lambda link: link.read(request))
+            reply = await (await self.bookies.pool.link(bookie)).read(request)
         finally:
             self._pending(bookie, -1)
         self.bookies.count_read(bookie, sum(frame.size_bytes for frame in reply.frames))

@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import Final, Self, TypeAlias
 
 from zonekeeper.client.base.tasks import Tasks
-from zonekeeper.client.bookies import link_pool
 from zonekeeper.client.sessions.read_session import Reading
 from zonekeeper.metadata.formats import ledger_format
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
@@ -20,7 +19,6 @@ from zonekeeper.metadata.ledgers import ledgers
 from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.placement.base.ids import EntryId
 from zonekeeper.wire.contract import service
-from zonekeeper.wire.contract.links import BookieLink
 from zonekeeper.wire.formats import errors
 
 #: The replica says something at least this often.
@@ -84,7 +82,6 @@ class Spell:
             bytes_max=self._reading.bytes_max,
             quiet_ms=QUIET_MS,
         )
-        link: BookieLink | None = None
         try:
             link = await self._reading.bookies.pool.link(bookie)
             async with aclosing(link.tail(request)) as updates:
@@ -100,8 +97,6 @@ class Spell:
                 self._reading.report(bookie, error)
         except errors.ProtocolError as error:
             self._reading.report(bookie, error)
-            if link is not None and isinstance(error, link_pool.UNREACHED):
-                await self._reading.bookies.pool.moved(bookie, link)  # the next spell asks there
 
     async def _watch(self) -> None:
         """End the spell when the metadata is another one."""

@@ -25,9 +25,8 @@ from zonekeeper.client.writing.batches import ENTRY_OVERHEAD_BYTES
 from zonekeeper.client.writing.pending_entries import PendingEntries
 from zonekeeper.client.writing.writer_core import WriterCore
 from zonekeeper.placement.base.digests import Digest
-from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
 from zonekeeper.placement.base.quorums import Quorums
-from zonekeeper.wire.contract.links import AppendLane, BookieLink
 from zonekeeper.wire.formats import entries, errors, openings
 from zonekeeper.wire.formats.digests import MasterKey
 from zonekeeper.wire.link import patience
@@ -378,7 +377,8 @@ class WriteSession:
             ensemble=wanted.ensemble,
         )
         try:
-            lane = await self._lane(wanted.bookie, opening, sink)
+            link = await self._bookies.pool.link(wanted.bookie)
+            lane = await link.open_fragment(opening, sink)
         except errors.ProtocolError as error:
             self.feed(ev.LaneRefused(term=wanted.term, error=error))
             return
@@ -387,19 +387,6 @@ class WriteSession:
             return
         self._lanes[wanted.term] = OpenedLane(lane, sink, wanted.bookie)
         self.feed(ev.LaneOpened(term=wanted.term))
-
-    async def _lane(
-        self, bookie: BookieId, opening: openings.FragmentOpening, sink: Ear
-    ) -> AppendLane:
-        """Open a fragment; of a bookie that is not reached, where it is now."""
-        link: BookieLink = await self._bookies.pool.link(bookie)
-        try:
-            return await link.open_fragment(opening, sink)
-        except errors.NotConnected:
-            if not await self._bookies.pool.moved(bookie, link):
-                raise
-        link = await self._bookies.pool.link(bookie)
-        return await link.open_fragment(opening, sink)
 
     async def _force(self, wanted: ev.Force, to: OpenedLane) -> None:
         """Have a bookie sync what it acknowledged in a lane, in the boot that the lane talks to.

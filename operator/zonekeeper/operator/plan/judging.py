@@ -32,7 +32,7 @@ def legal(
     nobody knows whether they are left out.
     """
     if isinstance(wanted, RefusedResource):
-        return conditions.bad(Type.LEGAL, "RefusedResource", "\n".join(wanted.reasons))
+        return conditions.bad(Type.LEGAL, "Refused", "\n".join(wanted.reasons))
     if blocked:
         return conditions.bad(Type.LEGAL, "Blocked", "\n".join(blocked))
     if observed.instance is None and isinstance(observed.root, roots.Unreachable):
@@ -253,7 +253,7 @@ def _lacking(zone: Zone, observed: Observed, node: str | None) -> str:
 def ready(zones: list[Json]) -> Condition:
     """Is every bookie that is asked for there and ready?"""
     if not zones:
-        return conditions.bad(Type.READY, "RefusedResource", "the resource is not built: see Legal")
+        return conditions.bad(Type.READY, "Refused", "the resource is not built: see Legal")
     short = [
         f"zone {zone['name']}: {zone['ready']} of {zone['bookies']}"
         for zone in zones

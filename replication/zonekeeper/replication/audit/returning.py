@@ -27,7 +27,7 @@ from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.replication.audit.marking import Marker
 from zonekeeper.replication.decisions import copies, copy_plan
 from zonekeeper.replication.repair import limbo
-from zonekeeper.replication.view import asking, listing
+from zonekeeper.replication.view import listing
 from zonekeeper.wire.contract.service import EntryRanges, ListEntriesRequest
 from zonekeeper.wire.formats import errors
 
@@ -127,7 +127,7 @@ class Returning:
             first = stop
 
     async def _page(self, bookie: BookieId, request: ListEntriesRequest) -> EntryRanges:
-        return await asking.ask(self._pool, bookie, lambda link: link.list_entries(request))
+        return await (await self._pool.link(bookie)).list_entries(request)
 
 
 def made_for(mark: Underreplicated, published_ms: int) -> bool:

@@ -15,7 +15,6 @@ from typing import Final
 
 from zonekeeper.client.bookies.bookies import Bookies
 from zonekeeper.placement.base.ids import BookieId
-from zonekeeper.replication.view import asking
 from zonekeeper.wire.contract.links import AppendLane
 from zonekeeper.wire.formats import errors
 from zonekeeper.wire.formats.frames import Frame
@@ -92,7 +91,7 @@ class Delivery:
         if self._boot_epoch is None:
             return
         try:
-            info = await asking.ask(self._bookies.pool, self.bookie, lambda link: link.info())
+            info = await (await self._bookies.pool.link(self.bookie)).info()
         except errors.ProtocolError as error:
             raise TargetFailedError(self.bookie, error) from error
         self._check(info.boot_epoch, self._boot_epoch)
@@ -106,11 +105,8 @@ class Delivery:
         if self._lane is not None and self._lane.alive:
             return self._lane
         outcomes = self._outcomes = _Outcomes()
-        self._lane = await asking.ask(
-            self._bookies.pool,
-            self.bookie,
-            lambda link: link.open_fragment(self._opening, outcomes),
-        )
+        link = await self._bookies.pool.link(self.bookie)
+        self._lane = await link.open_fragment(self._opening, outcomes)
         if self._boot_epoch is None:
             self._boot_epoch = self._lane.boot_epoch
         self._check(self._lane.boot_epoch, self._boot_epoch)

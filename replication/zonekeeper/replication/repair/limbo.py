@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 
 from zonekeeper.client.bookies.link_pool import LinkPool
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
-from zonekeeper.replication.view import asking
 from zonekeeper.wire.contract.service import ListEntriesRequest
 from zonekeeper.wire.formats import errors
 
@@ -38,7 +37,7 @@ async def find(pool: LinkPool, ledger_id: LedgerId, bookies: Iterable[BookieId])
     for bookie in sorted(bookies):
         try:
             # Asked first: a start in between shows at the end as another one.
-            boot_epoch = (await asking.ask(pool, bookie, lambda link: link.info())).boot_epoch
+            boot_epoch = (await (await pool.link(bookie)).info()).boot_epoch
             if await is_in_limbo(pool, ledger_id, bookie):
                 found.boots[bookie] = boot_epoch
         except errors.ProtocolError as error:
@@ -51,14 +50,14 @@ async def end(pool: LinkPool, ledger_id: LedgerId, bookie: BookieId, boot_epoch:
 
     The bookie compares the start by itself: whoever asked it first could be overtaken by one more.
     """
-    await asking.ask(pool, bookie, lambda link: link.end_limbo(ledger_id, boot_epoch))
+    await (await pool.link(bookie)).end_limbo(ledger_id, boot_epoch)
 
 
 async def is_in_limbo(pool: LinkPool, ledger_id: LedgerId, bookie: BookieId) -> bool:
     """Ask a bookie whether it is in limbo for a ledger; raises ``ProtocolError``."""
     request = ListEntriesRequest(ledger_id=ledger_id, first_entry_id=EntryId(0), ranges_max=1)
     try:
-        await asking.ask(pool, bookie, lambda link: link.list_entries(request))
+        await (await pool.link(bookie)).list_entries(request)
     except errors.LimboLedger:
         return True
     except errors.NoSuchLedger:

@@ -11,6 +11,8 @@ from zonekeeper.replication.decisions.copy_plan import Cause
 class RepairTrouble(enum.StrEnum):
     """Why a ledger is not repaired yet: a label of the counters."""
 
+    LABEL = enum.nonmember("trouble")
+
     #: A gate holds it.
     HELD = "held"
     #: Its last fragment may still grow: its writer has a grace to replace the lost bookie.

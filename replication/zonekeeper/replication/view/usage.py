@@ -13,7 +13,6 @@ from zonekeeper.metadata.store.background import together
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.topology import Topology
 from zonekeeper.placement.promises.headroom import Usage
-from zonekeeper.replication.view import asking
 from zonekeeper.wire.contract.service import BookieInfo
 from zonekeeper.wire.formats import errors
 
@@ -27,7 +26,7 @@ async def survey(pool: LinkPool, bookies: Iterable[BookieId]) -> dict[BookieId, 
     async def one(bookie: BookieId) -> BookieInfo | None:
         async with gate:
             try:
-                return await asking.ask(pool, bookie, lambda link: link.info())
+                return await (await pool.link(bookie)).info()
             except errors.ProtocolError:
                 return None
 

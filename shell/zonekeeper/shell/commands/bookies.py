@@ -17,7 +17,6 @@ from zonekeeper.placement.zones.gate import Person
 from zonekeeper.replication.orders import decommissioning, emptying, recovering
 from zonekeeper.replication.orders.orders import NotEmptiedError, Order, OrderProgress, Phase
 from zonekeeper.replication.repair.repairing import Repairer
-from zonekeeper.replication.view import asking
 from zonekeeper.replication.view.view import View
 from zonekeeper.shell.reaching import connecting, reaching
 from zonekeeper.shell.reaching.reaching import Place, RefusedCommand
@@ -278,7 +277,7 @@ async def _show(place: Place, tls: TlsFiles | None, bookie: BookieId) -> dict[st
         info = await registration.read_service_info(cluster, bookie)
         said: dict[str, object] | None = None
         try:
-            told = await asking.ask(client.bookies.pool, bookie, lambda link: link.info())
+            told = await (await client.bookies.pool.link(bookie)).info()
         except errors.ProtocolError as error:
             trouble: str | None = str(error)
         else:
@@ -320,8 +319,7 @@ async def _set_read_only(
 ) -> None:
     async with connecting.connected(place, tls) as client:
         try:
-            await asking.ask(
-                client.bookies.pool, bookie, lambda link: link.set_read_only(read_only=read_only)
-            )
+            link = await client.bookies.pool.link(bookie)
+            await link.set_read_only(read_only=read_only)
         except errors.ProtocolError as error:
             raise click.ClickException(f"{bookie}: {error}") from None

@@ -141,6 +141,10 @@ class BookieLink(Protocol):
         """Start a compaction."""
         ...
 
+
+class OwnedLink(BookieLink, Protocol):
+    """A link as its owner has it: who made it ends it."""
+
     async def close(self) -> None:
         """End the connection; everything outstanding fails with ConnectionLost.
 

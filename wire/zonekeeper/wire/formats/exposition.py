@@ -13,7 +13,8 @@ the program's own; label values may hold anything and are escaped.
 
 ``counted`` makes families of a dataclass of numbers, so that what a role counts is exposed without
 being written down twice: ``x_total`` is a counter, ``x_now`` and, where the class says that it
-mostly tells how it is now, ``x`` are gauges; a mapping is labelled by what its keys are.
+mostly tells how it is now, ``x`` are gauges. A mapping is labelled by what its keys are: an enum of
+keys says its label itself (``LABEL``), so that a class can be renamed without renaming a label.
 """
 
 import enum
@@ -147,7 +148,8 @@ def _line(name: str, labels: Labels, value: float) -> str:
 
 def _labels(key: object, plain: str) -> Labels:
     if isinstance(key, enum.Enum):
-        return ((type(key).__name__.lower(), str(key.value)),)
+        label: str = type(key).LABEL  # type: ignore[attr-defined]  # each enum of keys has one
+        return ((label, str(key.value)),)
     names: tuple[str, ...] | None = getattr(key, "_fields", None)
     if names is not None and isinstance(key, tuple):
         return tuple((name, str(part)) for name, part in zip(names, key, strict=True))
