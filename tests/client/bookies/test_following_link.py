@@ -7,7 +7,7 @@ from contextlib import aclosing
 
 import pytest
 
-from tests.support import virtual_time
+from tests.support import playing, virtual_time
 from tests.wire.grpc.test_grpc_meant import LEDGER, QUESTIONS
 from tests.wire.link.reference_bookie import Disk, ReferenceBookie
 from tests.wire.link.worlds import opened
@@ -66,7 +66,7 @@ async def without_frames(updates: AsyncGenerator[service.TailUpdate, None]) -> N
 
 
 def play(scenario: Callable[[LinkPool, Street], Awaitable[None]]) -> None:
-    async def playing() -> None:
+    async def staged() -> None:
         async with asyncio.TaskGroup() as tasks:
             network = Network(tasks=tasks, chance=random.Random(1))
             network.put_up(BOOKIE, Host(ReferenceBookie(BOOKIE, Disk())))
@@ -76,48 +76,50 @@ def play(scenario: Callable[[LinkPool, Street], Awaitable[None]]) -> None:
             await pool.close()
             network.take_down(BOOKIE)
 
-    virtual_time.run(playing())
+    virtual_time.run(staged())
+
+
+played = playing.by(play, parts=2)
 
 
 @pytest.mark.parametrize("silently", [False, True], ids=["refused", "silent"])
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_each_question_finds_a_bookie_where_it_is_now(name: str, *, silently: bool) -> None:
+@played()
+async def test_each_question_finds_a_bookie_where_it_is_now(
+    pool: LinkPool, street: Street, name: str, *, silently: bool
+) -> None:
     """Also over a link that somebody has had since before the bookie moved."""
-
-    async def scenario(pool: LinkPool, street: Street) -> None:
-        street.refused = set() if silently else {"0"}
-        link = await pool.link(BOOKIE)
-        await street.leave(silently=silently)
-        assert not isinstance(await error_of(QUESTIONS[name](link)), UNREACHED)
-
-    play(scenario)
+    street.refused = set() if silently else {"0"}
+    link = await pool.link(BOOKIE)
+    await street.leave(silently=silently)
+    assert not isinstance(await error_of(QUESTIONS[name](link)), UNREACHED)
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_a_bookie_that_has_not_moved_is_asked_once_and_its_error_is_told(name: str) -> None:
-    async def scenario(pool: LinkPool, street: Street) -> None:
-        street.refused = {"0"}
-        link = await pool.link(BOOKIE)
-        before = await pool.current(BOOKIE)
-        await asyncio.sleep(LOOK_UP_EVERY_MS / 1_000)
-        assert isinstance(await error_of(QUESTIONS[name](link)), UNREACHED)
-        assert await pool.current(BOOKIE) is before
+@played()
+async def test_a_bookie_that_has_not_moved_is_asked_once_and_its_error_is_told(
+    pool: LinkPool, street: Street, name: str
+) -> None:
+    street.refused = {"0"}
+    link = await pool.link(BOOKIE)
+    before = await pool.current(BOOKIE)
+    await asyncio.sleep(LOOK_UP_EVERY_MS / 1_000)
+    assert isinstance(await error_of(QUESTIONS[name](link)), UNREACHED)
+    assert await pool.current(BOOKIE) is before
 
-    play(scenario)
 
-
-def test_a_tail_that_has_given_something_ends_and_the_next_one_begins_where_the_bookie_is() -> None:
-    async def scenario(pool: LinkPool, street: Street) -> None:
-        link = await pool.link(BOOKIE)
-        writer, lane, outcomes = await opened(link, LEDGER)
-        lane.append(writer.frame(b"zero"))
-        lane.append(writer.frame(b"one", confirmed=0))
-        await outcomes.all_of(2)
-        async with aclosing(link.tail(TAIL)) as updates:
-            assert [frame.first for frame in (await anext(updates)).frames] == [0]
-            await street.leave(silently=True)
-            assert isinstance(await error_of(without_frames(updates)), UNREACHED)
-        async with aclosing(link.tail(TAIL)) as updates:
-            assert [frame.first for frame in (await anext(updates)).frames] == [0]
-
-    play(scenario)
+@played()
+async def test_a_tail_that_has_given_something_ends_and_the_next_one_begins_where_the_bookie_is(
+    pool: LinkPool, street: Street
+) -> None:
+    link = await pool.link(BOOKIE)
+    writer, lane, outcomes = await opened(link, LEDGER)
+    lane.append(writer.frame(b"zero"))
+    lane.append(writer.frame(b"one", confirmed=0))
+    await outcomes.all_of(2)
+    async with aclosing(link.tail(TAIL)) as updates:
+        assert [frame.first for frame in (await anext(updates)).frames] == [0]
+        await street.leave(silently=True)
+        assert isinstance(await error_of(without_frames(updates)), UNREACHED)
+    async with aclosing(link.tail(TAIL)) as updates:
+        assert [frame.first for frame in (await anext(updates)).frames] == [0]
