@@ -6,13 +6,16 @@ Its transition time moves only when its status does; what changed in between is 
 """
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from zonekeeper.operator.kubernetes.api import Json
+from zonekeeper.operator.plan.predicates import Waiting
 
 MESSAGE_MAX: Final = 4_000
+#: So many of a long list are named.
+_NAMED_MAX: Final = 5
 
 
 class Type(enum.StrEnum):
@@ -85,6 +88,22 @@ def bad(kind: Type, reason: str, message: str) -> Condition:
 def unknown(kind: Type, reason: str, message: str) -> Condition:
     """Say that nobody knows."""
     return Condition(type=kind, status=ConditionStatus.UNKNOWN, reason=reason, message=message)
+
+
+def waiting(kind: Type, found: Waiting) -> Condition:
+    """Say that it does not hold, and that this is waited for."""
+    return bad(kind, str(found.predicate), found.why)
+
+
+def unseen(kind: Type, found: Waiting) -> Condition:
+    """Say that nobody knows until this has happened."""
+    return unknown(kind, str(found.predicate), found.why)
+
+
+def some(names: Sequence[str]) -> str:
+    """Name a few of many, and count the others."""
+    more = len(names) - _NAMED_MAX
+    return ", ".join(sorted(names)[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
 def timed(

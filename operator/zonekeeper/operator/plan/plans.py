@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from zonekeeper.operator.kubernetes.api import Json, ObjectKind
 from zonekeeper.operator.plan.conditions import Notice
+from zonekeeper.operator.plan.predicates import Waiting
 from zonekeeper.placement.policy.rules import Policy
 
 
@@ -78,6 +79,8 @@ class TurnPlan:
 
     #: In order; the first that fails ends the turn.
     actions: tuple[Action, ...]
+    #: What keeps the cluster from being settled; None: nothing, or acts that need no name.
+    waits_for: Waiting | None
     status: Json
     notices: tuple[Notice, ...]
     recheck_ms: int

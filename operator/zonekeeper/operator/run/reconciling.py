@@ -32,6 +32,7 @@ from zonekeeper.operator.kubernetes.api import (
 from zonekeeper.operator.plan import planning
 from zonekeeper.operator.plan.conditions import Notice
 from zonekeeper.operator.plan.plans import Action, TurnPlan
+from zonekeeper.operator.plan.predicates import Predicate
 from zonekeeper.operator.roots.roots import Opener, Roots
 from zonekeeper.operator.run import observing
 from zonekeeper.operator.run.acting import Actor
@@ -68,6 +69,7 @@ class Reconciler:
         self._clock = clock
         self._failures: tuple[str, ...] = ()
         self._last: tuple[Action, ...] = ()
+        self._waited_for: Predicate | None = None
         self._pause_ms = 0
 
     async def turn(self) -> int | None:
@@ -80,6 +82,7 @@ class Reconciler:
         plan = planning.decide(wanted, seen, _text(self._clock()))
         if not await self._say(plan, resource):
             return self._pause(planning.SOON_MS)
+        self._name_the_wait(plan)
         for action in plan.actions:
             _logger.info("%s: %s", self._key, _short(action))
         address = desired.metadata_uri(resource)
@@ -91,6 +94,20 @@ class Reconciler:
     async def close(self) -> None:
         """Let go of the metadata store."""
         await self._root.close()
+
+    def _name_the_wait(self, plan: TurnPlan) -> None:
+        """Log what is waited for, each time that it is something else."""
+        waiting = plan.waits_for
+        predicate = None if waiting is None else waiting.predicate
+        if waiting is not None and predicate != self._waited_for:
+            _logger.info(
+                "%s: waits for %s: %s (what to do: %s)",
+                self._key,
+                waiting.predicate,
+                waiting.why,
+                waiting.predicate.runbook,
+            )
+        self._waited_for = predicate
 
     def _next(self, plan: TurnPlan) -> int:
         """Give the time until the next turn: longer each time the same acts are tried again."""

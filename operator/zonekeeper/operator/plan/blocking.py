@@ -1,0 +1,93 @@
+"""What a legal resource asks for and cannot have: it would lose data, or take somebody's object.
+
+Nothing is done by halves: one reason here, and the whole resource is blocked until it is changed or
+the reason is gone. Pure.
+"""
+
+from collections.abc import Iterator
+
+from zonekeeper.operator.cluster import owned_objects
+from zonekeeper.operator.cluster.desired import Desired
+from zonekeeper.operator.cluster.observed import Observed, controller_of
+from zonekeeper.operator.kubernetes.api import Json, ObjectKind
+from zonekeeper.operator.plan import conditions, ownership
+from zonekeeper.placement.base.ids import BookieId
+
+
+def reasons(wanted: Desired, observed: Observed) -> Iterator[str]:
+    """Find objects of others, then bookies that run, then bookies that only have cookies."""
+    yield from _foreign(wanted, observed)
+    zones = _set_names(wanted)
+    for name, count in _running(observed).items():
+        if name not in zones:
+            yield (
+                f"spec.zones: StatefulSet {name} has bookies, and its zone is not named any more: "
+                "removing a zone would lose what they hold; name it again"
+            )
+        elif count > wanted.bookies_per_zone:
+            yield (
+                f"spec.bookiesPerZone: {wanted.bookies_per_zone}: StatefulSet {name} has {count}: "
+                f"removing bookies would lose what they hold; set it to {count} or more"
+            )
+    for name, ordinals in sorted(_left_out(wanted, observed).items()):
+        bookies = [BookieId(f"{name}-{ordinal}") for ordinal in sorted(ordinals)]
+        forget = f"empty and forget them, such as: zonekeeper bookies decommission {bookies[-1]}"
+        what = f"the root has cookies of {conditions.some(bookies)}"
+        if name in zones:
+            yield (
+                f"spec.bookiesPerZone: {wanted.bookies_per_zone}: {what}, which would be left out "
+                f"with what they hold: set it to {max(ordinals) + 1} or more, or {forget}"
+            )
+        else:
+            yield (
+                f"spec.zones: {what}, and their zone is not named, which would leave out what they "
+                f"hold: name it, or {forget}"
+            )
+
+
+def _foreign(wanted: Desired, observed: Observed) -> Iterator[str]:
+    """Find objects that have one of our names, and that another controls."""
+    for kind, body in owned_objects.all_of(wanted, observed.resource, None):
+        name = body["metadata"]["name"]
+        found = observed.owned.get((kind.plural, name))
+        if found is not None and controller_of(found) != observed.uid:
+            yield _controlled_by_another(kind, name, found)
+
+
+def _controlled_by_another(kind: ObjectKind, name: str, found: Json) -> str:
+    owners = found["metadata"].get("ownerReferences") or []
+    whose = next((f"{o['kind']} {o['name']}" for o in owners if o.get("controller")), "nobody")
+    return (
+        f"metadata.name: {kind.name} {name} is there already and is controlled by {whose}, not by "
+        "this resource: wait until it is gone, remove it, or choose another name"
+    )
+
+
+def _set_names(wanted: Desired) -> set[str]:
+    return {owned_objects.set_name(wanted.name, zone.name) for zone in wanted.zones}
+
+
+def _running(observed: Observed) -> dict[str, int]:
+    """Count bookies by StatefulSet."""
+    return {name: int(item["spec"]["replicas"]) for name, item in observed.sets.items()}
+
+
+def _left_out(wanted: Desired, observed: Observed) -> dict[str, set[int]]:
+    """Find bookies, by StatefulSet, that have cookies in our root and that nothing would run.
+
+    A resource that is made again over what was retained has no StatefulSets yet.
+    """
+    known = dict.fromkeys(_set_names(wanted), wanted.bookies_per_zone)
+    for name, count in _running(observed).items():
+        known[name] = max(count, known.get(name, 0))
+    found: dict[str, set[int]] = {}
+    ours = ownership.own_root(observed)
+    for bookie in () if ours is None else ours.locations:
+        name, _, ordinal = bookie.rpartition("-")
+        if (
+            name.startswith(f"{wanted.name}-")
+            and ordinal.isdecimal()
+            and int(ordinal) >= known.get(name, 0)
+        ):
+            found.setdefault(name, set()).add(int(ordinal))
+    return found

@@ -1,0 +1,46 @@
+"""Can the resource be built? If not, nothing of it is built, and what was built runs on. Pure.
+
+A resource is refused by its own words alone: wrong fields, or a promise that placement cannot keep.
+A resource is blocked by what is there: bookies that it would leave out, or objects of others.
+"""
+
+from zonekeeper.operator.cluster.desired import RefusedResource
+from zonekeeper.operator.plan import conditions
+from zonekeeper.operator.plan.conditions import Condition, ConditionStatus, Type
+from zonekeeper.operator.plan.predicates import Predicate, Waiting
+from zonekeeper.operator.plan.stages import Case, Outcome, Settled
+from zonekeeper.operator.roots import roots
+
+
+def stage(case: Case) -> Outcome:
+    """Wait until the resource is corrected, or until nothing blocks it."""
+    return _waits(case) or Settled()
+
+
+def is_legal(case: Case) -> bool:
+    """Is it known that the resource can be built?"""
+    return condition(case).status is ConditionStatus.TRUE
+
+
+def condition(case: Case) -> Condition:
+    """Can it be built, in placement's words if not?
+
+    A root that is not taken up yet may hold bookies that an earlier resource left. Until the root
+    is seen, nobody knows whether this resource leaves them out.
+    """
+    if (waiting := _waits(case)) is not None:
+        return conditions.waiting(Type.LEGAL, waiting)
+    if case.observed.instance is None and isinstance(case.observed.root, roots.Unreachable):
+        message = "bookies that a resource before left in the root were not seen: see MetadataReady"
+        return conditions.unknown(Type.LEGAL, "NotSeen", message)
+    if case.desired.warnings:
+        return conditions.good(Type.LEGAL, "LegalWithWarnings", "\n".join(case.desired.warnings))
+    return conditions.good(Type.LEGAL, "Legal", "placement keeps what the policy promises")
+
+
+def _waits(case: Case) -> Waiting | None:
+    if isinstance(case.wanted, RefusedResource):
+        return Waiting(Predicate.REFUSED, "\n".join(case.wanted.reasons))
+    if case.blocked:
+        return Waiting(Predicate.BLOCKED, "\n".join(case.blocked))
+    return None

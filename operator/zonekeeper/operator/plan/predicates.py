@@ -1,0 +1,73 @@
+"""What a cluster can wait for, by name, and why it waits now. Pure.
+
+A predicate is a fixed word. The plan of a turn and the operator's log name it; while a cluster is
+kept, one of its conditions has it as its reason. ``docs/runbooks/<predicate>.md`` says what it
+means, what to look at and what to do. The text beside it names the bookies, fields and addresses of
+the moment, so only the predicate may be compared.
+"""
+
+import enum
+from dataclasses import dataclass
+
+
+class Predicate(enum.StrEnum):
+    """What is waited for; each member has a runbook."""
+
+    # while a cluster comes to be, and is kept up
+    #: The resource must be corrected: nothing can be built from it.
+    REFUSED = "Refused"
+    #: What is asked for would lose data, or take an object of somebody else.
+    BLOCKED = "Blocked"
+    #: The metadata store does not answer.
+    UNREACHABLE = "Unreachable"
+    #: Something stands at the root that is not a cluster that can be read.
+    UNUSABLE = "Unusable"
+    #: The root that this cluster was built in is gone.
+    ROOT_LOST = "RootLost"
+    #: The root is another cluster's than the one that this resource was built as.
+    OTHER_INSTANCE = "OtherInstance"
+    #: The root has bookies that this resource does not run.
+    IN_USE = "InUse"
+    #: Another owner has set the policy of the root.
+    OWNED_BY_ANOTHER = "OwnedByAnother"
+    #: An act of the last turn failed.
+    FAILED = "Failed"
+    #: Fewer bookies are ready than are asked for.
+    BOOKIES_NOT_READY = "BookiesNotReady"
+    #: Pods run an older template than their StatefulSet has.
+    OLD_PODS = "OldPods"
+    #: Kubernetes has not looked at the newest template yet.
+    NOT_OBSERVED = "NotObserved"
+    #: A bookie stands elsewhere than its zone or its cookie says.
+    MISPLACED = "Misplaced"
+    #: A bookie has no cookie yet that says where it stands.
+    NO_COOKIE = "NoCookie"
+    #: The operator may not read nodes, so it cannot check where bookies stand.
+    NODES_NOT_PERMITTED = "NodesNotPermitted"
+
+    # while a deleted cluster is removed (UNREACHABLE, too)
+    #: Claims of volumes do not carry the label of their cluster yet.
+    VOLUMES_UNMARKED = "VolumesUnmarked"
+    #: StatefulSets are there still.
+    STATEFUL_SETS_LEFT = "StatefulSetsLeft"
+    #: Pods are there still.
+    PODS_LEFT = "PodsLeft"
+    #: Claims of this cluster's volumes are there still.
+    VOLUMES_LEFT = "VolumesLeft"
+    #: Bookies are registered in the root still.
+    STILL_REGISTERED = "StillRegistered"
+    #: The root is there still.
+    ROOT_LEFT = "RootLeft"
+
+    @property
+    def runbook(self) -> str:
+        """Where it is written what to do."""
+        return f"docs/runbooks/{self}.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A stage cannot go on before something else has happened."""
+
+    predicate: Predicate
+    why: str
