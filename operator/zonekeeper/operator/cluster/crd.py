@@ -1,8 +1,8 @@
 """The custom resource's definition, made from the tables that the operator reads resources with.
 
-So the schema can neither allow what the operator does not know nor refuse what it does. Rules over
-several fields are in CEL where they are cheap; all of them are checked again by the operator, and
-what needs placement's judgement is checked only there.
+So the schema allows no field that the operator does not know, and refuses none that it knows. A
+rule between fields is written in CEL where that is cheap. The operator checks every rule again. A
+rule that needs the judgement of placement is checked by the operator alone.
 """
 
 from collections.abc import Mapping
@@ -28,17 +28,17 @@ _DESCRIPTIONS: Final = {
     "storage.className": "The storage class; the default one if it is left out.",
     "storage.size": "The size of each bookie's volume.",
 }
-#: A cluster is built once its instance is known; before that, everything can still be corrected.
+#: A cluster is built once its instance is known. Before that, every field can be corrected.
 _BUILT: Final = "has(oldSelf.status) && has(oldSelf.status.instance)"
 
-#: A name cannot be corrected later, so what is there already keeps its own.
+#: A name cannot be corrected later, so a resource that is there already keeps its name.
 _NAME_RULE: Final = {
     "rule": f"oldSelf.hasValue() || self.metadata.name.matches('^{desired.CLUSTER_NAME}$')",
     "optionalOldSelf": True,
     "message": f"metadata.name: {desired.CLUSTER_NAME_RULE}; choose another name",
 }
 
-#: Rules over the whole resource: what must hold, and what is said if it does not.
+#: Rules over the whole resource: the condition that must hold, and the message if it does not.
 _RULES: Final = (
     (
         f"!({_BUILT}) || self.spec.metadata == oldSelf.spec.metadata",
@@ -138,7 +138,7 @@ def _object(properties: Json, *, description: str, required: list[str] | None = 
 
 
 def _tree(table: Mapping[str, fields.Kind], *, defaults: Mapping[str, int | str]) -> Json:
-    """Give the properties of a table whose names are paths."""
+    """Give the properties of a table; its names are paths, with a dot between their parts."""
     properties: Json = {}
     for name, kind in table.items():
         *sections, last = name.split(".")
@@ -157,7 +157,7 @@ def _description(name: str) -> str:
 
 
 def schema_of(kind: fields.Kind) -> Json:
-    """Give the schema of one kind of value; it allows whatever the kind reads, or a little more."""
+    """Give the schema of a kind of value; it allows all that the kind reads, and a little more."""
     schema: Json
     match kind:
         case fields.Whole():
@@ -223,7 +223,7 @@ def _resources() -> Json:
 
 
 def _policy() -> Json:
-    """Give the policy's schema: the record without what only zonekeeper writes."""
+    """Give the policy's schema: the record without the fields that only zonekeeper writes."""
     standing = rules_data.rules(rules.Policy(placement=rules.PlacementRules(zones=())))
     own = {name: kind for name, kind in rules_data.KINDS.items() if "." in name}
     whole = _object(

@@ -1,7 +1,7 @@
-"""What a legal resource asks for and cannot have: it would lose data, or take somebody's object.
+"""The reasons that block a legal resource: it would lose data, or take an object of others. Pure.
 
-Nothing is done by halves: one reason here, and the whole resource is blocked until it is changed or
-the reason is gone. Pure.
+Nothing is done by halves: one reason blocks the whole resource until the resource is changed or the
+reason is gone.
 """
 
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ def reasons(wanted: Desired, observed: Observed) -> Iterator[str]:
 
 
 def _foreign(wanted: Desired, observed: Observed) -> Iterator[str]:
-    """Find objects that have one of our names, and that another controls."""
+    """Find objects with a name that the cluster needs and that the resource does not control."""
     for kind, body in owned_objects.all_of(wanted, observed.resource, None):
         name = body["metadata"]["name"]
         found = observed.owned.get((kind.plural, name))
@@ -73,9 +73,11 @@ def _running(observed: Observed) -> dict[str, int]:
 
 
 def _left_out(wanted: Desired, observed: Observed) -> dict[str, set[int]]:
-    """Find bookies, by StatefulSet, that have cookies in our root and that nothing would run.
+    """Find bookies that have cookies in the resource's root and no place in it, by StatefulSet.
 
-    A resource that is made again over what was retained has no StatefulSets yet.
+    Each is given by its ordinal. A zone has a place for as many bookies as the resource asks for,
+    or as its StatefulSet has replicas, if these are more. A resource that is made again over a
+    retained root has no StatefulSets yet.
     """
     known = dict.fromkeys(_set_names(wanted), wanted.bookies_per_zone)
     for name, count in _running(observed).items():

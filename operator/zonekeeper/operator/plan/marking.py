@@ -1,10 +1,11 @@
-"""Claims that an older operator made get the label of the cluster whose data their volume holds.
+"""The stage that labels claims with the instance whose data their volumes hold. Pure.
 
-A claim has the label from its StatefulSet. A claim that was made before there was such a label gets
-it while its bookie is ready: a bookie does not serve with the data of another instance, so the
-volume's data is this cluster's. It gets the label at the latest before the StatefulSets are
-removed, and it does not matter what can be made of the resource now: claims are to go with it.
-Pure.
+A new claim has the label from its StatefulSet. An older operator made claims without it. Such a
+claim gets the label while its bookie is ready: a bookie does not serve with the data of another
+instance, so the data is this cluster's.
+
+This stage works beside the others, also while the resource is refused or blocked: only labelled
+claims are removed with the resource. A removal asks it before it removes StatefulSets.
 """
 
 from collections.abc import Iterator

@@ -1,11 +1,14 @@
 """Which root and which volumes are this resource's own. Pure.
 
-A name says nothing of whose data something holds: an earlier resource of the same name may have
-left it, and a resource of the same name in another Kubernetes cluster may have its bookies in the
-same root, up or down. So a root is this resource's if the policy in it names this resource as its
-owner and no strangers are there, and a volume is if its claim carries the instance that this
-resource was built as. The instance is noted in the status once the cluster is built; from then on
-it alone counts.
+A name alone does not say whose data a root or a volume holds. An earlier resource of the same name
+may have left it. A resource of the same name in another Kubernetes cluster may have its bookies in
+the same root, up or down. So two rules hold:
+
+- A root is this resource's if its policy names this resource as its owner and no strangers are
+  there. A stranger is a bookie of the root that is not this resource's.
+- A volume is this resource's if its claim has the label with the instance of this resource.
+
+A turn that builds notes the instance in the status. From then on no bookie is a stranger.
 """
 
 from zonekeeper.operator.cluster import desired, owned_objects
@@ -15,10 +18,10 @@ from zonekeeper.placement.base.ids import BookieId
 
 
 def strangers(observed: Observed) -> list[BookieId]:
-    """Name bookies of a root that this resource could take up, and that are not its own pods.
+    """Name the strangers in a root that this resource could take up.
 
-    Bookies that run are registered. Bookies that are down have a cookie: where none of them has its
-    volume here, all of them belong somewhere else.
+    A registered bookie without a pod of this resource is a stranger. A bookie that is down has only
+    a cookie: if no bookie with a cookie has its volume here, all of them are strangers.
     """
     found = observed.root
     if observed.instance is not None or not isinstance(found, roots.RootFound):
@@ -47,7 +50,7 @@ def own_root(observed: Observed) -> roots.RootFound | None:
 def instance(observed: Observed) -> str | None:
     """Give the instance that this cluster was built as, or is built as now; None: not yet.
 
-    A turn that builds notes it, once: the root of the noted instance may be removed with the
+    Only a turn that builds may note it: a root with the noted instance may be removed with the
     resource.
     """
     if observed.instance is not None:

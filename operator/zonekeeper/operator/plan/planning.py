@@ -1,14 +1,13 @@
 """What is to be done for a cluster now: ``decide(wanted, observed, now)`` folds stages. Pure.
 
-Level-triggered: a turn looks at everything and decides from that alone, so it does not matter which
-turns came before, were lost, or ended in the middle. Each act is safe to repeat, and the next turn
-follows from what is there then.
+The planner is level-triggered: a turn decides only from what it sees. So it does not matter which
+turns came before, were lost, or ended in the middle.
 
-The order of the stages is the order in which a cluster comes to be, one step a turn: the finalizer
-(if something must be removed later) → the root with its policy record → the objects → bookies that
-are ready, current and in their places. Deletion is a fold of its own, in the other direction.
-The first stage that is not settled decides; the stages after it are not asked. One stage stands
-beside them: claims get their label whatever the others wait for.
+A cluster is built in the order of the stages, one step a turn: the finalizer (if something must be
+removed later) → the root → its policy record → the objects → bookies that are ready, current and in
+their places. The first stage that is not settled decides; the stages after it are not asked. A
+deleted resource has stages of its own, in the other direction. The stage of marking is asked beside
+them in every turn: claims get their label also while another stage waits.
 """
 
 from typing import Final
@@ -42,14 +41,14 @@ from zonekeeper.operator.plan.removing import (
 )
 from zonekeeper.operator.plan.stages import Act, Case, Outcome, Settled, Stage
 
-#: After an act: to see what became of it.
+#: After an act: the next turn sees its effect.
 SOON_MS: Final = 200
-#: While something is waited for that no event tells of.
+#: During a wait: no event may tell of its end.
 WAITING_MS: Final = 2_000
-#: At rest: events come at once, so this only catches what has none (nodes, the store).
+#: At rest: events begin a turn at once, but nodes and the metadata store have none.
 RESTING_MS: Final = 30_000
 
-#: A cluster comes to be, and is kept up.
+#: The stages of a cluster that is built and kept up.
 KEEPING: Final[tuple[Stage, ...]] = (
     finalizer.stage,
     legality.stage,
@@ -62,7 +61,7 @@ KEEPING: Final[tuple[Stage, ...]] = (
     template.stage,
     locations.stage,
 )
-#: A deleted resource is removed whole, or let go.
+#: The stages of a deleted resource.
 REMOVING: Final[tuple[Stage, ...]] = (
     retaining.stage,
     marking.stage,
@@ -142,7 +141,7 @@ def _remove(case: Case, now: str) -> TurnPlan:
 
 
 def _waits(outcome: Outcome, observed: Observed) -> Waiting | None:
-    """Name what keeps the cluster from being settled; an act that failed before is named so."""
+    """Give the wait of an outcome; for acts without one, the failure of the last turn."""
     match outcome:
         case Waiting():
             return outcome

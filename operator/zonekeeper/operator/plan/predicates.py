@@ -1,9 +1,9 @@
-"""What a cluster can wait for, by name, and why it waits now. Pure.
+"""Predicates: every thing that a cluster can wait for has a name. Pure.
 
-A predicate is a fixed word. The plan of a turn and the operator's log name it; while a cluster is
-kept, one of its conditions has it as its reason. ``docs/runbooks/<predicate>.md`` says what it
-means, what to look at and what to do. The text beside it names the bookies, fields and addresses of
-the moment, so only the predicate may be compared.
+A predicate is a fixed word. The plan of a turn and the operator's log name it. While a cluster is
+kept, one of its conditions has the predicate as its reason. ``docs/runbooks/<predicate>.md`` says
+what it means, what to look at and what to do. The text beside a predicate names bookies, fields and
+addresses and changes with them, so code compares predicates only.
 """
 
 import enum
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 
 class Predicate(enum.StrEnum):
-    """What is waited for; each member has a runbook."""
+    """Each member has a runbook."""
 
     # while a cluster comes to be, and is kept up
     #: The resource must be corrected: nothing can be built from it.
     REFUSED = "Refused"
-    #: What is asked for would lose data, or take an object of somebody else.
+    #: The resource is legal, but would lose data or take an object of somebody else.
     BLOCKED = "Blocked"
     #: The metadata store does not answer.
     UNREACHABLE = "Unreachable"
@@ -61,7 +61,7 @@ class Predicate(enum.StrEnum):
 
     @property
     def runbook(self) -> str:
-        """Where it is written what to do."""
+        """The path of the page that says what to do."""
         return f"docs/runbooks/{self}.md"
 
 

@@ -1,12 +1,12 @@
-"""What a stage of the planner is, and how stages are folded into one decision. Pure.
+"""Stages of the planner, and the fold that makes one decision of them. Pure.
 
-A stage looks at one matter and gives one of three outcomes: ``Act`` (this is to be done now),
-``Waiting`` (nothing can be done before something else has happened) or ``Settled`` (all is as it
-shall be). ``fold`` asks the stages in order and ends at the first that is not settled, so a stage
-can rely on all that come before it.
+A stage looks at one matter and gives one of three outcomes: ``Act`` (these acts are to be done
+now), ``Waiting`` (nothing can be done before something else has happened) or ``Settled`` (all is as
+it shall be). ``fold`` asks the stages in order and ends at the first that is not settled. So a
+stage can rely on every stage before it.
 
-A stage is level-triggered: it decides from what is there now, whatever earlier turns did. An act is
-safe to repeat, and what follows it is decided by the next turn, from what is there then.
+A stage is level-triggered: it decides from what is there now, and not from what earlier turns did.
+An act is safe to repeat. The next turn decides again, from what is there then.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,23 +21,23 @@ from zonekeeper.operator.plan.predicates import Waiting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What one turn decides from."""
+    """Everything that one turn decides from."""
 
     wanted: Desired | RefusedResource
-    #: Why what is wanted cannot be done safely; empty: nothing blocks it.
+    #: The reasons why ``wanted`` cannot be built safely; empty: nothing blocks it.
     blocked: tuple[str, ...]
     observed: Observed
 
     @property
     def buildable(self) -> Desired | None:
-        """What may be built; None: the resource is refused or blocked."""
+        """The cluster that may be built; None: the resource is refused or blocked."""
         if isinstance(self.wanted, RefusedResource) or self.blocked:
             return None
         return self.wanted
 
     @property
     def desired(self) -> Desired:
-        """What is to be built, for stages that come after that of legality."""
+        """The cluster that is to be built, for the stages after that of legality."""
         found = self.buildable
         assert found is not None, "the stage of legality waits"
         return found
@@ -45,11 +45,11 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Something is to be done now."""
+    """These acts are to be done now."""
 
-    #: At least one; in order.
+    #: At least one; they are performed in this order.
     actions: tuple[Action, ...]
-    #: What is waited for while the acts take effect; None: a later stage says it.
+    #: The wait that is shown while the acts take effect; None: there is no need for one.
     until: Waiting | None = None
 
     def __post_init__(self) -> None:
@@ -75,5 +75,5 @@ def fold(stages: Iterable[Stage], case: Case) -> Outcome:
 
 
 def actions_of(outcome: Outcome) -> tuple[Action, ...]:
-    """Give what is to be done now: nothing while something is waited for."""
+    """Give the acts of an outcome; a wait has none."""
     return outcome.actions if isinstance(outcome, Act) else ()

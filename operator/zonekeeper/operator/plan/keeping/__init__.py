@@ -1,1 +1,1 @@
-"""The stages of a cluster that comes to be and is kept up; each says its own condition, too."""
+"""The stages of a cluster that is built and kept up; most of them give a condition, too."""

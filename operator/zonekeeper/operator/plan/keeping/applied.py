@@ -1,7 +1,7 @@
-"""The last turn could do what it wanted. Pure.
+"""No act of the last turn failed. Pure.
 
-This stage waits only where nothing is left to do. While the act that failed is tried again, the
-plan of the turn names the failure beside the act.
+This stage waits only where no act is left to do. While the failed act is tried again, the plan of
+the turn names the failure beside the act.
 """
 
 from zonekeeper.operator.cluster.observed import Observed

@@ -1,4 +1,4 @@
-"""Every bookie that is asked for is there and ready; and how many there are by zone. Pure."""
+"""Every bookie that is asked for is ready; and the counts of bookies by zone. Pure."""
 
 from zonekeeper.operator.cluster.desired import Desired
 from zonekeeper.operator.cluster.observed import Observed
@@ -36,7 +36,7 @@ def _waits(zones: list[Json]) -> Waiting | None:
 def counts(buildable: Desired | None, observed: Observed) -> list[Json]:
     """Give for each zone how many bookies it shall have, and how many are ready.
 
-    A resource that is refused or blocked changes nothing, so then the bookies count that run on.
+    A resource that is refused or blocked changes nothing, so then the replicas that stand count.
     """
     shall: dict[str, int] = {}
     if buildable is not None:

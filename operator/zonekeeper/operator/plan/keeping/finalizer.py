@@ -1,9 +1,9 @@
-"""Our finalizer stands on the resource while there is, or will be, something to remove. Pure.
+"""The finalizer stands on the resource while there is, or will be, something to remove. Pure.
 
 The finalizer lets a deleted resource stay until the operator has removed its volumes and its root.
 So it is put on before anything is built, and it is taken off when ``onDelete`` becomes ``Retain``.
-A resource that is refused before anything was built gets none. What was built is to be removed
-however little can be made of the resource now.
+A resource that is refused before anything was built gets none. A cluster that was built gets it
+also while its resource is refused, because its volumes and its root are to be removed all the same.
 """
 
 from zonekeeper.operator.cluster import desired

@@ -1,7 +1,8 @@
-"""Can the resource be built? If not, nothing of it is built, and what was built runs on. Pure.
+"""The resource can be built; if not, nothing is applied, and bookies that run go on. Pure.
 
-A resource is refused by its own words alone: wrong fields, or a promise that placement cannot keep.
-A resource is blocked by what is there: bookies that it would leave out, or objects of others.
+A resource is refused because of its own fields: a value is wrong, or placement cannot keep what the
+policy promises. A resource is blocked because of what is there: bookies that it would leave out, or
+objects of others.
 """
 
 from zonekeeper.operator.cluster.desired import RefusedResource

@@ -1,6 +1,6 @@
 """Each bookie's cookie says where its pod stands, and its node belongs to its zone. Pure.
 
-The bookie writes its cookie, the operator only checks it: the location that the cookie says must be
+The bookie writes its cookie, and the operator only checks it. The location in the cookie must be
 the one that follows from the pod's name.
 """
 

@@ -1,7 +1,7 @@
-"""Every object of the cluster is there and says what we want it to say. Pure.
+"""Every object of the cluster is there, with every field that is wanted. Pure.
 
-Only what differs is applied. The claim templates of a StatefulSet cannot change, so one that stands
-keeps the templates that it was made with.
+Only objects that differ are applied. The claim templates of a StatefulSet cannot change, so a
+StatefulSet that stands keeps the templates that it was made with.
 """
 
 from collections.abc import Iterator

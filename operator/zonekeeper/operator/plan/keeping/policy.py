@@ -1,7 +1,8 @@
-"""The policy record in the root says what the resource asks for, and is this resource's. Pure.
+"""The policy record in the root is this resource's, and says what the resource asks for. Pure.
 
-Nothing is created before the policy stands and is ours, so a resource that is refused, or whose
-root is somebody else's, leaves nothing behind. A record of another owner is never overwritten.
+No object is created before the policy of this resource stands. So a resource that is refused, or
+that names the root of another owner, leaves nothing behind. A record of another owner is never
+overwritten.
 """
 
 from zonekeeper.operator.cluster import desired
@@ -17,7 +18,7 @@ from zonekeeper.placement.policy.rules import Policy
 
 
 def stage(case: Case) -> Outcome:
-    """Publish the policy where it differs; when the store is out of reach, it stands as it does."""
+    """Publish the policy where it differs; while the store does not answer, do nothing."""
     found = case.observed.root
     if not isinstance(found, roots.RootFound):
         return Settled()

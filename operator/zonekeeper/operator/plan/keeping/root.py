@@ -1,13 +1,11 @@
 """The root stands, and it is this cluster's; a new cluster's root is made here. Pure.
 
 A root is made only for a resource that was never built: a root that was lost is not made again over
-its bookies' data. A root that stands already is taken up only while no bookies but the resource's
-own pods are registered there and, if there are cookies, one of their volumes is here: an owner is a
-namespace and a name, and a resource of the same name in another Kubernetes cluster may have its
-bookies there, up or down.
+its bookies' data. A root that stands already is taken up only while no strangers are there
+(``ownership`` says which bookies are).
 
-When the store is out of reach, a cluster that was built goes on to be kept up (the stage ``store``
-waits, after the objects); a new one waits here.
+While the store does not answer, a cluster that was built is kept up, and the stage ``store`` waits
+after the objects. A new cluster waits here.
 """
 
 from zonekeeper.operator.cluster.observed import Observed

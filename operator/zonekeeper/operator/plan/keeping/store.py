@@ -1,7 +1,7 @@
 """The metadata store of a cluster that was built answers. Pure.
 
-This stage comes after the objects: a cluster that was built is kept up while its store is out of
-reach.
+This stage comes after the objects: a cluster that was built is kept up while its store does not
+answer.
 """
 
 from zonekeeper.operator.plan.predicates import Predicate, Waiting

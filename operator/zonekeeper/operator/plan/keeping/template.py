@@ -1,7 +1,7 @@
 """Every pod runs what its StatefulSet says now. Pure.
 
-The pods are asked, and not the counts in a StatefulSet's status: these call revisions current that
-no pod runs.
+The labels of the pods say what they run. The counts in a StatefulSet's status are not used, because
+they may call a revision current that no pod runs.
 """
 
 from zonekeeper.operator.cluster.observed import Observed

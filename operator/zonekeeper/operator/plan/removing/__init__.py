@@ -1,1 +1,1 @@
-"""The stages of a removal, in an order in which no bookie ever runs without volume or root."""
+"""The stages of a removal: no bookie ever runs without its volume or its root."""

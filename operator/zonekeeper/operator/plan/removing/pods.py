@@ -1,7 +1,7 @@
 """The pods of bookies are gone: a bookie never runs without its volume or its root. Pure.
 
-Kubernetes deletes pods once their StatefulSet is gone; the operator only waits. A pod of a node
-that is away stays until somebody says that the node is gone.
+Kubernetes deletes pods once their StatefulSet is gone, and the operator only waits. A pod on a node
+that is away stays until a person says that the node is gone.
 """
 
 from zonekeeper.operator.plan.predicates import Predicate, Waiting

@@ -1,4 +1,4 @@
-"""Nothing is left to remove: the resource is let go, and what stays behind is told. Pure."""
+"""Nothing is left to remove: the resource is let go, and events tell what stays. Pure."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ def stage(case: Case) -> Outcome:
 
 
 def left_behind(observed: Observed) -> Iterator[Notice]:
-    """Tell what stays though everything was to be deleted."""
+    """Give an event for volumes and for a root that stay under ``onDelete: Delete``."""
     if desired.on_delete(observed.resource) is OnDelete.RETAIN:
         return
     if observed.claims:

@@ -1,6 +1,7 @@
 """Under ``onDelete: Retain`` a deleted resource is let go at once. Pure.
 
-Kubernetes removes what the resource owns, with or without the operator; volumes and root stay.
+Kubernetes removes the objects that the resource owns, with or without the operator. Volumes and
+root stay.
 """
 
 from zonekeeper.operator.cluster import desired

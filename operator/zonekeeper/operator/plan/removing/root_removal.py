@@ -1,8 +1,8 @@
-"""The root of this cluster is gone; it goes last, because the rest is recognised by it. Pure.
+"""The root of this cluster is gone; it goes last, because it shows what is this cluster's. Pure.
 
 A root is removed only if its policy is this resource's and its instance is the one that was noted.
 Before one is noted, only a root without cookies is removed: a root with cookies was in use before
-this resource. Any other root stays, and lets the resource go.
+this resource. Any other root stays, and the resource is let go.
 """
 
 from zonekeeper.operator.plan import ownership

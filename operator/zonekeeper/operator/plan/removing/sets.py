@@ -1,4 +1,4 @@
-"""This resource's StatefulSets are gone, so that nothing starts a bookie any more. Pure."""
+"""The resource's StatefulSets are gone, so nothing starts a bookie any more. Pure."""
 
 from zonekeeper.operator.kubernetes.api import STATEFUL_SETS
 from zonekeeper.operator.plan.plans import RemoveObject

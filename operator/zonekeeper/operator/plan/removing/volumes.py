@@ -1,7 +1,7 @@
 """The volumes with this very cluster's data are gone. Pure.
 
-Only a claim that carries the instance of this resource is removed: an earlier resource of the same
-name may have left the others.
+Only a claim with the instance of this resource is removed. An earlier resource of the same name may
+have left the others.
 """
 
 from zonekeeper.operator.kubernetes.api import CLAIMS
