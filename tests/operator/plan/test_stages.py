@@ -104,7 +104,8 @@ def test_a_removal_lets_go_or_says_what_it_waits_for() -> None:
         else:
             assert plan.waits_for is not None
             assert [item["message"] for item in released] == [
-                f"{plan.waits_for.why}; to let go of what is left, set onDelete: Retain"
+                f"{plan.waits_for.why}; "
+                "to keep what is left, and let the resource go, set onDelete: Retain"
             ]
 
 

@@ -19,13 +19,13 @@ _RESOURCE: Final = f"{_PLURAL}.{BOOKIE_CLUSTERS.group}"
 _LABEL: Final = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 
 _DESCRIPTIONS: Final = {
-    "bookiesPerZone": "Bookies in each zone. It can be raised; lowering it is refused.",
+    "bookiesPerZone": "The number of bookies in each zone. It can be raised, and not lowered.",
     "image": "The image that bookies run, with a tag or a digest.",
-    "metadata": "Where the cluster's metadata is.",
+    "metadata": "The metadata store of the cluster.",
     "metadata.uri": "The ZooKeeper ensemble and the cluster's root in it: zk://host:2181/ledgers.",
-    "onDelete": "What becomes of volumes and metadata with the resource: Retain keeps them.",
+    "onDelete": "On deletion Retain keeps volumes and metadata, Delete removes them.",
     "storage": "The volume of each bookie.",
-    "storage.className": "The storage class; the default one if it is left out.",
+    "storage.className": "The storage class of the volumes. Without it, the default class is used.",
     "storage.size": "The size of each bookie's volume.",
 }
 #: A cluster is built once its instance is known. Before that, every field can be corrected.
@@ -112,7 +112,7 @@ def _whole() -> Json:
             "resources": _resources(),
             "policy": _policy(),
         },
-        description="What the cluster shall be.",
+        description="The cluster that is asked for.",
         required=["image", "metadata", "storage", "zones"],
     )
     spec["properties"]["metadata"]["required"] = ["uri"]
@@ -188,7 +188,7 @@ def _zones() -> Json:
     names = schema_of(fields.Names(rules_data.ZONES_MAX))
     selector = {
         "type": "object",
-        "description": "Labels that a node of this zone has; by default "
+        "description": "Labels that each node of this zone has. Default: "
         f"{desired.DEFAULT_ZONE_LABEL} with the zone's name.",
         "additionalProperties": {"type": "string", "pattern": f"^({desired.LABEL_VALUE})$"},
         "maxProperties": 16,
@@ -218,7 +218,7 @@ def _resources() -> Json:
     }
     return _object(
         {"limits": amounts, "requests": amounts},
-        description="Processor and memory of each bookie, as in a container.",
+        description="Processor and memory of each bookie, written as in a container.",
     )
 
 
@@ -229,7 +229,7 @@ def _policy() -> Json:
     whole = _object(
         _tree(own, defaults={}),
         description="The rules that clients, bookies and repair obey; docs/placement.md describes "
-        "each. What is left out has its default.",
+        "each. A rule that is left out has its default.",
     )
     for name in own:
         level, default = whole, cast(object, standing)
@@ -257,12 +257,12 @@ def _status() -> Json:
             "observedGeneration": count,
             "lastTransitionTime": text | {"format": "date-time"},
         },
-        description="Something that is true, false or not known now.",
+        description="A statement on the cluster that is true, false or not known now.",
         required=["type", "status", "reason", "message", "lastTransitionTime"],
     )
     zone = _object(
         {"name": text, "bookies": count, "ready": count},
-        description="How many bookies a zone shall have, and how many are ready.",
+        description="The number of bookies that a zone shall have, and of those that are ready.",
         required=["name", "bookies", "ready"],
     )
     return _object(
@@ -274,7 +274,7 @@ def _status() -> Json:
             "readyBookies": count,
             "instance": text | {"description": "The INSTANCEID of the cluster in its root."},
         },
-        description="What is true of the cluster now.",
+        description="The state of the cluster, as the operator saw it last.",
     )
 
 

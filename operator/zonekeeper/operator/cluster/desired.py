@@ -238,7 +238,7 @@ def _node_labels(item: Json, where: str, problems: list[Problem]) -> dict[str, s
         for name, label in given.items()
     ):
         return given
-    rule = "must be names of labels with their values"
+    rule = "must be names of labels, each with a value"
     problems.append(
         Problem(where, fields.shown(given), rule, f"write for example {fields.shown(default)}")
     )
@@ -304,8 +304,8 @@ def _shared_nodes(zones: tuple[Zone, ...]) -> Iterator[Problem]:
             other.node_labels.get(key, value) != value for key, value in one.node_labels.items()
         ):
             continue
-        rule = f"can choose the nodes of spec.zones[{first}] ({fields.shown(one.name)}) too"
-        hint = "let both name one label, with different values"
+        rule = f"can choose a node of spec.zones[{first}] ({fields.shown(one.name)}), too"
+        hint = "name one label in both, with different values"
         shown = fields.shown(dict(other.node_labels))
         yield Problem(f"spec.zones[{second}].nodeSelector", shown, rule, hint)
 

@@ -22,26 +22,31 @@ def reasons(wanted: Desired, observed: Observed) -> Iterator[str]:
         if name not in zones:
             yield (
                 f"spec.zones: StatefulSet {name} has bookies, and its zone is not named any more: "
-                "removing a zone would lose what they hold; name it again"
+                "the data of its bookies would be lost; name the zone again"
             )
         elif count > wanted.bookies_per_zone:
             yield (
-                f"spec.bookiesPerZone: {wanted.bookies_per_zone}: StatefulSet {name} has {count}: "
-                f"removing bookies would lose what they hold; set it to {count} or more"
+                f"spec.bookiesPerZone: {wanted.bookies_per_zone}: StatefulSet {name} has {count} "
+                "bookies, and the data of removed bookies would be lost; "
+                f"set it to {count} or more"
             )
     for name, ordinals in sorted(_left_out(wanted, observed).items()):
         bookies = [BookieId(f"{name}-{ordinal}") for ordinal in sorted(ordinals)]
-        forget = f"empty and forget them, such as: zonekeeper bookies decommission {bookies[-1]}"
+        forget = (
+            "empty and forget each of them, for example with: "
+            f"zonekeeper bookies decommission {bookies[-1]}"
+        )
         what = f"the root has cookies of {conditions.some(bookies)}"
         if name in zones:
             yield (
-                f"spec.bookiesPerZone: {wanted.bookies_per_zone}: {what}, which would be left out "
-                f"with what they hold: set it to {max(ordinals) + 1} or more, or {forget}"
+                f"spec.bookiesPerZone: {wanted.bookies_per_zone}: {what}, and no pod would run "
+                f"them, so that their data would be lost: set it to {max(ordinals) + 1} or more, "
+                f"or {forget}"
             )
         else:
             yield (
-                f"spec.zones: {what}, and their zone is not named, which would leave out what they "
-                f"hold: name it, or {forget}"
+                f"spec.zones: {what}, and their zone is not named, so that their data would be "
+                f"lost: name the zone, or {forget}"
             )
 
 

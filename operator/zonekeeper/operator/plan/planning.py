@@ -127,7 +127,7 @@ def _remove(case: Case, now: str) -> TurnPlan:
     said: tuple[Condition, ...] = (applied.condition(observed),)
     if actions != (Release(),):
         assert waiting is not None, "a removal that does not let go says what it waits for"
-        let_go = "; to let go of what is left, set onDelete: Retain"
+        let_go = "; to keep what is left, and let the resource go, set onDelete: Retain"
         said += (conditions.bad(Type.RELEASED, "Waiting", waiting.why + let_go),)
     kept = tuple(releasing.left_behind(observed)) if actions == (Release(),) else ()
     zones = bookies.counts(None, observed)

@@ -20,7 +20,7 @@ def condition(observed: Observed) -> Condition:
     """Could the last turn do what it wanted?"""
     if (waiting := waits(observed)) is not None:
         return conditions.waiting(Type.APPLIED, waiting)
-    return conditions.good(Type.APPLIED, "Applied", "nothing failed")
+    return conditions.good(Type.APPLIED, "Applied", "no act of the last turn failed")
 
 
 def waits(observed: Observed) -> Waiting | None:

@@ -32,7 +32,9 @@ def condition(case: Case) -> Condition:
     if (waiting := _waits(case)) is not None:
         return conditions.waiting(Type.LEGAL, waiting)
     if case.observed.instance is None and isinstance(case.observed.root, roots.Unreachable):
-        message = "bookies that a resource before left in the root were not seen: see MetadataReady"
+        message = (
+            "the root was not read, and may have bookies of an earlier resource: see MetadataReady"
+        )
         return conditions.unknown(Type.LEGAL, "NotSeen", message)
     if case.desired.warnings:
         return conditions.good(Type.LEGAL, "LegalWithWarnings", "\n".join(case.desired.warnings))

@@ -48,9 +48,11 @@ def _wrong(wanted: Desired, observed: Observed, found: roots.RootFound) -> Waiti
 def _unseen(observed: Observed, found: roots.RootFound) -> Waiting | None:
     missing = [pod.name for pod in observed.pods if found.locations.get(pod.name) is None]
     if missing:
-        return Waiting(Predicate.NO_COOKIE, f"no location yet: {conditions.some(missing)}")
+        return Waiting(
+            Predicate.NO_COOKIE, f"no cookie has their location yet: {conditions.some(missing)}"
+        )
     if observed.nodes is None:
-        why = "cookies agree with the zones' StatefulSets; nodes may not be read"
+        why = "cookies agree with the StatefulSets of the zones; the operator may not read nodes"
         return Waiting(Predicate.NODES_NOT_PERMITTED, why)
     return None
 

@@ -39,13 +39,13 @@ def condition(case: Case) -> Condition:
     if ownership.strangers(case.observed):
         return conditions.unknown(kind, "InUse", "the root is not taken up: see MetadataReady")
     if found.policy is None:
-        return conditions.bad(kind, "NoPolicy", "no policy stands there yet")
+        return conditions.bad(kind, "NoPolicy", "the root has no policy yet")
     if (waiting := _waits(case.observed)) is not None:
         return conditions.waiting(kind, waiting)
     version, legal = found.policy.version, isinstance(case.wanted, Desired)
     if isinstance(case.wanted, Desired) and _same_rules(case.wanted.policy, found.policy):
         return conditions.good(kind, "Published", f"version {version}")
-    what = "is about to be replaced" if legal else "holds until the resource is legal again"
+    what = "is about to be replaced" if legal else "stays in force until the resource is legal"
     return conditions.bad(kind, "Outdated", f"version {version} {what}")
 
 
@@ -58,7 +58,7 @@ def _waits(observed: Observed) -> Waiting | None:
     return Waiting(
         Predicate.OWNED_BY_ANOTHER,
         f"the policy of instance {found.instance} belongs to {found.policy.owner}, and is not "
-        f"overwritten by {owner}: choose another root in spec.metadata.uri, or delete what owns it",
+        f"overwritten by {owner}: choose another root in spec.metadata.uri, or delete the owner",
     )
 
 

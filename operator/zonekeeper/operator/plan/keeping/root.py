@@ -38,7 +38,9 @@ def condition(observed: Observed) -> Condition:
         return conditions.waiting(kind, waiting)
     match observed.root:
         case roots.NotAsked():
-            return conditions.unknown(kind, "NotAsked", "the resource does not say which store")
+            return conditions.unknown(
+                kind, "NotAsked", "the resource names no store that can be used"
+            )
         case roots.RootFound(instance=instance):
             return conditions.good(kind, "Found", f"instance {instance}")
         case _:
@@ -55,15 +57,16 @@ def _waits(observed: Observed) -> Waiting | None:
         case roots.Absent() if known is not None:
             return Waiting(
                 Predicate.ROOT_LOST,
-                f"the root of instance {known} is gone, and is not made again over its bookies' "
-                "data: restore the metadata, or delete the resource and its volumes and make it "
-                "anew",
+                f"the root of instance {known} is gone, and is not made again, because its bookies "
+                "still have data: restore the metadata, or delete the resource and its volumes and "
+                "apply the resource anew",
             )
         case roots.RootFound(instance=instance) if known not in (None, instance):
             return Waiting(
                 Predicate.OTHER_INSTANCE,
-                f"the root is instance {instance} now, and this cluster is {known}: restore its "
-                "metadata, or delete the resource and its volumes and make it anew",
+                f"the root belongs to instance {instance} now, and this cluster is instance "
+                f"{known}: restore the metadata of this cluster, or delete the resource and its "
+                "volumes and apply the resource anew",
             )
         case roots.RootFound() as found:
             names = ownership.strangers(observed)
@@ -76,10 +79,10 @@ def _in_use(found: roots.RootFound, names: list[BookieId]) -> Waiting:
     named = conditions.some(names)
     if found.registered.isdisjoint(names):
         what = f"holds cookies of bookies whose volumes are not here: {named}"
-        wait = "if they are of a resource before, restore their volumes"
+        wait = "if an earlier resource ran them, restore their volumes"
     else:
         what = f"has bookies registered that this resource does not run: {named}"
-        wait = "if they are of a resource before, wait until their sessions end"
+        wait = "if an earlier resource ran them, wait until their sessions end"
     return Waiting(
         Predicate.IN_USE,
         f"the root (instance {found.instance}) {what}: {wait}; if another Kubernetes cluster runs "

@@ -39,8 +39,8 @@ def _old_pods(observed: Observed) -> Waiting | None:
         return None
     return Waiting(
         Predicate.OLD_PODS,
-        f"pods that run an older template, by StatefulSet: {', '.join(old)}; they take the new one "
-        "when they are deleted: one zone after another",
+        f"pods that run an older template, by StatefulSet: {', '.join(old)}; a pod gets the new "
+        "template when it is deleted: delete the pods of one zone after another",
     )
 
 

@@ -26,13 +26,13 @@ def left_behind(observed: Observed) -> Iterator[Notice]:
         what = (
             f"volumes were not removed ({len(observed.claims)}), because their claims do not carry "
             f"the label {INSTANCE_LABEL} with the instance of this resource "
-            f"({observed.instance or 'it was never built'}); remove what nobody needs: "
+            f"({observed.instance or 'it was never built'}); remove those that nobody needs: "
             f"{conditions.some(list(observed.claims))}"
         )
         yield Notice(warning=True, reason="VolumesKept", message=what)
     match observed.root:
         case roots.RootFound(instance=instance):
-            why = f"instance {instance} there does not belong to this resource"
+            why = f"its instance {instance} does not belong to this resource"
         case roots.Unusable(reason):
             why = reason
         case _:
