@@ -1,4 +1,4 @@
-"""Numbers as Prometheus reads them: its text format, version 0.0.4. Pure.
+"""Metrics in the text format of Prometheus, version 0.0.4. Pure.
 
 ::
 
