@@ -1,8 +1,8 @@
-"""The commands that speak to the metadata store alone.
+"""The commands that use the metadata store alone.
 
-``zonekeeper cluster`` makes and shows a cluster's root; ``zonekeeper metadata`` writes all of it to
-a file, and back, and rebuilds what was lost from what bookies remember. A component has one module
-of commands, so both stand here.
+``zonekeeper cluster`` makes and shows a cluster's root. ``zonekeeper metadata`` writes all metadata
+to a file, and back, and rebuilds lost metadata from the hints of bookies. A component has one
+module of commands, so both groups are here.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ _OUTPUT: Final = click.option(
     show_default=True,
     help="The form of the answer.",
 )
-#: Who does what is done here, for the timeline.
+#: The name in the timeline for what these commands do.
 _BY: Final = "shell"
 
 _WRONG: Final = (
@@ -90,7 +90,7 @@ def cluster() -> None:
 @_STORE
 @_OUTPUT
 def init_command(address: str, output: str) -> None:
-    """Make the root that the address names, all of it or nothing; making it twice is harmless.
+    """Make the root that the address names, completely or not at all; a second run does no harm.
 
     On Kubernetes the operator does this, and on one machine `zonekeeper local up`.
     """
@@ -106,7 +106,7 @@ def init_command(address: str, output: str) -> None:
 @_STORE
 @_OUTPUT
 def info_command(address: str, output: str) -> None:
-    """Show which cluster it is, how many bookies it knows, and under which policy."""
+    """Show the cluster's instance, the number of its bookies, and its policy."""
     with _reported(1):
         info = asyncio.run(_info(address))
     if output == "json":
@@ -131,16 +131,16 @@ def info_command(address: str, output: str) -> None:
 
 @click.group(name="metadata")
 def commands() -> None:
-    """Write a cluster's metadata to a file, read it back, compare; what a restore left behind."""
+    """Write a cluster's metadata to a file, read it back, compare it, rebuild it."""
 
 
 @commands.command(name="export", epilog="Example: zonekeeper metadata export saved.jsonl")
 @_STORE
 @click.argument("file", type=click.Path(dir_okay=False, writable=True, allow_dash=True))
 def export_command(address: str, file: str) -> None:
-    """Write everything that lasts to FILE (-: standard output).
+    """Write everything that is not ephemeral to FILE (-: standard output).
 
-    A file appears under its name only when it is whole. It holds the passwords of ledgers: only
+    The file gets its name only when it is complete. It contains the passwords of ledgers, so only
     its owner may read it.
     """
     with _reported(2):
@@ -158,7 +158,7 @@ def export_command(address: str, file: str) -> None:
 def import_command(address: str, file: str) -> None:
     """Write FILE back into an empty root, marked as restored.
 
-    While the mark stands bookies collect nothing. An import that was interrupted is run again.
+    While the mark stands bookies collect nothing. An interrupted import can be run again.
     """
     with _reported(2):
         done = asyncio.run(_import(address, Path(file)))
@@ -176,10 +176,11 @@ def import_command(address: str, file: str) -> None:
 @click.option("--clear", "reason", metavar="REASON", help="Clear the mark, and say why.")
 @click.option("--yes", is_flag=True, help="Do not ask before the mark is cleared.")
 def restored_command(address: str, output: str, reason: str | None, yes: bool) -> None:
-    """Show whether the root was restored from an export, and clear the mark of it.
+    """Show whether the root was restored from an export, and clear the mark of that.
 
     While the mark stands bookies delete nothing. Clear it when the ledgers that are younger than
-    the export have been rebuilt, or are given up: bookies then delete what the root does not know.
+    the export have been rebuilt, or are given up. Bookies then delete every ledger that the root
+    does not know.
     """
     if reason is not None and (fault := Person(name=_BY, reason=reason).fault()):
         raise click.BadParameter(fault, param_hint="--clear")
@@ -213,7 +214,7 @@ def _marked_text(found: Cluster, mark: Restored | None) -> str:
 
 
 def _marked_plain(found: Cluster, mark: Restored | None) -> dict[str, object]:
-    """Give the mark as it was found as plain data."""
+    """Give the mark as plain data."""
     return {
         "instance": found.instance,
         "restored": mark is not None,
@@ -267,15 +268,15 @@ def rebuild_command(  # noqa: PLR0913 each is an option of the command
     doubtful: bool,
     yes: bool,
 ) -> None:
-    """Rebuild ledgers' metadata from what bookies remember: HINTS are files of `export-hints`.
+    """Rebuild ledgers' metadata from the hints of bookies: HINTS are files of `export-hints`.
 
     Give the hints of every bookie that the cluster ever had. Without --write nothing is changed,
-    and the report says of each ledger whether its metadata is sure, doubtful or cannot be rebuilt,
-    and why. A ledger that is in the root already stays as it is. The root is made if there is none,
-    and marked as restored: bookies collect nothing until that mark is cleared. A ledger that was
-    deleted and that bookies had not collected yet comes back.
+    and the report says for each ledger whether its metadata is sure, doubtful or cannot be rebuilt,
+    and why. A ledger that is in the root already is not changed. If there is no root, it is made.
+    The root is marked as restored: bookies collect nothing until that mark is cleared. A ledger
+    that was deleted, and that bookies had not collected yet, comes back.
 
-    Exit code 0: all ledgers are sure, 1: some are not, 2: it did not work.
+    Exit code 0: all ledgers are sure, 1: some are not, 2: the command failed.
     """
     with _reported(2):
         tried = (b"", *(Path(passwords).read_bytes().splitlines() if passwords else ()))
@@ -298,21 +299,21 @@ def rebuild_command(  # noqa: PLR0913 each is an option of the command
 
 @contextlib.contextmanager
 def _reported(failed: int) -> Iterator[None]:
-    """Make a message of what can go wrong; exit code 2: what was asked for is wrong.
+    """Report an expected error as a message, and exit; exit code 2 means a wrong request.
 
-    ``failed`` is the exit code where it could not be done: 1, or 2 where 1 is an answer.
+    ``failed`` is the exit code of a request that failed: 1, or 2 where 1 is an answer.
     """
     try:
         yield
     except BrokenPipeError:
-        raise  # whoever read our answer has read enough
+        raise  # the reader of our output wants no more
     except (*_WRONG, *_FAILED) as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(2 if isinstance(error, _WRONG) else failed)
 
 
 def _source(name: str, opened: contextlib.ExitStack) -> str | TextIO:
-    """Open what is a file, and check that it is whole; anything else is a store's address."""
+    """Open a file, and check that it is whole; any other name is a store's address."""
     path = Path(name)
     if not path.is_file():
         if ":" not in name:
@@ -334,7 +335,7 @@ async def _opened(address: str, *, must_exist: bool = True) -> AsyncIterator[Met
 
 
 async def _init(address: str) -> tuple[bool, Cluster]:
-    """Make the root; say whether it was not there before."""
+    """Make the root; say whether it is new."""
     instance = str(uuid.uuid4())
     async with _opened(address, must_exist=False) as store:
         found = await clusters.initialise(store, instance)
@@ -345,12 +346,12 @@ async def _init(address: str) -> tuple[bool, Cluster]:
 class _Info:
     cluster: Cluster
     counts: BookieCounts
-    #: None: nobody has set one.
+    #: None if none was ever set.
     policy: Policy | None
     restored: bool
 
     def plain(self) -> dict[str, object]:
-        """Give it as plain data; the policy as its record."""
+        """Give the information as plain data, with the policy as its record."""
         return {
             "instance": self.cluster.instance,
             "root": self.cluster.root.path,
@@ -411,7 +412,7 @@ async def _export(address: str, out: TextIO) -> int:
         async for line in exporting.lines(cluster):
             out.write(line)
             lines += 1
-    return lines - 2  # the first and the last
+    return lines - 2  # without the first and the last line
 
 
 async def _import(address: str, file: Path) -> Imported:
@@ -438,7 +439,7 @@ async def _rebuild(
     verdicts: Collection[RebuildVerdict],
     report: rebuilding_report.Report,
 ) -> None:
-    """Rebuild all ledgers, and write those of some verdicts."""
+    """Rebuild all ledgers, and write those with one of these verdicts."""
     keys = rebuilding.keys_of(passwords)
 
     def wanted(all_of_them: Iterable[Rebuilt]) -> Iterator[Rebuilt]:

@@ -1,1 +1,1 @@
-"""What is remembered of bookies: cookies, registrations, and records of our own."""
+"""What is stored for bookies: cookies, registrations, and records of our own."""

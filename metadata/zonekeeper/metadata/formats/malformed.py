@@ -1,9 +1,9 @@
-"""What is wrong with stored bytes: one error for damage, one for bytes of a later version.
+"""The errors of stored bytes: one for damage, one for bytes of a later version.
 
-A reader never guesses. Bytes that break their format raise ``MalformedError`` and say which rule
-they break. Bytes that keep the rules of the container but say what this version does not know
-raise ``UnsupportedError``, so that nobody repairs what only needs a newer program. A reader raises
-nothing else, whatever the bytes are.
+A reader never guesses. For bytes that break their format it raises ``MalformedError``, which names
+the broken rule. Bytes may also keep the rules of the format and have a content that this version
+does not know. For these it raises ``UnsupportedError``, so that nobody repairs them: only a newer
+program is needed. A reader raises no other error, whatever the bytes are.
 """
 
 import enum
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import ClassVar, Final
 
-#: ZooKeeper's own limit of a node (``jute.maxbuffer``): nothing longer is ever parsed.
+#: ZooKeeper's own limit for a node (``jute.maxbuffer``): longer bytes are never parsed.
 VALUE_SIZE_BYTES_MAX: Final = 1 << 20
 
 
@@ -38,11 +38,11 @@ class UnreadableError(Exception):
     retryable: ClassVar[bool] = False
     maybe_applied: ClassVar[bool] = False
 
-    #: Where the bytes stand, as far as whoever read them knew.
+    #: The place of the bytes, if the caller knew it.
     where: str = ""
 
     def __str__(self) -> str:
-        """Say where, and what is wrong."""
+        """Give the place, if it is known, and the fault."""
         problem = super().__str__()
         return f"{self.where}: {problem}" if self.where else problem
 
@@ -61,7 +61,7 @@ class UnsupportedError(UnreadableError):
 
 @contextmanager
 def stored_at(path: str, store: str) -> Iterator[None]:
-    """Say in an error of a reader, who knows only bytes, which node they are the value of."""
+    """Add to an error of a reader the node that had the bytes; a reader knows only bytes."""
     try:
         yield
     except UnreadableError as error:
@@ -70,7 +70,7 @@ def stored_at(path: str, store: str) -> Iterator[None]:
 
 
 def check_size(raw: bytes, what: str) -> None:
-    """Refuse what no node can hold, before anything is allocated for it."""
+    """Refuse bytes that no node can hold, before memory is allocated for them."""
     if len(raw) > VALUE_SIZE_BYTES_MAX:
         raise MalformedError(
             Flaw.TOO_LARGE, f"{what} of {len(raw)} bytes; a node holds {VALUE_SIZE_BYTES_MAX}"

@@ -1,4 +1,4 @@
-"""Why an ensemble cannot be had: what the selector raises."""
+"""Why there is no ensemble: the errors of the selector."""
 
 import enum
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ class PlacementError(Exception):
 
 
 class IllegalPlacement(PlacementError):
-    """The quorums and the placement rules contradict each other, or promise what they cannot."""
+    """The quorums and the placement rules contradict each other, or cannot keep their promise."""
 
     def __init__(self, refusals: Sequence[BrokenRule]) -> None:
         self.refusals = tuple(refusals)
@@ -25,7 +25,7 @@ class IllegalPlacement(PlacementError):
 
 
 class Constraint(enum.Enum):
-    """What cannot be met."""
+    """The constraint that cannot be met."""
 
     BOOKIES = "there are too few bookies"
     ZONES = "there are too few zones"
@@ -35,7 +35,7 @@ class Constraint(enum.Enum):
 
 
 class NotEnoughBookies(PlacementError):
-    """No ensemble can be built of the bookies that are there now; they may come back."""
+    """No ensemble can be built of the bookies that are there now; more may come back."""
 
     retryable = True
 

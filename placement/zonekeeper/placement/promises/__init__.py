@@ -1,1 +1,1 @@
-"""What a configuration survives, what it costs, and what outages leave to build with."""
+"""What a configuration survives, what it costs, and what can be built during outages."""

@@ -1,1 +1,1 @@
-"""What is sent when, and what came of it: the pure core of a link."""
+"""What is sent, when, and with what outcome: the pure core of a link."""
