@@ -167,7 +167,7 @@ def test_a_cookie_of_another_cluster_is_not_written(place: Place) -> None:
     answer = place.on_data("cookie", "create", "--metadata", place.metadata, "--yes")
 
     assert answer.exit_code == 2
-    assert "the data is of cluster 1" in answer.stderr
+    assert "the data belongs to cluster 1" in answer.stderr
 
 
 def test_a_bookie_is_moved_to_another_zone_only_when_told_and_while_it_stands(place: Place) -> None:

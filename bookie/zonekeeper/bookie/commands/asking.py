@@ -1,4 +1,4 @@
-"""What the tools' commands share: their options, how they ask, and how they tell what is wrong."""
+"""The common part of the tools' commands: options, questions, answers and error messages."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 def absolute(_context: click.Context, _option: click.Parameter, path: Path | None) -> Path | None:
-    """Give a folder as a cookie names it, from wherever it was typed."""
+    """Give the absolute path of a folder, as a cookie names it."""
     return None if path is None else Path(os.path.normpath(path.absolute()))
 
 
@@ -62,7 +62,7 @@ OUTPUT: Final = click.option(
 DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 YES: Final = click.option("--yes", is_flag=True, help="Do not ask.")
 
-#: What may be wrong with the world; anything else is a bug, and shows as one.
+#: Errors of the outside world. Any other error is a bug, and is raised as it is.
 _TROUBLES: Final = (
     ToolError,
     BadSettingError,
@@ -86,11 +86,11 @@ _TROUBLES: Final = (
 
 @contextlib.contextmanager
 def reported() -> Iterator[None]:
-    """Make a message, and exit code 2, of what can go wrong."""
+    """Turn an error of the outside world into a message and exit code 2."""
     try:
         yield
     except BrokenPipeError:
-        raise  # whoever read the answer has enough of it
+        raise  # the reader of the answer has closed its end
     except _TROUBLES as error:
         click.echo(f"zonekeeper bookie: {error}", err=True)
         sys.exit(2)
@@ -115,7 +115,7 @@ def with_cluster(address: str, work: Callable[[Cluster], Awaitable[T]]) -> T:
 
 
 def agreed(*, dry_run: bool, yes: bool, question: str) -> bool:
-    """Ask, unless nothing is to be done, or nobody wants to be asked."""
+    """Ask the question; with ``yes`` agree without asking, with ``dry_run`` never agree."""
     if dry_run:
         click.echo("nothing was done (--dry-run)")
         return False
@@ -125,10 +125,10 @@ def agreed(*, dry_run: bool, yes: bool, question: str) -> bool:
 
 
 def show(plain: dict[str, object], text: str, output: str) -> None:
-    """Answer in the form that was asked for."""
+    """Print the answer in the wanted form."""
     click.echo(json.dumps(plain, indent=2, sort_keys=True) if output == "json" else text)
 
 
 def told(line: str) -> None:
-    """Say how far it is, beside the answer."""
+    """Print a line of progress on standard error."""
     click.echo(line, err=True)

@@ -1,7 +1,7 @@
 """``zonekeeper bookie``: the commands of a bookie, for the shell to host.
 
-Exit code 2: a setting is wrong; 1: the bookie could not start, or could not go on. The commands for
-a bookie that stands still are in ``tools.commands``.
+Exit code 2: a setting is wrong. 1: the bookie could not start, or could not go on. The commands for
+a stopped bookie are in ``offline``.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from zonekeeper.bookie.life.settings import BadSettingError
 
 @click.group(commands=COMMANDS)
 def bookie() -> None:
-    """Run a storage server, and look after one that stands still."""
+    """Run a bookie, the storage server, and work on a stopped one."""
 
 
 def _each_setting(command: Callable[..., None]) -> Callable[..., None]:
@@ -46,14 +46,14 @@ def _each_setting(command: Callable[..., None]) -> Callable[..., None]:
     "--config",
     envvar="ZONEKEEPER_CONFIG",
     metavar="FILE",
-    help="YAML with any of these settings by their names (zone: a). A flag goes first, then the "
-    "environment, then the file.  [env ZONEKEEPER_CONFIG]",
+    help="YAML with any of these settings by their names (zone: a). A flag wins over the "
+    "environment, and the environment over the file.  [env ZONEKEEPER_CONFIG]",
 )
 @_each_setting
 def run(config: str | None, **flags: str | None) -> None:
     """Run a bookie until SIGTERM.
 
-    It prints one line when it is ready, and exits with 0 when it was stopped in order.
+    The bookie prints one line when it is ready. It exits with 0 when it was stopped in order.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:

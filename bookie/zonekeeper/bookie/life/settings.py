@@ -1,8 +1,8 @@
-"""The settings of a bookie: texts from flags, environment and a file become values, or a refusal.
+"""The settings of a bookie: texts from flags, environment and a file become values, or an error.
 
 Each setting has one name: ``--upgrade-domains`` is ``ZONEKEEPER_UPGRADE_DOMAINS`` in the
-environment and ``upgrade-domains:`` in the file. A flag goes before the environment, that before
-the file, and that before the default. Every refusal begins with where the text came from.
+environment and ``upgrade-domains:`` in the file. A flag wins over the environment, the environment
+over the file, and the file over the default. Every error begins with the source of the text.
 """
 
 import socket
@@ -65,36 +65,37 @@ FIELDS: Final = (
         name="id",
         shown_as="NAME",
         variable="ZONEKEEPER_BOOKIE_ID",
-        help="The bookie's name for life; if it is not given, the host name. With an upgrade "
-        "domain it ends in its ordinal: bk-a-0.",
+        help="The bookie's id, which never changes; by default the host name. With an upgrade "
+        "domain it ends in the bookie's ordinal: bk-a-0.",
     ),
     Field(
         name="zone",
         shown_as="NAME",
-        help="The zone that this machine stands in; if it is not given, what the cookie says.",
+        help="The zone that this machine stands in; by default the cookie's.",
     ),
     Field(
         name="upgrade-domains",
         shown_as="N",
-        help="How many upgrade domains each zone has; the ordinal says which one is this bookie's.",
+        help="The number of upgrade domains in each zone; the ordinal gives this bookie's domain.",
     ),
     Field(
         name="data",
         shown_as="DIR",
         required=True,
-        help="The folder for everything that the bookie keeps, but for what the next two say; an "
+        help="The data folder: all that --journal and --ledger-dirs do not name is kept here; an "
         "absolute path on a disk of its own.",
     ),
     Field(
         name="journal",
         shown_as="DIR",
-        help="A folder on a device of its own for what arrives, which is written and synced at "
-        "once. For life, as is the next.",
+        help="A folder on a device of its own for arrival segments, which are written and synced "
+        "at once. It can never be changed, nor can --ledger-dirs.",
     ),
     Field(
         name="ledger-dirs",
         shown_as="DIR,DIR",
-        help="Folders on devices of their own for what is sorted by ledger, in the background.",
+        help="Folders on devices of their own for sorted segments, which are written in the "
+        "background.",
     ),
     Field(
         name="listen",
@@ -158,19 +159,19 @@ FIELDS: Final = (
         name="disk-warn",
         shown_as="SHARE",
         default="90%",
-        help="A device of which so much is used is warned about.",
+        help="When this share of a device is used, the bookie logs a warning.",
     ),
     Field(
         name="disk-full",
         shown_as="SHARE",
         default="95%",
-        help="A bookie with a device of which so much is used takes no entries.",
+        help="When this share of a device is used, the bookie takes no entries.",
     ),
     Field(
         name="disk-low",
         shown_as="SHARE",
         default="90%",
-        help="It takes them again when no more than so much is used.",
+        help="When at most this share is used again, the bookie takes entries again.",
     ),
     Field(
         name="disk-check-interval",
@@ -188,13 +189,13 @@ FIELDS: Final = (
         name="minor-compaction-interval",
         shown_as="DURATION",
         default="1h",
-        help="How often segments of which at most 20% lives are compacted.",
+        help="How often sorted segments with at most 20% live bytes are compacted.",
     ),
     Field(
         name="major-compaction-interval",
         shown_as="DURATION",
         default="1d",
-        help="How often segments of which at most 80% lives are compacted.",
+        help="How often sorted segments with at most 80% live bytes are compacted.",
     ),
     Field(
         name="compaction-rate",
@@ -217,17 +218,17 @@ class BookieSettings:
 
     metadata: str
     bookie_id: BookieId
-    #: None: not told; then the cookie must know it.
+    #: None: not given; then the cookie must have it.
     location: Location | None
     data: Path
-    #: None: in that of the data, as the ledgers if there are none.
+    #: None: the data folder is the journal. Empty ``ledger_dirs``: it is the ledger directory.
     journal: Path | None
     ledger_dirs: tuple[Path, ...]
     listen: Address
     #: What others connect to.
     advertise: str
     http: Address
-    #: None: whoever reaches the port is served, and nothing is encrypted.
+    #: None: every client that reaches the port is served, and nothing is encrypted.
     tls: TlsFiles | None
     drain_timeout_ms: int
     waiting_bytes_max: int

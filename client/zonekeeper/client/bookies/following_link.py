@@ -1,13 +1,13 @@
-"""A bookie's link as all who ask it have it: what is asked goes where the bookie is now.
+"""A link that follows its bookie: each call goes to the bookie's present address.
 
-A bookie keeps its name and may change its address, while a link over the wire leads to one address
-for ever. So only the pool has that link. Each call here is made over the present one; if the bookie
-is not reached (``UNREACHED``), it is looked up again, whatever was asked and whoever asked it; and
-if it is elsewhere now, the call is made there, once more.
+A bookie keeps its id and may change its address, but a link over the wire leads to one address for
+ever. So only the pool holds that link, and each call here uses the present one. If a call does not
+reach the bookie (``UNREACHED``), the bookie is looked up again, for every kind of call and every
+caller. If it has another address now, the call is made there once more.
 
-The first call may have been heard, and its answer lost. That is why only what may be asked twice
-can be asked of a bookie. A tail that has given something is not begun again: where it goes on only
-its caller knows. The bookie is looked up all the same, and the next tail begins where it is.
+The bookie may have done the first call, and only its answer was lost. So a bookie has only calls
+that may be made twice. A tail that has given an update is not begun again, because only its caller
+knows where to go on. The bookie is still looked up, and the next tail uses its new address.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -23,7 +23,8 @@ from zonekeeper.wire.formats.openings import FragmentOpening
 
 Reply = TypeVar("Reply")
 
-#: How a question ends where the bookie is no more: refused, cut off, or not heard at all.
+#: The errors of a call to an address where the bookie no longer is: the connection is refused, it
+#: breaks, or there is no answer.
 UNREACHED: Final = (errors.NotConnected, errors.ConnectionLost, errors.Timeout)
 
 
@@ -31,16 +32,16 @@ class Ways(Protocol):
     """The links over the wire: the pool."""
 
     async def current(self, bookie_id: BookieId) -> BookieLink:
-        """Give the link to a bookie's address; raises NotConnected if nobody knows where it is."""
+        """Give the link to a bookie's present address; raises NotConnected if it is not known."""
         ...
 
     async def moved(self, bookie_id: BookieId, asked: BookieLink) -> bool:
-        """Say, of a bookie that was not reached over a link, whether there is another one."""
+        """Say whether there is another link to a bookie that was not reached over ``asked``."""
         ...
 
 
 class FollowingLink:
-    """A ``links.BookieLink`` that holds no connection, and so is never out of date."""
+    """A ``links.BookieLink`` that holds no connection, so it is never out of date."""
 
     __slots__ = ("_bookie_id", "_ways")
 
@@ -50,11 +51,11 @@ class FollowingLink:
 
     @property
     def bookie_id(self) -> BookieId:
-        """Who is at the other end."""
+        """The bookie that is asked."""
         return self._bookie_id
 
     async def open_fragment(self, opening: FragmentOpening, sink: AppendSink) -> AppendLane:
-        """Open a fragment; an opening that failed has no lane, and its sink hears no outcome."""
+        """Open a fragment; an opening that failed gives no lane, and its sink gets no outcome."""
         return await self._ask(lambda link: link.open_fragment(opening, sink))
 
     async def read(self, request: service.ReadRequest) -> service.ReadReply:
@@ -62,11 +63,11 @@ class FollowingLink:
         return await self._ask(lambda link: link.read(request))
 
     async def fence(self, ledger_id: LedgerId, master_key: MasterKey) -> service.LacEvidence:
-        """Fence a ledger, and hear what the bookie knows of its end."""
+        """Fence a ledger, and give what the bookie knows of its end."""
         return await self._ask(lambda link: link.fence(ledger_id, master_key))
 
     async def read_lac(self, ledger_id: LedgerId) -> service.LacEvidence:
-        """Hear what the bookie knows of a ledger's end, without fencing."""
+        """Give what the bookie knows of a ledger's end, without fencing."""
         return await self._ask(lambda link: link.read_lac(ledger_id))
 
     async def force(self, ledger_id: LedgerId) -> None:
@@ -90,19 +91,19 @@ class FollowingLink:
                 yield update
 
     async def list_entries(self, request: service.ListEntriesRequest) -> service.EntryRanges:
-        """List a page of what the bookie has of a ledger."""
+        """List a page of the entries that the bookie has of a ledger."""
         return await self._ask(lambda link: link.list_entries(request))
 
     async def info(self) -> service.BookieInfo:
-        """Hear how the bookie is."""
+        """Give the bookie's id, state, start, version and room."""
         return await self._ask(lambda link: link.info())
 
     async def set_read_only(self, *, read_only: bool) -> None:
-        """Make the bookie refuse appends, or take them again."""
+        """Make the bookie refuse plain appends, or take them again."""
         await self._ask(lambda link: link.set_read_only(read_only=read_only))
 
     async def end_limbo(self, ledger_id: LedgerId, boot_epoch: int) -> None:
-        """Let the bookie answer for a ledger again, once it holds what it should."""
+        """End a ledger's limbo, once the bookie holds all entries that belong on it."""
         await self._ask(lambda link: link.end_limbo(ledger_id, boot_epoch))
 
     async def compact(self, *, major: bool) -> None:
