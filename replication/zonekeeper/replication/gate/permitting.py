@@ -1,9 +1,9 @@
 """What a person does to the gate: release, hold, and the switch for all automatic replication.
 
-Each is a change of a record by compare-and-set, decided by ``placement`` on what stands there at
-that moment, and told to the timeline. A release names the incident that the person saw; if another
-one is held by then, it is refused. An answer that was lost is no reason to do it twice: who finds
-his own words in the gate has been heard.
+Each act changes a record by compare-and-set. ``placement`` decides it on what stands in the record
+at that moment, and the timeline tells it. A release names the incident that the person saw; if
+another incident is held by then, the release is refused. If an answer is lost, the act is not done
+twice: when the record already carries the person's words, the act has been done.
 """
 
 from collections.abc import Callable

@@ -1,17 +1,17 @@
-"""Marked ledgers, one at a time: look whether it may be, claim, repair, say what came of it.
+"""Marked ledgers, one at a time: is repair permitted? Then claim, repair, and say what came of it.
 
-Replicators, and people who empty or recover a bookie, all go through ``Repairer.attempt``. A ledger
-is worked on under its claim, so that no work is done twice; but nothing hangs on that, as the
-compare-and-set decides (``ledger_repair``).
+Replicators, and orders that empty or recover a bookie, all go through ``Repairer.attempt``. A
+ledger is worked on under its claim, so that no work is done twice. Correctness does not rest on the
+claim: the compare-and-set decides (``ledger_repair``).
 
 - Nothing is claimed while every copy that the mark names is held.
-- A mark is finished only when nothing is left to do for any bookie that it names. Those that are
-  done are taken off it one by one.
+- A mark is finished only when nothing is left to do for any bookie that it names. Bookies that are
+  done are taken off the mark one by one.
 - A ledger whose last fragment may still grow is left to its writer for ``openLedgerGrace``, counted
   from when this process first saw that very fragment in need. Then it is fenced and recovered.
-- A bookie whose disk was lost is in limbo for what it held, until that is there again (``limbo``).
-  A last fragment that names it is treated like one of which a member is lost.
-- A mark without bookies asks for the ledger to be spread anew (``respreading``).
+- A bookie whose disk was lost is in limbo for its ledgers, until its copies are there again
+  (``limbo``). A last fragment that names it is treated like one that has lost a member.
+- A mark without bookies asks for the ledger to be spread again (``respreading``).
 """
 
 import asyncio
