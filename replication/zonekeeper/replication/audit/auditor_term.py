@@ -167,7 +167,7 @@ class Term:
             self._handle(self._looked())
 
     def _looked(self) -> Looked:
-        """Say who is there, who is lost, and who of them may be published now."""
+        """Say which bookies are registered, which are lost, and which of these may be published."""
         view, now_ms = self._view, self._now_ms()
         named = self._index.bookies if self._index is not None else frozenset[BookieId]()
         unknown = sorted(one for one in named if one not in view.topology)
@@ -224,7 +224,7 @@ class Term:
             await self._listing_wanted.wait()
             self._listing_wanted.clear()
             await self._list()
-            # Who is held and not held in turns may ask for one after the other.
+            # A bookie that is held and not held in turns may ask for one listing after another.
             await self._pause(self._view.policy.zone_watch.evaluate_every_ms)
 
     async def _list(self) -> None:

@@ -73,12 +73,12 @@ class ReplicasCheck:
         await self._note(None)
 
     async def check(self, ledger: StoredLedger) -> None:
-        """Check one ledger, and mark it for whoever's copy is doubted."""
+        """Check one ledger, and mark it for the bookies whose copies are doubted."""
         doubted = await self._reader.verify(ledger, self._nothing_held)
         if not doubted:
             return
         await self._nothing_held()
-        # Who was replaced meanwhile, or is lost by now, is not this check's business any more.
+        # A bookie that was replaced meanwhile, or is lost by now, is none of this check's.
         now = await self._read_again(ledger.id)
         named = frozenset[BookieId]() if now is None else now.metadata.bookies
         marked = sorted(one for one in doubted if one in named and self._reader.registered(one))

@@ -31,7 +31,7 @@ class Marker:
     async def mark(
         self, ledger_id: LedgerId, wanted: Callable[[], Collection[BookieId] | None]
     ) -> bool:
-        """Mark a ledger for whom ``wanted`` says; False: it says None, or it could not be done.
+        """Mark a ledger for the bookies of ``wanted``; False: there are none, or it failed.
 
         Nobody: its copies should stand elsewhere.
         """

@@ -118,7 +118,7 @@ class Publisher:
     async def _mark(
         self, ledger_id: LedgerId, lost: tuple[BookieId, ...], found: PassFound
     ) -> None:
-        """Mark one ledger for who is lost and may be published, or if nobody is, to be moved."""
+        """Mark one ledger for its lost bookies that may be published; without any, to be moved."""
 
         def wanted() -> list[BookieId] | None:
             publish = [one for one in lost if self._permissions.may_publish(one)]

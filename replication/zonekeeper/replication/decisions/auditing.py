@@ -136,9 +136,9 @@ class Audit:
     published: frozenset[BookieId] = frozenset()
     #: By how many ledgers each covered bookie was named.
     covered: Mapping[BookieId, int] = field(default_factory=dict)
-    #: Those of the covered of whom a ledger that could not be read may know more.
+    #: The covered bookies that an unreadable ledger may name, too.
     doubtful: frozenset[BookieId] = frozenset()
-    #: Who may be covered by the listing that runs; None: none runs.
+    #: The bookies that the running listing may cover; None: no listing runs.
     covering: frozenset[BookieId] | None = None
     #: A listing was asked for since the last one began.
     asked: bool = False

@@ -136,8 +136,8 @@ def replacement(
 ) -> tuple[BookieId, ...]:
     """Give the ensemble after the repair; raises ``PlacementError`` where there is none.
 
-    Who is ``preferred`` joins where the ensemble is judged as well with him: the members of the
-    fragments beside this one, so that a ledger stays on few bookies.
+    A ``preferred`` bookie joins where the ensemble is judged as well with it. Preferred are the
+    members of the fragments beside this one, so that a ledger stays on few bookies.
     """
     chosen = _choose(request, ensemble, leaving, chance).ensemble
     for position in leaving:
@@ -170,7 +170,7 @@ def _with_preferred(
             and _judge(request, with_it).level >= level
         ):
             return with_it
-    raise AssertionError("who was chosen is among them")
+    raise AssertionError("the chosen bookie is among them")
 
 
 def _judge(request: EnsembleRequest, ensemble: tuple[BookieId, ...]) -> adherence.Adherence:

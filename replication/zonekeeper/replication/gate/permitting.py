@@ -32,7 +32,7 @@ _R = TypeVar("_R", bound=Record)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateRequest:
-    """A person who wants something of the gate of a zone, or (None) of the cluster's."""
+    """A person's wish for the gate of a zone, or (None) for the cluster's gate."""
 
     zone: ZoneName | None
     person: Person
@@ -72,8 +72,8 @@ async def hold(cluster: Cluster, request: GateRequest, policy: Policy, told: Chr
 async def switch(cluster: Cluster, person: Person, told: Chronicle, *, enabled: bool) -> bool:
     """Throw the switch for all automatic replication; False: it stood so already.
 
-    To turn it on is the release of what the zone watch turned it off for: whoever watches sees it,
-    and lets the held zones go.
+    To turn it on is to release the incident for which the zone watch turned it off: the zone watch
+    sees the switch, and releases the held zones.
     """
     if fault := person.fault():
         raise RefusedError(fault)

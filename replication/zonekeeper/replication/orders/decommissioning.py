@@ -92,7 +92,7 @@ async def remove(repairer: Repairer, order: Order) -> None:
         raise RefusedError(
             f"{len(left)} ledgers name {bookie}, ledger {left[0]} first: drain or recover it before"
         )
-    # Reading all ledgers takes long, and whoever runs the bookie may have started it again.
+    # Reading all ledgers takes long; the bookie may have been started again meanwhile.
     await _stopped(cluster, bookie)
     stored = await cookie_store.read(cluster, bookie)
     await bookie_records.forget(cluster, bookie)

@@ -49,7 +49,7 @@ class Order:
     """What somebody wants done to a bookie."""
 
     bookie: BookieId
-    #: Who, and why: written down with what is done.
+    #: The person and the reason; the timeline gets both.
     by: str
     reason: str
     wall_ms: Callable[[], int]

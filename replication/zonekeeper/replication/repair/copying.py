@@ -135,7 +135,7 @@ class Copier:
     async def _read(
         self, part: Finished, share: Share, wanted: range
     ) -> tuple[BookieId, list[Entry]]:
-        """Give the first entries of a range from the nearest copy, and who gave them."""
+        """Give the first entries of a range from the nearest copy, and the bookie that has it."""
         bookies, troubles = self.bookies, list[str]()
         order = read_order.order(
             share.holders,

@@ -55,7 +55,7 @@ class _Outcomes:
             outcome.set_exception(error)
 
     def room(self) -> None:
-        """Who was refused for want of room tries again after its pause."""
+        """A frame that was refused for want of room is tried again after its pause."""
 
 
 class Delivery:

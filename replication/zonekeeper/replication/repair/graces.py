@@ -33,7 +33,7 @@ class Graces:
 
     def __init__(self, most: int = GRACES_MAX) -> None:
         self._most = most
-        #: Who was asked for last is the last.
+        #: The ledger that was asked for last is the last.
         self._waits: OrderedDict[LedgerId, _Wait] = OrderedDict()
 
     def over(self, ledger_id: LedgerId, fragment: Fragment, *, grace_ms: int, now_s: float) -> bool:

@@ -100,7 +100,7 @@ class LedgerRepair:
         self._metrics = metrics
         #: By first entry, as they are after what was done here.
         self._ensembles = {one.first_entry: one.ensemble for one in copier.ledger.fragments}
-        #: Newcomers that may deny what they took: they are marked, whoever else is done.
+        #: Newcomers that may deny what they took: they are marked even when all others are done.
         self._doubted = set[BookieId]()
         #: Was anything copied, put in or swapped?
         self.changed = False
@@ -200,7 +200,7 @@ class LedgerRepair:
             await self._mark(newcomer.bookie)
 
     async def _mark(self, doubted: BookieId) -> None:
-        """Mark a newcomer, however long the store is away: nothing else remembers him."""
+        """Mark a newcomer, however long the store is away: nothing else remembers it."""
         while True:
             try:
                 # The mark that is worked on stands, with its own time.
@@ -219,7 +219,7 @@ class LedgerRepair:
         """Fence an open ledger and close it, as long as the gates of the lost copies permit."""
         members = ledger.last_fragment.ensemble
         causes = copy_plan.causes(members, named, self._view.topology)
-        # Who is there and recovered for has holes: nobody knows what it forgot.
+        # A registered member that a recovery is for has holes: what it forgot is unknown.
         leaving = {at: cause or Cause.HOLES for at, cause in causes.items()}
         opening = self._client.open(self._id, password=ledger.password)
         try:
@@ -305,7 +305,7 @@ class LedgerRepair:
         )
 
     def request(self, avoided: frozenset[BookieId] = frozenset()) -> EnsembleRequest:
-        """Say what newcomers are chosen by: today's rules, and who is there."""
+        """Say what newcomers are chosen by: today's rules, and the bookies that there are."""
         view = self._view
         down = frozenset(
             zone for zone, record in view.zones.items() if record.observed.state in _DOWN

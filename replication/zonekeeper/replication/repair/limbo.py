@@ -26,7 +26,7 @@ from zonekeeper.wire.formats import errors
 
 @dataclass(slots=True, kw_only=True)
 class LimboFound:
-    """Who is in limbo for a ledger, and who did not say."""
+    """The bookies that are in limbo for a ledger, and those that did not answer."""
 
     #: The start (boot epoch) of each that is.
     boots: dict[BookieId, int] = field(default_factory=dict)
@@ -50,7 +50,7 @@ async def find(pool: LinkPool, ledger_id: LedgerId, bookies: Iterable[BookieId])
 async def end(pool: LinkPool, ledger_id: LedgerId, bookie: BookieId, boot_epoch: int) -> None:
     """Let a bookie answer for a ledger again; raises ``ProtocolError``.
 
-    The bookie compares the start by itself: whoever asked it first could be overtaken by one more.
+    The bookie compares the start itself: it may start once more after its start was asked for.
     """
     await (await pool.link(bookie)).end_limbo(ledger_id, boot_epoch)
 

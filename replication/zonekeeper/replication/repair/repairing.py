@@ -201,7 +201,7 @@ class Repairer:
         named: Collection[BookieId],
         in_limbo: Set[BookieId],
     ) -> list[Obstacle]:
-        """Leave the fragment that may grow to its writer for a while, then take it from him."""
+        """Leave the fragment that may grow to its writer for a while, then take it away."""
         last = ledger.last_fragment
         causes = copy_plan.causes(last.ensemble, named, self.view.topology)
         gone = frozenset(
@@ -216,7 +216,7 @@ class Repairer:
         if not self._graces.over(ledger_id, last, grace_ms=grace_ms, now_s=self._loop.time()):
             text = f"ledger {ledger_id}: its writer has {grace_ms} ms to replace a lost bookie"
             return [Obstacle(trouble=RepairTrouble.OPEN, text=text, bookies=gone)]
-        # Copying what was finished may have taken long, and the writer may have done his part.
+        # Copying finished fragments takes long; the writer may have done its part meanwhile.
         stored = await ledgers.read(self.cluster, ledger_id, sync=True)
         if stored is None or stored.metadata.last_fragment != last:
             text = f"ledger {ledger_id}: its writer went on elsewhere while it was repaired"
@@ -237,7 +237,7 @@ class Repairer:
     async def _answer_again(
         self, ledger_id: LedgerId, limbo: limbos.LimboFound, obstacles: Collection[Obstacle]
     ) -> list[Obstacle]:
-        """End the limbo of the bookies that have all again; give who did not answer."""
+        """End the limbo of the bookies that have all again; give those that did not answer."""
         found = [
             _silent(ledger_id, bookie, error) for bookie, error in sorted(limbo.silent.items())
         ]
@@ -292,7 +292,7 @@ class Repairer:
         return found
 
     def _gone_since(self, ledger_id: LedgerId, there: Collection[BookieId]) -> list[Obstacle]:
-        """Say who was there to be looked at, and is not any more: his copies are lost now."""
+        """Say which bookies went away after they were looked at: their copies are lost now."""
         found = []
         for bookie in there:
             if (cause := copy_plan.cause_of(bookie, self.view.topology)) is not None:

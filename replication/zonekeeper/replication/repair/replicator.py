@@ -85,7 +85,7 @@ class Replicator:
         #: How long this walk has waited for workers: that is no looking.
         self._waited_s = 0.0
         #: The zones of which nothing held losses at the last look, what was in maintenance, and
-        #: who was missing and held, by his own delay perhaps.
+        #: which bookies were missing and held (perhaps by their own delay).
         self._free = frozenset[ZoneName]()
         self._in_maintenance = frozenset[Location]()
         self._held = frozenset[BookieId]()

@@ -24,7 +24,7 @@ from zonekeeper.replication.watch.zone_watch import ZoneWatch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """Who this process is, and where its chance and wall time come from."""
+    """The name of this process, and the sources of its chance and wall time."""
 
     name: BookieId
     chance: Chance

@@ -20,7 +20,7 @@ ASKED_AT_ONCE_MAX: Final = 32
 
 
 async def survey(pool: LinkPool, bookies: Iterable[BookieId]) -> dict[BookieId, BookieInfo]:
-    """Ask bookies how they are; who does not answer is left out."""
+    """Ask bookies how they are; a bookie that does not answer is left out."""
     gate = asyncio.Semaphore(ASKED_AT_ONCE_MAX)
 
     async def one(bookie: BookieId) -> BookieInfo | None:

@@ -142,11 +142,11 @@ class View:
         return self.what_holds(Location(zone, _NO_UNIT))
 
     def what_holds_anew(self, bookie: BookieId) -> Held | None:
-        """Say what holds making a bookie's copies anew, now; None: nothing.
+        """Say what holds making a bookie's copies again, now; None: nothing.
 
-        Who went away under the eyes of this process may be the first of a zone: he is held as his
-        publication is. Who was away before is published by somebody who has waited, or lost by
-        order of a person.
+        A bookie that went away while this process watched may be the first of its zone. So its
+        copies are held as long as its publication is. A bookie that was away before was published
+        by an auditor that has waited, or is recovered by order of a person.
         """
         if bookie in self._met and bookie in self._followed.missing:
             return self.what_holds_publishing(bookie)

@@ -186,7 +186,7 @@ class ZoneWatch:
         before = replace(self._health, zones=await self._zones(), cluster=await self._of_cluster())
         session = self._cluster.store.session
         if not session.connected or session.id != leadership.session:
-            return _Outcome()  # whoever leads is elected anew
+            return _Outcome()  # another process may lead by now
         after, effects = watch.evaluate(
             before,
             sighting,
