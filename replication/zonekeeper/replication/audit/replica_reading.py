@@ -48,7 +48,7 @@ class ReplicaReader:
     ) -> Mapping[BookieId, tuple[EntryId, Lack]]:
         """Read what is finished of a ledger; give whose copies are doubted, and why.
 
-        ``ready`` is waited for before each window. Whoever is not registered is passed over.
+        ``ready`` is waited for before each window. A bookie that is not registered is skipped.
         """
         metadata, quorums = ledger.metadata, placement_stamp.quorums_of(ledger.metadata)
         sealer = entries.Sealer(ledger.id, metadata.digest, metadata.password)

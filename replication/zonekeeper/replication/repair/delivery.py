@@ -1,13 +1,13 @@
-"""Bringing frames of a repair to one bookie: an ack means that it is on that bookie's disk.
+"""Bringing frames of a repair to one bookie: an ack means that the frame is on that bookie's disk.
 
-The lane is opened when the first frame comes, with the fragment as it will be after the repair, and
-again when it is lost. What may succeed at the same bookie is sent again, a few times; a bookie
-accepts an entry that it has when it is the same one, so that nothing is lost by it. Anything else
-says that this bookie is not to be the one: ``TargetFailedError``.
+The lane is opened when the first frame comes, with the fragment as it will be after the repair. It
+is opened again when it is lost. A frame that may succeed at the same bookie is sent again, a few
+times: a bookie accepts an entry that it has already when it is the same entry. Any other failure
+means that the repair needs another bookie: ``TargetFailedError``.
 
-All acks are of one start of the bookie. A bookie that gets an empty disk goes into limbo for the
-ledgers that name it, and this one does not yet: so whoever was started again may lack, and deny,
-what it acknowledged before.
+All acks must come from one start of the bookie. A bookie that gets an empty disk goes into limbo
+for the ledgers that name it, and this ledger does not name it yet. So a bookie that was started
+again may lack, and deny, what it acknowledged before.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class _Outcomes:
             outcome.set_exception(error)
 
     def room(self) -> None:
-        """Who was refused for want of room tries again after its pause."""
+        """A frame that was refused for want of room is tried again after its pause."""
 
 
 class Delivery:

@@ -19,7 +19,7 @@ class RepairTrouble(enum.StrEnum):
     OPEN = "open"
     #: No bookie may take the copy.
     NO_TARGET = "no-target"
-    #: Nobody who may have an entry gave it.
+    #: No bookie that may have an entry gave it.
     NO_SOURCE = "no-source"
     #: Every bookie of its write set denies an entry that was acknowledged.
     ENTRY_LOST = "entry-lost"

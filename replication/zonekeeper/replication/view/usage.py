@@ -1,7 +1,7 @@
-"""How full are the bookies? Their own word, asked one by one, and summed up by zone.
+"""How full are the bookies? Each bookie is asked, and the answers are summed up by zone.
 
-Who does not answer is left out, and a zone with such a bookie is unknown: what was once there may
-be gone or have grown. A bookie's disk may hold more than entries; that, too, is not free.
+A bookie that does not answer is left out, and its zone is unknown: its data may be gone or have
+grown. A bookie's disk may hold more than entries; that room is not free, either.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ ASKED_AT_ONCE_MAX: Final = 32
 
 
 async def survey(pool: LinkPool, bookies: Iterable[BookieId]) -> dict[BookieId, BookieInfo]:
-    """Ask bookies how they are; who does not answer is left out."""
+    """Ask bookies how they are; a bookie that does not answer is left out."""
     gate = asyncio.Semaphore(ASKED_AT_ONCE_MAX)
 
     async def one(bookie: BookieId) -> BookieInfo | None:
