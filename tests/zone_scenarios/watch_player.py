@@ -152,7 +152,11 @@ class _WatchPlayer:
                 await self._expect(line, line.step)
 
     async def end(self) -> None:
-        """Put everything away."""
+        """Put everything away; what was told by then is what the watches counted."""
+        await self._world.wait(SECOND)
+        told = [each for each in (await self._seen()).happened if each.kind is Kind.REMINDED]
+        counters = [watch.watch.counters for watch in self._world.watches]
+        assert len(told) == sum(each.reminders_total for each in counters), "reminders"
         assert self._following is not None
         self._following.cancel()
         for watch in self._world.watches:
