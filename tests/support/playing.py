@@ -125,5 +125,5 @@ def _played(
         )
 
     # pytest must not look for a fixture for what the player gives.
-    play.__signature__ = signature  # type: ignore[attr-defined]
+    play.__signature__ = signature  # type: ignore[attr-defined]  # pytest reads it
     return play

@@ -81,4 +81,4 @@ def test_a_test_that_is_no_coroutine_is_refused() -> None:
     def no_coroutine(world: World) -> None: ...
 
     with pytest.raises(AssertionError, match="no_coroutine is no coroutine"):
-        played()(no_coroutine)  # type: ignore[arg-type]
+        played()(no_coroutine)  # type: ignore[arg-type]  # that is the test
