@@ -1,6 +1,6 @@
 """The auditor and lost bookies: what is published, when, and what is not.
 
-Numbers in comments are those of the list of adversarial scenarios.
+Numbers in comments are those of docs/scenarios.md.
 """
 
 from tests.replication import gate_world
@@ -71,7 +71,7 @@ def test_a_bookie_that_was_lost_before_the_auditor_came_is_found() -> None:
 
 
 def test_a_zone_that_vanishes_is_not_published_and_ends_in_no_storm() -> None:
-    # S83, S84 as design has them: held before the first ledger is published.
+    # S83, S84: held before the first ledger is published.
     async def scenario(world: AuditWorld) -> None:
         await world.add_ledger(1, ABC0)
         await world.add_ledger(2, ABC1)

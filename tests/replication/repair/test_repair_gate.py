@@ -1,4 +1,7 @@
-"""Repairs while something is held, and of ledgers that are still written. Numbers: reliability."""
+"""Repairs while something is held, and of ledgers that are still written.
+
+Numbers are those of docs/scenarios.md.
+"""
 
 import asyncio
 
@@ -286,7 +289,7 @@ def test_s87_s92_a_loss_outside_the_held_zone_is_repaired_and_the_held_one_stays
 
 
 def test_s88_a_fragment_with_one_copy_left_is_held_like_others() -> None:
-    """The design overrides the scenario: one live copy is an alert, and no exemption."""
+    """One live copy is an alert, and no exemption from the hold."""
 
     async def scenario(bench: Bench) -> None:
         writer = await bench.written(20)
