@@ -1,6 +1,6 @@
 """Auto-replication whole: auditor, gate and replicators over real bookies, and nobody's orders.
 
-Numbers in comments are those of the list of adversarial scenarios.
+Numbers in comments are those of docs/scenarios.md.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""How readers hear how far a ledger is confirmed, and what lies beyond (scenarios S35, S36)."""
+"""How readers hear how far a ledger is confirmed, and what lies beyond (S35, S36)."""
 
 import asyncio
 import contextlib

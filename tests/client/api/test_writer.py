@@ -1,6 +1,6 @@
 """A writer on a small real cluster: ids, acknowledgements, bounds, and bookies that fail.
 
-Numbers are those of the scenarios (reliability, A).
+Numbers are those of docs/scenarios.md.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""A fence is for ever: scenario S15 of the reliability reference."""
+"""A fence is for ever: S15 of docs/scenarios.md."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Recovery on a small real cluster. Numbers are those of the scenarios (reliability, B)."""
+"""Recovery on a small real cluster. Numbers are those of docs/scenarios.md."""
 
 import asyncio
 

@@ -1,6 +1,6 @@
 """Recoveries that die, that meet each other, or that meet the writer's own end.
 
-Numbers are those of the scenarios (reliability, B).
+Numbers are those of docs/scenarios.md.
 """
 
 import asyncio

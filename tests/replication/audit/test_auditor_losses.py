@@ -1,6 +1,6 @@
 """The auditor and lost bookies: what is published, when, and what is not.
 
-Numbers in comments are those of the list of adversarial scenarios.
+Numbers in comments are those of docs/scenarios.md.
 """
 
 from tests.replication import gate_world
@@ -70,7 +70,7 @@ async def test_a_bookie_that_was_lost_before_the_auditor_came_is_found(world: Au
 async def test_a_zone_that_vanishes_is_not_published_and_ends_in_no_storm(
     world: AuditWorld,
 ) -> None:
-    # S83, S84 as design has them: held before the first ledger is published.
+    # S83, S84: held before the first ledger is published.
     await world.add_ledger(1, ABC0)
     await world.add_ledger(2, ABC1)
     await world.gates.lose(members(A))

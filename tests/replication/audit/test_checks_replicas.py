@@ -1,6 +1,6 @@
 """The replicas check and returned bookies, on real bookies: what is found, and what is left alone.
 
-Numbers in comments are those of the list of adversarial scenarios.
+Numbers in comments are those of docs/scenarios.md.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """A bookie with a new disk under its old name: it denies nothing until all is there again.
 
-Numbers in comments are those of the list of adversarial scenarios.
+Numbers in comments are those of docs/scenarios.md.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""Which copies are trusted, looked at, mended or replaced. Numbers: reliability, E."""
+"""Which copies are trusted, looked at, mended or replaced.
+
+Numbers are those of docs/scenarios.md.
+"""
 
 import asyncio
 

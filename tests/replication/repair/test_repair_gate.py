@@ -1,4 +1,7 @@
-"""Repairs while something is held, and of ledgers that are still written. Numbers: reliability."""
+"""Repairs while something is held, and of ledgers that are still written.
+
+Numbers are those of docs/scenarios.md.
+"""
 
 import asyncio
 
@@ -271,7 +274,7 @@ async def test_s87_s92_a_loss_outside_the_held_zone_is_repaired_and_the_held_one
 
 @played()
 async def test_s88_a_fragment_with_one_copy_left_is_held_like_others(bench: Bench) -> None:
-    """The design overrides the scenario: one live copy is an alert, and no exemption."""
+    """One live copy is an alert, and no exemption from the hold."""
     writer = await bench.written(20)
     lost = [one for one in writer.ensemble if bench.zone(one) != "a"]
     await bench.lose(*lost)

@@ -1,6 +1,6 @@
 """One marked ledger at a time, on a small real cluster: what a repair achieves, and in which order.
 
-Numbers are those of the scenarios (reliability, E and F).
+Numbers are those of docs/scenarios.md.
 """
 
 import asyncio
