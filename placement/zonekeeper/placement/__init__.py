@@ -1,4 +1,4 @@
-"""Where data goes, in which order it is read, and when a zone counts as down.
+"""The rules: where data goes, in which order it is read, and when a zone counts as down.
 
 The rules are pure: state and event in, state and effects out. No module here reads a clock, has a
 random generator of its own, opens a file or a socket, or starts a thread. Chance and the present

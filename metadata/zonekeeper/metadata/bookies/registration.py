@@ -42,7 +42,7 @@ _RETRY_DELAY_MS: Final = 200
 
 
 class Mode(enum.Enum):
-    """What a bookie offers: writing and reading, or only reading."""
+    """The services that a bookie offers: writing and reading, or only reading."""
 
     WRITABLE = "writable"
     READ_ONLY = "read-only"

@@ -1,1 +1,1 @@
-"""What is stored for a cluster as a whole: policy, zones, timeline, elections, switches."""
+"""The stored data of a cluster as a whole: policy, zones, timeline, elections, switches."""

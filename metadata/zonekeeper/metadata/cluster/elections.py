@@ -45,7 +45,7 @@ class Leadership:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """What a candidate knows: all votes in order, and its own vote."""
+    """The knowledge of a candidate: all votes in order, and its own vote."""
 
     votes: tuple[str, ...]
     mine: str | None

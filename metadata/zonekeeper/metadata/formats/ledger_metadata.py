@@ -28,7 +28,7 @@ from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId
 
 
 class LedgerState(enum.Enum):
-    """Which client may still change a ledger's end: its writer, a recovery, or none."""
+    """The state of a ledger: its end may be changed by its writer, by a recovery, or not at all."""
 
     OPEN = "OPEN"
     IN_RECOVERY = "IN_RECOVERY"

@@ -1,1 +1,1 @@
-"""What is stored for ledgers: their metadata, their ids, and the marks of lost copies."""
+"""The stored data of ledgers: their metadata, their ids, and the marks of lost copies."""

@@ -51,7 +51,7 @@ class HintsHeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FragmentHint:
-    """What a writer told the bookie when it opened a fragment."""
+    """The opening of a fragment, as a writer sent it to the bookie."""
 
     first_entry: EntryId
     ensemble: tuple[BookieId, ...]

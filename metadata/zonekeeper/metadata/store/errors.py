@@ -64,7 +64,7 @@ class StoreUnavailableError(StoreError):
 class SessionLostError(StoreError):
     """The session that the call belongs to has ended, and its ephemeral nodes with it.
 
-    Retryable in a new session only: whoever held something by an ephemeral node holds it no more.
+    Retryable in a new session only: a lock or a vote that was an ephemeral node is lost.
     """
 
     retryable = True

@@ -64,7 +64,7 @@ class ExchangeLoss(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """How one request travels."""
+    """The times of one request's travel, and its loss."""
 
     there_ms: int = 0
     back_ms: int = 0

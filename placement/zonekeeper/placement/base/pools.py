@@ -23,7 +23,7 @@ DRAWS_MAX: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weighting:
-    """How free space becomes weight today, for all pools of a topology."""
+    """The rule by which free space becomes weight today, for all pools of a topology."""
 
     #: The weight of a bookie whose free space is unknown.
     floor: int

@@ -35,7 +35,7 @@ class Enough(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quorums:
-    """How many bookies a ledger uses, and how many an entry is written to and must be on."""
+    """The numbers of bookies of a ledger, of an entry, and of an acknowledgement."""
 
     ensemble: int
     write: int

@@ -24,7 +24,7 @@ _EMPTY: Final = Pool()
 
 
 class Registration(enum.Enum):
-    """How a bookie is registered in the metadata store now."""
+    """The present registration of a bookie in the metadata store."""
 
     WRITABLE = "writable"
     READ_ONLY = "read-only"

@@ -24,7 +24,7 @@ from zonekeeper.placement.policy.rules import PlacementRules
 
 
 class Level(enum.IntEnum):
-    """How well an ensemble keeps the rules; the numbers are Apache BookKeeper's."""
+    """The degree to which an ensemble keeps the rules; the numbers are Apache BookKeeper's."""
 
     FAIL = 1
     SOFT = 3

@@ -61,7 +61,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """What is given: the units, and the units in which the taken positions stand."""
+    """The given data: the units, and the units in which the taken positions stand."""
 
     write: int
     units: tuple[Unit, ...]
@@ -71,7 +71,7 @@ class Board:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """What is asked for."""
+    """The conditions that a filling must meet."""
 
     #: Every write set must span at least this many zones.
     zones: int

@@ -15,21 +15,21 @@ from zonekeeper.placement.base.units import DAY_MS, HOUR_MS, MIB, MINUTE_MS, SEC
 
 
 class RepairScope(enum.StrEnum):
-    """What the failure of a zone holds: the losses of that zone, or all automatic replication."""
+    """The repairs that a failed zone holds: those of its losses, or all of them."""
 
     ZONE = "zone"
     CLUSTER = "cluster"
 
 
 class Resume(enum.StrEnum):
-    """What ends a hold once the zone is back: the zone watch, or a person."""
+    """The end of a hold once the zone is back: by the zone watch, or by a person."""
 
     AUTOMATIC = "automatic"
     MANUAL = "manual"
 
 
 class OnZoneLoss(enum.StrEnum):
-    """What happens if a zone stays away: the hold goes on, or repair begins after a time."""
+    """The rule for a zone that stays away: the hold goes on, or repair begins after a time."""
 
     HOLD = "hold"
     REPAIR_AFTER = "repairAfter"
@@ -37,14 +37,14 @@ class OnZoneLoss(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementRules:
-    """Where ensembles may stand."""
+    """The rules for the places of ensembles."""
 
     zones: tuple[ZoneName, ...]
     min_zones: int = 2
     desired_zones: int = 3
     strict: bool = True
     upgrade_domains: int = 3
-    #: A bookie's weight is at most this many times the median; 0: no cap.
+    #: A bookie's weight is at most this many times the median; 0 means no cap.
     weight_cap: float = 3
     quarantine_ms: int = 30 * MINUTE_MS
 
@@ -64,7 +64,7 @@ class ReadRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneWatchRules:
-    """When a zone counts as down, and when it counts as back."""
+    """The rules by which a zone counts as down, and as back."""
 
     low_mark: float = 0.5
     high_mark: float = 0.9
@@ -85,7 +85,7 @@ class ZoneWatchRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckIntervals:
-    """How often the auditor checks everything again."""
+    """The intervals at which the auditor checks everything again."""
 
     bookies_ms: int = DAY_MS
     placement_ms: int = DAY_MS
@@ -94,7 +94,7 @@ class CheckIntervals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairRules:
-    """What is repaired automatically, when, and how fast."""
+    """The rules of automatic repair: what is repaired, when, and how fast."""
 
     scope: RepairScope = RepairScope.ZONE
     #: The default is automatic, but manual where the scope is the cluster.

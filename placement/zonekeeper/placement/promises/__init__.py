@@ -1,1 +1,1 @@
-"""What a configuration survives, what it costs, and what can be built during outages."""
+"""The losses that a configuration survives, its cost, and what can be built in outages."""

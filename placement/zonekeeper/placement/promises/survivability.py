@@ -1,7 +1,8 @@
-"""What survives the loss of a bookie, an upgrade domain, a zone, or a zone and one more bookie?
+"""Survivability: does a ledger survive the loss of bookies, upgrade domains and zones?
 
-Three questions are asked for every write set and every loss that can affect it. The answer is the
-worst case:
+A loss is that of a bookie, an upgrade domain, a zone, or a zone and one more bookie. Three
+questions are asked for every write set and every loss that can affect it. The answer is the worst
+case:
 
 - **reads**: is a copy left of each acknowledged entry? Any bookies that make an ack quorum may have
   acknowledged an entry, and it may have no other copy. A superset of an ack quorum is an ack quorum

@@ -30,7 +30,7 @@ _UNITS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watcher:
-    """What one watch knows of its own time. It is never stored: a new watch begins without it."""
+    """The time that one watch has watched. It is never stored: a new watch begins without it."""
 
     #: The time of the last evaluation, on the watch's own monotonic clock.
     last_ms: int | None = None

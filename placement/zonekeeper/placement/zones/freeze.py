@@ -49,7 +49,7 @@ _LOST: Final = (Observation.DOWN, Observation.RETURNING)
 
 
 class ClusterObservation(enum.StrEnum):
-    """What is known of the cluster as a whole."""
+    """The state of the cluster as a whole, as far as it is known."""
 
     #: No watch has watched the cluster through a start grace yet.
     UNKNOWN = "unknown"
@@ -89,7 +89,7 @@ class ClusterView:
 
 
 class SwitchPhase(enum.StrEnum):
-    """How far the watch has got with the switch."""
+    """The steps of the watch with the switch."""
 
     UNUSED = "unused"
     ASKED = "asked"

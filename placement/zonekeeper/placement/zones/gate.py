@@ -54,7 +54,7 @@ class Permission(enum.StrEnum):
 
 
 class Threat(enum.Enum):
-    """What an observation means for the gate."""
+    """The meaning of an observation for the gate."""
 
     NONE = enum.auto()
     DOUBT = enum.auto()
@@ -63,7 +63,7 @@ class Threat(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What the observation says to the gate."""
+    """The message of the observation to the gate."""
 
     threat: Threat
     #: The observation in words.

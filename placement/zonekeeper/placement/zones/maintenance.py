@@ -30,7 +30,7 @@ class Maintenance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """How long a declaration has run, in counted time."""
+    """The counted time that a declaration has run."""
 
     token: Token
     ms: int

@@ -38,7 +38,7 @@ DOWNS_KEPT: Final = 32
 
 
 class Observation(enum.StrEnum):
-    """What is known of a zone."""
+    """The state of a zone, as far as it is known."""
 
     #: No watch has watched the zone through a start grace yet.
     UNKNOWN = "unknown"

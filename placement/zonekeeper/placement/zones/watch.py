@@ -63,7 +63,7 @@ _CLUSTER_THREATS: Mapping[ClusterObservation, Threat] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sighting:
-    """What the watch sees at one moment."""
+    """The data that the watch sees at one moment."""
 
     bookies: Topology
     written_off: frozenset[BookieId] = frozenset()

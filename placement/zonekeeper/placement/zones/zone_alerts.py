@@ -1,4 +1,4 @@
-"""What people are told: which alerts stand, and what changed from one record to the next.
+"""The reports to people: the alerts that stand, and the changes from record to record.
 
 Alerts are derived from the record, and the record remembers which alerts stood. So a raised alert
 is cleared again, also by another watch. A hold that is more than a doubt has reminders: one each

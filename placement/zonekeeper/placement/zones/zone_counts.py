@@ -1,4 +1,4 @@
-"""How many bookies of a zone are available: the evidence that is compared with the marks.
+"""The number of available bookies of a zone: the evidence that is compared with the marks.
 
 The denominator is the zone's cookies. Cookies outlive processes, so a bookie that is away still
 counts. Bookies whose absence is known and dealt with are left out. These are draining bookies
@@ -27,7 +27,7 @@ from zonekeeper.placement.base.topology import Bookie
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """How many bookies of a zone, or of the cluster, count: ``0 <= available <= total``."""
+    """The numbers of bookies of a zone, or of the cluster: ``0 <= available <= total``."""
 
     total: int = 0
     available: int = 0

@@ -1,4 +1,4 @@
-"""What a zone watch asks its shell to do, and what it tells people: a closed set.
+"""The requests of a zone watch to its shell, and its reports to people: a closed set.
 
 ``zone`` is None in an effect that concerns the cluster. The shell writes the record first, and
 performs an effect only after its record is written. If a ``SwitchOff`` or ``EndMaintenance`` is
@@ -15,7 +15,7 @@ from zonekeeper.placement.zones.maintenance import Maintenance
 
 
 class Severity(enum.StrEnum):
-    """What a person has to do about an alert."""
+    """The urgency of an alert for a person."""
 
     PAGE = "page"
     WARNING = "warning"

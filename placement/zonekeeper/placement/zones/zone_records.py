@@ -1,4 +1,4 @@
-"""What is remembered of a zone and of the cluster: the zone watch's whole state, as values.
+"""The records of a zone and of the cluster: the zone watch's whole state, as values.
 
 The record is the state: a watch keeps nothing else between two evaluations but its own time. So a
 new watch continues where the last one stopped. The auditor and the replicators obey the record,

@@ -1,4 +1,4 @@
-"""Domain values as protobuf messages, and back: no protobuf type is used beyond this module.
+"""Domain values as protobuf messages, and back; only ``host.methods`` uses the messages.
 
 Reading checks what the types cannot express (a quorum larger than its ensemble, a negative ledger
 id) and raises ValueError with the field's name.

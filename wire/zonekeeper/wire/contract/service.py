@@ -21,7 +21,7 @@ from zonekeeper.wire.formats.frames import Frame
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LacEvidence:
-    """What a bookie knows of a ledger's LAC: packets, whose digests the client checks.
+    """The evidence of a ledger's LAC at a bookie: packets, whose digests the client checks.
 
     Both are None if the bookie is sure that it has nothing of the ledger.
     """
@@ -102,7 +102,7 @@ class EntryRanges:
 
 
 class BookieState(enum.Enum):
-    """Whether a bookie takes new data."""
+    """The state of a bookie: does it take new data?"""
 
     STARTING = "starting"
     WRITABLE = "writable"
@@ -112,7 +112,7 @@ class BookieState(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookieInfo:
-    """What a bookie says about itself."""
+    """The answer of a bookie about itself."""
 
     bookie_id: BookieId
     state: BookieState

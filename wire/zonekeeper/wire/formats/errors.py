@@ -218,7 +218,7 @@ def from_number(code: int, detail: str) -> ProtocolError:
 
 
 class Fault(enum.Enum):
-    """What is wrong with a frame or a carrier; the strict parsers tell each of these apart."""
+    """The faults of a frame or a carrier; the strict parsers tell them apart."""
 
     TRUNCATED = "ends too early"
     TRAILING = "has bytes after its end"

@@ -33,7 +33,7 @@ _DIGESTS: Final = {number: digest for digest, number in _DIGEST_NUMBERS.items()}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FragmentOpening:
-    """What a writer says before its first frame: enough to rebuild the ledger's lost metadata."""
+    """The opening of a fragment; it is enough to rebuild the ledger's lost metadata."""
 
     ledger_id: LedgerId
     #: The proof of the right to write; a bookie that has another key for the ledger refuses.

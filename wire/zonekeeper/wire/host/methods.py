@@ -23,7 +23,7 @@ M = TypeVar("M", bound=Message)
 
 @dataclass(frozen=True, slots=True)
 class Spelling(Generic[Q]):
-    """How a value is written as a protobuf message, and read back."""
+    """The functions that write a value as a protobuf message, and read it back."""
 
     encode: Callable[[Q], bytes]
     decode: Callable[[bytes], Q]

@@ -1,4 +1,4 @@
-"""When to try again after failures: later each time, up to a limit, and not all clients at once.
+"""The time of the next attempt after failures: later each time, up to a limit.
 
 The delay doubles with each failure in a row. The time that is really waited is a random part of the
 delay, between half of it and all of it. So the clients of a bookie that comes back do not all

@@ -17,7 +17,7 @@ class Asking:
         self._alive = True
         self._next_number = 0
         self._pending: deque[carriers.Read] = deque()
-        #: An error is a result and not an exception here, because nobody may wait for it any more.
+        #: An error is a result and not an exception here, because perhaps no caller waits any more.
         self._asked: dict[int, asyncio.Future[carriers.ReadAnswer | errors.ProtocolError]] = {}
 
     async def ask(self, request: service.ReadRequest) -> service.ReadReply:

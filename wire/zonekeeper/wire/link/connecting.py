@@ -33,7 +33,7 @@ class Connecting(Generic[StreamT]):
         self._tasks = tasks
         self._loop = asyncio.get_running_loop()
         self._stream: StreamT | None = None
-        #: An error is a result and not an exception here, because nobody may wait for it.
+        #: An error is a result and not an exception here, because perhaps no caller waits for it.
         self._attempt: asyncio.Future[StreamT | errors.WireError] | None = None
         self._task: asyncio.Task[None] | None = None
         self._failure: errors.WireError | None = None
