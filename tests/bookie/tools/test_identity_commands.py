@@ -131,7 +131,10 @@ def test_both_cookies_are_shown_with_what_to_do(place: Place) -> None:
     assert B is not None
     place.in_cluster(lambda cluster: cookie_store.move(cluster, BOOKIE, B))
     moved = place.on_data(*show)
-    assert (moved.exit_code, "the store says /b/ud-1, and counts" in moved.stdout) == (0, True)
+    assert (moved.exit_code, "the store says /b/ud-1, and the store counts" in moved.stdout) == (
+        0,
+        True,
+    )
 
     (place.data / "VERSION").unlink()
     wiped = place.on_data(*show, "--id", BOOKIE, "--output", "json")
@@ -139,7 +142,7 @@ def test_both_cookies_are_shown_with_what_to_do(place: Place) -> None:
     assert (wiped.exit_code, said["fits"], said["local"]) == (1, False, None)
     assert "the disk was wiped, replaced or is not mounted" in said["advice"]
     nameless = place.on_data(*show)
-    assert (nameless.exit_code, "say which bookie it is with --id" in nameless.stderr) == (2, True)
+    assert (nameless.exit_code, "name the bookie with --id" in nameless.stderr) == (2, True)
 
 
 def test_a_store_that_lost_the_cookie_gets_it_back(full: Place) -> None:

@@ -28,7 +28,7 @@ from zonekeeper.wire.grpc.tls import TlsFiles
 
 T = TypeVar("T")
 
-#: Addresses that mean every address of the machine, and so cannot be told to others.
+#: Addresses that mean every address of the machine, so clients cannot use them.
 _EVERYWHERE: Final = ("0.0.0.0", "[::]")  # noqa: S104 they are recognised here, not bound
 _DIGITS_MAX: Final = 9
 _WHOLE: Final = 100
@@ -36,15 +36,15 @@ _WHOLE: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One setting, as it is explained."""
+    """The description of one setting."""
 
     name: str
     shown_as: str
     help: str
-    #: None: it may be missing, or must be given (``required``), or is found out.
+    #: None: the setting is optional, or ``required``, or its default is computed.
     default: str | None = None
     required: bool = False
-    #: Where it is not ZONEKEEPER_ and the name.
+    #: The environment variable, if it is not ZONEKEEPER_ and the name.
     variable: str | None = None
 
     @property
@@ -119,7 +119,7 @@ FIELDS: Final = (
         name="tls-authority",
         shown_as="FILE",
         help="PEM of the authority whose clients are served. With the next two: TLS on the port "
-        "of --listen, and nobody is served without a certificate.",
+        "of --listen, and a client without a certificate is not served.",
     ),
     Field(name="tls-certificate", shown_as="FILE", help="PEM of the bookie's certificate."),
     Field(name="tls-key", shown_as="FILE", help="PEM of the bookie's private key."),
@@ -214,7 +214,7 @@ class BadSettingError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookieSettings:
-    """All that a bookie's process needs to be told."""
+    """All settings of a bookie's process."""
 
     metadata: str
     bookie_id: BookieId
@@ -249,8 +249,8 @@ def parse(
 ) -> BookieSettings:
     """Check all settings; raises ``BadSettingError`` for the first that is wrong.
 
-    Of the environment only what is a setting's variable counts; a name that is none in the file is
-    refused, because its writer meant something by it.
+    Unknown variables of the environment are ignored. An unknown name in the file is an error,
+    because it was surely meant as a setting.
     """
     given = _Given(flags, environment, file or {}, file_name)
     listen = given.read("listen", addresses.parse)
@@ -283,7 +283,7 @@ def parse(
 
 
 class _Given:
-    """The texts, and where each came from."""
+    """The texts of the settings, and the source of each."""
 
     def __init__(
         self,
@@ -308,15 +308,15 @@ class _Given:
                 self._texts[name] = (f"{name} in {file_name}", _text(name, value, file_name))
 
     def has(self, name: str) -> bool:
-        """Was it given anywhere?"""
+        """Was a setting given in any source?"""
         return name in self._texts
 
     def source(self, name: str) -> str:
-        """Say where a text came from, or would come from."""
+        """Give the source of a text, or the flag if the setting was not given."""
         return self._texts[name][0] if name in self._texts else f"--{name}"
 
     def read(self, name: str, read: Callable[[str], T], default: str | None = None) -> T:
-        """Read a text, or its default; ``read`` raises ``ValueError`` that says what is needed."""
+        """Read a text, or its default; the ``ValueError`` of ``read`` says what is needed."""
         field = _BY_NAME[name]
         source, text = self._texts.get(name, (f"--{name}", default or field.default))
         if text is None:

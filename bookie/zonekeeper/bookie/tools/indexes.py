@@ -39,7 +39,7 @@ class Comparison:
 
 @contextmanager
 def live(data: Path) -> Iterator[Index]:
-    """Open the live index as it is; it is made if there is none."""
+    """Open the live index without a change; make an empty one if there is none."""
     try:
         index = Index(RocksOrdered(data / process.INDEX_NAME))
     except OSError as error:

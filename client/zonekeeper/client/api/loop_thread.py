@@ -83,7 +83,7 @@ class Calls:
             return answer.result()
         except concurrent.futures.CancelledError:
             raise ClientEnded(
-                "the client ended while this call waited: what was asked for may have happened",
+                "the client ended while this call waited: the call may have had its effect",
                 maybe_applied=True,
             ) from None
         except errors.ClientClosed as error:

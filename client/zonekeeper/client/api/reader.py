@@ -36,8 +36,8 @@ WINDOW_ENTRIES_MAX: Final = 4_096
 #: to the second.
 _PAUSE_FIRST_S: Final = 0.02
 _PAUSE_MAX_S: Final = 2.0
-#: After each so many silences (``tailing.QUIET_MS``) of its replica in a row, ``tail`` asks the
-#: other replicas again. This has no end, because a quiet writer may begin again at any time.
+#: While its replica is silent, ``tail`` asks the other replicas again after this many silences
+#: (``tailing.QUIET_MS``) at the latest. It never stops, because a quiet writer may go on any time.
 _SILENCES_MAX: Final = 8
 
 _logger = logging.getLogger(__name__)

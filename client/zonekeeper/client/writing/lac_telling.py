@@ -23,7 +23,7 @@ from zonekeeper.placement.base.quorums import Quorums
 
 
 class LacTelling:
-    """The LAC that was told last, and the LAC that is wanted known."""
+    """The LAC that was told last, and the LAC that must become known."""
 
     def __init__(self, ledger_id: LedgerId, quorums: Quorums, seats: Sequence[Seat]) -> None:
         """``seats`` is the writer's own list; it is read anew each time."""

@@ -94,7 +94,7 @@ class LacFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forced:
-    """What the bookie had acknowledged in this lane, up to this entry, is on its disk."""
+    """The bookie has on disk all that it acknowledged in this lane up to this entry."""
 
     term: Term
     upto: EntryId
@@ -146,7 +146,7 @@ class Located:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticked:
-    """Time has passed. Wanted about every ``TICK_MS`` while ``WriterCore.waits``."""
+    """Time has passed. Wanted about every ``write_session.TICK_MS`` while ``WriterCore.waits``."""
 
     now_ms: int
 
@@ -236,7 +236,7 @@ class SendLac:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Force:
-    """Have a bookie sync what it acknowledged in a lane: ``Forced`` or ``ForceFailed`` follows."""
+    """Make a bookie sync what it acknowledged in a lane: ``Forced`` or ``ForceFailed`` follows."""
 
     term: Term
     upto: EntryId
