@@ -99,7 +99,8 @@ def _write(file: Path, text: str) -> None:
 def main() -> int:
     """Do what the arguments say."""
     asked = _arguments()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):  # in the background a shell ignores the first
+        signal.signal(number, signal.default_int_handler)
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     workers = ("-n", asked.workers)
     campaign = Campaign(

@@ -1,7 +1,8 @@
 """One turn of a lane beside load: the processes, and what tree they ran on.
 
 Pytest is the first process of a session of its own. An interruption is passed on to all of that
-session, as a terminal would, so that tests and their processes end as they do by Ctrl-C.
+session, as a terminal would, so that tests and their processes end as they do by Ctrl-C. What is
+left then is found by a mark in its environment, in whatever session it is, and killed.
 """
 
 import os
@@ -16,6 +17,8 @@ from typing import Final, NamedTuple
 
 #: From an interruption to the end of all that tests have started.
 _END_SECONDS: Final = 60
+#: In the environment of all that a turn starts.
+_MARK: Final = "ZONEKEEPER_FLAKY_TURN"
 #: Works without a pause, and ends soon after whoever started it, however that one ends.
 _BUSY: Final = """
 import os, sys
@@ -44,6 +47,7 @@ def run(arguments: Sequence[str], checkout: Path) -> Ran:
             pytest = subprocess.Popen(
                 [sys.executable, "-m", "pytest", *flags, *arguments],
                 cwd=checkout,
+                env={**os.environ, _MARK: folder},
                 stdin=subprocess.DEVNULL,
                 stdout=told,
                 stderr=subprocess.STDOUT,
@@ -52,13 +56,13 @@ def run(arguments: Sequence[str], checkout: Path) -> Ran:
             try:
                 code = pytest.wait()
             finally:
-                _end(pytest)
+                _end(pytest, folder)
         said = words.read_text(errors="replace")
         return Ran(code, report.read_text() if report.exists() else "", said)
 
 
-def _end(pytest: "subprocess.Popen[bytes]") -> None:
-    """End pytest, if it still runs, and all of its session."""
+def _end(pytest: "subprocess.Popen[bytes]", mark: str) -> None:
+    """End pytest, if it still runs, and all that it has started."""
     if pytest.poll() is not None:
         return
     os.killpg(pytest.pid, signal.SIGINT)
@@ -66,9 +70,21 @@ def _end(pytest: "subprocess.Popen[bytes]") -> None:
         with suppress(subprocess.TimeoutExpired):
             pytest.wait(_END_SECONDS)
     finally:  # also of a second interruption
-        if pytest.poll() is None:
-            os.killpg(pytest.pid, signal.SIGKILL)
-            pytest.wait()
+        while left := list(_marked(mark)):
+            for pid in left:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            pytest.poll()
+        pytest.wait()
+
+
+def _marked(mark: str) -> Iterator[int]:
+    """Give the processes that were started in this turn, and live."""
+    wanted = f"{_MARK}={mark}".encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or is somebody else's
+            if wanted in (process / "environ").read_bytes().split(b"\0"):
+                yield int(process.name)
 
 
 @contextmanager

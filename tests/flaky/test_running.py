@@ -15,17 +15,20 @@ from tests.support.checkout_root import ROOT
 
 #: Says by a pipe that it began; then it does what a file says, which is no part of the checkout.
 TEST: Final = """
-import pathlib, signal
+import pathlib, signal, subprocess
 def test_it():
     told = pathlib.Path({told!r})
     if told.exists():
-        told.open("w").close()
+        with told.open("w") as pipe:
+            subprocess.Popen(["sleep", "infinity"], stdout=pipe, start_new_session=True)
+            print("began", file=pipe)
         signal.pause()
     assert pathlib.Path({mood!r}).read_text() == "fine"
 """
 INTERRUPTED: Final = """
-import pathlib, sys
+import pathlib, signal, sys
 from tests.flaky.__main__ import Campaign
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored in these tests
 folder = pathlib.Path(sys.argv[1])
 Campaign(
     checkout=folder / "checkout", folder=folder / "cache", lanes={"quick": ()}, rounds=1, load=1
@@ -97,13 +100,16 @@ def test_another_tree_has_another_tally_and_the_same_tree_the_same(folder: Path)
 
 def test_a_turn_that_is_interrupted_does_not_count_and_is_done_again(folder: Path) -> None:
     os.mkfifo(folder / "told")
-    with subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED, folder], cwd=ROOT, stderr=subprocess.PIPE
-    ) as interrupted:
-        with (folder / "told").open() as told:
-            told.read()
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", INTERRUPTED, folder], cwd=ROOT, stderr=subprocess.PIPE
+        ) as interrupted,
+        (folder / "told").open() as told,
+    ):
+        assert told.readline() == "began\n"
         interrupted.send_signal(signal.SIGINT)
         _, said = interrupted.communicate()
+        assert told.read() == "", "until nobody has it any more"
     assert said.endswith(b"KeyboardInterrupt\n")
     (folder / "told").unlink()
     assert not list((folder / "cache").glob("*"))

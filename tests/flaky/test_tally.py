@@ -74,6 +74,7 @@ def test_of_a_group_the_exception_in_it_is_told(text: str, line: str) -> None:
         (0, report(SKIPPED), "no test ran"),
         (3, report(PASSED), "pytest ended with 3"),
         (-9, "", "pytest ended with -9"),
+        (1, "", "pytest ended with 1"),
     ],
 )
 def test_a_turn_that_shows_nothing_is_a_failure(code: int, text: str, why: str) -> None:
