@@ -315,8 +315,8 @@ class BookieServer:
         """End a ledger's limbo, durably, if the caller has looked at this start of the bookie."""
         if boot_epoch != self._boot_epoch:
             raise errors.StartedAgain(
-                f"{self._bookie_id} was looked at in its start {boot_epoch}, and this is its start "
-                f"{self._boot_epoch}; its disk may be another one: look at it again"
+                f"{self._bookie_id} was looked at in its start {boot_epoch} and is in "
+                f"{self._boot_epoch} now; its disk may be another one: look at it again"
             )
         self._known(ledger_id)
         await self._settle(ledger_id, admission.LimboWanted(in_limbo=False))
