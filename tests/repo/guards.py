@@ -346,6 +346,31 @@ def class_names_are_unique(root: Path) -> list[str]:
     ]
 
 
+#: Public exceptions that are no troubles of the world, and why.
+OTHER_EXCEPTIONS = {
+    "Trouble": "the base itself",
+    "InterruptedWorkError": "a person's Ctrl-C, on its way to the exit code",
+}
+_BARE_BASES = frozenset({"BaseException", "Exception", "RuntimeError", "ValueError"})
+
+
+def troubles_have_one_base(root: Path) -> list[str]:
+    """What is wrong with the world derives from ``Trouble``, so that one name catches it.
+
+    A private exception steers one module, and is caught there.
+    """
+    return [
+        f"{name}:{node.lineno}: {node.name} derives from no Trouble (placement/base/troubles.py)"
+        for name, path in sources(root, COMPONENTS)
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef)
+        and not node.name.startswith("_")
+        and node.name not in OTHER_EXCEPTIONS
+        and node.bases
+        and {ast.unparse(base) for base in node.bases} <= _BARE_BASES
+    ]
+
+
 GUARDS: tuple[Guard, ...] = (
     no_stray_init,
     component_shape,
@@ -362,4 +387,5 @@ GUARDS: tuple[Guard, ...] = (
     architecture_names_every_component,
     pure_is_held,
     class_names_are_unique,
+    troubles_have_one_base,
 )

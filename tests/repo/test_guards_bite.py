@@ -50,6 +50,11 @@ OFFENCES: list[tuple[guards.Guard, str, str]] = [
         "client/zonekeeper/client/api/blocking.py",
         "class Reader: ...\n",
     ),
+    (
+        guards.troubles_have_one_base,
+        "wire/zonekeeper/wire/link/stray.py",
+        "class StrayError(ValueError): ...\n",
+    ),
     (guards.pure_is_held, "client/zonekeeper/client/proud.py", '"""Decides all. Pure."""\n'),
 ]
 

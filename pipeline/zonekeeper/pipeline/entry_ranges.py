@@ -9,12 +9,13 @@ from typing import Final
 
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
 from zonekeeper.pipeline.options import PARTITIONS_MAX, ReadOptions
+from zonekeeper.placement.base.troubles import Refusal
 
 #: One task reads about so much, unless it is told how many tasks there are to be.
 PARTITION_BYTES_AIM: Final = 64 << 20
 
 
-class NotReadable(Exception):
+class NotReadable(Refusal):
     """The ledger is not one that can be read as it was asked for; nothing was done to it."""
 
 

@@ -20,6 +20,7 @@ from typing import Final, TypeAlias
 from zonekeeper.bookie.formats import batch_format, locations
 from zonekeeper.bookie.formats.batch_format import BatchHeader, Placed, Position
 from zonekeeper.bookie.formats.record_format import bad
+from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.wire.formats.errors import Fault, FormatError
 
 #: Gives up to so many bytes from an offset on; less only at the end of the file.
@@ -32,7 +33,7 @@ _REMEDY: Final = (
 )
 
 
-class DamagedLogError(Exception):
+class DamagedLogError(Trouble):
     """What was on the disk is damaged; what the bookie acknowledged is not all there."""
 
 

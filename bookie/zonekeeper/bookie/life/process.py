@@ -43,6 +43,7 @@ from zonekeeper.metadata.formats import cookies, service_info
 from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.placement.base.chance import Chance
+from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.wire.formats.addresses import Address
 from zonekeeper.wire.formats.errors import IoFailed
 from zonekeeper.wire.grpc import grpc_edge, tls
@@ -82,7 +83,7 @@ _TROUBLES: Final = (
 )
 
 
-class StoppedError(Exception):
+class StoppedError(Trouble):
     """The bookie cannot start, or cannot go on; the message says why and what to do."""
 
 

@@ -20,6 +20,7 @@ from zonekeeper.metadata.stores import uri
 from zonekeeper.placement.base import locations, units, upgrade_domains
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.base.troubles import Refusal
 from zonekeeper.placement.base.upgrade_domains import RoundRobin
 from zonekeeper.wire.formats import addresses
 from zonekeeper.wire.formats.addresses import Address
@@ -207,7 +208,7 @@ FIELDS: Final = (
 _BY_NAME: Final = {field.name: field for field in FIELDS}
 
 
-class BadSettingError(ValueError):
+class BadSettingError(Refusal, ValueError):
     """A setting is not what it must be; the message begins with its name."""
 
 

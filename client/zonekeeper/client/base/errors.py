@@ -11,12 +11,11 @@ Messages name the ledger, the entry and the bookies, and say what to do. Errors 
 they stand in ``__cause__``.
 """
 
+from zonekeeper.placement.base.troubles import Trouble
 
-class ClientError(Exception):
+
+class ClientError(Trouble):
     """Base of all that a client raises."""
-
-    retryable: bool = False
-    maybe_applied: bool = False
 
     def __init__(self, message: str, *, maybe_applied: bool | None = None) -> None:
         """``maybe_applied``: where it hangs on the call, and not on the kind of error alone."""

@@ -9,7 +9,9 @@ nothing else, whatever the bytes are.
 import enum
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import ClassVar, Final
+from typing import Final
+
+from zonekeeper.placement.base.troubles import Trouble
 
 #: ZooKeeper's own limit of a node (``jute.maxbuffer``): nothing longer is ever parsed.
 VALUE_SIZE_BYTES_MAX: Final = 1 << 20
@@ -32,11 +34,8 @@ class Flaw(enum.StrEnum):
     BAD_CHECKSUM = "bad checksum"
 
 
-class UnreadableError(Exception):
+class UnreadableError(Trouble):
     """Stored bytes that this program cannot read; reading them again will not help."""
-
-    retryable: ClassVar[bool] = False
-    maybe_applied: ClassVar[bool] = False
 
     #: Where the bytes stand, as far as whoever read them knew.
     where: str = ""

@@ -11,7 +11,7 @@ where a closed ledger ends (``proven_ends``), which is so for ever.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from zonekeeper.metadata.cluster import restored
 from zonekeeper.metadata.cluster.cluster import Cluster
@@ -28,6 +28,7 @@ from zonekeeper.metadata.store.errors import (
 )
 from zonekeeper.metadata.store.store import Versioned
 from zonekeeper.placement.base.ids import EntryId, LedgerId
+from zonekeeper.placement.base.troubles import Trouble
 
 #: So many times in a row another ledger had the id that was drawn: the counters are wrong.
 _ID_ATTEMPTS_MAX: Final = 10
@@ -37,18 +38,12 @@ _WRITE_ATTEMPTS_MAX: Final = 5
 Change: TypeAlias = Callable[[LedgerMetadata], LedgerMetadata | None]
 
 
-class LedgerExistsError(Exception):
+class LedgerExistsError(Trouble):
     """Another ledger has this id."""
 
-    retryable: ClassVar[bool] = False
-    maybe_applied: ClassVar[bool] = False
 
-
-class NoLedgerError(Exception):
+class NoLedgerError(Trouble):
     """There is no such ledger: it was deleted, or never created."""
-
-    retryable: ClassVar[bool] = False
-    maybe_applied: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ The timeline is numbered anew, in its order, because its store goes on counting 
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import restored, timeline
@@ -28,6 +28,7 @@ from zonekeeper.metadata.saving.export_format import ExportFooter, ExportHeader,
 from zonekeeper.metadata.store.errors import NodeExistsError, StoreError
 from zonekeeper.metadata.store.layout import OWN_SUFFIX, Root
 from zonekeeper.metadata.store.store import Create, MetadataStore, Put, Write
+from zonekeeper.placement.base.troubles import Refusal
 
 #: Nodes that are written together, by number and by bytes.
 BATCH_NODES_MAX: Final = 200
@@ -41,11 +42,8 @@ _TIMELINE: Final = f"{OWN_SUFFIX}/timeline/"
 _MARK: Final = f"{OWN_SUFFIX}/restored"
 
 
-class RootInUseError(Exception):
+class RootInUseError(Refusal):
     """The root holds a cluster already, and not one that this import began."""
-
-    retryable: ClassVar[bool] = False
-    maybe_applied: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,13 +6,11 @@ error with ``maybe_applied`` is the third answer, *unknown*: only reading again 
 ``update`` does that. An error without it is a promise that nothing was written.
 """
 
-from typing import ClassVar
+from zonekeeper.placement.base.troubles import Refusal, Trouble
 
 
-class StoreError(Exception):
+class StoreError(Trouble):
     """Base of all that a metadata store raises; the message names the path and the store."""
-
-    retryable: ClassVar[bool] = False
 
     def __init__(
         self, problem: str, *, store: str, path: str = "", maybe_applied: bool = False
@@ -78,9 +76,9 @@ class BadStoreError(StoreError):
     """What is there is not a store of ours, cannot be one, or is damaged."""
 
 
-class NoStoreError(BadStoreError):
+class NoStoreError(BadStoreError, Refusal):
     """There is nothing at the address, and nothing was to be made there."""
 
 
-class BadStoreUriError(ValueError):
+class BadStoreUriError(Refusal, ValueError):
     """The text is not the address of a metadata store; the message says what is wrong with it."""

@@ -28,6 +28,7 @@ import enum
 from dataclasses import dataclass, replace
 from typing import Final, NewType
 
+from zonekeeper.placement.base.troubles import Refusal
 from zonekeeper.placement.policy.rules import OnZoneLoss, RepairRules, Resume
 from zonekeeper.placement.zones.counted_time import Moment, spelled
 
@@ -70,7 +71,7 @@ class Judgement:
     token: Token
 
 
-class RefusedError(ValueError):
+class RefusedError(Refusal, ValueError):
     """A person's hold or release that cannot be done. Nothing was changed."""
 
 

@@ -26,6 +26,7 @@ from zonekeeper.metadata.cluster.cluster import ForeignRootError, NotAClusterErr
 from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.placement.base.chance import Chance
+from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.replication.run import pages
 from zonekeeper.replication.run.autorecovery import Autorecovery, Worker
 from zonekeeper.replication.run.settings import AutorecoverySettings
@@ -48,7 +49,7 @@ _TROUBLES: Final = (
 )
 
 
-class StoppedError(Exception):
+class StoppedError(Trouble):
     """The process cannot start, or cannot go on; the message says why."""
 
 

@@ -13,6 +13,7 @@ from zonekeeper.metadata.store.errors import BadStoreUriError
 from zonekeeper.metadata.stores import uri
 from zonekeeper.placement.base import locations
 from zonekeeper.placement.base.ids import BookieId, ZoneName
+from zonekeeper.placement.base.troubles import Refusal
 from zonekeeper.wire.formats import addresses
 from zonekeeper.wire.formats.addresses import Address
 from zonekeeper.wire.grpc.tls import TlsFiles
@@ -21,7 +22,7 @@ DEFAULT_HTTP: Final = "0.0.0.0:8080"
 WORKERS_MAX: Final = 64
 
 
-class BadSettingError(ValueError):
+class BadSettingError(Refusal, ValueError):
     """A setting is not what it must be; the message begins with its name."""
 
 
