@@ -323,8 +323,6 @@ SHARED_CLASS_NAMES = {
     "NoSuchLedger": "what a bookie says, and what an application hears of it",
     "IllegalPlacement": "what placement finds, and what an application hears of it",
     "NotEnoughBookies": "what placement finds, and what an application hears of it",
-    "BadSettingError": "each process reads settings of its own",
-    "StoppedError": "each process ends in its own words",
 }
 
 
@@ -371,6 +369,31 @@ def troubles_have_one_base(root: Path) -> list[str]:
     ]
 
 
+#: What only a command line needs; its room is ``commands``, and the shell is one.
+OF_COMMAND_LINES = frozenset({"click", "rich", "yaml"})
+
+
+def command_lines_have_rooms(root: Path) -> list[str]:
+    """A component is imported by programs, too: what it asks of a terminal stands apart."""
+    return [
+        f"{name}: {imported} is imported in rooms named commands, and in the shell"
+        for name, path in sources(root, COMPONENTS)
+        if not name.startswith("shell/") and "commands" not in (path.stem, path.parent.name)
+        for node in ast.walk(ast.parse(path.read_text()))
+        for imported in _imported(node)
+        if imported.partition(".")[0] in OF_COMMAND_LINES
+    ]
+
+
+def _imported(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Import():
+            return [alias.name for alias in node.names]
+        case ast.ImportFrom(module=str(module)):
+            return [module]
+    return []
+
+
 GUARDS: tuple[Guard, ...] = (
     no_stray_init,
     component_shape,
@@ -388,4 +411,5 @@ GUARDS: tuple[Guard, ...] = (
     pure_is_held,
     class_names_are_unique,
     troubles_have_one_base,
+    command_lines_have_rooms,
 )

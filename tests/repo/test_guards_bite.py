@@ -55,6 +55,16 @@ OFFENCES: list[tuple[guards.Guard, str, str]] = [
         "wire/zonekeeper/wire/link/stray.py",
         "class StrayError(ValueError): ...\n",
     ),
+    (
+        guards.command_lines_have_rooms,
+        "metadata/zonekeeper/metadata/stores/asks.py",
+        "import click\n",
+    ),
+    (
+        guards.command_lines_have_rooms,
+        "operator/zonekeeper/operator/run/draws.py",
+        "from rich.console import Console\n",
+    ),
     (guards.pure_is_held, "client/zonekeeper/client/proud.py", '"""Decides all. Pure."""\n'),
 ]
 

@@ -1,8 +1,7 @@
 """The tools' commands, for ``zonekeeper bookie`` to hold: all are for a bookie that stands still.
 
-Exit code 0: done, and nothing is wrong; 1: damage, or a difference, was found; 2: it could not be
-done, or was asked for wrongly, and the message says why. What changes something says first what it
-will do, asks unless ``--yes``, and only says it with ``--dry-run``.
+Exit code 1 is damage, too, or a difference that was found. What changes something says first what
+it will do, asks unless ``--yes``, and only says it with ``--dry-run``.
 """
 
 import contextlib
@@ -36,23 +35,23 @@ from zonekeeper.bookie.tools.contents import Contents
 from zonekeeper.bookie.tools.folders import ToolError
 from zonekeeper.metadata.bookies import bookie_records
 from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.commands import exits, options
 from zonekeeper.metadata.formats.cookies import Cookie
 from zonekeeper.metadata.saving import private_file
 
+#: The settings that a new bookie's cookie is made of.
+_MAKES_COOKIES: Final = frozenset(
+    {"metadata", "id", "zone", "upgrade-domains", "journal", "ledger-dirs", "data"}
+)
 #: Of a long file, so many lines are worth a word.
 _PROGRESS_LINES: Final = 10_000
 
 
-def _setting(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the flag of one of the bookie's settings."""
-    (field,) = (each for each in settings.FIELDS if each.name == name)
-    return click.option(
-        f"--{name}",
-        envvar=field.environment,
-        show_envvar=True,
-        metavar=field.shown_as,
-        help=field.help,
-    )
+def _asked_for_by_format(command: Callable[..., None]) -> Callable[..., None]:
+    for setting in reversed(settings.SETTINGS):
+        if setting.name in _MAKES_COOKIES:
+            command = options.option(setting)(command)
+    return command
 
 
 @click.command(
@@ -60,22 +59,16 @@ def _setting(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     epilog="Example: zonekeeper bookie format --id bk-a-0 --zone a --upgrade-domains 3 "
     "--data /data --metadata zk://zk/ledgers",
 )
-@asking.METADATA
-@_setting("id")
-@_setting("zone")
-@_setting("upgrade-domains")
-@_setting("journal")
-@_setting("ledger-dirs")
-@_setting("data")
-@asking.DRY_RUN
-@asking.YES
+@_asked_for_by_format
+@options.DRY_RUN
+@options.YES
 def format_command(*, dry_run: bool, yes: bool, **given: str | None) -> None:
     """Prepare the folders of a new bookie, and register its cookie.
 
     Nothing is ever erased: a folder that is not empty, or a name that has a cookie, is refused.
     The first start of a bookie does the same by itself; done ahead, the start needs no zone.
     """
-    with asking.reported():
+    with exits.reported():
         flags = {name.replace("_", "-"): text for name, text in given.items()}
         wanted = settings.parse(flags, {})
         data = wanted.data
@@ -124,7 +117,7 @@ def format_command(*, dry_run: bool, yes: bool, **given: str | None) -> None:
 @asking.OUTPUT
 def state_command(data: Path, metadata: str | None, output: str) -> None:
     """Show who a bookie is, what it keeps, how far its rewrite is behind, and its disk."""
-    with asking.reported(), _loaded(data) as (held, found):
+    with exits.reported(), _loaded(data) as (held, found):
         cookie = folders.own_cookie(held.data)
 
         async def boots(cluster: Cluster) -> int:
@@ -140,7 +133,7 @@ def state_command(data: Path, metadata: str | None, output: str) -> None:
 @asking.OUTPUT
 def list_command(data: Path, output: str) -> None:
     """List the ledgers of which anything is here: entries, gaps, LAC, fence, limbo, fragments."""
-    with asking.reported(), _loaded(data) as (_, found):
+    with exits.reported(), _loaded(data) as (_, found):
         if output == "text":
             click.echo(texts.LEDGER_HEAD)
         for summary in contents.ledgers(found):
@@ -166,7 +159,7 @@ def read_command(data: Path, name: str, with_entries: bool, output: str) -> None
     stand that an earlier use left.
     """
     damaged = False
-    with asking.reported(), folders.held(data) as held:
+    with exits.reported(), folders.held(data) as held:
         for part in _parts_of(held, name):
             damaged = damaged or isinstance(part, segments.Damage)
             if output == "json":
@@ -175,7 +168,7 @@ def read_command(data: Path, name: str, with_entries: bool, output: str) -> None
                 continue
             for line in texts.part(part, with_entries=with_entries):
                 click.echo(line)
-    sys.exit(1 if damaged else 0)
+    sys.exit(exits.answer(yes=not damaged))
 
 
 @click.command(name="scrub", epilog="Example: zonekeeper bookie scrub --data /data")
@@ -186,7 +179,7 @@ def scrub_command(data: Path, output: str) -> None:
 
     Exit code 0: all is well, 1: there is damage.
     """
-    with asking.reported(), folders.held(data) as held:
+    with exits.reported(), folders.held(data) as held:
         found = scrubbing.scrub(data, held, asking.told)
     read = (
         f"{found.files} segments, {found.size_bytes} bytes, {found.frames} frames, "
@@ -194,7 +187,7 @@ def scrub_command(data: Path, output: str) -> None:
     )
     damage = "\n".join(found.damage) or "no damage"
     asking.show(scrubbing.plain(found), f"read: {read}\n{damage}", output)
-    sys.exit(1 if found.damage else 0)
+    sys.exit(exits.answer(yes=not found.damage))
 
 
 @click.command(
@@ -209,7 +202,7 @@ def rebuild_command(data: Path, output: str, dry_run: bool) -> None:
 
     Nothing can be lost by it: the index holds only what the segments say.
     """
-    with asking.reported(), folders.held(data) as held:
+    with exits.reported(), folders.held(data) as held:
         compared = indexes.rebuild(data, held, keep=not dry_run, told=asking.told)
         if compared.live_rows is None:
             verdict = f"not compared: {compared.problem}"
@@ -220,7 +213,7 @@ def rebuild_command(data: Path, output: str, dry_run: bool) -> None:
         done = "the live index stays" if dry_run else "the new index is in place"
         text = f"{compared.rows} extents; {verdict}; {done}"
         asking.show(indexes.plain(compared, kept=not dry_run), text, output)
-    sys.exit(0 if compared.equal or compared.live_rows is None else 1)
+    sys.exit(exits.answer(yes=compared.equal or compared.live_rows is None))
 
 
 @click.command(
@@ -235,7 +228,7 @@ def export_command(data: Path, file: str) -> None:
     `zonekeeper metadata rebuild` makes metadata of the hints of all bookies. The file holds master
     keys, with which ledgers can be written: it is made for its owner's eyes only.
     """
-    with asking.reported(), _loaded(data) as (held, found):
+    with exits.reported(), _loaded(data) as (held, found):
         cookie = folders.own_cookie(held.data)
         if file == "-":
             for line in hints.lines(cookie, found):

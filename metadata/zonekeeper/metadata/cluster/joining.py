@@ -48,7 +48,7 @@ async def join(address: str) -> Cluster:
 
 
 async def _open(address: str, session_ms: int) -> Cluster:
-    store = await open_store(address, Timeouts(session_ms=session_ms))
+    store = await open_store(address, Timeouts(session_ms=session_ms), must_exist=True)
     try:
         return await open_cluster(store)
     except BaseException:

@@ -12,7 +12,8 @@ before a byte is written, and a node at a time.
 The timeline is numbered anew, in its order, because its store goes on counting by itself.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,7 +22,7 @@ from zonekeeper.metadata.cluster import restored, timeline
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.cluster.restored import Restored
 from zonekeeper.metadata.formats import ledger_paths
-from zonekeeper.metadata.formats.malformed import Flaw, MalformedError
+from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, UnreadableError
 from zonekeeper.metadata.ledgers import ledger_ids
 from zonekeeper.metadata.saving import export_format
 from zonekeeper.metadata.saving.export_format import ExportFooter, ExportHeader, ExportNode
@@ -40,6 +41,10 @@ _EPOCH_MS: Final = 1_577_836_800_000
 
 _TIMELINE: Final = f"{OWN_SUFFIX}/timeline/"
 _MARK: Final = f"{OWN_SUFFIX}/restored"
+
+
+class UnusableFileError(Refusal):
+    """A file that was given is damaged, or not what it should be; nothing was written."""
 
 
 class RootInUseError(Refusal):
@@ -82,6 +87,15 @@ class Imported:
     high: int
 
 
+@contextmanager
+def refused_unless_whole() -> Iterator[None]:
+    """Refuse a file that cannot be read: who gave it can give another."""
+    try:
+        yield
+    except UnreadableError as error:
+        raise UnusableFileError(str(error)) from error
+
+
 def check(lines: Iterable[str]) -> Export:
     """Read an export to its end; raises ``UnreadableError`` unless it is whole."""
     header: ExportHeader | None = None
@@ -103,7 +117,8 @@ def check(lines: Iterable[str]) -> Export:
 
 async def run(store: MetadataStore, lines: Callable[[], Iterable[str]], *, now_ms: int) -> Imported:
     """Import an export into the store's root; ``lines`` opens it, ``now_ms`` is the wall clock."""
-    export = check(lines())
+    with refused_unless_whole():
+        export = check(lines())
     cluster, mark = await _begin(store, export, now_ms)
     events = {event.token for event in await timeline.newest(cluster)}
     work = _Import(cluster, events)

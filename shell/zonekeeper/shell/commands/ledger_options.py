@@ -8,12 +8,12 @@ from typing import IO, Final
 
 import click
 
+from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.metadata.formats import placement_stamp
 from zonekeeper.metadata.formats.ledger_paths import LEDGER_ID_MAX
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.policy.rules_data import ENSEMBLE_MAX
-from zonekeeper.shell.reaching.reaching import RefusedCommand
 
 #: Holds a password where no file does: a command line is seen by everybody on the machine.
 PASSWORD_VARIABLE: Final = "ZONEKEEPER_LEDGER_PASSWORD"  # noqa: S105 the name of a variable
