@@ -141,6 +141,15 @@ def test_a_store_where_nothing_is_is_refused_and_not_made(
     assert not missing.exists()
 
 
+@pytest.mark.parametrize(("words", "command"), reaching(), ids=str)
+def test_what_is_no_store_is_refused(place: Place, words: str, command: click.Command) -> None:
+    said = call(place, words, command, f"sqlite://{place.folder / 'app.log'}")
+
+    assert said.exit_code == exits.REFUSED, said.output
+    assert "app.log" in said.stderr
+    assert (place.folder / "app.log").read_text() == FILES["app.log"]
+
+
 def test_an_operator_without_an_api_server_could_not_do_its_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

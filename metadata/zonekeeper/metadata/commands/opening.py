@@ -5,8 +5,6 @@ from collections.abc import AsyncIterator
 
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster.cluster import Cluster
-from zonekeeper.metadata.commands.exits import RefusedCommand
-from zonekeeper.metadata.store.errors import BadStoreError
 from zonekeeper.metadata.store.store import MetadataStore
 from zonekeeper.metadata.stores.opening import open_store
 
@@ -14,10 +12,7 @@ from zonekeeper.metadata.stores.opening import open_store
 @contextlib.asynccontextmanager
 async def opened_store(address: str, *, must_exist: bool = True) -> AsyncIterator[MetadataStore]:
     """Open the store at an address; only who makes a cluster there may find nothing."""
-    try:
-        store = await open_store(address, must_exist=must_exist)
-    except BadStoreError as error:  # later it would be damage, and not the address
-        raise RefusedCommand(str(error)) from None
+    store = await open_store(address, must_exist=must_exist)
     try:
         yield store
     finally:

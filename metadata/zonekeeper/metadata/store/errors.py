@@ -18,6 +18,7 @@ class StoreError(Trouble):
         where = f"{path} in {store}" if path else store
         unknown = "; the write may have been applied: read again to know" if maybe_applied else ""
         super().__init__(f"{where}: {problem}{unknown}")
+        self.problem = problem
         self.path = path
         self.store = store
         self.maybe_applied = maybe_applied
@@ -76,7 +77,11 @@ class BadStoreError(StoreError):
     """What is there is not a store of ours, cannot be one, or is damaged."""
 
 
-class NoStoreError(BadStoreError, Refusal):
+class UnusableStoreError(BadStoreError, Refusal):
+    """What is at the address cannot be opened: the address is wrong. Later it would be damage."""
+
+
+class NoStoreError(UnusableStoreError):
     """There is nothing at the address, and nothing was to be made there."""
 
 

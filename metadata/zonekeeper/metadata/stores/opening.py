@@ -24,9 +24,19 @@ async def open_store(
 
     The answer is a store that was reached just now, or an error: ``BadStoreUriError`` (the text is
     no address), ``StoreUnavailableError`` (nobody answers in time), ``UnauthorizedError``,
-    ``BadStoreError`` (what is there is no store of ours; ``NoStoreError``: nothing is there).
+    ``UnusableStoreError`` (what is there is no store of ours; ``NoStoreError``: nothing is there).
     """
-    parsed = uri.parse(address)
+    try:
+        return await _opened(uri.parse(address), timeouts, must_exist=must_exist)
+    except errors.UnusableStoreError:
+        raise
+    except errors.BadStoreError as error:
+        raise errors.UnusableStoreError(
+            error.problem, store=error.store, path=error.path
+        ) from error
+
+
+async def _opened(parsed: uri.Address, timeouts: Timeouts, *, must_exist: bool) -> MetadataStore:
     match parsed:
         case uri.ZooKeeperAddress():
             return await open_zookeeper(parsed, timeouts)

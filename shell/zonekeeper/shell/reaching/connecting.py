@@ -4,7 +4,7 @@ It stands apart from ``reaching``, so that a command that only reads records loa
 """
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import wraps
 from pathlib import Path
 
@@ -12,11 +12,9 @@ import click
 
 from zonekeeper.client.api import client as clients
 from zonekeeper.client.api.client import Client
-from zonekeeper.client.base import errors
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.metadata.commands import options
 from zonekeeper.metadata.commands.exits import RefusedCommand
-from zonekeeper.metadata.store.errors import BadStoreError
 from zonekeeper.shell.reaching import reaching
 from zonekeeper.shell.reaching.reaching import Place
 from zonekeeper.wire.grpc import tls
@@ -46,14 +44,7 @@ def over_tls(command: Callable[..., None]) -> Callable[..., None]:
 @asynccontextmanager
 async def connected(place: Place, tls: TlsFiles | None) -> AsyncIterator[Client]:
     """Reach a cluster and its bookies."""
-    async with AsyncExitStack() as opened:
-        try:
-            reaching_it = clients.connect(place.address, ClientConfig(tls=tls))
-            client = await opened.enter_async_context(reaching_it)
-        except errors.ClientError as error:
-            if isinstance(error.__cause__, BadStoreError):  # the address is not a store's
-                raise RefusedCommand(str(error.__cause__)) from None
-            raise
+    async with clients.connect(place.address, ClientConfig(tls=tls)) as client:
         reaching.check(client.cluster, place)
         yield client
 
