@@ -14,7 +14,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 WORKERS ?= auto
 
-.PHONY: help install demo test test-long sim interop check format lint types layers proto crds lock bench clean
+.PHONY: help install demo test test-long sim flaky interop check format lint types layers proto crds map lock bench clean
 
 help: ## say what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,10 @@ sim: $(INSTALLED) ## run the simulator: make sim SEEDS=100000 FIRST=5000 MINUTES
 	$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),400) $(if $(FIRST),--first $(FIRST)) \
 	  $(if $(MINUTES),--minutes $(MINUTES)) $(if $(PROFILE),--profile $(PROFILE))
 
+flaky: $(INSTALLED) ## run zones, cluster and processes again and again beside load: make flaky ROUNDS=20 LANES="zones cluster" LOAD=2 MINUTES=60
+	@$(BIN)/python -m tests.flaky --workers $(WORKERS) $(if $(ROUNDS),--rounds $(ROUNDS)) \
+	  $(if $(LANES),--lanes $(LANES)) $(if $(LOAD),--load $(LOAD)) $(if $(MINUTES),--minutes $(MINUTES))
+
 interop: $(INSTALLED) ## Apache BookKeeper reads what we write, and the other way round (needs Maven and Java)
 	$(BIN)/pytest -m interop tests/interop
 
@@ -77,6 +81,9 @@ proto: $(INSTALLED) ## generate the gRPC code again from the .proto
 
 crds: $(INSTALLED) ## write the custom resource definitions again
 	for folder in manifests charts/zonekeeper; do $(BIN)/zonekeeper operator crds > $$folder/crds/bookieclusters.yaml; done
+
+map: $(INSTALLED) ## draw the map of components and rooms again (docs/map.md, docs/map.svg)
+	$(BIN)/python -m tests.repo.drawn.make
 
 lock: $(INSTALLED) ## resolve requirements.lock, and the part of it that the image has, again from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev --generate-hashes \

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from tests.bookie import running
-from tests.support import virtual_time
+from tests.support import playing, virtual_time
 from zonekeeper.bookie.disk.disks import InlineDisk
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
 from zonekeeper.bookie.ledgers import records
@@ -344,7 +344,7 @@ def play(
 ) -> None:
     """Play a scenario on a new cluster, in virtual time."""
 
-    async def played() -> None:
+    async def staged() -> None:
         async with asyncio.timeout(3_600), asyncio.TaskGroup() as tasks:
             lab = Lab(tasks, seed)
             async with AsyncExitStack() as stack:
@@ -352,4 +352,7 @@ def play(
                 await lab.build(rules or policy(), bookies_in or THREE_BY_THREE)
                 await scenario(lab)
 
-    virtual_time.run(played())
+    virtual_time.run(staged())
+
+
+played = playing.by(play)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import pytest
 
 from tests.client.api.test_writer import data, fill, holds
-from tests.client.lab import Lab, play, policy
+from tests.client.lab import Lab, played, policy
+from tests.support.playing import from_pytest
 from zonekeeper.client.api.client import Client
 from zonekeeper.client.api.writer import Writer
 from zonekeeper.placement.base.quorums import Quorums
@@ -46,45 +47,42 @@ async def reads_all(client: Client, writer: Writer, count: int) -> None:
 
 @pytest.mark.parametrize("zone", ["a", "b"])
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: str(shape.quorums))
-def test_a_zone_and_what_the_quorums_allow_besides_is_lost_under_load(
-    shape: Shape, zone: str
+@played(
+    rules=from_pytest(lambda shape: policy(shape.quorums)),
+    bookies_in=from_pytest(lambda shape: dict.fromkeys("abc", shape.bookies_a_zone)),
+)
+async def test_a_zone_and_what_the_quorums_allow_besides_is_lost_under_load(
+    lab: Lab, shape: Shape, zone: str
 ) -> None:
-    async def scenario(lab: Lab) -> None:
-        ended = asyncio.Event()
-        async with lab.client() as client, lab.client("other") as other:
-            writer, abandoned = await client.create(), await client.create()
-            await fill(abandoned, 60)
-            await abandoned.flush()
-            left = abandoned.last_confirmed
-            abandoned.halt()
-            async with asyncio.TaskGroup() as load:
-                load.create_task(write_until(writer, ended))
-                await asyncio.sleep(0.2)
-                before = writer.last_confirmed
-                assert before > 100
-                await lab.crash_zone(zone)
-                if shape.one_more:
-                    victim = next(who for who in writer.ensemble if f"-{zone}-" not in who)
-                    await lab.machines[victim].crash()
-                await writer.flushed(writer.last_appended)
-                await writer.tell_confirmed()
+    ended = asyncio.Event()
+    async with lab.client() as client, lab.client("other") as other:
+        writer, abandoned = await client.create(), await client.create()
+        await fill(abandoned, 60)
+        await abandoned.flush()
+        left = abandoned.last_confirmed
+        abandoned.halt()
+        async with asyncio.TaskGroup() as load:
+            load.create_task(write_until(writer, ended))
+            await asyncio.sleep(0.2)
+            before = writer.last_confirmed
+            assert before > 100
+            await lab.crash_zone(zone)
+            if shape.one_more:
+                victim = next(who for who in writer.ensemble if f"-{zone}-" not in who)
+                await lab.machines[victim].crash()
+            await writer.flushed(writer.last_appended)
+            await writer.tell_confirmed()
 
-                await reads_all(other, writer, before + 1)
-                taken = await other.open(abandoned.ledger_id)
-                assert taken.metadata.last_entry >= left
-                async with await other.create() as fresh:
-                    await fill(fresh, 50)
-                await asyncio.sleep(0.2)
-                ended.set()
-            await writer.close()
-            assert writer.last_confirmed > before + 100
-            assert not any(lab.machines[who].door is None for who in writer.ensemble)
-            await holds(other, writer.ledger_id, writer.last_confirmed + 1)
-            await holds(other, abandoned.ledger_id, left + 1)
-            await holds(other, fresh.ledger_id, 50)
-
-    play(
-        scenario,
-        rules=policy(shape.quorums),
-        bookies_in=dict.fromkeys("abc", shape.bookies_a_zone),
-    )
+            await reads_all(other, writer, before + 1)
+            taken = await other.open(abandoned.ledger_id)
+            assert taken.metadata.last_entry >= left
+            async with await other.create() as fresh:
+                await fill(fresh, 50)
+            await asyncio.sleep(0.2)
+            ended.set()
+        await writer.close()
+        assert writer.last_confirmed > before + 100
+        assert not any(lab.machines[who].door is None for who in writer.ensemble)
+        await holds(other, writer.ledger_id, writer.last_confirmed + 1)
+        await holds(other, abandoned.ledger_id, left + 1)
+        await holds(other, fresh.ledger_id, 50)

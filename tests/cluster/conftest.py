@@ -16,15 +16,35 @@ from tests.support import zookeeper
 #: Of the metadata store's own client: for a busy machine, which may stand still for a while.
 PATIENCE_SECONDS = 60
 
+#: Why the lab's programs could not be built.
+_NOT_BUILT = pytest.StashKey[toolchain.UnavailableError]()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build all of the lab's programs before its first test, if there is one.
+
+    The first time that takes longer than a test may (``faulthandler_timeout``) on a busy machine,
+    and has a limit of its own. From inside the lab's network nothing can be fetched.
+    """
+    in_the_lab = (
+        isinstance(one, pytest.Function) and "lab" in one.fixturenames for one in session.items
+    )
+    if session.config.option.collectonly or not any(in_the_lab):
+        return
+    try:
+        for program in (toolchain.KUBERNETES_PROGRAM, toolchain.HELM_PROGRAM):
+            toolchain.build(program)
+    except toolchain.UnavailableError as error:
+        session.config.stash[_NOT_BUILT] = error
+
 
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def lab(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """A control plane and one node in each of three zones, in a network of their own."""
     folder: Path = tmp_path_factory.mktemp("lab")
     try:
-        # All of them now: from inside the lab's network nothing can be fetched.
-        for program in (toolchain.KUBERNETES_PROGRAM, toolchain.HELM_PROGRAM):
-            toolchain.build(program)
+        if (error := pytestconfig.stash.get(_NOT_BUILT, None)) is not None:
+            raise error
         with namespaces.network(), Lab(folder, {"a": 1, "b": 1, "c": 1}) as running:
             yield running
     except (toolchain.UnavailableError, namespaces.NoNamespaceError) as error:

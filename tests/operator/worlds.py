@@ -13,13 +13,14 @@ from pathlib import Path
 from zonekeeper.metadata.bookies import cookie_store
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.formats.cookies import Cookie
+from zonekeeper.metadata.store.errors import StoreUnavailableError
 from zonekeeper.metadata.store.layout import Root
 from zonekeeper.metadata.store.store import MetadataStore
 from zonekeeper.metadata.stores import uri
 from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.metadata.stores.opening import open_store
-from zonekeeper.operator.cluster import observed
+from zonekeeper.operator.cluster import desired, observed
 from zonekeeper.operator.kubernetes.api import (
     BOOKIE_CLUSTERS,
     CLAIMS,
@@ -33,7 +34,10 @@ from zonekeeper.operator.kubernetes.api import (
     ObjectKind,
 )
 from zonekeeper.operator.kubernetes.memory_api import MemoryKubernetes
-from zonekeeper.operator.plan.plans import Action
+from zonekeeper.operator.plan import planning
+from zonekeeper.operator.plan.plans import Action, TurnPlan
+from zonekeeper.operator.roots.roots import Roots
+from zonekeeper.operator.run import observing
 from zonekeeper.operator.run.reconciling import Key, Reconciler
 from zonekeeper.placement.base import upgrade_domains
 from zonekeeper.placement.base.ids import BookieId, ZoneName
@@ -97,6 +101,8 @@ class World:
         self.registered: dict[str, str] = {}
         #: Do registrations stay for a while when their bookies have ended?
         self.sessions_linger = False
+        #: Is the metadata store out of the operator's reach? Bookies reach it.
+        self.is_cut_off = False
         self.reconciler = self.new_operator()
         for zone in "abc":
             labels = {"topology.kubernetes.io/zone": zone}
@@ -105,7 +111,13 @@ class World:
 
     def new_operator(self) -> Reconciler:
         """Give an operator that knows nothing of what an earlier one did."""
-        return Reconciler(self.kubernetes, self.open, KEY, clock)
+        return Reconciler(self.kubernetes, self.open_for_operator, KEY, clock)
+
+    async def open_for_operator(self, address: str) -> MetadataStore:
+        """Open the metadata store, if the operator reaches it."""
+        if self.is_cut_off:
+            raise StoreUnavailableError("nobody answers", store=address)
+        return await self.open(address)
 
     async def open(self, address: str) -> MetadataStore:
         """Open the metadata store."""
@@ -137,6 +149,20 @@ class World:
             return await self.reconciler.turn()
         finally:
             self.kubernetes.disturb = lambda verb, kind: None
+
+    async def plan(self) -> TurnPlan:
+        """Give what a turn would decide now, under the same ``fate``."""
+        item = await self.get()
+        told = item.get("status", {}).get("conditions", [])
+        failures = tuple(one["message"] for one in told if one["reason"] == "Failed")
+        wanted, root = desired.read(item), Roots(self.open_for_operator)
+        self.kubernetes.disturb = self.fate
+        try:
+            seen = await observing.look(self.kubernetes, root, item, wanted, failures)
+        finally:
+            self.kubernetes.disturb = lambda verb, kind: None
+            await root.close()
+        return planning.decide(wanted, seen, NOW)
 
     async def picture(self) -> tuple[Sequence[Json], object]:
         """Give all that is there, but events."""

@@ -1,4 +1,4 @@
-"""The policy record with its defaults, as the design spells it, and ways to change it."""
+"""The policy record with its defaults, written out in full, and ways to change it."""
 
 import copy
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from zonekeeper.placement.policy.rules import PlacementRules, Policy
 
 ABC = (ZoneName("a"), ZoneName("b"), ZoneName("c"))
 DEFAULT = Policy(placement=PlacementRules(zones=ABC))
-#: The record as the design spells it.
+#: The record, every field with its default.
 DEFAULT_RECORD: Plain = {
     "format": 1,
     "version": 1,

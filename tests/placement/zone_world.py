@@ -89,7 +89,8 @@ class World:
     """Everything there is, and what happened to it."""
 
     policy: Policy = field(default_factory=policy)
-    repair_ms: int = 0
+    #: None: what was published is never repaired.
+    repair_ms: int | None = 0
     now_ms: int = 0
     #: What the clocks of the watch and the auditor show at time 0.
     watch_clock_ms: int = 7_000_000
@@ -97,6 +98,8 @@ class World:
     watching: bool = True
     auditing: bool = True
     present: dict[BookieId, bool] = field(default_factory=dict)
+    #: Bookies whose cookies have no location.
+    nowhere: set[BookieId] = field(default_factory=set)
     draining: set[BookieId] = field(default_factory=set)
     written_off: set[BookieId] = field(default_factory=set)
     maintenance: dict[Location, Maintenance] = field(default_factory=dict)
@@ -205,7 +208,7 @@ class World:
             view = Topology(
                 Bookie(
                     id=bookie,
-                    location=where(bookie),
+                    location=self._where(bookie),
                     registration=Registration.WRITABLE if there else Registration.ABSENT,
                     draining=bookie in self.draining,
                 )
@@ -215,7 +218,9 @@ class World:
         return self.shown[1]
 
     def _audit(self) -> None:
-        missing = {bookie: where(bookie) for bookie, there in self.present.items() if not there}
+        missing = {
+            bookie: self._where(bookie) for bookie, there in self.present.items() if not there
+        }
         records = Records(
             zones=self.health.zones,
             cluster=self.health.cluster,
@@ -230,8 +235,13 @@ class World:
             if bookie not in self.published and self.what_holds(bookie) is None:
                 self.published[bookie] = self.now_ms
             published_ms = self.published.get(bookie)
-            if published_ms is not None and self.now_ms - published_ms >= self.repair_ms:
+            if published_ms is None or self.repair_ms is None:
+                continue
+            if self.now_ms - published_ms >= self.repair_ms:
                 self.written_off.add(bookie)
+
+    def _where(self, bookie: BookieId) -> Location | None:
+        return None if bookie in self.nowhere else where(bookie)
 
     def _perform(self, effects: tuple[Effect, ...]) -> None:
         for effect in effects:

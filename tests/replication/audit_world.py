@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from tests.replication import gate_world
 from tests.replication.gate_world import SECOND, GateWorld
+from tests.support import playing
 from zonekeeper.client.base.counters import ClientCounters
 from zonekeeper.client.bookies.link_pool import LinkFactory, LinkPool
 from zonekeeper.metadata.bookies import bookie_records
@@ -20,7 +21,7 @@ from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from zonekeeper.placement.policy.rules import Policy
 from zonekeeper.replication.audit.auditor import Auditor
 from zonekeeper.replication.view.view import View
-from zonekeeper.wire.contract.links import BookieLink
+from zonekeeper.wire.contract.links import OwnedLink
 
 
 class Nowhere:
@@ -29,7 +30,7 @@ class Nowhere:
     async def find(self, bookie_id: BookieId) -> str | None:
         return None
 
-    def make(self, bookie_id: BookieId, address: str) -> BookieLink:
+    def make(self, bookie_id: BookieId, address: str) -> OwnedLink:
         raise AssertionError(f"{bookie_id} was not found")
 
 
@@ -158,7 +159,7 @@ def play(
 ) -> None:
     """Play a scenario; a zone watch and an auditor are at work, unless told otherwise."""
 
-    async def played(gates: GateWorld) -> None:
+    async def staged(gates: GateWorld) -> None:
         world = AuditWorld(gates)
         if audited:
             await world.audited_by("auditor-1")
@@ -166,4 +167,7 @@ def play(
         for process in world.auditors:
             await process.kill()
 
-    gate_world.play(played, rules=rules, per_zone=per_zone)
+    gate_world.play(staged, rules=rules, per_zone=per_zone)
+
+
+played = playing.by(play)

@@ -9,7 +9,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable
 
-from tests.support import virtual_time
+from tests.support import playing, virtual_time
 from zonekeeper.metadata.bookies import cookie_store
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import policy_store, repair_controls, timeline, zone_store
@@ -257,7 +257,7 @@ def play(
 ) -> None:
     """Play a scenario; a watch is at work, and its start grace is over, unless told otherwise."""
 
-    async def played() -> None:
+    async def staged() -> None:
         async with asyncio.TaskGroup() as tasks:
             world = GateWorld(tasks)
             await world.build(rules or policy(), per_zone)
@@ -271,4 +271,7 @@ def play(
         for store in world.stores:
             await store.close()
 
-    virtual_time.run(played())
+    virtual_time.run(staged())
+
+
+played = playing.by(play)

@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from tests.client import lab
 from tests.client.lab import Lab
 from tests.replication.repair_lab import payload
+from tests.support import playing
 from zonekeeper.client.api.client import Client
 from zonekeeper.client.api.writer import Writer
 from zonekeeper.client.base.config import ClientConfig
@@ -128,10 +129,13 @@ def play(
 ) -> None:
     """Play a scenario; it starts the processes that it wants."""
 
-    async def played(lab_: Lab) -> None:
+    async def staged(lab_: Lab) -> None:
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(lab_.client("application"))
             tasks = await stack.enter_async_context(alongside())
             await scenario(Recovering(lab_, client, tasks))
 
-    lab.play(played, rules=given or rules(), bookies_in=bookies_in)
+    lab.play(staged, rules=given or rules(), bookies_in=bookies_in)
+
+
+played = playing.by(play)

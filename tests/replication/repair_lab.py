@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from tests.client.lab import Lab, play, policy
+from tests.support import playing
 from zonekeeper.client.api.client import Client
 from zonekeeper.client.api.writer import Writer
 from zonekeeper.client.base.config import ClientConfig
@@ -290,11 +291,14 @@ def play_repair(
 ) -> None:
     """Play a scenario with one repairer."""
 
-    async def played(lab: Lab) -> None:
+    async def staged(lab: Lab) -> None:
         async with bench(lab) as made:
             await scenario(made)
 
-    play(played, rules=given or rules(), bookies_in=bookies_in)
+    play(staged, rules=given or rules(), bookies_in=bookies_in)
+
+
+played = playing.by(play_repair)
 
 
 async def lost_one(bench: Bench, count: int = 20) -> tuple[Writer, BookieId]:

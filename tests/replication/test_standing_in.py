@@ -14,21 +14,19 @@ TIMEOUTS = Timeouts(session_ms=10_000, request_ms=5_000)
 HOUR_MS = 3_600_000
 
 
-def test_who_waits_to_stand_in_feels_a_shorter_delay_within_seconds() -> None:
-    async def played() -> None:
-        store = MemoryStore(MemoryServer(), root="/ledgers", timeouts=TIMEOUTS)
-        cluster = await clusters.initialise(store, "6f2ee3ee-52a8-4b5c-8f0e-4a3c8d5f0c11")
-        after_ms = HOUR_MS
-        votes = elections.zone_watch_votes(cluster)
-        async with elections.stand(
-            store, votes, BookieId("stand-in"), stand_in_after_ms=lambda: after_ms
-        ) as states:
-            assert await anext(states) is None
-            await asyncio.sleep(100)
-            assert await elections.leader(store, votes) is None
-            after_ms = 60_000
-            async with asyncio.timeout(6):
-                assert await anext(states) is not None
-        await store.close()
-
-    virtual_time.run(played())
+@virtual_time.played
+async def test_who_waits_to_stand_in_feels_a_shorter_delay_within_seconds() -> None:
+    store = MemoryStore(MemoryServer(), root="/ledgers", timeouts=TIMEOUTS)
+    cluster = await clusters.initialise(store, "6f2ee3ee-52a8-4b5c-8f0e-4a3c8d5f0c11")
+    after_ms = HOUR_MS
+    votes = elections.zone_watch_votes(cluster)
+    async with elections.stand(
+        store, votes, BookieId("stand-in"), stand_in_after_ms=lambda: after_ms
+    ) as states:
+        assert await anext(states) is None
+        await asyncio.sleep(100)
+        assert await elections.leader(store, votes) is None
+        after_ms = 60_000
+        async with asyncio.timeout(6):
+            assert await anext(states) is not None
+    await store.close()

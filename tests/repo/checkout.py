@@ -11,7 +11,7 @@ _LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "build", "dist")
 
 def copy_to(target: Path, *, tests: bool = False) -> Path:
     """Copy what the tools and guards read: the code, its settings and its words."""
-    for folder in (*guards.components(ROOT), "tests"):
+    for folder in (*guards.components(ROOT), "docs", "manifests", "tests"):
         if folder != "tests" or tests:
             shutil.copytree(ROOT / folder, target / folder, ignore=_LEFT_OUT)
     for path in ROOT.iterdir():

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.repo import page_guards
+
 #: From the top of the house to the bottom; a folder appears with its first code.
 COMPONENTS = (
     "shell",
@@ -353,10 +355,7 @@ _BARE_BASES = frozenset({"BaseException", "Exception", "RuntimeError", "ValueErr
 
 
 def troubles_have_one_base(root: Path) -> list[str]:
-    """What is wrong with the world derives from ``Trouble``, so that one name catches it.
-
-    A private exception steers one module, and is caught there.
-    """
+    """What is wrong with the world derives from ``Trouble``; a private exception is caught near."""
     return [
         f"{name}:{node.lineno}: {node.name} derives from no Trouble (placement/base/troubles.py)"
         for name, path in sources(root, COMPONENTS)
@@ -386,12 +385,87 @@ def command_lines_have_rooms(root: Path) -> list[str]:
 
 
 def _imported(node: ast.AST) -> list[str]:
-    match node:
-        case ast.Import():
-            return [alias.name for alias in node.names]
-        case ast.ImportFrom(module=str(module)):
-            return [module]
-    return []
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+
+
+_PAGE = re.compile(r"(?<![\w/.}*-])((?:\.{0,2}/)?[\w-][\w./-]*\.md)\b")
+
+
+def pages_exist(root: Path) -> list[str]:
+    """A page that a text names is there: in the checkout, in docs, or beside the text.
+
+    The tests of the guards plant pages that are not there.
+    """
+    return [
+        f"{name}: names {page}, and there is no such page"
+        for name, text in tracked_text(root)
+        if not name.startswith("tests/repo/")
+        for page in sorted(set(_PAGE.findall(text)))
+        if not any(
+            (above / page.lstrip("/")).is_file()
+            for above in (root, root / "docs", (root / name).parent)
+        )
+    ]
+
+
+SCENARIOS = "docs/scenarios.md"
+_TOLD = "tests/zone_scenarios"
+_ROW = re.compile(r"^\| (S\d{2,3}) \|.*\| ([^|]*) \|$", re.M)
+_PLAYS = re.compile(r"^(?:async )?def (?:test_)?((?:s\d+[a-z]?_(?:and_)?)+)", re.M)
+_IN_WORDS = re.compile(r"\bS\d{2,3}\b")
+_SILENCED = re.compile(r"# noqa: [A-Z0-9, ]+")
+_TITLE = re.compile(r"^(S\d+)  ", re.M)
+
+
+def scenarios_have_one_numbering(root: Path) -> list[str]:
+    """A scenario's number is that of the page, which names the tests that play it."""
+    rows = dict(_ROW.findall((root / SCENARIOS).read_text()))
+    named: dict[str, set[str]] = {}
+    for name, path in sources(root, ("tests",)):
+        text = _SILENCED.sub("", path.read_text())
+        plays = {each.upper() for match in _PLAYS.findall(text) for each in _numbers(match)}
+        for number in sorted(plays | set(_IN_WORDS.findall(text))):
+            named.setdefault(number, set()).add(name)
+    for path in sorted((root / _TOLD).glob("*.txt")):
+        for number in sorted(set(_TITLE.findall(path.read_text()))):
+            named.setdefault(number, set()).add(f"{_TOLD}/{path.name}")
+    return (
+        [
+            f"{name}: {number} is no scenario of {SCENARIOS}"
+            for number, names in sorted(named.items())
+            for name in sorted(names)
+            if number not in rows
+        ]
+        + [f"{SCENARIOS}: nothing plays {number}" for number in rows if number not in named]
+        + [
+            f"{name}: tells {number}, and {SCENARIOS} does not name it there"
+            for number, names in sorted(named.items())
+            for name in sorted(names)
+            if name.endswith(".txt") and name.removeprefix("tests/") not in rows.get(number, "")
+        ]
+        + [offence for number, tests in rows.items() for offence in _missing(root, number, tests)]
+    )
+
+
+def _numbers(prefix: str) -> list[str]:
+    return re.findall(r"s\d+[a-z]?", prefix)
+
+
+def _missing(root: Path, number: str, tests: str) -> Iterator[str]:
+    """Say what of a row's tests is not there: a file, and behind it parts of its tests' names."""
+    text = ""
+    for word in re.findall(r"`([^`]+)`", tests):
+        if "/" in word:
+            path = root / "tests" / word
+            text = path.read_text() if path.is_file() else ""
+            if not path.is_file():
+                yield f"{SCENARIOS}: {number} names {word}, which is not there"
+            elif path.suffix == ".txt" and number not in _TITLE.findall(text):
+                yield f"{SCENARIOS}: {word} does not tell {number}"
+        elif not re.search(rf"def \w*{re.escape(word.strip('…'))}", text):
+            yield f"{SCENARIOS}: {number} names {word}, which is no test there"
 
 
 GUARDS: tuple[Guard, ...] = (
@@ -412,4 +486,7 @@ GUARDS: tuple[Guard, ...] = (
     class_names_are_unique,
     troubles_have_one_base,
     command_lines_have_rooms,
+    *page_guards.GUARDS,
+    pages_exist,
+    scenarios_have_one_numbering,
 )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.repo import checkout, guards
+from tests.repo import checkout, guards, page_guards
 
 LONG_FUNCTION = "def f() -> None:\n" + "    print()\n" * guards.FUNCTION_LINES_MAX
 LONG_MODULE = "\n" * (guards.MODULE_LINES_MAX + 1)
@@ -12,6 +12,8 @@ LONG_MODULE = "\n" * (guards.MODULE_LINES_MAX + 1)
 SOMEBODYS_PATH = "see /ho" + "me/somebody/notes\n"
 BARE_NOQA = "x = 1  # no" + "qa\n"
 NOQA_WITHOUT_REASON = "x = 1  # no" + "qa: E501\n"
+NO_SUCH_PAGE = "as planned.m" + "d says\n"
+NO_SUCH_SCENARIO = "def test_s99" + "9_the_sky_falls() -> None: ...\n"
 BARE_IGNORE = "x = 1  # type: ig" + "nore[misc]\n"
 
 OFFENCES: list[tuple[guards.Guard, str, str]] = [
@@ -42,7 +44,7 @@ OFFENCES: list[tuple[guards.Guard, str, str]] = [
     (guards.silenced_with_reason, "placement/zonekeeper/placement/quiet.py", NOQA_WITHOUT_REASON),
     (guards.silenced_with_reason, "placement/zonekeeper/placement/quiet.py", BARE_IGNORE),
     (guards.text_only, "docs/picture.txt", "\x00"),
-    (guards.no_private_paths, "docs/notes.md", SOMEBODYS_PATH),
+    (guards.no_private_paths, "docs/notes.txt", SOMEBODYS_PATH),
     (guards.architecture_names_every_component, "ARCHITECTURE.md", "# Architecture\n"),
     (guards.class_names_are_unique, "wire/zonekeeper/wire/link/again.py", "class Gate: ...\n"),
     (
@@ -65,6 +67,10 @@ OFFENCES: list[tuple[guards.Guard, str, str]] = [
         "operator/zonekeeper/operator/run/draws.py",
         "from rich.console import Console\n",
     ),
+    (guards.pages_exist, "docs/notes.txt", NO_SUCH_PAGE),
+    (guards.pages_exist, "placement/zonekeeper/placement/cited.py", f"# {NO_SUCH_PAGE}"),
+    (guards.scenarios_have_one_numbering, "tests/client/test_planted.py", NO_SUCH_SCENARIO),
+    (guards.scenarios_have_one_numbering, "tests/test_planted.py", '"""See S99' + '8."""\n'),
     (guards.pure_is_held, "client/zonekeeper/client/proud.py", '"""Decides all. Pure."""\n'),
 ]
 
@@ -97,6 +103,36 @@ def test_a_planted_offence_is_caught(
     checkout.plant(house, name, text)
 
     assert set(guard(house)) > set(before)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        ("| S83 |", "| S99" + "9 |", "nothing plays S99" + "9"),
+        ("api/test_lac.py", "api/test_lak.py", "S35 names client/api/test_lak.py, which is not"),
+        ("`s36…`", "`s37…`", "S36 names s37…, which is no test there"),
+        ("lost_zones.txt", "people.txt", "zone_scenarios/people.txt does not tell S83"),
+    ],
+)
+def test_a_page_of_scenarios_that_is_not_true_is_caught(
+    tmp_path: Path, before: str, after: str, says: str
+) -> None:
+    house = checkout.copy_to(tmp_path, tests=True)
+    assert guards.scenarios_have_one_numbering(house) == []
+
+    page = house / guards.SCENARIOS
+    page.write_text(page.read_text().replace(before, after))
+
+    assert any(says in offence for offence in guards.scenarios_have_one_numbering(house))
+
+
+def test_a_transcript_that_the_page_of_scenarios_does_not_name_is_caught(tmp_path: Path) -> None:
+    house = checkout.copy_to(tmp_path, tests=True)
+    checkout.plant(house, "tests/zone_scenarios/new.txt", "S83  it goes\n")
+
+    assert guards.scenarios_have_one_numbering(house) == [
+        "tests/zone_scenarios/new.txt: tells S83, and docs/scenarios.md does not name it there"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +181,12 @@ def test_a_component_that_does_not_say_that_it_is_typed_is_caught(house: Path) -
 
 
 def test_every_guard_has_an_offence() -> None:
-    elsewhere = {guards.lock_is_whole, guards.known_to_tools, guards.rooms_are_small}
+    elsewhere: set[guards.Guard] = {
+        guards.lock_is_whole,
+        guards.known_to_tools,
+        guards.rooms_are_small,
+    }
+    elsewhere |= set(page_guards.GUARDS)  # test_page_guards_bite
     planted = {guard for guard, _, _ in OFFENCES} | elsewhere
 
     assert planted == set(guards.GUARDS)

@@ -94,6 +94,21 @@ def test_the_copy_itself_is_clean(house: Path) -> None:
             )
         ),
         (
+            "operator/zonekeeper/operator/plan/keeping/planted.py",
+            "from zonekeeper.operator.plan import planning\n",
+            "The operator's planner folds stages",
+        ),
+        (
+            "operator/zonekeeper/operator/plan/keeping/planted.py",
+            "",
+            "A stage of keeping knows no other",
+        ),
+        (
+            "operator/zonekeeper/operator/plan/removing/planted.py",
+            "",
+            "A stage of removing knows no other",
+        ),
+        (
             "replication/zonekeeper/replication/planted.py",
             "",
             "The rooms of replication import only downwards",

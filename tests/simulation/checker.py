@@ -1,9 +1,9 @@
 """Judges a history: the promises of a ledger, each as a comparison in one pass.
 
-The rules bear the numbers of the reliability reference; those that have none there are words. What
-one change of a ledger's metadata may not say is in ``record_rules``, what repairs may not do in
-``repair_rules``. It knows nothing of how ledgers are written; whoever adds a rule adds a bad
-history to its test, and without one the test fails.
+The rules bear numbers or words; docs/simulator.md lists them all. What one change of a ledger's
+metadata may not say is in ``record_rules``, what repairs may not do in ``repair_rules``. It knows
+nothing of how ledgers are written; whoever adds a rule adds a bad history to its test, and without
+one the test fails.
 """
 
 import re

@@ -1,7 +1,8 @@
 """Bugs of auto-replication, planted to see whether zone outages show them; only here.
 
-They are numbered on from those of the reliability reference. Each has a directed test in
-``tests/replication``, too; what the simulator adds is that nobody told it where to look.
+They are numbered on from those of writers and bookies. Each has a directed test in
+``tests/replication`` or ``tests/zone_scenarios``, too; what the simulator adds is that nobody told
+it where to look.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """Bugs that are planted to see whether the simulator finds them; they exist only here.
 
-Each is numbered as in the reliability reference, takes away one rule of the real code, and must be
+Each has a number (docs/simulator.md lists them), takes away one rule of the real code, and must be
 found in the profile that stands beside it within so many seeds. Those without one die in other
 lanes: what happens to single bytes of a disk in the crash states, what few histories show in
 directed tests.

@@ -1,9 +1,9 @@
 """The promises of auto-replication: what one event may not say.
 
 I8 whoever comes in has every copy, I19 a repair never makes placement worse, I20 what is held, or
-fails and was not released, is not copied, I21 what may be repaired is, in time. Two have no number
-in the reliability reference: *gate*, a gate opens when its rule says so, and not before, and
-*presence*, who is there stays.
+fails and was not released, is not copied, I21 what may be repaired is, in time. Two have a word
+and no number: *gate*, a gate opens when its rule says so, and not before, and *presence*, who is
+there stays.
 """
 
 from collections.abc import Iterator, Mapping

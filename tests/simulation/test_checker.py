@@ -476,6 +476,13 @@ def test_every_invariant_of_ledgers_has_a_rule_or_a_test_elsewhere() -> None:
     assert numbered <= checker.RULES.keys() | ELSEWHERE.keys()
 
 
+def test_the_page_of_the_simulator_lists_every_rule_as_it_is() -> None:
+    page = (ROOT / "docs" / "simulator.md").read_text(encoding="utf-8")
+    for rule, says in checker.RULES.items():
+        name = rule if rule[1:].isdigit() else f"*{rule}*"
+        assert f"\n| {name} | {says} |\n" in page
+
+
 @pytest.mark.parametrize("name", ELSEWHERE.values())
 def test_the_test_elsewhere_is_there(name: str) -> None:
     path, test = name.split("::")

@@ -2,8 +2,8 @@
 
 A scenario passes with the real code, and fails when its bug is planted. Some of these bugs the
 simulator finds, too; a directed test says at once what is wrong. So it is with the tests of
-scenarios elsewhere (``SHOWN_BY``): each carries the number of what it plays (reliability, A and B),
-and fails by the bug that the scenario is about.
+scenarios elsewhere (``SHOWN_BY``): each has its number of docs/scenarios.md, and fails by the bug
+that the scenario is about.
 """
 
 import asyncio
@@ -269,7 +269,7 @@ SCENARIOS: dict[int, Scenario] = {
 }
 
 
-#: Of tests elsewhere that play a scenario of the reference: the bugs that they must show.
+#: Of tests elsewhere that play a scenario of docs/scenarios.md: the bugs that they must show.
 SHOWN_BY: dict[int, Sequence[Callable[[], None]]] = {
     1: [test_recovery.test_s14_every_read_of_a_recovery_carries_the_fence],
     2: [test_fences.test_s15_a_fence_outlives_the_power_of_the_bookies_that_gave_it],
@@ -295,7 +295,7 @@ SHOWN_BY: dict[int, Sequence[Callable[[], None]]] = {
     ],
 }
 _PLAYED: Final = [(number, played) for number, tests in SHOWN_BY.items() for played in tests]
-#: What the reference lists of writers, readers and recoveries (its parts A and B).
+#: The scenarios of writers, readers and recoveries.
 _NUMBERS: Final = range(1, 37)
 
 
@@ -359,7 +359,7 @@ def test_acks_of_an_earlier_term_are_seen_if_they_count(played: Callable[[], Non
     assert _fails_with(patches, played)
 
 
-def test_each_scenario_of_the_reference_has_a_directed_test_of_its_number() -> None:
+def test_each_scenario_of_writers_and_recoveries_has_a_directed_test_of_its_number() -> None:
     named = {
         int(number)
         for folder in ("client", "bookie", "simulation", "takeover")

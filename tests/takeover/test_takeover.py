@@ -3,8 +3,8 @@
 Five bookies as processes on a real ZooKeeper. Whatever the moment: nothing that the writer said was
 acknowledged is lost, a writer that wakes up behind the takeover gets no more acknowledgements, and
 whoever reads (both takers, and one who has followed all along) reads the same bytes. In some rounds
-a bookie is frozen while the ledger is taken. Scenarios S09 and S11 of the reliability reference,
-with processes.
+a bookie is frozen while the ledger is taken. S09 and S11 of docs/scenarios.md, with
+processes.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The article's rule: one zone down switches all automatic replication off, until a person acts."""
+"""Cluster scope: one zone down switches all automatic replication off, until a person acts."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from zonekeeper.placement.zones.observation import Observation
 
 pytestmark = pytest.mark.processes
 
-ARTICLE = replace(REPAIR, scope=RepairScope.CLUSTER, resume=Resume.MANUAL)
+BY_THE_SWITCH = replace(REPAIR, scope=RepairScope.CLUSTER, resume=Resume.MANUAL)
 WHO = ("--by", "anna", "--reason", "the zone is back")
 LOST = BookieId("bk-b-0")
 
@@ -32,12 +32,13 @@ async def switched(made: World, *, enabled: bool) -> None:
 
 
 async def test_all_replication_is_off_until_a_person_switches_it_on(ground: Ground) -> None:
-    async with world(ground, repair=ARTICLE) as made:
+    async with world(ground, repair=BY_THE_SWITCH) as made:
         cluster = made.client.cluster
         made.kill_zone(A)
         first = await made.zone_is(A, Observation.DOWN, permission=Permission.HELD)
         await switched(made, enabled=False)
         await made.alert_stands("switchedOff")
+        await made.holds(LOST)
         made.kill(LOST)
         await made.kill_leaders()
         await made.evaluations()

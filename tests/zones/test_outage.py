@@ -23,6 +23,7 @@ async def test_nothing_is_moved_for_a_zone_that_comes_back_and_a_bookie_elsewher
         await made.alert_stands("zoneDown")
         await made.written()
         assert await made.moved() == 0
+        await made.holds(LOST)
         had = await copies.every(made.client.cluster)
         held = {one for one in had if one.zone == A}
         before = await copies.closed(made.client.cluster)

@@ -78,9 +78,10 @@ async def test_a_return_is_held_up_whoever_watches(ground: Ground) -> None:
         await made.kill_leaders()
         await made.zone_is(B, Observation.UP, permission=Permission.OPEN)
 
+        lost = made.members(B)[0]
+        await made.holds(lost)
         person = ("--by", "anna", "--reason", "a switch is changed")
         await made.shell("autorecovery", "hold", "--zone", B, *person)
-        lost = made.members(B)[0]
         made.kill(lost)
         await succeeded(made)
         await made.evaluations()

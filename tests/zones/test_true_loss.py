@@ -94,6 +94,7 @@ async def test_planned_work_is_no_loss_until_its_time_is_over(ground: Ground) ->
         await made.calm()
         assert await made.moved() == 0
 
+        await made.holds(worked_on)
         await made.shell("maintenance", "start", "--for", "5s", *unit)
         made.kill(worked_on)
         await made.zone_is(C, Observation.DEGRADED)

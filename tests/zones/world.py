@@ -279,6 +279,14 @@ class World:
 
         await self.until(so, f"{count} more entries")
 
+    async def holds(self, bookie: BookieId) -> None:
+        """Wait until a closed ledger has entries on this bookie: who is chosen is up to chance."""
+
+        async def so() -> bool:
+            return bookie in {copy.bookie for copy in await copies.every(self.client.cluster)}
+
+        await self.until(so, f"{bookie} holds entries of a closed ledger")
+
     async def unnamed(self, *bookies: BookieId) -> None:
         """Wait until no ledger names these bookies any more."""
 

@@ -1,5 +1,5 @@
-"""The storage server: takes entries, keeps what it acknowledged, and gives it back.
+"""The bookie, the storage server: it takes entries, keeps those it acknowledged, and serves them.
 
-What may happen to a ledger is decided by pure code; what happens to the disk goes through
-``files.FileSystem``, whose in-memory twin forgets what was not synced.
+Pure code decides which requests for a ledger are allowed. All access to the disk goes through
+``files.FileSystem``. Its in-memory twin loses bytes that were not synced, like a disk.
 """

@@ -1,14 +1,15 @@
-"""Ledgers: write, read and recover them through quorums of bookies. This is the front door.
+"""Write, read and recover ledgers through quorums of bookies. This is the front door.
 
-In this family the client is the protocol: it alone decides what is acknowledged, in which order,
-and where a ledger ends. Bookies keep what they are told and honour a fence.
+In the BookKeeper family the client runs the protocol. The client alone decides which entries are
+acknowledged, in which order, and where a ledger ends. A bookie stores what it is sent, and refuses
+the writer of a fenced ledger.
 
 Applications import from here, and from nowhere below::
 
     from zonekeeper.client import ClientConfig, Digest, Quorums, blocking, connect, errors
 
-A name is loaded when it is first asked for. So a command that needs only ``errors`` does not load
-gRPC, which would double the time of its start.
+A name is loaded when it is first used. So a command that needs only ``errors`` does not load gRPC.
+Loading gRPC would double the start time of such a command.
 """
 
 import importlib
@@ -36,7 +37,7 @@ __all__ = (
     "errors",
 )
 
-#: The module that each name is in; a module stands for itself.
+#: For each name, the module that defines it. A name that is a module maps to that module.
 _HOMES: Final = {
     "Client": "zonekeeper.client.api.client",
     "ClientConfig": "zonekeeper.client.base.config",
@@ -49,7 +50,7 @@ _HOMES: Final = {
     "errors": "zonekeeper.client.base.errors",
 }
 
-if not TYPE_CHECKING:  # a type checker would take any name for one that is there
+if not TYPE_CHECKING:  # with a module __getattr__, a type checker would accept any name
 
     def __getattr__(name: str) -> object:
         home = _HOMES.get(name)

@@ -1,1 +1,1 @@
-"""The Kubernetes operator: custom resources in, StatefulSets and safe change out."""
+"""The Kubernetes operator: it reads `BookieCluster` resources and keeps their bookies running."""

@@ -1,7 +1,7 @@
-"""Which entries are read, and in which pieces.
+"""The ranges of entries that the tasks of a read take.
 
-The pieces are consecutive, they differ in length by one at most, and together they are exactly the
-range that was asked for: no entry twice, none left out.
+The ranges are consecutive, and their lengths differ by at most one. Together they are exactly the
+requested range: no entry twice, none left out.
 """
 
 from itertools import pairwise
@@ -11,16 +11,16 @@ from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
 from zonekeeper.pipeline.options import PARTITIONS_MAX, ReadOptions
 from zonekeeper.placement.base.troubles import Refusal
 
-#: One task reads about so much, unless it is told how many tasks there are to be.
+#: One task reads about this many bytes, unless the number of tasks is given.
 PARTITION_BYTES_AIM: Final = 64 << 20
 
 
 class NotReadable(Refusal):
-    """The ledger is not one that can be read as it was asked for; nothing was done to it."""
+    """The ledger cannot be read as requested; nothing was done to it."""
 
 
 def plan(ledger: LedgerMetadata, options: ReadOptions) -> list[range]:
-    """Cut what is wanted of a ledger into pieces, at least one; raises ``NotReadable``."""
+    """Cut the requested entries of a ledger into ranges, at least one; raises ``NotReadable``."""
     if not ledger.is_closed:
         raise NotReadable(
             f"ledger {options.ledger} is {ledger.state.value}: only a closed ledger is read, "
@@ -34,7 +34,7 @@ def plan(ledger: LedgerMetadata, options: ReadOptions) -> list[range]:
 
 
 def _wanted(ledger: LedgerMetadata, options: ReadOptions) -> range:
-    """Give the entries that were asked for; ``first`` may stand right behind the end."""
+    """Give the requested entries; ``0 <= first <= end + 1``, where ``end`` is the last entry."""
     end = ledger.last_entry
     beyond = options.last if options.last is not None and options.last > end else None
     if beyond is None and options.first > end + 1:
@@ -49,7 +49,7 @@ def _wanted(ledger: LedgerMetadata, options: ReadOptions) -> range:
 
 
 def _count_by_size(ledger: LedgerMetadata, wanted: int) -> int:
-    """Say how many pieces of the size aimed at it makes, if entries were all of one size."""
+    """Give the number of ranges of the aimed size, as if all entries had one size."""
     size_bytes = ledger.length * wanted // (ledger.last_entry + 1) if wanted else 0
     return min(-(-size_bytes // PARTITION_BYTES_AIM), PARTITIONS_MAX)
 

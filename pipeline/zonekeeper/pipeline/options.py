@@ -1,10 +1,10 @@
-"""What a reader may be told, as Spark's options: texts, read once, all that is wrong named at once.
+"""The options of a reader, as Spark gives them: texts, read once, with all faults named at once.
 
 ``SETTINGS`` is the table; the page of the documentation follows from it. An option is given by its
 name alone: Spark has no flags, and what a driver's environment says would not reach its tasks.
 
-Ranges are options and no filters: Spark 4.3 keeps what a source was once asked to filter, and
-applies it to other queries over the same DataFrame, whose results are then wrong.
+Ranges are options, not filters. Spark 4.3 keeps what a source was once asked to filter, and applies
+it to other queries over the same DataFrame. The results of those queries are then wrong.
 """
 
 import difflib
@@ -28,20 +28,21 @@ ROWS_PER_BATCH: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """Which entries, from where, and in how many pieces."""
+    """The requested entries, their ledger, and the number of pieces."""
 
     metadata: str
     ledger: LedgerId
     first: int = 0
-    #: None: to the ledger's end.
+    #: None: the ledger's last entry.
     last: int | None = None
     password: bytes = field(default=b"", repr=False)
-    #: None: as many as its size asks for.
+    #: None: the number follows from the size of the range.
     partitions: int | None = None
     rows_per_batch: int = ROWS_PER_BATCH
 
 
-#: Least and most of each number; Spark's names are case-insensitive, and come here in any case.
+#: The least and the largest value of each number. Spark's names are case-insensitive, and come here
+#: in any case.
 _NUMBERS: Final = {
     "ledger": (0, ID_END - 1),
     "first": (0, ID_END - 1),
@@ -87,7 +88,7 @@ _REQUIRED: Final = {
 
 
 def parse(given: Mapping[str, str]) -> ReadOptions:
-    """Read them, or raise ``InvalidFieldsError`` with everything that is wrong."""
+    """Read the options, or raise ``InvalidFieldsError`` with all faults."""
     known = {name.lower(): name for name in _NAMES}
     texts = {known[name.lower()]: text for name, text in given.items() if name.lower() in known}
     problems = [_unknown(name) for name in sorted(given) if name.lower() not in known]

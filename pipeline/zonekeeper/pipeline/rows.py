@@ -7,12 +7,12 @@ length    bigint    the ledger's payload bytes up to and including this entry
 payload   binary    what the application appended
 ========  ========  ===========================================================================
 
-All of them are the same from whichever replica an entry came; the LAC that a packet carries is not,
-so it is no column. Spark tells a source nothing of the columns that a query uses. Whoever wants
-few gives a schema, and only its columns are sent to Spark.
+All columns of an entry are the same in every replica. The LAC that a packet carries may differ, so
+it is no column. Spark does not tell a source which columns a query uses. A query that needs few
+columns gives a schema, and only the columns of the schema are sent to Spark.
 
-A batch is three buffers a column at most and no Python object a value: Spark takes it as it is. Its
-bytes are bounded as well as its rows, because Spark does not split what it is given.
+A batch has at most three buffers a column, and no Python object a value: Spark takes it as it is.
+The bytes of a batch are bounded as well as its rows, because Spark does not split a batch.
 """
 
 from array import array
@@ -26,10 +26,10 @@ from pyspark.sql.types import BinaryType, DataType, LongType, StructType
 from zonekeeper.placement.base.troubles import Refusal
 from zonekeeper.wire.formats.entries import Entry
 
-#: A batch ends before its payloads are larger, unless it is one entry.
+#: A batch ends before its payloads are larger than this, unless it is one entry.
 BATCH_BYTES_MAX: Final = 8 << 20
 
-#: A type's name here, because pyarrow has no types of its own for the checker.
+#: This alias names the type, because pyarrow has no types of its own for the checker.
 RecordBatch: TypeAlias = pyarrow.RecordBatch
 
 _TYPES: Final[Mapping[str, DataType]] = {
@@ -39,16 +39,16 @@ _TYPES: Final[Mapping[str, DataType]] = {
     "payload": BinaryType(),
 }
 
-#: All columns, as Spark writes them.
+#: All columns, in Spark's notation for a schema.
 SCHEMA: Final = ", ".join(f"{name} {kind.simpleString()}" for name, kind in _TYPES.items())
 
 
 class BadSchemaError(Refusal):
-    """The schema that was asked for has columns that there are not."""
+    """The requested schema has no column, or one that does not exist or has another type."""
 
 
 def check(schema: StructType) -> None:
-    """Raise ``BadSchemaError`` unless every column is one of ours, with its type."""
+    """Raise ``BadSchemaError`` unless every column exists, with its type."""
     wrong = [
         f"{column.name} {column.dataType.simpleString()}"
         for column in schema.fields
@@ -62,7 +62,7 @@ def check(schema: StructType) -> None:
 
 
 def batches(schema: StructType, entries: Iterable[Entry], rows_max: int) -> Iterator[RecordBatch]:
-    """Give entries as Arrow batches of a schema that was checked."""
+    """Give entries as Arrow batches of a schema that ``check`` accepted."""
     arrow = pyarrow.schema(
         [
             pyarrow.field(column.name, _ARROW[column.name], nullable=column.nullable)

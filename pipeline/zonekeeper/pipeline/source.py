@@ -1,11 +1,11 @@
 """The data source ``zonekeeper``: a closed ledger as a DataFrame.
 
 ``spark.dataSource.register(LedgerSource)`` makes it known to a session. Spark creates the source
-and plans in short-lived processes beside the driver, and reads in workers on the executors; what
-goes from one to the other is the options and ranges of entries. Each task has a client of its own.
+and plans in short-lived processes beside the driver, and reads in workers on the executors. Only
+the options and ranges of entries go from one to the other. Each task has a client of its own.
 
-A closed ledger never changes, so neither does the DataFrame: a task that runs again gives the same
-rows. Filters are not taken over from Spark; ``options`` says why.
+A closed ledger never changes, so the DataFrame does not change either: a task that runs again gives
+the same rows. The source takes no filters from Spark; ``options`` says why.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from zonekeeper.pipeline.rows import RecordBatch
 
 
 class LedgerSource(DataSource):
-    """What Spark makes of ``spark.read.format("zonekeeper")`` and its options."""
+    """The source that Spark creates for ``spark.read.format("zonekeeper")`` and its options."""
 
     @classmethod
     def name(cls) -> str:
@@ -28,29 +28,29 @@ class LedgerSource(DataSource):
         return "zonekeeper"
 
     def schema(self) -> str:
-        """Give all columns."""
+        """Give the schema with all columns; refuse wrong options."""
         options.parse(self.options)
         return rows.SCHEMA
 
     def reader(self, schema: StructType) -> "LedgerReader":
-        """Give a reader of the columns that are wanted."""
+        """Give a reader of the columns of a schema."""
         rows.check(schema)
         return LedgerReader(options.parse(self.options), schema)
 
 
 class LedgerReader(DataSourceReader):
-    """Plans once, beside the driver; reads on the executors."""
+    """A reader that plans once, beside the driver, and reads on the executors."""
 
     def __init__(self, wanted: ReadOptions, schema: StructType) -> None:
         self._wanted = wanted
         self._schema = schema
 
     def partitions(self) -> list[InputPartition]:
-        """Give a range of entries for each task; looks at metadata only."""
+        """Give a range of entries for each task; reads metadata, and no entry."""
         wanted = self._wanted
         with blocking.connect(wanted.metadata) as client:
             ranges = entry_ranges.plan(client.metadata(wanted.ledger), wanted)
-            # Refuses a wrong password here and once, not in every attempt of every task.
+            # A wrong password is refused here once, and not in every attempt of every task.
             client.open(wanted.ledger, password=wanted.password, recover=False)
         return [InputPartition(part) for part in ranges]
 

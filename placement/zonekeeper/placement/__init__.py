@@ -1,10 +1,10 @@
-"""Where data goes, in which order it is read, and when a zone counts as down.
+"""The rules: where data goes, in which order it is read, and when a zone counts as down.
 
-Pure rules: state and event in, state and effects out. Nothing here reads a clock, rolls dice of
-its own, opens a file or a socket, or starts a thread; chance and the present are parameters, so
-that the same input gives the same output on every machine. Times are whole milliseconds on a
-monotonic clock.
+The rules are pure: state and event in, state and effects out. No module here reads a clock, has a
+random generator of its own, opens a file or a socket, or starts a thread. Chance and the present
+time are parameters, so the same input gives the same output on every machine. Times are whole
+milliseconds on a monotonic clock.
 
-Import the modules (``from zonekeeper.placement.zones import gate``): a module's name is half of the
-names in it, so nothing is re-exported from here.
+Import the modules (``from zonekeeper.placement.zones import gate``). The names in a module are
+chosen to be read together with the module's name, so nothing is re-exported from here.
 """

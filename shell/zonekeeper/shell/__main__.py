@@ -1,4 +1,4 @@
-"""``python -m zonekeeper.shell``: the command, for who knows the interpreter and no script."""
+"""``python -m zonekeeper.shell``: runs the ``zonekeeper`` command without its installed script."""
 
 from zonekeeper.shell.main import main
 

@@ -1,7 +1,7 @@
 """The entry point of the ``zonekeeper`` command.
 
-The command line needs libraries that a program which only imports zonekeeper does not; where they
-are missing, it says which extra brings them.
+The command line needs libraries that a program which only imports zonekeeper does not need. If one
+is missing, the command says which extra installs it.
 """
 
 try:
@@ -14,6 +14,6 @@ except ModuleNotFoundError as missing:
         f"zonekeeper: the command line needs {missing.name}: pip install 'zonekeeper[shell]'"
     ) from missing
 except KeyboardInterrupt:
-    raise SystemExit(130) from None  # as it ends when all is loaded
+    raise SystemExit(130) from None  # the exit code that an interruption has after loading, too
 
 main = hosting.CommandHost(own=[commands.placement])

@@ -129,26 +129,23 @@ def test_who_writes_slower_than_the_rewrite_is_not_slowed(times: float) -> None:
     assert flow.slowed_s == 0
 
 
-def test_a_flood_over_a_slow_rewrite_is_slowed_and_not_stopped() -> None:
+@virtual_time.played
+async def test_a_flood_over_a_slow_rewrite_is_slowed_and_not_stopped() -> None:
     """The storage's own rewrite, on a disk on which each piece of work takes its time."""
-
-    async def play() -> None:
-        files = fresh()
-        on = replace(keeping.devices(files, MemoryOrdered()), background=InlineDisk(lambda: 20))
-        sizes = Sizes(segment_bytes=1 << 14, segments_max=16)
-        kept = await storage.open_storage(on, sizes, keeping.POLICY)
-        # As the first round will measure it: this buffer is too small to wait for that.
-        kept._arrivals.pace._measured = 1e6
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(kept.run())
-            driver = Driver(kept)
-            await driver.state(1, admission.OpenWanted(opening=opening(1)))
-            for first in range(0, 6_000, 4):
-                await driver.append(frame(1, range(first, first + 4)))
-            kept.log.close()
-        assert kept.backlog.bytes_per_second < 2e6
-        assert kept.counters.throttled_seconds > 1
-        assert kept.counters.waits_for_segments == 0
-        kept.close()
-
-    virtual_time.run(play())
+    files = fresh()
+    on = replace(keeping.devices(files, MemoryOrdered()), background=InlineDisk(lambda: 20))
+    sizes = Sizes(segment_bytes=1 << 14, segments_max=16)
+    kept = await storage.open_storage(on, sizes, keeping.POLICY)
+    # As the first round will measure it: this buffer is too small to wait for that.
+    kept._arrivals.pace._measured = 1e6
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(kept.run())
+        driver = Driver(kept)
+        await driver.state(1, admission.OpenWanted(opening=opening(1)))
+        for first in range(0, 6_000, 4):
+            await driver.append(frame(1, range(first, first + 4)))
+        kept.log.close()
+    assert kept.backlog.bytes_per_second < 2e6
+    assert kept.counters.throttled_seconds > 1
+    assert kept.counters.waits_for_segments == 0
+    kept.close()

@@ -88,19 +88,15 @@ async def test_fenced_ledgers_are_asked_for_first_and_closed_ones_no_more(
     assert asked == [[3, 4], [1, 4], [1, 2]]
 
 
-def test_a_store_that_does_not_answer_holds_no_rewrite_up() -> None:
+@virtual_time.played
+async def test_a_store_that_does_not_answer_holds_no_rewrite_up() -> None:
     async def ends(ledger_ids: Sequence[LedgerId]) -> Mapping[LedgerId, EntryId]:
         await asyncio.get_running_loop().create_future()
         raise AssertionError(ledger_ids)
 
-    async def play() -> None:
-        files = fresh()
-        async with running(
-            files, MemoryOrdered(), policy=replace(keeping.POLICY, ends=ends)
-        ) as kept:
-            driver = Driver(kept)
-            await fill(driver, (1,), 60)
-            assert keeping.mark_of(files) > (0, 0)
-            await keeping.check(kept, driver.promised)
-
-    virtual_time.run(play())
+    files = fresh()
+    async with running(files, MemoryOrdered(), policy=replace(keeping.POLICY, ends=ends)) as kept:
+        driver = Driver(kept)
+        await fill(driver, (1,), 60)
+        assert keeping.mark_of(files) > (0, 0)
+        await keeping.check(kept, driver.promised)

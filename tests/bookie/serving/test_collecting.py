@@ -1,4 +1,4 @@
-"""Nothing is collected without positive proof, and what is proven to be deleted is."""
+"""Nothing is collected without positive proof (S80), and what is proven to be deleted is."""
 
 import asyncio
 from collections.abc import AsyncIterator

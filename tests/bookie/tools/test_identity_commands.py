@@ -131,7 +131,10 @@ def test_both_cookies_are_shown_with_what_to_do(place: Place) -> None:
     assert B is not None
     place.in_cluster(lambda cluster: cookie_store.move(cluster, BOOKIE, B))
     moved = place.on_data(*show)
-    assert (moved.exit_code, "the store says /b/ud-1, and counts" in moved.stdout) == (0, True)
+    assert (moved.exit_code, "the store says /b/ud-1, and the store counts" in moved.stdout) == (
+        0,
+        True,
+    )
 
     (place.data / "VERSION").unlink()
     wiped = place.on_data(*show, "--id", BOOKIE, "--output", "json")
@@ -139,7 +142,7 @@ def test_both_cookies_are_shown_with_what_to_do(place: Place) -> None:
     assert (wiped.exit_code, said["fits"], said["local"]) == (1, False, None)
     assert "the disk was wiped, replaced or is not mounted" in said["advice"]
     nameless = place.on_data(*show)
-    assert (nameless.exit_code, "say which bookie it is with --id" in nameless.stderr) == (2, True)
+    assert (nameless.exit_code, "name the bookie with --id" in nameless.stderr) == (2, True)
 
 
 def test_a_store_that_lost_the_cookie_gets_it_back(full: Place) -> None:
@@ -167,7 +170,7 @@ def test_a_cookie_of_another_cluster_is_not_written(place: Place) -> None:
     answer = place.on_data("cookie", "create", "--metadata", place.metadata, "--yes")
 
     assert answer.exit_code == 2
-    assert "the data is of cluster 1" in answer.stderr
+    assert "the data belongs to cluster 1" in answer.stderr
 
 
 def test_a_bookie_is_moved_to_another_zone_only_when_told_and_while_it_stands(place: Place) -> None:

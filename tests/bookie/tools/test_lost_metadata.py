@@ -80,46 +80,44 @@ async def rebuild(lab: Lab) -> dict[LedgerId, Rebuilt]:
     return {each.ledger_id: each for each in found}
 
 
-def test_every_entry_is_read_again_after_the_metadata_is_gone() -> None:
-    async def scenario(lab: Lab) -> None:
-        wanted: dict[LedgerId, tuple[bytes, list[bytes]]] = {}
-        before: dict[LedgerId, LedgerMetadata] = {}
-        async with lab.client() as client:
-            for number, password in enumerate((b"", PASSWORD, PASSWORD)):
-                writer = await client.create(password=password)
-                data = payloads(number)
-                await write_all(writer, data[:30])
-                if number == 1:
-                    # Its place in the ensemble goes to another, who alone is told of it.
-                    stored = await client.metadata(writer.ledger_id)
-                    await lab.machines[stored.last_fragment.ensemble[0]].crash()
-                await write_all(writer, data[30:])
-                if number == 2:
-                    await writer.close()
-                wanted[writer.ledger_id] = password, data
-                before[writer.ledger_id] = await client.metadata(writer.ledger_id)
-        assert len(before[sorted(before)[1]].fragments) == 2
-        for machine in lab.machines.values():
-            if machine.door is not None:
-                await machine.crash()
+@labs.played(rules=RULES)
+async def test_every_entry_is_read_again_after_the_metadata_is_gone(lab: Lab) -> None:
+    wanted: dict[LedgerId, tuple[bytes, list[bytes]]] = {}
+    before: dict[LedgerId, LedgerMetadata] = {}
+    async with lab.client() as client:
+        for number, password in enumerate((b"", PASSWORD, PASSWORD)):
+            writer = await client.create(password=password)
+            data = payloads(number)
+            await write_all(writer, data[:30])
+            if number == 1:
+                # Its place in the ensemble goes to another, who alone is told of it.
+                stored = await client.metadata(writer.ledger_id)
+                await lab.machines[stored.last_fragment.ensemble[0]].crash()
+            await write_all(writer, data[30:])
+            if number == 2:
+                await writer.close()
+            wanted[writer.ledger_id] = password, data
+            before[writer.ledger_id] = await client.metadata(writer.ledger_id)
+    assert len(before[sorted(before)[1]].fragments) == 2
+    for machine in lab.machines.values():
+        if machine.door is not None:
+            await machine.crash()
 
-        found = await rebuild(lab)
+    found = await rebuild(lab)
 
-        assert {each.verdict for each in found.values()} == {RebuildVerdict.SURE}
-        for ledger_id, old in before.items():
-            metadata = found[ledger_id].metadata
-            assert metadata is not None
-            assert metadata.fragments == old.fragments
-            assert (metadata.password, metadata.digest) == (old.password, old.digest)
-        async with lab.client("later") as client:
-            for ledger_id, (password, data) in wanted.items():
-                assert await read_all(client, ledger_id, password) == data
-                assert (await client.metadata(ledger_id)).is_closed
-            # New ledgers get ids that none of the lost ones can have had.
-            writer = await client.create()
-            assert writer.ledger_id >> 32 > 0
-
-    labs.play(scenario, rules=RULES)
+    assert {each.verdict for each in found.values()} == {RebuildVerdict.SURE}
+    for ledger_id, old in before.items():
+        metadata = found[ledger_id].metadata
+        assert metadata is not None
+        assert metadata.fragments == old.fragments
+        assert (metadata.password, metadata.digest) == (old.password, old.digest)
+    async with lab.client("later") as client:
+        for ledger_id, (password, data) in wanted.items():
+            assert await read_all(client, ledger_id, password) == data
+            assert (await client.metadata(ledger_id)).is_closed
+        # New ledgers get ids that none of the lost ones can have had.
+        writer = await client.create()
+        assert writer.ledger_id >> 32 > 0
 
 
 # ── with real processes, through the commands ──

@@ -203,7 +203,7 @@ def test_a_segment_that_was_moved_to_another_folder_is_said_to_be_there(wide: Wi
     answer = wide.on_data("read-segment", name)
 
     assert answer.exit_code == 2
-    assert f"{name} is not in the ledger directory in which the checkpoint" in answer.stderr
+    assert f"{name} is not in the ledger directory that the checkpoint names" in answer.stderr
     assert "move it back" in answer.stderr
 
 

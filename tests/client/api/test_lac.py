@@ -1,4 +1,4 @@
-"""How readers hear how far a ledger is confirmed, and what lies beyond (scenarios S35, S36)."""
+"""How readers hear how far a ledger is confirmed, and what lies beyond (S35, S36)."""
 
 import asyncio
 import contextlib
@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.client.api.test_writer import data, fill
-from tests.client.lab import Lab, play
-from tests.client.other_loops import play_simulated
+from tests.client.lab import Lab, played
+from tests.client.other_loops import played_simulated
 from tests.client.transcripts import THREE, Transcript, started
 from tests.simulation.loop import SimulatedLoop
 from zonekeeper.client.api.reader import Reader
@@ -160,115 +160,106 @@ def test_a_bookie_that_had_failed_is_left_alone_where_the_others_are_enough() ->
 @pytest.mark.parametrize(
     "quorums", [None, Quorums(ensemble=6, write=3, ack=2, ack_zones=2)], ids=["3/3/2", "6/3/2"]
 )
-def test_readers_hear_at_once_what_is_told(quorums: Quorums | None) -> None:
-    async def scenario(lab: Lab) -> None:
-        async with lab.client(config=NEVER_QUIET) as client:
-            writer = await client.create(quorums=quorums)
-            await writer.tell_confirmed()  # of nothing
-            reader = await client.open(writer.ledger_id, recover=False)
-            for count in (1, 7, 20):
-                await fill(writer, count)
-                await writer.flush()
-                assert await reader.read_last_confirmed() < writer.last_confirmed
-                await writer.tell_confirmed()
-                assert await reader.read_last_confirmed() == writer.last_confirmed
-            await writer.close()
-            with pytest.raises(errors.WriterClosed):
-                await writer.tell_confirmed()
-
-    play(scenario)
-
-
-def test_telling_a_lac_over_connections_that_broke_meanwhile() -> None:
-    async def scenario(lab: Lab) -> None:
-        async with lab.client(config=NEVER_QUIET) as client:
-            writer = await client.create()
-            await fill(writer, 5)
+@played()
+async def test_readers_hear_at_once_what_is_told(lab: Lab, quorums: Quorums | None) -> None:
+    async with lab.client(config=NEVER_QUIET) as client:
+        writer = await client.create(quorums=quorums)
+        await writer.tell_confirmed()  # of nothing
+        reader = await client.open(writer.ledger_id, recover=False)
+        for count in (1, 7, 20):
+            await fill(writer, count)
             await writer.flush()
-            for member in writer.ensemble:
-                machine = lab.machines[member]
-                await machine.crash()
-                await machine.start()
-            await asyncio.sleep(1)
+            assert await reader.read_last_confirmed() < writer.last_confirmed
             await writer.tell_confirmed()
-            reader = await client.open(writer.ledger_id, recover=False)
-            assert reader.last_confirmed == 4
-
-    play(scenario)
-
-
-def test_bookies_that_were_full_when_the_writer_fell_quiet_hear_its_lac_later() -> None:
-    async def scenario(lab: Lab) -> None:
-        async with lab.client() as client:
-            writer = await client.create()
-            await writer.append_and_wait(data(0))
-            doors = [lab.door(member) for member in writer.ensemble]
-            for door in doors:
-                door.append_error = FULL
-            await asyncio.sleep(1)
-            reader = await client.open(writer.ledger_id, recover=False)
-            assert reader.last_confirmed == -1
-            for door in doors:
-                door.append_error = None
-            await asyncio.sleep(1)
-            assert await reader.read_last_confirmed() == 0
-
-    play(scenario)
+            assert await reader.read_last_confirmed() == writer.last_confirmed
+        await writer.close()
+        with pytest.raises(errors.WriterClosed):
+            await writer.tell_confirmed()
 
 
-def test_a_writer_that_counts_as_quiet_at_once_leaves_the_loop_to_others_meanwhile() -> None:
+@played()
+async def test_telling_a_lac_over_connections_that_broke_meanwhile(lab: Lab) -> None:
+    async with lab.client(config=NEVER_QUIET) as client:
+        writer = await client.create()
+        await fill(writer, 5)
+        await writer.flush()
+        for member in writer.ensemble:
+            machine = lab.machines[member]
+            await machine.crash()
+            await machine.start()
+        await asyncio.sleep(1)
+        await writer.tell_confirmed()
+        reader = await client.open(writer.ledger_id, recover=False)
+        assert reader.last_confirmed == 4
+
+
+@played()
+async def test_bookies_that_were_full_when_the_writer_fell_quiet_hear_its_lac_later(
+    lab: Lab,
+) -> None:
+    async with lab.client() as client:
+        writer = await client.create()
+        await writer.append_and_wait(data(0))
+        doors = [lab.door(member) for member in writer.ensemble]
+        for door in doors:
+            door.append_error = FULL
+        await asyncio.sleep(1)
+        reader = await client.open(writer.ledger_id, recover=False)
+        assert reader.last_confirmed == -1
+        for door in doors:
+            door.append_error = None
+        await asyncio.sleep(1)
+        assert await reader.read_last_confirmed() == 0
+
+
+@played_simulated()
+async def test_a_writer_that_counts_as_quiet_at_once_leaves_the_loop_to_others_meanwhile(
+    lab: Lab, loop: SimulatedLoop
+) -> None:
     """It looks again and again whether what it appended is acknowledged."""
-
-    async def scenario(lab: Lab, _: SimulatedLoop) -> None:
-        async with lab.client(config=ClientConfig(quiet_ms=0)) as client:
-            writer = await client.create()
-            for who in writer.ensemble:
-                lab.door(who).holding = True
-            await writer.append(data(0))
-            await asyncio.sleep(1)
-            for who in writer.ensemble:
-                lab.door(who).release()
-            await asyncio.sleep(1)
-            reader = await client.open(writer.ledger_id, recover=False)
-            assert reader.last_confirmed == 0
-
-    play_simulated(scenario)
+    async with lab.client(config=ClientConfig(quiet_ms=0)) as client:
+        writer = await client.create()
+        for who in writer.ensemble:
+            lab.door(who).holding = True
+        await writer.append(data(0))
+        await asyncio.sleep(1)
+        for who in writer.ensemble:
+            lab.door(who).release()
+        await asyncio.sleep(1)
+        reader = await client.open(writer.ledger_id, recover=False)
+        assert reader.last_confirmed == 0
 
 
-def test_telling_a_lac_succeeds_again_when_the_bookies_are_back() -> None:
-    async def scenario(lab: Lab) -> None:
-        async with lab.client(config=NEVER_QUIET) as client:
-            writer = await client.create()
-            await fill(writer, 5)
-            await writer.flush()
-            away = [lab.machines[member] for member in writer.ensemble[:2]]
-            for machine in away:
-                await machine.crash()
-            with pytest.raises(errors.LacNotTold):
+@played()
+async def test_telling_a_lac_succeeds_again_when_the_bookies_are_back(lab: Lab) -> None:
+    async with lab.client(config=NEVER_QUIET) as client:
+        writer = await client.create()
+        await fill(writer, 5)
+        await writer.flush()
+        away = [lab.machines[member] for member in writer.ensemble[:2]]
+        for machine in away:
+            await machine.crash()
+        with pytest.raises(errors.LacNotTold):
+            await writer.tell_confirmed()
+        for machine in away:
+            await machine.start()
+        await asyncio.sleep(30)
+        await writer.tell_confirmed()
+        reader = await client.open(writer.ledger_id, recover=False)
+        assert reader.last_confirmed == 4
+
+
+@played()
+async def test_a_telling_that_is_cancelled_breaks_nothing(lab: Lab) -> None:
+    async with lab.client(config=NEVER_QUIET) as client:
+        writer = await client.create()
+        await fill(writer, 5)
+        await writer.flush()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
                 await writer.tell_confirmed()
-            for machine in away:
-                await machine.start()
-            await asyncio.sleep(30)
-            await writer.tell_confirmed()
-            reader = await client.open(writer.ledger_id, recover=False)
-            assert reader.last_confirmed == 4
-
-    play(scenario)
-
-
-def test_a_telling_that_is_cancelled_breaks_nothing() -> None:
-    async def scenario(lab: Lab) -> None:
-        async with lab.client(config=NEVER_QUIET) as client:
-            writer = await client.create()
-            await fill(writer, 5)
-            await writer.flush()
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0):
-                    await writer.tell_confirmed()
-            await writer.tell_confirmed()
-            await writer.close()
-
-    play(scenario)
+        await writer.tell_confirmed()
+        await writer.close()
 
 
 async def told_or_fenced(writer: Writer) -> None:
@@ -276,33 +267,33 @@ async def told_or_fenced(writer: Writer) -> None:
         await writer.tell_confirmed()
 
 
-def test_s36_a_told_lac_survives_crashes_and_meets_a_fence_without_going_back() -> None:
-    async def scenario(lab: Lab) -> None:
-        chance = random.Random(36)
-        async with lab.client(config=NEVER_QUIET) as client, lab.client("other") as other:
-            writer = await client.create()
-            reader = await other.open(writer.ledger_id, recover=False)
-            for _ in range(10):
-                await fill(writer, 3)
-                await writer.flush()
-                await writer.tell_confirmed()
-                known = writer.last_confirmed
-                machine = lab.machines[chance.choice(writer.ensemble)]
-                await machine.crash()
-                await machine.start()
-                again = await other.open(writer.ledger_id, recover=False)
-                assert again.last_confirmed == known
-                assert await reader.read_last_confirmed() == known
+@played()
+async def test_s36_a_told_lac_survives_crashes_and_meets_a_fence_without_going_back(
+    lab: Lab,
+) -> None:
+    chance = random.Random(36)
+    async with lab.client(config=NEVER_QUIET) as client, lab.client("other") as other:
+        writer = await client.create()
+        reader = await other.open(writer.ledger_id, recover=False)
+        for _ in range(10):
             await fill(writer, 3)
             await writer.flush()
-            async with asyncio.TaskGroup() as both:
-                telling = both.create_task(told_or_fenced(writer))
-                taking = both.create_task(other.open(writer.ledger_id))
-            assert telling.done()
-            assert taking.result().last_confirmed == 32
-            assert await reader.read_last_confirmed() == 32
-
-    play(scenario)
+            await writer.tell_confirmed()
+            known = writer.last_confirmed
+            machine = lab.machines[chance.choice(writer.ensemble)]
+            await machine.crash()
+            await machine.start()
+            again = await other.open(writer.ledger_id, recover=False)
+            assert again.last_confirmed == known
+            assert await reader.read_last_confirmed() == known
+        await fill(writer, 3)
+        await writer.flush()
+        async with asyncio.TaskGroup() as both:
+            telling = both.create_task(told_or_fenced(writer))
+            taking = both.create_task(other.open(writer.ledger_id))
+        assert telling.done()
+        assert taking.result().last_confirmed == 32
+        assert await reader.read_last_confirmed() == 32
 
 
 async def unconfirmed(reader: Reader, first: int = 0, last: int | None = None) -> list[bytes]:
@@ -312,56 +303,52 @@ async def unconfirmed(reader: Reader, first: int = 0, last: int | None = None) -
 @pytest.mark.parametrize(
     "quorums", [None, Quorums(ensemble=6, write=3, ack=2, ack_zones=2)], ids=["3/3/2", "6/3/2"]
 )
-def test_s35_what_is_read_beyond_the_end_is_labelled_and_may_vanish(
-    quorums: Quorums | None,
+@played()
+async def test_s35_what_is_read_beyond_the_end_is_labelled_and_may_vanish(
+    lab: Lab, quorums: Quorums | None
 ) -> None:
-    async def scenario(lab: Lab) -> None:
-        async with lab.client(config=NEVER_QUIET) as client, lab.client("other") as other:
-            writer = await client.create(quorums=quorums)
-            await fill(writer, 5)
-            await writer.flush()
-            await writer.tell_confirmed()
-            holder = writer.ensemble[5 % len(writer.ensemble)]
-            for member in writer.ensemble:
-                lab.door(member).holding = member != holder
-            await fill(writer, 1)
-            await asyncio.sleep(0.1)
+    async with lab.client(config=NEVER_QUIET) as client, lab.client("other") as other:
+        writer = await client.create(quorums=quorums)
+        await fill(writer, 5)
+        await writer.flush()
+        await writer.tell_confirmed()
+        holder = writer.ensemble[5 % len(writer.ensemble)]
+        for member in writer.ensemble:
+            lab.door(member).holding = member != holder
+        await fill(writer, 1)
+        await asyncio.sleep(0.1)
 
+        reader = await other.open(writer.ledger_id, recover=False)
+        assert reader.last_confirmed == 4
+        assert [e.payload async for e in reader.read_entries()] == [data(n) for n in range(5)]
+        with pytest.raises(errors.BeyondEnd):
+            await anext(reader.read(5, 5))
+        assert await unconfirmed(reader) == [data(n) for n in range(6)]
+        assert await unconfirmed(reader, 2, 3) == [data(2), data(3)]
+        assert await unconfirmed(reader, 6) == []
+        assert reader.last_confirmed == 4
+
+        writer.halt()
+        await lab.machines[holder].crash()
+        taken = await other.open(writer.ledger_id)
+        assert taken.last_confirmed == 4
+        assert await unconfirmed(taken) == [data(n) for n in range(5)]
+        assert "UNSAFE" in (Reader.read_unconfirmed.__doc__ or "")
+
+
+@played()
+async def test_who_follows_a_replica_that_nobody_told_hears_it_from_the_others(lab: Lab) -> None:
+    async with lab.client("writing", NEVER_QUIET) as client, lab.client("reading") as other:
+        for untold in lab.machines.values():
+            writer = await client.create(quorums=THREE)
+            await writer.append_and_wait(data(0))
             reader = await other.open(writer.ledger_id, recover=False)
-            assert reader.last_confirmed == 4
-            assert [e.payload async for e in reader.read_entries()] == [data(n) for n in range(5)]
-            with pytest.raises(errors.BeyondEnd):
-                await anext(reader.read(5, 5))
-            assert await unconfirmed(reader) == [data(n) for n in range(6)]
-            assert await unconfirmed(reader, 2, 3) == [data(2), data(3)]
-            assert await unconfirmed(reader, 6) == []
-            assert reader.last_confirmed == 4
-
-            writer.halt()
-            await lab.machines[holder].crash()
-            taken = await other.open(writer.ledger_id)
-            assert taken.last_confirmed == 4
-            assert await unconfirmed(taken) == [data(n) for n in range(5)]
-            assert "UNSAFE" in (Reader.read_unconfirmed.__doc__ or "")
-
-    play(scenario)
-
-
-def test_who_follows_a_replica_that_nobody_told_hears_it_from_the_others() -> None:
-    async def scenario(lab: Lab) -> None:
-        async with lab.client("writing", NEVER_QUIET) as client, lab.client("reading") as other:
-            for untold in lab.machines.values():
-                writer = await client.create(quorums=THREE)
-                await writer.append_and_wait(data(0))
-                reader = await other.open(writer.ledger_id, recover=False)
-                tail = reader.tail()
-                following = asyncio.ensure_future(anext(tail))
-                await asyncio.sleep(1)
-                untold.doorway.holding = True
-                await writer.tell_confirmed()
-                assert (await following).last == 0
-                untold.doorway.release()
-                await tail.aclose()
-                await writer.close()
-
-    play(scenario)
+            tail = reader.tail()
+            following = asyncio.ensure_future(anext(tail))
+            await asyncio.sleep(1)
+            untold.doorway.holding = True
+            await writer.tell_confirmed()
+            assert (await following).last == 0
+            untold.doorway.release()
+            await tail.aclose()
+            await writer.close()

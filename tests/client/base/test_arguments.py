@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from tests.client.api.test_closed import listed
-from tests.client.lab import Lab, play
+from tests.client.lab import Lab, played
 from zonekeeper.client.api import client as clients
 from zonekeeper.client.base import arguments
 from zonekeeper.client.base.config import ClientConfig
@@ -83,16 +83,14 @@ REFUSED: list[tuple[str, type[Exception], Callable[[clients.Client], Awaitable[o
 ]
 
 
-def test_each_call_looks_at_its_arguments_first() -> None:
-    async def scenario(lab: Lab) -> None:
-        async with lab.client() as client:
-            for said, kind, call in REFUSED:
-                with pytest.raises(kind, match=said):
-                    await call(client)
-            assert await listed(client) == []
-            await (await client.create()).close()
-
-    play(scenario)
+@played()
+async def test_each_call_looks_at_its_arguments_first(lab: Lab) -> None:
+    async with lab.client() as client:
+        for said, kind, call in REFUSED:
+            with pytest.raises(kind, match=said):
+                await call(client)
+        assert await listed(client) == []
+        await (await client.create()).close()
 
 
 SETTINGS: list[tuple[str, type[Exception], Callable[[], object]]] = [

@@ -20,7 +20,6 @@ from zonekeeper.client.api.client import Client
 from zonekeeper.client.api.writer import Writer
 from zonekeeper.client.bookies import link_pool
 from zonekeeper.placement.base.ids import LedgerId
-from zonekeeper.replication.view import asking
 from zonekeeper.wire.link.stream_link import StreamLink
 
 #: Of links to where nobody says anything any more, which is found out by this alone.
@@ -63,7 +62,7 @@ async def left(
 
             async def move() -> None:
                 for bookie_id in BOOKIES:
-                    link = await client.bookies.pool.link(bookie_id)
+                    link = await client.bookies.pool.current(bookie_id)
                     assert isinstance(link, StreamLink)
                     link._settings = IMPATIENT
                     await register(uri, bookie_id, ways.home(bookie_id))
@@ -82,7 +81,7 @@ async def _look(client: Client, ledger_id: LedgerId) -> None:
 
 async def _ask(client: Client, _: LedgerId) -> None:
     for bookie_id in BOOKIES:
-        info = await asking.ask(client.bookies.pool, bookie_id, lambda link: link.info())
+        info = await (await client.bookies.pool.link(bookie_id)).info()
         assert info.bookie_id == bookie_id
 
 

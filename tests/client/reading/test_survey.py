@@ -1,4 +1,4 @@
-"""When enough bookies have spoken of a ledger's end. S17, S18 of the scenarios."""
+"""When enough bookies have spoken of a ledger's end. S17, S18 of docs/scenarios.md."""
 
 from itertools import combinations
 

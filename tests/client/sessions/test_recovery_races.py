@@ -1,14 +1,15 @@
 """Recoveries that die, that meet each other, or that meet the writer's own end.
 
-Numbers are those of the scenarios (reliability, B).
+Numbers are those of docs/scenarios.md.
 """
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
-from tests.client.lab import Lab, play
+from tests.client.lab import Lab, played
 from tests.client.recovery_world import (
     data,
     entries_at,
@@ -44,28 +45,32 @@ async def copies(lab: Lab, ledger_id: LedgerId, metadata: LedgerMetadata) -> lis
     return [holders[entry] for entry in range(metadata.last_entry + 1)]
 
 
-def test_s22_a_recovery_that_died_half_way_is_taken_up_by_the_next() -> None:
-    """It wrote back some of what one bookie has to a second one, and died: that is kept."""
-
-    async def scenario(lab: Lab) -> None:
-        for count in range(TAIL + 1):
-            async with lab.client(f"first-{count}") as first:
-                writer = await left_with_a_tail(lab, first, TAIL)
-            lab.door(writer.ensemble[2]).hold_reads = asyncio.Event()
-            lab.door(writer.ensemble[2]).append_error = wire_errors.ReadOnly("full")
-            async with lab.client(f"dying-{count}") as dying:
-                await dies_behind(lab, dying, writer, writer.ensemble[1], count)
-            kept = await entries_at(lab, writer.ensemble[1], writer.ledger_id, 3)
-            lab.door(writer.ensemble[2]).hold_reads = None
-            lab.door(writer.ensemble[2]).append_error = None
-            async with lab.client(f"last-{count}") as last:
-                reader = await last.open(writer.ledger_id)
-                assert 2 + len(kept) <= reader.last_confirmed <= 2 + TAIL
-                assert await payloads(reader) == [data(n) for n in range(reader.last_confirmed + 1)]
-            assert min(await copies(lab, writer.ledger_id, reader.metadata)) >= 2
-
+@pytest.fixture
+def narrow_window() -> Iterator[None]:
+    """Entries are written back one after the other."""
     with patched([(recovery, "WINDOW_ENTRIES", 1)]):
-        play(scenario)
+        yield
+
+
+@pytest.mark.usefixtures("narrow_window")
+@played()
+async def test_s22_a_recovery_that_died_half_way_is_taken_up_by_the_next(lab: Lab) -> None:
+    """It wrote back some of what one bookie has to a second one, and died: that is kept."""
+    for count in range(TAIL + 1):
+        async with lab.client(f"first-{count}") as first:
+            writer = await left_with_a_tail(lab, first, TAIL)
+        lab.door(writer.ensemble[2]).hold_reads = asyncio.Event()
+        lab.door(writer.ensemble[2]).append_error = wire_errors.ReadOnly("full")
+        async with lab.client(f"dying-{count}") as dying:
+            await dies_behind(lab, dying, writer, writer.ensemble[1], count)
+        kept = await entries_at(lab, writer.ensemble[1], writer.ledger_id, 3)
+        lab.door(writer.ensemble[2]).hold_reads = None
+        lab.door(writer.ensemble[2]).append_error = None
+        async with lab.client(f"last-{count}") as last:
+            reader = await last.open(writer.ledger_id)
+            assert 2 + len(kept) <= reader.last_confirmed <= 2 + TAIL
+            assert await payloads(reader) == [data(n) for n in range(reader.last_confirmed + 1)]
+        assert min(await copies(lab, writer.ledger_id, reader.metadata)) >= 2
 
 
 async def dies_behind(
@@ -81,36 +86,33 @@ async def dies_behind(
         await recovering
 
 
-def test_s23_recoveries_at_once_that_choose_other_bookies_agree() -> None:
+@pytest.mark.usefixtures("narrow_window")
+@played()
+async def test_s23_recoveries_at_once_that_choose_other_bookies_agree(lab: Lab) -> None:
     """None of them may read from what another one chose, nor show what it chose before the end."""
-
-    async def scenario(lab: Lab) -> None:
-        for delay in range(6):
-            async with lab.client(f"first-{delay}") as first:
-                writer = await left_with_a_tail(lab, first, TAIL)
-                for who in writer.ensemble[1:]:
-                    lab.door(who).append_error = wire_errors.ReadOnly("full")
-                lab.door(writer.ensemble[2]).hold_reads = asyncio.Event()
-                async with asyncio.TaskGroup() as tasks:
-                    recovering = [
-                        tasks.create_task(recovered(lab, writer, f"one-{delay}", 0)),
-                        tasks.create_task(recovered(lab, writer, f"other-{delay}", 0.001 * delay)),
-                    ]
-                    while not any(each.done() for each in recovering):
-                        shown = await first.metadata(writer.ledger_id)
-                        assert shown.is_closed or len(shown.fragments) == 1
-                        await asyncio.sleep(0.0001)
-                for who in writer.ensemble[1:]:
-                    lab.door(who).append_error = None
-                lab.door(writer.ensemble[2]).hold_reads = None
-                one, other = (each.result() for each in recovering)
-                assert one == other
-                assert one.last_entry == 2 + TAIL
-                assert one.last_fragment.ensemble != writer.ensemble
-                assert min(await copies(lab, writer.ledger_id, one)) >= 2
-
-    with patched([(recovery, "WINDOW_ENTRIES", 1)]):
-        play(scenario)
+    for delay in range(6):
+        async with lab.client(f"first-{delay}") as first:
+            writer = await left_with_a_tail(lab, first, TAIL)
+            for who in writer.ensemble[1:]:
+                lab.door(who).append_error = wire_errors.ReadOnly("full")
+            lab.door(writer.ensemble[2]).hold_reads = asyncio.Event()
+            async with asyncio.TaskGroup() as tasks:
+                recovering = [
+                    tasks.create_task(recovered(lab, writer, f"one-{delay}", 0)),
+                    tasks.create_task(recovered(lab, writer, f"other-{delay}", 0.001 * delay)),
+                ]
+                while not any(each.done() for each in recovering):
+                    shown = await first.metadata(writer.ledger_id)
+                    assert shown.is_closed or len(shown.fragments) == 1
+                    await asyncio.sleep(0.0001)
+            for who in writer.ensemble[1:]:
+                lab.door(who).append_error = None
+            lab.door(writer.ensemble[2]).hold_reads = None
+            one, other = (each.result() for each in recovering)
+            assert one == other
+            assert one.last_entry == 2 + TAIL
+            assert one.last_fragment.ensemble != writer.ensemble
+            assert min(await copies(lab, writer.ledger_id, one)) >= 2
 
 
 async def recovered(lab: Lab, writer: Writer, name: str, after_s: float) -> LedgerMetadata:
@@ -120,21 +122,20 @@ async def recovered(lab: Lab, writer: Writer, name: str, after_s: float) -> Ledg
         return (await client.open(writer.ledger_id)).metadata
 
 
-def test_a_bookie_whose_copy_is_bad_is_replaced_by_the_recovery_that_meets_it() -> None:
+@played()
+async def test_a_bookie_whose_copy_is_bad_is_replaced_by_the_recovery_that_meets_it(
+    lab: Lab,
+) -> None:
     """It compares what is written back with bytes that have rotted, and refuses that for ever."""
-
-    async def scenario(lab: Lab) -> None:
-        async with lab.client("first") as first, lab.client("second") as second:
-            writer = await left_with_a_tail(lab, first, TAIL)
-            bad = writer.ensemble[1]
-            lab.door(bad).append_error = wire_errors.EntryMismatch("another entry is here")
-            lab.door(writer.ensemble[2]).hold_reads = asyncio.Event()
-            lab.door(writer.ensemble[2]).holding = True  # or it might be enough, with the first
-            reader = await second.open(writer.ledger_id)
-            assert await payloads(reader) == [data(n) for n in range(3 + TAIL)]
-            assert bad not in reader.metadata.last_fragment.ensemble
-
-    play(scenario)
+    async with lab.client("first") as first, lab.client("second") as second:
+        writer = await left_with_a_tail(lab, first, TAIL)
+        bad = writer.ensemble[1]
+        lab.door(bad).append_error = wire_errors.EntryMismatch("another entry is here")
+        lab.door(writer.ensemble[2]).hold_reads = asyncio.Event()
+        lab.door(writer.ensemble[2]).holding = True  # or it might be enough, with the first
+        reader = await second.open(writer.ledger_id)
+        assert await payloads(reader) == [data(n) for n in range(3 + TAIL)]
+        assert bad not in reader.metadata.last_fragment.ensemble
 
 
 def hold_writes(store: MemoryStore, for_ms: int) -> None:
@@ -142,50 +143,48 @@ def hold_writes(store: MemoryStore, for_ms: int) -> None:
     store.weather = lambda kind: Passage(there_ms=for_ms if kind is RequestKind.WRITE else 0)
 
 
-def test_s26_the_writer_closes_while_the_closing_of_a_recovery_is_on_its_way() -> None:
-    async def scenario(lab: Lab) -> None:
-        async with lab.client("first") as first, lab.client("second") as second:
+@played()
+async def test_s26_the_writer_closes_while_the_closing_of_a_recovery_is_on_its_way(
+    lab: Lab,
+) -> None:
+    async with lab.client("first") as first, lab.client("second") as second:
+        writer = await written(first, 10)
+        recovering = asyncio.ensure_future(second.open(writer.ledger_id))
+        await is_in_recovery(first, writer)
+        hold_writes(lab.stores[-1], 1_000)
+        await writer.close()
+        assert not recovering.done()
+        assert (await first.metadata(writer.ledger_id)).last_entry == 9
+        assert (await recovering).last_confirmed == 9
+
+
+@played()
+async def test_s26_a_recovery_closes_while_the_closing_of_the_writer_is_on_its_way(
+    lab: Lab,
+) -> None:
+    async with lab.client("first") as first:
+        hold_writes(lab.stores[-1], 1_000)
+        async with lab.client("second") as second:
             writer = await written(first, 10)
-            recovering = asyncio.ensure_future(second.open(writer.ledger_id))
-            await is_in_recovery(first, writer)
-            hold_writes(lab.stores[-1], 1_000)
+            closing = asyncio.ensure_future(writer.close())
+            await asyncio.sleep(0.5)
+            reader = await second.open(writer.ledger_id)
+            assert not closing.done()
+            assert (reader.metadata.is_closed, reader.last_confirmed) == (True, 9)
+            await closing
+
+
+@played()
+async def test_s26_a_writer_whose_ledger_was_closed_at_another_end_hears_that(lab: Lab) -> None:
+    async with lab.client("first") as first, lab.client("second") as second:
+        writer = await written(first, 10)
+
+        def closed(ledger: LedgerMetadata) -> LedgerMetadata:
+            return ledger_metadata.closed(ledger, last_entry=EntryId(4), length=35)
+
+        await ledgers.change(second.cluster, writer.ledger_id, closed)
+        with pytest.raises(errors.ClosedByOther, match="at entry 4"):
             await writer.close()
-            assert not recovering.done()
-            assert (await first.metadata(writer.ledger_id)).last_entry == 9
-            assert (await recovering).last_confirmed == 9
-
-    play(scenario)
-
-
-def test_s26_a_recovery_closes_while_the_closing_of_the_writer_is_on_its_way() -> None:
-    async def scenario(lab: Lab) -> None:
-        async with lab.client("first") as first:
-            hold_writes(lab.stores[-1], 1_000)
-            async with lab.client("second") as second:
-                writer = await written(first, 10)
-                closing = asyncio.ensure_future(writer.close())
-                await asyncio.sleep(0.5)
-                reader = await second.open(writer.ledger_id)
-                assert not closing.done()
-                assert (reader.metadata.is_closed, reader.last_confirmed) == (True, 9)
-                await closing
-
-    play(scenario)
-
-
-def test_s26_a_writer_whose_ledger_was_closed_at_another_end_hears_that() -> None:
-    async def scenario(lab: Lab) -> None:
-        async with lab.client("first") as first, lab.client("second") as second:
-            writer = await written(first, 10)
-
-            def closed(ledger: LedgerMetadata) -> LedgerMetadata:
-                return ledger_metadata.closed(ledger, last_entry=EntryId(4), length=35)
-
-            await ledgers.change(second.cluster, writer.ledger_id, closed)
-            with pytest.raises(errors.ClosedByOther, match="at entry 4"):
-                await writer.close()
-
-    play(scenario)
 
 
 async def is_in_recovery(client: clients.Client, writer: Writer) -> None:
@@ -196,26 +195,23 @@ async def is_in_recovery(client: clients.Client, writer: Writer) -> None:
     pytest.fail("nobody began to recover it")
 
 
-def test_s32_a_writer_that_reads_old_metadata_does_not_undo_a_recovery() -> None:
+@played()
+async def test_s32_a_writer_that_reads_old_metadata_does_not_undo_a_recovery(lab: Lab) -> None:
     """Its client reads from a follower that is a minute behind: the ledger looks open there."""
-
-    async def scenario(lab: Lab) -> None:
-        async with lab.client("first") as first:
-            of_first = lab.stores[-1]
-            async with lab.client("second") as second:
-                writer = await written(first, 10)
-                await asyncio.sleep(1)
-                of_first.read_lag_ms = 60_000
-                for who in writer.ensemble[1:]:
-                    lab.door(who).holding = True
-                recovering = asyncio.ensure_future(second.open(writer.ledger_id))
-                await is_in_recovery(second, writer)
-                lab.door(writer.ensemble[0]).append_error = wire_errors.ReadOnly("full")
-                with pytest.raises(errors.Fenced):
-                    await writer.append_and_wait(b"while it is taken")
-                assert writer.last_confirmed == 9
-                for who in writer.ensemble[1:]:
-                    lab.door(who).release()
-                assert (await recovering).metadata.is_closed
-
-    play(scenario)
+    async with lab.client("first") as first:
+        of_first = lab.stores[-1]
+        async with lab.client("second") as second:
+            writer = await written(first, 10)
+            await asyncio.sleep(1)
+            of_first.read_lag_ms = 60_000
+            for who in writer.ensemble[1:]:
+                lab.door(who).holding = True
+            recovering = asyncio.ensure_future(second.open(writer.ledger_id))
+            await is_in_recovery(second, writer)
+            lab.door(writer.ensemble[0]).append_error = wire_errors.ReadOnly("full")
+            with pytest.raises(errors.Fenced):
+                await writer.append_and_wait(b"while it is taken")
+            assert writer.last_confirmed == 9
+            for who in writer.ensemble[1:]:
+                lab.door(who).release()
+            assert (await recovering).metadata.is_closed

@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from tests.client.api.test_writer import contents, fill, holds
-from tests.client.lab import Lab, play, policy
+from tests.client.lab import Lab, played, policy
 from tests.client.transcripts import Transcript, bookies
+from tests.support.playing import from_pytest
 from zonekeeper.client.base import errors
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.client.writing import writer_events as ev
@@ -211,127 +212,118 @@ def test_a_writer_that_stops_closes_its_ledger_only_where_that_drops_nothing_wri
     assert talk.stop.close is is_forced
 
 
-def test_what_is_forced_is_read_by_everybody_and_survives_all_bookies_losing_power() -> None:
-    async def scenario(lab: Lab) -> None:
-        async with lab.client() as client:
-            writer = await client.create(deferred_sync=True)
-            reader = await client.open(writer.ledger_id, recover=False)
-            await fill(writer, 100)
-            await writer.flush()
-            assert writer.last_confirmed == -1
-            assert await reader.read_last_confirmed() == -1
-            await writer.force()
-            assert (writer.last_confirmed, writer.used_bytes) == (99, 0)
-            await asyncio.sleep(0.005)  # bookies are told: 0.5 ms; after a silence, 20 ms
-            assert await reader.read_last_confirmed() == 99
-            writer.halt()
-            for machine in lab.machines.values():
-                await machine.crash()
-            for machine in lab.machines.values():
-                await machine.start()
-            await holds(client, writer.ledger_id, 100)
-
-    play(scenario)
-
-
-def test_what_was_flushed_survives_a_writer_that_stops_where_nobody_loses_power() -> None:
-    async def scenario(lab: Lab) -> None:
-        async with lab.client() as client, lab.client("other") as other:
-            writer = await client.create(deferred_sync=True)
-            await fill(writer, 10)
-            await writer.flush()
-            for who in writer.ensemble[:2]:
-                lab.door(who).append_error = wire_errors.ReadOnly("full")
-            with pytest.raises(errors.LostQuorum):
-                await writer.append_and_wait(b"one more")
-            with pytest.raises(errors.LostQuorum):
-                await writer.close()
-            await writer.flushed(EntryId(9))
-            for who in writer.ensemble:
-                lab.door(who).append_error = None
-            assert len(await contents(other, writer.ledger_id)) >= 10
-
-    play(scenario, bookies_in={"a": 1, "b": 1, "c": 1})
+@played()
+async def test_what_is_forced_is_read_by_everybody_and_survives_all_bookies_losing_power(
+    lab: Lab,
+) -> None:
+    async with lab.client() as client:
+        writer = await client.create(deferred_sync=True)
+        reader = await client.open(writer.ledger_id, recover=False)
+        await fill(writer, 100)
+        await writer.flush()
+        assert writer.last_confirmed == -1
+        assert await reader.read_last_confirmed() == -1
+        await writer.force()
+        assert (writer.last_confirmed, writer.used_bytes) == (99, 0)
+        await asyncio.sleep(0.005)  # bookies are told: 0.5 ms; after a silence, 20 ms
+        assert await reader.read_last_confirmed() == 99
+        writer.halt()
+        for machine in lab.machines.values():
+            await machine.crash()
+        for machine in lab.machines.values():
+            await machine.start()
+        await holds(client, writer.ledger_id, 100)
 
 
-def test_readers_see_what_the_writer_forced_by_itself() -> None:
-    async def scenario(lab: Lab) -> None:
-        config = ClientConfig(writer_budget_bytes=100_000)
-        async with lab.client(config=config) as client, lab.client("other") as other:
-            writer = await client.create(deferred_sync=True)
-            for machine in lab.machines.values():
-                machine.disk_ms = 100
-            await writer.append_many([b"x" * 1_000] * 60)
-            await writer.flush()
-            assert writer.last_confirmed == -1
-            await asyncio.sleep(1)
-            await writer.force()
-            await asyncio.sleep(1)
-            reader = await other.open(writer.ledger_id, recover=False)
-            assert reader.last_confirmed == writer.last_confirmed == 59
+@played(bookies_in={"a": 1, "b": 1, "c": 1})
+async def test_what_was_flushed_survives_a_writer_that_stops_where_nobody_loses_power(
+    lab: Lab,
+) -> None:
+    async with lab.client() as client, lab.client("other") as other:
+        writer = await client.create(deferred_sync=True)
+        await fill(writer, 10)
+        await writer.flush()
+        for who in writer.ensemble[:2]:
+            lab.door(who).append_error = wire_errors.ReadOnly("full")
+        with pytest.raises(errors.LostQuorum):
+            await writer.append_and_wait(b"one more")
+        with pytest.raises(errors.LostQuorum):
+            await writer.close()
+        await writer.flushed(EntryId(9))
+        for who in writer.ensemble:
+            lab.door(who).append_error = None
+        assert len(await contents(other, writer.ledger_id)) >= 10
 
-    play(scenario)
+
+@played()
+async def test_readers_see_what_the_writer_forced_by_itself(lab: Lab) -> None:
+    config = ClientConfig(writer_budget_bytes=100_000)
+    async with lab.client(config=config) as client, lab.client("other") as other:
+        writer = await client.create(deferred_sync=True)
+        for machine in lab.machines.values():
+            machine.disk_ms = 100
+        await writer.append_many([b"x" * 1_000] * 60)
+        await writer.flush()
+        assert writer.last_confirmed == -1
+        await asyncio.sleep(1)
+        await writer.force()
+        await asyncio.sleep(1)
+        reader = await other.open(writer.ledger_id, recover=False)
+        assert reader.last_confirmed == writer.last_confirmed == 59
+
+
+STRIPED = Quorums(ensemble=6, write=3, ack=2, ack_zones=2)
 
 
 @pytest.mark.parametrize("striped", [False, True], ids=["3/3/2", "6/3/2"])
-def test_bookies_that_crash_before_the_force_are_made_up_for(striped: bool) -> None:
-    rules = policy(Quorums(ensemble=6, write=3, ack=2, ack_zones=2)) if striped else policy()
-
-    async def scenario(lab: Lab) -> None:
-        async with lab.client() as client:
-            writer = await client.create(deferred_sync=True)
-            await fill(writer, 50)
-            await writer.flush()
-            for member in writer.ensemble[:2]:
-                machine = lab.machines[member]
-                await machine.crash()
-                await machine.start()
-            await writer.force()
-            await fill(writer, 50)
-            await writer.close()
-            await holds(client, writer.ledger_id, 100)
-
-    play(scenario, rules=rules)
+@played(rules=from_pytest(lambda striped: policy(STRIPED if striped else None)))
+async def test_bookies_that_crash_before_the_force_are_made_up_for(lab: Lab) -> None:
+    async with lab.client() as client:
+        writer = await client.create(deferred_sync=True)
+        await fill(writer, 50)
+        await writer.flush()
+        for member in writer.ensemble[:2]:
+            machine = lab.machines[member]
+            await machine.crash()
+            await machine.start()
+        await writer.force()
+        await fill(writer, 50)
+        await writer.close()
+        await holds(client, writer.ledger_id, 100)
 
 
-def test_who_never_forces_is_held_to_the_budget_and_closing_forces() -> None:
-    async def scenario(lab: Lab) -> None:
-        async with lab.client(config=ClientConfig(writer_budget_bytes=20_000)) as client:
-            async with await client.create(deferred_sync=True) as writer:
-                for _ in range(1_000):
-                    await writer.append(b"x" * 100)
-                    assert writer.used_bytes <= 20_000
-                assert 0 < writer.last_confirmed < 999
-            ledger = await client.metadata(writer.ledger_id)
-            assert (ledger.is_closed, ledger.last_entry) == (True, 999)
-            assert len(await contents(client, writer.ledger_id)) == 1_000
-
-    play(scenario)
+@played()
+async def test_who_never_forces_is_held_to_the_budget_and_closing_forces(lab: Lab) -> None:
+    async with lab.client(config=ClientConfig(writer_budget_bytes=20_000)) as client:
+        async with await client.create(deferred_sync=True) as writer:
+            for _ in range(1_000):
+                await writer.append(b"x" * 100)
+                assert writer.used_bytes <= 20_000
+            assert 0 < writer.last_confirmed < 999
+        ledger = await client.metadata(writer.ledger_id)
+        assert (ledger.is_closed, ledger.last_entry) == (True, 999)
+        assert len(await contents(client, writer.ledger_id)) == 1_000
 
 
 @pytest.mark.parametrize("pause", [False, True])
-def test_who_waits_for_room_has_what_is_written_forced(pause: bool) -> None:
-    async def scenario(lab: Lab) -> None:
-        async with lab.client(config=ClientConfig(writer_budget_bytes=4_000)) as client:
-            writer = await client.create(deferred_sync=True)
-            for size in (1_800, 3_000, 3_900, 100, 3_900):
-                await writer.append(b"x" * size)
-                if pause:
-                    await writer.flush()
-            assert writer.last_confirmed >= 2
-            await writer.close()
-
-    play(scenario)
+@played()
+async def test_who_waits_for_room_has_what_is_written_forced(lab: Lab, pause: bool) -> None:
+    async with lab.client(config=ClientConfig(writer_budget_bytes=4_000)) as client:
+        writer = await client.create(deferred_sync=True)
+        for size in (1_800, 3_000, 3_900, 100, 3_900):
+            await writer.append(b"x" * size)
+            if pause:
+                await writer.flush()
+        assert writer.last_confirmed >= 2
+        await writer.close()
 
 
-def test_without_deferred_sync_a_force_is_a_flush() -> None:
-    async def scenario(lab: Lab) -> None:
-        async with lab.client() as client:
-            writer = await client.create()
-            await writer.force()
-            await fill(writer, 10)
-            await writer.force()
-            assert writer.last_confirmed == 9
-            await writer.close()
-
-    play(scenario)
+@played()
+async def test_without_deferred_sync_a_force_is_a_flush(lab: Lab) -> None:
+    async with lab.client() as client:
+        writer = await client.create()
+        await writer.force()
+        await fill(writer, 10)
+        await writer.force()
+        assert writer.last_confirmed == 9
+        await writer.close()

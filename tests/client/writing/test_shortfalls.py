@@ -45,7 +45,7 @@ def test_a_timeout_while_the_ensemble_changes_names_the_metadata_store() -> None
         if unknown is not None:
             talk.feed(ev.ChangeUnknown(error=unknown))
         told = timed_out(talk)
-        assert told == f"the metadata store does not say whether others stand for C: {said}"
+        assert told == f"the metadata store does not confirm a replacement of C: {said}"
 
 
 def test_a_timeout_with_enough_answers_names_the_zones_that_they_are_from() -> None:

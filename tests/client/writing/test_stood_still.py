@@ -13,6 +13,8 @@ from tests.client.other_loops import play_simulated
 from tests.client.transcripts import Transcript, started
 from tests.client.writing.test_deferred_sync import talking
 from tests.simulation.loop import Process, SimulatedLoop
+from tests.support import playing
+from tests.support.playing import from_pytest
 from zonekeeper.client.base import errors
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.client.writing import writer_events as ev
@@ -63,16 +65,19 @@ def play_paused(
     play_simulated(scenario)
 
 
-def test_a_writer_goes_on_though_its_process_stood_still_for_longer_than_an_add_may_take() -> None:
-    async def work(lab: Lab, began: asyncio.Event) -> None:
-        config = ClientConfig(add_timeout_ms=3_000)
-        async with lab.client(config=config) as client, await client.create() as writer:
-            began.set()
-            for _ in range(1_000):
-                await writer.append(b"there are always some under way")
-                await asyncio.sleep(0.000_1)
+played_paused = playing.by(play_paused, parts=2)
 
-    play_paused(work, pause_s=4)
+
+@played_paused(pause_s=4)
+async def test_a_writer_goes_on_though_its_process_stood_still_for_longer_than_an_add_may_take(
+    lab: Lab, began: asyncio.Event
+) -> None:
+    config = ClientConfig(add_timeout_ms=3_000)
+    async with lab.client(config=config) as client, await client.create() as writer:
+        began.set()
+        for _ in range(1_000):
+            await writer.append(b"there are always some under way")
+            await asyncio.sleep(0.000_1)
 
 
 def play_late(
@@ -92,46 +97,49 @@ def play_late(
     play_simulated(scenario)
 
 
-def test_an_add_times_out_though_its_process_is_late_all_the_time() -> None:
-    async def work(lab: Lab, loop: SimulatedLoop) -> None:
-        async with lab.client(config=ClientConfig(add_timeout_ms=10_000)) as client:
-            writer = await client.create()
-            for machine in lab.machines.values():
-                machine.doorway.holding = True
-            begun_s = loop.time()
-            with pytest.raises(errors.AddTimedOut):
-                await writer.append_and_wait(b"nobody answers")
-            assert loop.time() - begun_s < 20, "in virtual time"
-
-    play_late(work, late_s=1.2)
+played_late = playing.by(play_late, parts=2)
 
 
-def test_a_bookie_that_says_nothing_is_found_out_though_its_client_is_late_all_the_time() -> None:
-    async def work(lab: Lab, loop: SimulatedLoop) -> None:
-        async with lab.client() as client:
-            writer = await client.create()
-            silent = writer.ensemble[0]
-            lab.door(silent).holding = True
-            begun_s = loop.time()
-            await writer.append_and_wait(b"two answer")
-            while silent not in client.bookies.suspects:
-                await asyncio.sleep(1)
-                assert loop.time() - begun_s < 60, "in virtual time"
-            await writer.close()
+@played_late(late_s=1.2)
+async def test_an_add_times_out_though_its_process_is_late_all_the_time(
+    lab: Lab, loop: SimulatedLoop
+) -> None:
+    async with lab.client(config=ClientConfig(add_timeout_ms=10_000)) as client:
+        writer = await client.create()
+        for machine in lab.machines.values():
+            machine.doorway.holding = True
+        begun_s = loop.time()
+        with pytest.raises(errors.AddTimedOut):
+            await writer.append_and_wait(b"nobody answers")
+        assert loop.time() - begun_s < 20, "in virtual time"
 
-    play_late(work, late_s=3)
+
+@played_late(late_s=3)
+async def test_a_bookie_that_says_nothing_is_found_out_though_its_client_is_late_all_the_time(
+    lab: Lab, loop: SimulatedLoop
+) -> None:
+    async with lab.client() as client:
+        writer = await client.create()
+        silent = writer.ensemble[0]
+        lab.door(silent).holding = True
+        begun_s = loop.time()
+        await writer.append_and_wait(b"two answer")
+        while silent not in client.bookies.suspects:
+            await asyncio.sleep(1)
+            assert loop.time() - begun_s < 60, "in virtual time"
+        await writer.close()
 
 
 @pytest.mark.parametrize("pause_s", [2.6, 60], ids=["hedge", "timeout"])
-def test_reads_stay_in_the_zone_though_their_process_stood_still(pause_s: float) -> None:
-    async def work(lab: Lab, began: asyncio.Event) -> None:
-        async with lab.client() as client:
-            async with await client.create() as writer:
-                await writer.append_many([b"x"] * 100)
-            reader = await client.open(writer.ledger_id)
-            began.set()
-            for _ in range(100):
-                assert len([entry async for entry in reader.read_entries()]) == 100
-            assert (client.counters.reads_hedged, client.counters.reads_remote) == (0, {})
-
-    play_paused(work, pause_s)
+@played_paused(pause_s=from_pytest(lambda pause_s: pause_s))
+async def test_reads_stay_in_the_zone_though_their_process_stood_still(
+    lab: Lab, began: asyncio.Event
+) -> None:
+    async with lab.client() as client:
+        async with await client.create() as writer:
+            await writer.append_many([b"x"] * 100)
+        reader = await client.open(writer.ledger_id)
+        began.set()
+        for _ in range(100):
+            assert len([entry async for entry in reader.read_entries()]) == 100
+        assert (client.counters.reads_hedged, client.counters.reads_remote) == (0, {})

@@ -1,4 +1,4 @@
-"""The writer's rules, one transcript each. Numbers are those of the scenarios (reliability)."""
+"""The writer's rules, one transcript each. Numbers are those of docs/scenarios.md."""
 
 import pytest
 

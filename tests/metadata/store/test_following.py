@@ -33,17 +33,14 @@ class Noting(MemoryStore):
                 self.ended.append(path)
 
 
-def test_watches_that_end_together_end_in_the_order_of_their_names() -> None:
+@virtual_time.played
+async def test_watches_that_end_together_end_in_the_order_of_their_names() -> None:
     """A set's order is another one in each run, and decides what else happens first."""
-
-    async def play() -> None:
-        store = Noting(MemoryServer())
-        await store.create("/a")
-        for name in _NAMES:
-            await store.create(f"/a/{name}")
-        async with following.follow_children(store, "/a") as states:
-            assert tuple(await anext(states)) == _NAMES
-        assert store.ended == [f"/a/{name}" for name in _NAMES]
-        await store.close()
-
-    virtual_time.run(play())
+    store = Noting(MemoryServer())
+    await store.create("/a")
+    for name in _NAMES:
+        await store.create(f"/a/{name}")
+    async with following.follow_children(store, "/a") as states:
+        assert tuple(await anext(states)) == _NAMES
+    assert store.ended == [f"/a/{name}" for name in _NAMES]
+    await store.close()

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import pytest
 
-from tests.support import virtual_time
+from tests.support import playing, virtual_time
 from zonekeeper.metadata.store import errors, update
 from zonekeeper.metadata.store.store import Versioned
 from zonekeeper.metadata.stores.memory import ExchangeLoss, MemoryStore, Passage, RequestKind
@@ -55,6 +55,9 @@ def _in_a_world(scene: Callable[[MemoryStore, MemoryStore], Awaitable[None]]) ->
     virtual_time.run(play())
 
 
+_played = playing.by(_in_a_world, parts=2)
+
+
 async def _value(store: MemoryStore) -> bytes | None:
     return _value_of(await store.get(PATH, sync=True))
 
@@ -63,41 +66,36 @@ def _value_of(node: Versioned | None) -> bytes | None:
     return None if node is None else node.value
 
 
-def test_an_absent_node_is_created_and_a_present_one_replaced() -> None:
-    async def scene(one: MemoryStore, _: MemoryStore) -> None:
-        first = await update.update(one, PATH, _append(b"a"))
-        second = await update.update(one, PATH, _append(b"b"))
-        assert first == update.Standing(value=b"a", version=0)
-        assert second == update.Standing(value=b"ab", version=1)
-
-    _in_a_world(scene)
-
-
-def test_a_node_can_be_removed_and_kept() -> None:
-    async def scene(one: MemoryStore, _: MemoryStore) -> None:
-        await one.create(PATH, b"a")
-        kept = await update.update(one, PATH, lambda _: update.Keep())
-        assert kept == update.Standing(value=b"a", version=0)
-        assert await update.update(one, PATH, lambda _: update.RemoveNode()) is None
-        assert await update.update(one, PATH, lambda _: update.RemoveNode()) is None
-        assert await update.update(one, PATH, lambda _: update.Keep()) is None
-        assert await _value(one) is None
-
-    _in_a_world(scene)
+@_played()
+async def test_an_absent_node_is_created_and_a_present_one_replaced(
+    one: MemoryStore, two: MemoryStore
+) -> None:
+    first = await update.update(one, PATH, _append(b"a"))
+    second = await update.update(one, PATH, _append(b"b"))
+    assert first == update.Standing(value=b"a", version=0)
+    assert second == update.Standing(value=b"ab", version=1)
 
 
-def test_many_at_once_lose_nothing() -> None:
+@_played()
+async def test_a_node_can_be_removed_and_kept(one: MemoryStore, two: MemoryStore) -> None:
+    await one.create(PATH, b"a")
+    kept = await update.update(one, PATH, lambda _: update.Keep())
+    assert kept == update.Standing(value=b"a", version=0)
+    assert await update.update(one, PATH, lambda _: update.RemoveNode()) is None
+    assert await update.update(one, PATH, lambda _: update.RemoveNode()) is None
+    assert await update.update(one, PATH, lambda _: update.Keep()) is None
+    assert await _value(one) is None
+
+
+@_played()
+async def test_many_at_once_lose_nothing(one: MemoryStore, two: MemoryStore) -> None:
     tokens = [b"%02d " % n for n in range(50)]
-
-    async def scene(one: MemoryStore, two: MemoryStore) -> None:
-        async with asyncio.TaskGroup() as group:
-            for token, store in zip(tokens, itertools.cycle((one, two)), strict=False):
-                group.create_task(update.update(store, PATH, _append(token)))
-        value = await _value(one)
-        assert value is not None
-        assert sorted(value.split()) == [token.strip() for token in tokens]
-
-    _in_a_world(scene)
+    async with asyncio.TaskGroup() as group:
+        for token, store in zip(tokens, itertools.cycle((one, two)), strict=False):
+            group.create_task(update.update(store, PATH, _append(token)))
+    value = await _value(one)
+    assert value is not None
+    assert sorted(value.split()) == [token.strip() for token in tokens]
 
 
 _LOSSES = tuple(itertools.product(ExchangeLoss, repeat=3))
@@ -157,162 +155,155 @@ def test_whatever_is_lost_two_that_count_never_get_the_same_number(there: bool) 
         _in_a_world(scene)
 
 
-def test_a_lost_answer_is_made_good_by_looking_again() -> None:
-    async def scene(one: MemoryStore, _: MemoryStore) -> None:
-        await one.create(PATH)
-        for loss, token in (
-            (ExchangeLoss.ANSWER, b"x"),
-            (ExchangeLoss.REQUEST, b"y"),
-            (ExchangeLoss.ANSWER, b"z"),
-        ):
-            one.weather = _losing([loss])
-            await update.update(one, PATH, _append(token))
-        assert await _value(one) == b"xyz"
-        one.weather = _losing([ExchangeLoss.ANSWER])
-        assert await update.update(one, PATH, lambda _: update.RemoveNode()) is None
-        one.weather = _losing([ExchangeLoss.ANSWER])
-        await update.update(one, PATH, _append(b"b"))
-        assert await _value(one) == b"b"
+@_played()
+async def test_a_lost_answer_is_made_good_by_looking_again(
+    one: MemoryStore, two: MemoryStore
+) -> None:
+    await one.create(PATH)
+    for loss, token in (
+        (ExchangeLoss.ANSWER, b"x"),
+        (ExchangeLoss.REQUEST, b"y"),
+        (ExchangeLoss.ANSWER, b"z"),
+    ):
+        one.weather = _losing([loss])
+        await update.update(one, PATH, _append(token))
+    assert await _value(one) == b"xyz"
+    one.weather = _losing([ExchangeLoss.ANSWER])
+    assert await update.update(one, PATH, lambda _: update.RemoveNode()) is None
+    one.weather = _losing([ExchangeLoss.ANSWER])
+    await update.update(one, PATH, _append(b"b"))
+    assert await _value(one) == b"b"
 
-    _in_a_world(scene)
 
-
-def test_a_write_that_arrives_late_is_not_made_twice() -> None:
+@virtual_time.played
+async def test_a_write_that_arrives_late_is_not_made_twice() -> None:
     """The store gives up waiting, reads the old state, and only then the write arrives."""
-
-    async def play() -> None:
-        server = MemoryServer()
-        slow = MemoryStore(server, timeouts=Timeouts(session_ms=60_000, request_ms=100))
-        await slow.create(PATH)
-        delays = iter([250])
-        slow.weather = lambda kind: Passage(
-            there_ms=next(delays, 0) if kind is RequestKind.WRITE else 0
-        )
-        await update.update(slow, PATH, _append(b"a"))
-        assert await _value(slow) == b"a"
-        await slow.close()
-
-    virtual_time.run(play())
+    server = MemoryServer()
+    slow = MemoryStore(server, timeouts=Timeouts(session_ms=60_000, request_ms=100))
+    await slow.create(PATH)
+    delays = iter([250])
+    slow.weather = lambda kind: Passage(
+        there_ms=next(delays, 0) if kind is RequestKind.WRITE else 0
+    )
+    await update.update(slow, PATH, _append(b"a"))
+    assert await _value(slow) == b"a"
+    await slow.close()
 
 
-def test_a_removal_of_unknown_outcome_is_done_when_the_node_is_gone() -> None:
-    async def scene(one: MemoryStore, two: MemoryStore) -> None:
-        await one.create(PATH)
-        one.weather = _losing([ExchangeLoss.REQUEST])
+@_played()
+async def test_a_removal_of_unknown_outcome_is_done_when_the_node_is_gone(
+    one: MemoryStore, two: MemoryStore
+) -> None:
+    await one.create(PATH)
+    one.weather = _losing([ExchangeLoss.REQUEST])
 
-        def decide(state: Versioned | None) -> update.Decision:
-            return update.Keep() if state is None else update.RemoveNode()
+    def decide(state: Versioned | None) -> update.Decision:
+        return update.Keep() if state is None else update.RemoveNode()
 
-        async with asyncio.TaskGroup() as group:
-            group.create_task(update.update(one, PATH, decide))
-            group.create_task(two.delete(PATH, version=0))
-        assert await _value(one) is None
-
-    _in_a_world(scene)
-
-
-def test_a_change_of_unknown_outcome_is_decided_again_on_another_node_by_the_same_name() -> None:
-    async def scene(one: MemoryStore, two: MemoryStore) -> None:
-        await one.create(PATH, b"x")
-        one.weather = _losing([ExchangeLoss.ANSWER])
-        async with asyncio.TaskGroup() as group, two.watch(PATH) as states:
-            assert _value_of(await anext(states)) == b"x"
-            group.create_task(update.update(one, PATH, _append(b"a")))
-            assert _value_of(await anext(states)) == b"xa"
-            await two.delete(PATH, version=1)
-            await two.create(PATH, b"y")
-        assert await _value(one) == b"ya"
-
-    _in_a_world(scene)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(update.update(one, PATH, decide))
+        group.create_task(two.delete(PATH, version=0))
+    assert await _value(one) is None
 
 
-def test_the_deadline_holds_and_says_whether_something_may_have_been_written() -> None:
-    async def scene(one: MemoryStore, _: MemoryStore) -> None:
-        await one.create(PATH)
-        one.weather = lambda kind: Passage(
-            loss=ExchangeLoss.REQUEST if kind is RequestKind.WRITE else ExchangeLoss.NOTHING
-        )
-        with pytest.raises(errors.StoreUnavailableError) as late:
-            await update.update(one, PATH, _append(b"a"), deadline_ms=5_000)
-        assert late.value.maybe_applied
-        assert asyncio.get_running_loop().time() == pytest.approx(5, abs=0.1)
-
-        one.cut()
-        with pytest.raises(errors.StoreUnavailableError) as unsent:
-            await update.update(one, PATH, _append(b"a"), deadline_ms=5_000)
-        assert not unsent.value.maybe_applied
-
-    _in_a_world(scene)
+@_played()
+async def test_a_change_of_unknown_outcome_is_decided_again_on_another_node_by_the_same_name(
+    one: MemoryStore, two: MemoryStore
+) -> None:
+    await one.create(PATH, b"x")
+    one.weather = _losing([ExchangeLoss.ANSWER])
+    async with asyncio.TaskGroup() as group, two.watch(PATH) as states:
+        assert _value_of(await anext(states)) == b"x"
+        group.create_task(update.update(one, PATH, _append(b"a")))
+        assert _value_of(await anext(states)) == b"xa"
+        await two.delete(PATH, version=1)
+        await two.create(PATH, b"y")
+    assert await _value(one) == b"ya"
 
 
-def test_contention_without_end_is_given_up() -> None:
-    async def scene(one: MemoryStore, two: MemoryStore) -> None:
-        await one.create(PATH)
+@_played()
+async def test_the_deadline_holds_and_says_whether_something_may_have_been_written(
+    one: MemoryStore, two: MemoryStore
+) -> None:
+    await one.create(PATH)
+    one.weather = lambda kind: Passage(
+        loss=ExchangeLoss.REQUEST if kind is RequestKind.WRITE else ExchangeLoss.NOTHING
+    )
+    with pytest.raises(errors.StoreUnavailableError) as late:
+        await update.update(one, PATH, _append(b"a"), deadline_ms=5_000)
+    assert late.value.maybe_applied
+    assert asyncio.get_running_loop().time() == pytest.approx(5, abs=0.1)
 
-        async def disturb() -> None:
-            while True:
-                await update.update(two, PATH, _append(b""))
-
-        one.weather = lambda kind: Passage(there_ms=10 if kind is RequestKind.WRITE else 0)
-        two.weather = lambda _: Passage(there_ms=1)
-        async with asyncio.TaskGroup() as group:
-            other = group.create_task(disturb())
-            with pytest.raises(errors.StoreUnavailableError) as given_up:
-                await update.update(one, PATH, _append(b"a"))
-            assert not given_up.value.maybe_applied
-            other.cancel()
-
-    _in_a_world(scene)
-
-
-def test_nothing_is_written_for_a_session_that_is_over() -> None:
-    async def scene(one: MemoryStore, _: MemoryStore) -> None:
-        await one.create(PATH)
-        old = one.session.id
-        assert old is not None
-        one._server.expire(old)
-        with pytest.raises(errors.SessionLostError) as refused:
-            await update.update(one, PATH, _append(b"a"), session=old)
-        assert not refused.value.maybe_applied
-        assert await _value(one) == b""
-
-    _in_a_world(scene)
+    one.cut()
+    with pytest.raises(errors.StoreUnavailableError) as unsent:
+        await update.update(one, PATH, _append(b"a"), deadline_ms=5_000)
+    assert not unsent.value.maybe_applied
 
 
-def test_a_session_lost_in_the_middle_is_survived_by_what_is_not_bound_to_it() -> None:
-    async def scene(one: MemoryStore, _: MemoryStore) -> None:
-        await one.create(PATH)
-        session = one.session.id
-        assert session is not None
-        one.weather = lambda _: Passage(there_ms=10, back_ms=10)
-        loop = asyncio.get_running_loop()
-        for at_ms in range(5, 60, 5):
-            loop.call_later(at_ms / 1000, lambda: one._server.expire(one._session_id))
-        await update.update(one, PATH, _append(b"a"))
-        assert await _value(one) == b"a"
+@_played()
+async def test_contention_without_end_is_given_up(one: MemoryStore, two: MemoryStore) -> None:
+    await one.create(PATH)
 
-    _in_a_world(scene)
+    async def disturb() -> None:
+        while True:
+            await update.update(two, PATH, _append(b""))
 
-
-def test_what_reading_again_cannot_cure_is_raised() -> None:
-    async def scene(one: MemoryStore, _: MemoryStore) -> None:
-        with pytest.raises(errors.NoNodeError):
-            await update.update(one, "/absent/child", _append(b"a"))
-        await one.create("/full/child", make_parents=True)
-        with pytest.raises(errors.NotEmptyError):
-            await update.update(one, "/full", lambda _: update.RemoveNode())
-        with pytest.raises(ZeroDivisionError):
-            await update.update(one, "/full", lambda _: update.Store(b"%d" % (1 // 0)))
-
-    _in_a_world(scene)
+    one.weather = lambda kind: Passage(there_ms=10 if kind is RequestKind.WRITE else 0)
+    two.weather = lambda _: Passage(there_ms=1)
+    async with asyncio.TaskGroup() as group:
+        other = group.create_task(disturb())
+        with pytest.raises(errors.StoreUnavailableError) as given_up:
+            await update.update(one, PATH, _append(b"a"))
+        assert not given_up.value.maybe_applied
+        other.cancel()
 
 
-def test_a_reader_that_is_behind_catches_up_after_a_conflict() -> None:
-    async def scene(one: MemoryStore, two: MemoryStore) -> None:
-        one.read_lag_ms = 30_000
-        await two.create(PATH, b"x")
-        assert await one.get(PATH) is None
-        standing = await update.update(one, PATH, _append(b"a"))
-        assert standing == update.Standing(value=b"xa", version=1)
+@_played()
+async def test_nothing_is_written_for_a_session_that_is_over(
+    one: MemoryStore, two: MemoryStore
+) -> None:
+    await one.create(PATH)
+    old = one.session.id
+    assert old is not None
+    one._server.expire(old)
+    with pytest.raises(errors.SessionLostError) as refused:
+        await update.update(one, PATH, _append(b"a"), session=old)
+    assert not refused.value.maybe_applied
+    assert await _value(one) == b""
 
-    _in_a_world(scene)
+
+@_played()
+async def test_a_session_lost_in_the_middle_is_survived_by_what_is_not_bound_to_it(
+    one: MemoryStore, two: MemoryStore
+) -> None:
+    await one.create(PATH)
+    session = one.session.id
+    assert session is not None
+    one.weather = lambda _: Passage(there_ms=10, back_ms=10)
+    loop = asyncio.get_running_loop()
+    for at_ms in range(5, 60, 5):
+        loop.call_later(at_ms / 1000, lambda: one._server.expire(one._session_id))
+    await update.update(one, PATH, _append(b"a"))
+    assert await _value(one) == b"a"
+
+
+@_played()
+async def test_what_reading_again_cannot_cure_is_raised(one: MemoryStore, two: MemoryStore) -> None:
+    with pytest.raises(errors.NoNodeError):
+        await update.update(one, "/absent/child", _append(b"a"))
+    await one.create("/full/child", make_parents=True)
+    with pytest.raises(errors.NotEmptyError):
+        await update.update(one, "/full", lambda _: update.RemoveNode())
+    with pytest.raises(ZeroDivisionError):
+        await update.update(one, "/full", lambda _: update.Store(b"%d" % (1 // 0)))
+
+
+@_played()
+async def test_a_reader_that_is_behind_catches_up_after_a_conflict(
+    one: MemoryStore, two: MemoryStore
+) -> None:
+    one.read_lag_ms = 30_000
+    await two.create(PATH, b"x")
+    assert await one.get(PATH) is None
+    standing = await update.update(one, PATH, _append(b"a"))
+    assert standing == update.Standing(value=b"xa", version=1)

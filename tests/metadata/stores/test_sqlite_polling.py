@@ -30,41 +30,35 @@ class Looks:
         look.set_result(Sight(version=version, stamps=seen, overdue=False))
 
 
-def test_what_is_armed_while_a_look_is_under_way_is_compared_by_the_next() -> None:
+@virtual_time.played
+async def test_what_is_armed_while_a_look_is_under_way_is_compared_by_the_next() -> None:
     """Read, then a change, then a look that did not know of it: the change must not be missed."""
-
-    async def play() -> None:
-        looks, told = Looks(), asyncio.Event()
-        poller = Poller(asyncio.get_running_loop(), looks, lambda: None)
-        poller.arm((Watched.NODE, "/other"), lambda: None, _NOW)
-        await asyncio.sleep(1)
-        poller.arm((Watched.NODE, "/a"), told.set, _NOW)
-        looks.answer(0, 7, other=_NOW)
-        await asyncio.sleep(1)
-        looks.answer(1, 7, other=_NOW, a=_LATER)
-        await asyncio.sleep(0)
-        assert told.is_set()
-        poller.close()
-
-    virtual_time.run(play())
+    looks, told = Looks(), asyncio.Event()
+    poller = Poller(asyncio.get_running_loop(), looks, lambda: None)
+    poller.arm((Watched.NODE, "/other"), lambda: None, _NOW)
+    await asyncio.sleep(1)
+    poller.arm((Watched.NODE, "/a"), told.set, _NOW)
+    looks.answer(0, 7, other=_NOW)
+    await asyncio.sleep(1)
+    looks.answer(1, 7, other=_NOW, a=_LATER)
+    await asyncio.sleep(0)
+    assert told.is_set()
+    poller.close()
 
 
-def test_what_a_failed_look_was_to_compare_is_compared_by_the_next() -> None:
+@virtual_time.played
+async def test_what_a_failed_look_was_to_compare_is_compared_by_the_next() -> None:
     """The look that follows finds the version that was known, and must compare all the same."""
-
-    async def play() -> None:
-        looks, told = Looks(), asyncio.Event()
-        poller = Poller(asyncio.get_running_loop(), looks, lambda: None)
-        poller.arm((Watched.NODE, "/other"), lambda: None, _NOW)
-        await asyncio.sleep(1)
-        poller.arm((Watched.NODE, "/a"), told.set, _NOW)
-        looks.answer(0, 7, other=_NOW)
-        await asyncio.sleep(1)
-        looks.asked[1][1].set_exception(errors.StoreUnavailableError("busy", store="sqlite"))
-        await asyncio.sleep(1)
-        looks.answer(2, 7, other=_NOW, a=_LATER)
-        await asyncio.sleep(0)
-        assert told.is_set()
-        poller.close()
-
-    virtual_time.run(play())
+    looks, told = Looks(), asyncio.Event()
+    poller = Poller(asyncio.get_running_loop(), looks, lambda: None)
+    poller.arm((Watched.NODE, "/other"), lambda: None, _NOW)
+    await asyncio.sleep(1)
+    poller.arm((Watched.NODE, "/a"), told.set, _NOW)
+    looks.answer(0, 7, other=_NOW)
+    await asyncio.sleep(1)
+    looks.asked[1][1].set_exception(errors.StoreUnavailableError("busy", store="sqlite"))
+    await asyncio.sleep(1)
+    looks.answer(2, 7, other=_NOW, a=_LATER)
+    await asyncio.sleep(0)
+    assert told.is_set()
+    poller.close()

@@ -140,7 +140,7 @@ UNMARKED = {"data-log-a-0": VolumeClaim(uid="uid", instance=None)}
 @pytest.mark.parametrize(
     ("item", "changes", "found", "acts"),
     [
-        (leaving(), {"owned": owned(resource())}, root(held()), ["Remove"] * 3),
+        (leaving(), {"owned": owned(resource())}, root(held()), ["RemoveObject"] * 3),
         (leaving(), {"pods": (POD,)}, root(held()), []),
         (
             leaving(),
@@ -152,7 +152,7 @@ UNMARKED = {"data-log-a-0": VolumeClaim(uid="uid", instance=None)}
             leaving(),
             {"owned": owned(resource()), "pods": (POD,), "claims": UNMARKED},
             root(held()),
-            ["Remove"] * 3,
+            ["RemoveObject"] * 3,
         ),
         (
             leaving(),
@@ -162,19 +162,19 @@ UNMARKED = {"data-log-a-0": VolumeClaim(uid="uid", instance=None)}
                 "claims": UNMARKED,
             },
             root(held()),
-            ["Remove"] * 3,
+            ["RemoveObject"] * 3,
         ),
         (
             leaving(),
             {"owned": owned(resource()), "pods": (SERVING,), "claims": UNMARKED},
             root(held(), instance=INSTANCE[:-1] + "2"),
-            ["Remove"] * 3,
+            ["RemoveObject"] * 3,
         ),
         (
             leaving(),
             {"claims": {"data-log-a-0": VolumeClaim(uid="uid", instance=INSTANCE)}},
             root(held()),
-            ["Remove"],
+            ["RemoveObject"],
         ),
         (leaving(), {}, root(held()), ["RemoveRoot"]),
         (leaving(), {}, replace(root(held()), registered=frozenset({POD.name})), []),

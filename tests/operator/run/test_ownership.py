@@ -322,9 +322,9 @@ async def test_a_release_that_was_decided_on_an_old_look_is_refused() -> None:
     [
         (
             {"bookiesPerZone": 1},
-            "spec.bookiesPerZone: 1: the root has cookies of log-a-1, which would be left out with "
-            "what they hold: set it to 2 or more, or empty and forget them, such as: "
-            "zonekeeper bookies decommission log-a-1",
+            "spec.bookiesPerZone: 1: the root has cookies of log-a-1, and no pod would run them, "
+            "so that their data would be lost: set it to 2 or more, or empty and forget each of "
+            "them, for example with: zonekeeper bookies decommission log-a-1",
         ),
         (
             {"zones": [{"name": "a"}, {"name": "b"}, {"name": "d"}]},
@@ -388,9 +388,9 @@ async def test_bookies_that_somebody_added_for_a_while_are_named_with_a_way_out(
 
     await world.settle()
     assert await world.message("Legal") == (
-        "spec.bookiesPerZone: 2: the root has cookies of log-a-2, log-a-3, which would be left out "
-        "with what they hold: set it to 4 or more, or empty and forget them, such as: "
-        "zonekeeper bookies decommission log-a-3"
+        "spec.bookiesPerZone: 2: the root has cookies of log-a-2, log-a-3, and no pod would run "
+        "them, so that their data would be lost: set it to 4 or more, or empty and forget each of "
+        "them, for example with: zonekeeper bookies decommission log-a-3"
     )
 
     await world.forget("log-a-2", "log-a-3")

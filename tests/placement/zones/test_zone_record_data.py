@@ -57,8 +57,8 @@ def loaded(text: str) -> dict[str, Plain]:
 
 def records() -> tuple[ZoneRecord, ClusterRecord]:
     """The records in the middle of an outage."""
-    article = RepairRules(scope=RepairScope.CLUSTER, resume=Resume.MANUAL)
-    world = settled(policy(repair=article))
+    by_the_switch = RepairRules(scope=RepairScope.CLUSTER, resume=Resume.MANUAL)
+    world = settled(policy(repair=by_the_switch))
     world.lose(members(A, *range(6)))
     world.wait(2 * MINUTE)
     world.hold(A)

@@ -1,6 +1,6 @@
 """The replicas check and returned bookies, on real bookies: what is found, and what is left alone.
 
-Numbers in comments are those of the list of adversarial scenarios.
+Numbers in comments are those of docs/scenarios.md.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ import pytest
 
 from tests.client import lab
 from tests.client.lab import Lab
+from tests.support import playing
 from zonekeeper.client.api.client import Client
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.ledgers import ledgers, underreplication
@@ -80,7 +81,7 @@ class CheckWorld:
 def play(scenario: Callable[[CheckWorld], Awaitable[None]]) -> None:
     """Play a scenario on three zones of three bookies, once nothing is held any more."""
 
-    async def played(lab_: Lab) -> None:
+    async def staged(lab_: Lab) -> None:
         cluster = await lab_.cluster()
         view = View(cluster)
         watch = ZoneWatch(
@@ -106,7 +107,10 @@ def play(scenario: Callable[[CheckWorld], Awaitable[None]]) -> None:
                     task.cancel()
                 await asyncio.wait(tasks)
 
-    lab.play(played)
+    lab.play(staged)
+
+
+played = playing.by(play)
 
 
 def without(entry_ids: set[int]) -> Callable[[service.ReadReply], service.ReadReply]:
@@ -135,276 +139,245 @@ def _turned(frame: Frame) -> Frame:
     return frames.build(frame.ledger_id, ids, packets, frame.flags)
 
 
-def test_whole_copies_are_all_read_and_nothing_is_marked() -> None:
-    async def scenario(world: CheckWorld) -> None:
-        for quorums in (PLAIN, STRIPED):
-            for digest in Digest:
-                assert await world.checked(await world.written(9, quorums, digest)) is None
-        assert world.metrics.entries_checked_total == 2 * len(Digest) * 9
-        assert world.metrics.copies_unknown_total == 0
-
-    play(scenario)
+@played()
+async def test_whole_copies_are_all_read_and_nothing_is_marked(world: CheckWorld) -> None:
+    for quorums in (PLAIN, STRIPED):
+        for digest in Digest:
+            assert await world.checked(await world.written(9, quorums, digest)) is None
+    assert world.metrics.entries_checked_total == 2 * len(Digest) * 9
+    assert world.metrics.copies_unknown_total == 0
 
 
-def test_a_hole_in_the_middle_is_found() -> None:
+@played()
+async def test_a_hole_in_the_middle_is_found(world: CheckWorld) -> None:
     # S81: only the ends would look whole.
-    async def scenario(world: CheckWorld) -> None:
-        for quorums in (PLAIN, STRIPED):
-            ledger = await world.written(12, quorums)
-            holder = ledger.metadata.last_fragment.ensemble[1]
-            world.lab.door(holder).spoil = without({5})
-            assert await world.checked(ledger) == (holder,)
-            world.lab.door(holder).spoil = lambda reply: reply
-
-    play(scenario)
+    for quorums in (PLAIN, STRIPED):
+        ledger = await world.written(12, quorums)
+        holder = ledger.metadata.last_fragment.ensemble[1]
+        world.lab.door(holder).spoil = without({5})
+        assert await world.checked(ledger) == (holder,)
+        world.lab.door(holder).spoil = lambda reply: reply
 
 
-def test_a_copy_with_a_bad_digest_is_found() -> None:
+@played()
+async def test_a_copy_with_a_bad_digest_is_found(world: CheckWorld) -> None:
     # S72: what is copied from is another copy; this one is made again.
-    async def scenario(world: CheckWorld) -> None:
-        ledger = await world.written()
-        holder = ledger.metadata.last_fragment.ensemble[2]
-        world.lab.door(holder).spoil = damaged
-        assert await world.checked(ledger) == (holder,)
-
-    play(scenario)
+    ledger = await world.written()
+    holder = ledger.metadata.last_fragment.ensemble[2]
+    world.lab.door(holder).spoil = damaged
+    assert await world.checked(ledger) == (holder,)
 
 
-def test_what_others_acknowledged_while_a_bookie_was_away_is_found() -> None:
+@played()
+async def test_what_others_acknowledged_while_a_bookie_was_away_is_found(world: CheckWorld) -> None:
     # S82: an allowed state, and brought to the write quorum.
-    async def scenario(world: CheckWorld) -> None:
-        writer = await world.client.create(quorums=PLAIN)
-        late = writer.ensemble[0]
-        world.lab.door(late).holding = True
-        await writer.append(b"while one was slow")
-        await writer.flush()
-        await world.lab.machines[late].crash()
-        await writer.close()
-        await world.lab.machines[late].start()
-        await asyncio.sleep(60)
-        ledger = await world.ledger(writer.ledger_id)
-        assert late in ledger.metadata.bookies
-        assert await world.checked(ledger) == (late,)
-        assert world.metrics.doubted_total == 1
-
-    play(scenario)
+    writer = await world.client.create(quorums=PLAIN)
+    late = writer.ensemble[0]
+    world.lab.door(late).holding = True
+    await writer.append(b"while one was slow")
+    await writer.flush()
+    await world.lab.machines[late].crash()
+    await writer.close()
+    await world.lab.machines[late].start()
+    await asyncio.sleep(60)
+    ledger = await world.ledger(writer.ledger_id)
+    assert late in ledger.metadata.bookies
+    assert await world.checked(ledger) == (late,)
+    assert world.metrics.doubted_total == 1
 
 
-def test_a_bookie_that_says_nothing_is_unknown_and_not_accused() -> None:
-    async def scenario(world: CheckWorld) -> None:
-        ledger = await world.written()
-        holder = ledger.metadata.last_fragment.ensemble[0]
-        world.lab.door(holder).read_error = errors.TooManyRequests("busy")
-        assert await world.checked(ledger) is None
-        assert world.metrics.copies_unknown_total == 10
-        await world.lab.machines[holder].crash()
-        await asyncio.sleep(30)
-        assert await world.checked(ledger) is None, "its loss is not this check's business"
-
-    play(scenario)
+@played()
+async def test_a_bookie_that_says_nothing_is_unknown_and_not_accused(world: CheckWorld) -> None:
+    ledger = await world.written()
+    holder = ledger.metadata.last_fragment.ensemble[0]
+    world.lab.door(holder).read_error = errors.TooManyRequests("busy")
+    assert await world.checked(ledger) is None
+    assert world.metrics.copies_unknown_total == 10
+    await world.lab.machines[holder].crash()
+    await asyncio.sleep(30)
+    assert await world.checked(ledger) is None, "its loss is not this check's business"
 
 
-def test_a_bookie_that_cannot_read_its_copy_is_doubted() -> None:
-    async def scenario(world: CheckWorld) -> None:
-        ledger = await world.written()
-        holder = ledger.metadata.last_fragment.ensemble[0]
-        world.lab.door(holder).read_error = errors.IoFailed("a bad sector")
-        assert await world.checked(ledger) == (holder,)
-
-    play(scenario)
+@played()
+async def test_a_bookie_that_cannot_read_its_copy_is_doubted(world: CheckWorld) -> None:
+    ledger = await world.written()
+    holder = ledger.metadata.last_fragment.ensemble[0]
+    world.lab.door(holder).read_error = errors.IoFailed("a bad sector")
+    assert await world.checked(ledger) == (holder,)
 
 
-def test_an_entry_that_nobody_has_is_said_and_nobody_is_marked() -> None:
-    async def scenario(world: CheckWorld) -> None:
-        ledger = await world.written()
-        for holder in ledger.metadata.last_fragment.ensemble:
-            world.lab.door(holder).spoil = without({3})
-        assert await world.checked(ledger) is None
-        assert world.metrics.entries_without_copy_total == 1
-
-    play(scenario)
-
-
-def test_copies_that_differ_are_said_and_nobody_is_marked() -> None:
-    async def scenario(world: CheckWorld) -> None:
-        ledger = await world.written(digest=Digest.DUMMY)
-        holder = ledger.metadata.last_fragment.ensemble[0]
-        world.lab.door(holder).spoil = damaged
-        assert await world.checked(ledger) is None
-        assert world.metrics.entries_in_conflict_total > 0
-
-    play(scenario)
-
-
-def test_what_may_still_grow_is_left_to_its_writer() -> None:
-    async def scenario(world: CheckWorld) -> None:
-        writer = await world.client.create(quorums=PLAIN)
-        await writer.append(b"open")
-        await writer.flush()
-        holder = writer.ensemble[0]
-        world.lab.door(holder).spoil = without({0})
-        assert await world.checked(await world.ledger(writer.ledger_id)) is None
-        assert world.metrics.entries_checked_total == 0
-
-    play(scenario)
-
-
-def test_a_check_goes_on_behind_the_last_ledger_that_was_noted() -> None:
-    async def scenario(world: CheckWorld) -> None:
-        every = [await world.written(2) for _ in range(3)]
-        assert await world.check.begun() is None
-        await check_progress.write(
-            world.cluster,
-            Progressing.REPLICAS,
-            CheckProgress(next_ledger=every[1].id, began_ms=7),
-        )
-        begun = await world.check.begun()
-        assert begun is not None
-        assert begun.began_ms == 7
-        await world.check.run(begun)
-        assert world.metrics.entries_checked_total == 4
-        await world.check.end()
-        assert await world.check.begun() is None
-
-    play(scenario)
-
-
-def test_a_check_notes_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks_replicas, "NOTED_EVERY", 2)
-
-    async def scenario(world: CheckWorld) -> None:
-        every = [await world.written(2) for _ in range(3)]
-        await world.check.run(CheckProgress(next_ledger=LedgerId(0), began_ms=7))
-        assert await world.check.begun() == CheckProgress(
-            next_ledger=LedgerId(every[1].id + 1), began_ms=7
-        )
-
-    play(scenario)
-
-
-def test_progress_that_cannot_be_read_costs_a_check_from_the_beginning() -> None:
-    async def scenario(world: CheckWorld) -> None:
-        path = world.cluster.root.beside("check-replicas")
-        await world.cluster.store.create(path, b"?")
-        assert await world.check.begun() is None
-        await world.check.end()
-
-    play(scenario)
-
-
-def test_nothing_is_read_while_anything_is_held() -> None:
-    async def scenario(world: CheckWorld) -> None:
-        ledger = await world.written()
-        await world.lab.crash_zone("c")
-        await asyncio.sleep(120)
-        holder = next(
-            one for one in ledger.metadata.last_fragment.ensemble if not one.startswith("bk-c")
-        )
+@played()
+async def test_an_entry_that_nobody_has_is_said_and_nobody_is_marked(world: CheckWorld) -> None:
+    ledger = await world.written()
+    for holder in ledger.metadata.last_fragment.ensemble:
         world.lab.door(holder).spoil = without({3})
-        before = len(world.lab.door(holder).reads)
-        checking = asyncio.ensure_future(world.checked(ledger))
-        await asyncio.sleep(600)
-        assert len(world.lab.door(holder).reads) == before
-        checking.cancel()
-        await asyncio.wait([checking])
+    assert await world.checked(ledger) is None
+    assert world.metrics.entries_without_copy_total == 1
 
-    play(scenario)
+
+@played()
+async def test_copies_that_differ_are_said_and_nobody_is_marked(world: CheckWorld) -> None:
+    ledger = await world.written(digest=Digest.DUMMY)
+    holder = ledger.metadata.last_fragment.ensemble[0]
+    world.lab.door(holder).spoil = damaged
+    assert await world.checked(ledger) is None
+    assert world.metrics.entries_in_conflict_total > 0
+
+
+@played()
+async def test_what_may_still_grow_is_left_to_its_writer(world: CheckWorld) -> None:
+    writer = await world.client.create(quorums=PLAIN)
+    await writer.append(b"open")
+    await writer.flush()
+    holder = writer.ensemble[0]
+    world.lab.door(holder).spoil = without({0})
+    assert await world.checked(await world.ledger(writer.ledger_id)) is None
+    assert world.metrics.entries_checked_total == 0
+
+
+@played()
+async def test_a_check_goes_on_behind_the_last_ledger_that_was_noted(world: CheckWorld) -> None:
+    every = [await world.written(2) for _ in range(3)]
+    assert await world.check.begun() is None
+    await check_progress.write(
+        world.cluster,
+        Progressing.REPLICAS,
+        CheckProgress(next_ledger=every[1].id, began_ms=7),
+    )
+    begun = await world.check.begun()
+    assert begun is not None
+    assert begun.began_ms == 7
+    await world.check.run(begun)
+    assert world.metrics.entries_checked_total == 4
+    await world.check.end()
+    assert await world.check.begun() is None
+
+
+@played()
+async def test_a_check_notes_how_far_it_is(
+    world: CheckWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks_replicas, "NOTED_EVERY", 2)
+    every = [await world.written(2) for _ in range(3)]
+    await world.check.run(CheckProgress(next_ledger=LedgerId(0), began_ms=7))
+    assert await world.check.begun() == CheckProgress(
+        next_ledger=LedgerId(every[1].id + 1), began_ms=7
+    )
+
+
+@played()
+async def test_progress_that_cannot_be_read_costs_a_check_from_the_beginning(
+    world: CheckWorld,
+) -> None:
+    path = world.cluster.root.beside("check-replicas")
+    await world.cluster.store.create(path, b"?")
+    assert await world.check.begun() is None
+    await world.check.end()
+
+
+@played()
+async def test_nothing_is_read_while_anything_is_held(world: CheckWorld) -> None:
+    ledger = await world.written()
+    await world.lab.crash_zone("c")
+    await asyncio.sleep(120)
+    holder = next(
+        one for one in ledger.metadata.last_fragment.ensemble if not one.startswith("bk-c")
+    )
+    world.lab.door(holder).spoil = without({3})
+    before = len(world.lab.door(holder).reads)
+    checking = asyncio.ensure_future(world.checked(ledger))
+    await asyncio.sleep(600)
+    assert len(world.lab.door(holder).reads) == before
+    checking.cancel()
+    await asyncio.wait([checking])
 
 
 # ── bookies that came back ──
 
 
-def test_a_bookie_that_is_back_with_all_it_had_is_taken_off_the_mark() -> None:
+@played()
+async def test_a_bookie_that_is_back_with_all_it_had_is_taken_off_the_mark(
+    world: CheckWorld,
+) -> None:
     # S77, S84: nothing is copied for it any more.
-    async def scenario(world: CheckWorld) -> None:
-        for quorums in (PLAIN, STRIPED):
-            ledger = await world.written(12, quorums)
-            one, other = ledger.metadata.last_fragment.ensemble[:2]
-            await underreplication.mark(world.cluster, ledger.id, [one, other], at_ms=500)
-            assert await world.returning.unmark({one: 400}) == 1
-            mark = await underreplication.read(world.cluster, ledger.id)
-            assert mark is not None
-            assert mark.replicas == (other,)
-
-    play(scenario)
+    for quorums in (PLAIN, STRIPED):
+        ledger = await world.written(12, quorums)
+        one, other = ledger.metadata.last_fragment.ensemble[:2]
+        await underreplication.mark(world.cluster, ledger.id, [one, other], at_ms=500)
+        assert await world.returning.unmark({one: 400}) == 1
+        mark = await underreplication.read(world.cluster, ledger.id)
+        assert mark is not None
+        assert mark.replicas == (other,)
 
 
-def test_a_bookie_that_is_back_with_a_hole_stays_marked() -> None:
-    async def scenario(world: CheckWorld) -> None:
-        writer = await world.client.create(quorums=PLAIN)
-        late = writer.ensemble[0]
-        world.lab.door(late).holding = True
-        await writer.append(b"while one was slow")
-        await writer.flush()
-        await world.lab.machines[late].crash()
-        await writer.close()
-        await world.lab.machines[late].start()
-        await underreplication.mark(world.cluster, writer.ledger_id, [late], at_ms=500)
-        assert await world.returning.unmark({late: 400}) == 0
-
-    play(scenario)
+@played()
+async def test_a_bookie_that_is_back_with_a_hole_stays_marked(world: CheckWorld) -> None:
+    writer = await world.client.create(quorums=PLAIN)
+    late = writer.ensemble[0]
+    world.lab.door(late).holding = True
+    await writer.append(b"while one was slow")
+    await writer.flush()
+    await world.lab.machines[late].crash()
+    await writer.close()
+    await world.lab.machines[late].start()
+    await underreplication.mark(world.cluster, writer.ledger_id, [late], at_ms=500)
+    assert await world.returning.unmark({late: 400}) == 0
 
 
 @pytest.mark.parametrize("count", [0, 10])
-def test_a_bookie_that_is_back_on_an_empty_disk_stays_marked_though_it_owes_nothing(
-    count: int,
+@played()
+async def test_a_bookie_that_is_back_on_an_empty_disk_stays_marked_though_it_owes_nothing(
+    world: CheckWorld, count: int
 ) -> None:
-    async def scenario(world: CheckWorld) -> None:
-        writer = await world.client.create(quorums=PLAIN)
-        for number in range(count):
-            await writer.append(b"entry %d" % number)
-        await writer.flush()
-        if not count:
-            await writer.close()
-        forgetful, whole = writer.ensemble[:2]
-        for one in (forgetful, whole):
-            await world.lab.machines[one].crash()
-        await world.lab.machines[forgetful].replace_disk()
-        for one in (forgetful, whole):
-            await world.lab.machines[one].start()
-        await underreplication.mark(world.cluster, writer.ledger_id, [forgetful, whole], at_ms=500)
-        assert await world.returning.unmark({forgetful: 400, whole: 400}) == 1
-        mark = await underreplication.read(world.cluster, writer.ledger_id)
-        assert mark is not None
-        assert mark.replicas == (forgetful,)
-
-    play(scenario)
+    writer = await world.client.create(quorums=PLAIN)
+    for number in range(count):
+        await writer.append(b"entry %d" % number)
+    await writer.flush()
+    if not count:
+        await writer.close()
+    forgetful, whole = writer.ensemble[:2]
+    for one in (forgetful, whole):
+        await world.lab.machines[one].crash()
+    await world.lab.machines[forgetful].replace_disk()
+    for one in (forgetful, whole):
+        await world.lab.machines[one].start()
+    await underreplication.mark(world.cluster, writer.ledger_id, [forgetful, whole], at_ms=500)
+    assert await world.returning.unmark({forgetful: 400, whole: 400}) == 1
+    mark = await underreplication.read(world.cluster, writer.ledger_id)
+    assert mark is not None
+    assert mark.replicas == (forgetful,)
 
 
-def test_a_bookies_long_list_of_entries_is_compared_page_by_page(
-    monkeypatch: pytest.MonkeyPatch,
+@played()
+async def test_a_bookies_long_list_of_entries_is_compared_page_by_page(
+    world: CheckWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(world: CheckWorld) -> None:
-        ledger = await world.written(60, STRIPED)
-        ensemble = ledger.metadata.last_fragment.ensemble
-        await underreplication.mark(world.cluster, ledger.id, ensemble, at_ms=500)
-        assert await world.returning.unmark(dict.fromkeys(ensemble, 400)) == 1
-        assert await underreplication.read(world.cluster, ledger.id) is None
-
     monkeypatch.setattr(returning, "RANGES_MAX", 2)
-    play(scenario)
+    ledger = await world.written(60, STRIPED)
+    ensemble = ledger.metadata.last_fragment.ensemble
+    await underreplication.mark(world.cluster, ledger.id, ensemble, at_ms=500)
+    assert await world.returning.unmark(dict.fromkeys(ensemble, 400)) == 1
+    assert await underreplication.read(world.cluster, ledger.id) is None
 
 
-def test_a_mark_that_is_older_than_the_loss_says_something_else_and_stays() -> None:
-    async def scenario(world: CheckWorld) -> None:
-        ledger = await world.written()
-        one = ledger.metadata.last_fragment.ensemble[0]
-        await underreplication.mark(world.cluster, ledger.id, [one], at_ms=300)
-        assert await world.returning.unmark({one: 400}) == 0
+@played()
+async def test_a_mark_that_is_older_than_the_loss_says_something_else_and_stays(
+    world: CheckWorld,
+) -> None:
+    ledger = await world.written()
+    one = ledger.metadata.last_fragment.ensemble[0]
+    await underreplication.mark(world.cluster, ledger.id, [one], at_ms=300)
+    assert await world.returning.unmark({one: 400}) == 0
 
-    play(scenario)
 
-
-def test_a_claimed_mark_is_left_to_its_worker() -> None:
-    async def scenario(world: CheckWorld) -> None:
-        ledger = await world.written()
-        one = ledger.metadata.last_fragment.ensemble[0]
-        await underreplication.mark(world.cluster, ledger.id, [one], at_ms=500)
-        claim = await underreplication.claim(world.cluster, ledger.id, BookieId("worker"))
-        assert claim is not None
-        assert await world.returning.unmark({one: 400}) == 0
-
-    play(scenario)
+@played()
+async def test_a_claimed_mark_is_left_to_its_worker(world: CheckWorld) -> None:
+    ledger = await world.written()
+    one = ledger.metadata.last_fragment.ensemble[0]
+    await underreplication.mark(world.cluster, ledger.id, [one], at_ms=500)
+    claim = await underreplication.claim(world.cluster, ledger.id, BookieId("worker"))
+    assert claim is not None
+    assert await world.returning.unmark({one: 400}) == 0
 
 
 def test_windows_have_one_write_set_each_and_cover_everything_once() -> None:

@@ -46,26 +46,23 @@ def test_one_bookie_that_is_not_known_leaves_its_zone_unknown() -> None:
     assert without[B] == Usage(capacity_bytes=200, used_bytes=80)
 
 
-def test_real_bookies_are_asked_and_their_last_word_counts_while_they_are_away(
-    caplog: pytest.LogCaptureFixture,
+@lab.played()
+async def test_real_bookies_are_asked_and_their_last_word_counts_while_they_are_away(
+    world: Lab, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="zonekeeper.replication.audit.room")
-
-    async def scenario(world: Lab) -> None:
-        cluster = await world.cluster()
-        view, metrics = View(cluster), AuditorMetrics()
-        following = world.tasks.create_task(view.follow())
-        await view.known()
-        async with world.client() as client:
-            room = RoomWatch(view, client.bookies.pool, metrics)
-            await room.look()
-            before = dict(metrics.headroom_needed_bytes)
-            assert metrics.headroom_enough.keys() == {A, B, C}
-            await world.crash_zone("b")
-            while BookieId("bk-b-0") not in view.missing:
-                await view.changed(view.looks)
-            await room.look()
-            assert metrics.headroom_needed_bytes == before
-        following.cancel()
-
-    lab.play(scenario)
+    cluster = await world.cluster()
+    view, metrics = View(cluster), AuditorMetrics()
+    following = world.tasks.create_task(view.follow())
+    await view.known()
+    async with world.client() as client:
+        room = RoomWatch(view, client.bookies.pool, metrics)
+        await room.look()
+        before = dict(metrics.headroom_needed_bytes)
+        assert metrics.headroom_enough.keys() == {A, B, C}
+        await world.crash_zone("b")
+        while BookieId("bk-b-0") not in view.missing:
+            await view.changed(view.looks)
+        await room.look()
+        assert metrics.headroom_needed_bytes == before
+    following.cancel()

@@ -1,6 +1,6 @@
 """A bookie with a new disk under its old name: it denies nothing until all is there again.
 
-Numbers in comments are those of the list of adversarial scenarios.
+Numbers in comments are those of docs/scenarios.md.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from tests.replication.repair_lab import (
     STRIPED,
     Bench,
     go_on_elsewhere,
-    play_repair,
+    played,
     troubles,
 )
 from zonekeeper.client.api.writer import Writer
@@ -56,146 +56,130 @@ async def forgets(bench: Bench, bookie: BookieId) -> None:
 
 
 @pytest.mark.parametrize("quorums", [None, STRIPED])
-def test_a_lost_disk_is_filled_in_place_and_then_the_bookie_answers(
-    quorums: Quorums | None,
+@played(bookies_in={"a": 3, "b": 3, "c": 3})
+async def test_a_lost_disk_is_filled_in_place_and_then_the_bookie_answers(
+    bench: Bench, quorums: Quorums | None
 ) -> None:
-    async def scenario(bench: Bench) -> None:
-        writer = await bench.written(40, quorums=quorums)
-        forgetful, before = writer.ensemble[0], await bench.ensemble(writer.ledger_id)
-        await forgets(bench, forgetful)
-        door = bench.lab.door(forgetful)
-        assert await says(door, writer.ledger_id, 0) == "unknown"
-        assert (await bench.attempt(writer.ledger_id, forgetful)).done
-        assert await bench.ensemble(writer.ledger_id) == before, "nobody was replaced"
-        assert await bench.lacks(writer.ledger_id) == []
-        assert await says(door, writer.ledger_id, 40) == "no", "it answers for all of it again"
-        assert bench.metrics.limbos_ended == 1
-        assert await bench.marked(writer.ledger_id) is None
-
-    play_repair(scenario, bookies_in={"a": 3, "b": 3, "c": 3})
+    writer = await bench.written(40, quorums=quorums)
+    forgetful, before = writer.ensemble[0], await bench.ensemble(writer.ledger_id)
+    await forgets(bench, forgetful)
+    door = bench.lab.door(forgetful)
+    assert await says(door, writer.ledger_id, 0) == "unknown"
+    assert (await bench.attempt(writer.ledger_id, forgetful)).done
+    assert await bench.ensemble(writer.ledger_id) == before, "nobody was replaced"
+    assert await bench.lacks(writer.ledger_id) == []
+    assert await says(door, writer.ledger_id, 40) == "no", "it answers for all of it again"
+    assert bench.metrics.limbos_ended == 1
+    assert await bench.marked(writer.ledger_id) is None
 
 
-def test_limbo_ends_only_after_every_copy_is_on_the_disk() -> None:
-    async def scenario(bench: Bench) -> None:
-        writer = await bench.written(10)
-        forgetful = writer.ensemble[0]
-        await forgets(bench, forgetful)
-        door = bench.lab.door(forgetful)
-        door.holding = True
-        attempt = bench.tasks.create_task(bench.attempt(writer.ledger_id, forgetful))
-        for _ in range(20):
-            await asyncio.sleep(0.1)
-            assert await says(door, writer.ledger_id, 3) == "unknown"
-            assert await says(door, writer.ledger_id, 10) == "unknown"
-        door.release()
-        assert (await attempt).done
-        assert await says(door, writer.ledger_id, 3) == "yes"
-        assert await says(door, writer.ledger_id, 10) == "no"
-
-    play_repair(scenario)
+@played()
+async def test_limbo_ends_only_after_every_copy_is_on_the_disk(bench: Bench) -> None:
+    writer = await bench.written(10)
+    forgetful = writer.ensemble[0]
+    await forgets(bench, forgetful)
+    door = bench.lab.door(forgetful)
+    door.holding = True
+    attempt = bench.tasks.create_task(bench.attempt(writer.ledger_id, forgetful))
+    for _ in range(20):
+        await asyncio.sleep(0.1)
+        assert await says(door, writer.ledger_id, 3) == "unknown"
+        assert await says(door, writer.ledger_id, 10) == "unknown"
+    door.release()
+    assert (await attempt).done
+    assert await says(door, writer.ledger_id, 3) == "yes"
+    assert await says(door, writer.ledger_id, 10) == "no"
 
 
-def test_limbo_stays_where_one_entry_has_no_source() -> None:
-    async def scenario(bench: Bench) -> None:
-        writer = await bench.written(10)
-        forgetful, *others = writer.ensemble
-        await forgets(bench, forgetful)
-        for one in others:
-            bench.lab.door(one).read_error = errors.IoFailed("the test's")
-        attempt = await bench.attempt(writer.ledger_id, forgetful)
-        assert troubles(attempt) == [RepairTrouble.NO_SOURCE]
-        assert await says(bench.lab.door(forgetful), writer.ledger_id, 0) == "unknown"
-        assert await bench.marked(writer.ledger_id) == (forgetful,)
-
-    play_repair(scenario)
+@played()
+async def test_limbo_stays_where_one_entry_has_no_source(bench: Bench) -> None:
+    writer = await bench.written(10)
+    forgetful, *others = writer.ensemble
+    await forgets(bench, forgetful)
+    for one in others:
+        bench.lab.door(one).read_error = errors.IoFailed("the test's")
+    attempt = await bench.attempt(writer.ledger_id, forgetful)
+    assert troubles(attempt) == [RepairTrouble.NO_SOURCE]
+    assert await says(bench.lab.door(forgetful), writer.ledger_id, 0) == "unknown"
+    assert await bench.marked(writer.ledger_id) == (forgetful,)
 
 
-def test_nothing_is_filled_in_while_the_bookies_zone_is_held() -> None:
-    async def scenario(bench: Bench) -> None:
-        writer = await bench.written(10)
-        forgetful = writer.ensemble[0]
-        await forgets(bench, forgetful)
-        zone = bench.zone(forgetful)
-        await bench.hold(zone)
-        attempt = await bench.attempt(writer.ledger_id, forgetful)
-        assert troubles(attempt) == [RepairTrouble.HELD]
-        assert bench.metrics.all_bytes_moved == 0
-        assert await says(bench.lab.door(forgetful), writer.ledger_id, 0) == "unknown"
-        await bench.open(zone)
-        assert (await bench.repairer.attempt(writer.ledger_id)).done
-        assert await says(bench.lab.door(forgetful), writer.ledger_id, 0) == "yes"
-
-    play_repair(scenario)
+@played()
+async def test_nothing_is_filled_in_while_the_bookies_zone_is_held(bench: Bench) -> None:
+    writer = await bench.written(10)
+    forgetful = writer.ensemble[0]
+    await forgets(bench, forgetful)
+    zone = bench.zone(forgetful)
+    await bench.hold(zone)
+    attempt = await bench.attempt(writer.ledger_id, forgetful)
+    assert troubles(attempt) == [RepairTrouble.HELD]
+    assert bench.metrics.all_bytes_moved == 0
+    assert await says(bench.lab.door(forgetful), writer.ledger_id, 0) == "unknown"
+    await bench.open(zone)
+    assert (await bench.repairer.attempt(writer.ledger_id)).done
+    assert await says(bench.lab.door(forgetful), writer.ledger_id, 0) == "yes"
 
 
-def test_an_open_ledger_whose_writer_is_gone_is_recovered_before_limbo_ends() -> None:
-    async def scenario(bench: Bench) -> None:
-        writer = await bench.written(10, closed=False)
-        forgetful = writer.ensemble[0]
-        await forgets(bench, forgetful)
-        assert troubles(await bench.attempt(writer.ledger_id, forgetful)) == [RepairTrouble.OPEN]
-        assert await says(bench.lab.door(forgetful), writer.ledger_id, 10) == "unknown"
-        await asyncio.sleep(31)
-        assert (await bench.repairer.attempt(writer.ledger_id)).done
-        assert (await bench.ledger(writer.ledger_id)).last_entry == 9
-        assert await bench.lacks(writer.ledger_id) == []
-
-    play_repair(scenario)
-
-
-def test_a_writer_that_went_on_elsewhere_is_not_disturbed() -> None:
-    async def scenario(bench: Bench) -> None:
-        writer = await bench.written(10, closed=False)
-        forgetful = writer.ensemble[0]
-        await bench.lose(forgetful)
-        await go_on_elsewhere(writer, 10)
-        await bench.lab.machines[forgetful].replace_disk()
-        await bench.bring_back(forgetful)
-        assert (await bench.attempt(writer.ledger_id, forgetful)).done
-        assert not (await bench.ledger(writer.ledger_id)).is_closed
-        await writer.append(b"goes on")
-        await writer.flush()
-
-    play_repair(scenario)
+@played()
+async def test_an_open_ledger_whose_writer_is_gone_is_recovered_before_limbo_ends(
+    bench: Bench,
+) -> None:
+    writer = await bench.written(10, closed=False)
+    forgetful = writer.ensemble[0]
+    await forgets(bench, forgetful)
+    assert troubles(await bench.attempt(writer.ledger_id, forgetful)) == [RepairTrouble.OPEN]
+    assert await says(bench.lab.door(forgetful), writer.ledger_id, 10) == "unknown"
+    await asyncio.sleep(31)
+    assert (await bench.repairer.attempt(writer.ledger_id)).done
+    assert (await bench.ledger(writer.ledger_id)).last_entry == 9
+    assert await bench.lacks(writer.ledger_id) == []
 
 
-def test_a_ledger_that_was_never_in_limbo_is_not_recovered_for_a_doubt() -> None:
-    async def scenario(bench: Bench) -> None:
-        writer = await bench.written(10, closed=False)
-        await bench.attempt(writer.ledger_id, writer.ensemble[0])
-        await asyncio.sleep(60)
-        assert (await bench.attempt(writer.ledger_id, writer.ensemble[0])).done
-        assert not (await bench.ledger(writer.ledger_id)).is_closed
-
-    play_repair(scenario)
-
-
-def test_a_start_in_between_leaves_it_in_limbo() -> None:
-    async def scenario(bench: Bench) -> None:
-        writer = await bench.written(10)
-        forgetful, pool = writer.ensemble[0], bench.client.bookies.pool
-        await forgets(bench, forgetful)
-        found = await limbo.find(pool, writer.ledger_id, [forgetful])
-        assert found.boots == {forgetful: 2}
-        await forgets(bench, forgetful)
-        with pytest.raises(errors.StartedAgain, match="start 2 and is in 3 now"):
-            await limbo.end(pool, writer.ledger_id, forgetful, 2)
-        assert await says(bench.lab.door(forgetful), writer.ledger_id, 0) == "unknown"
-
-    play_repair(scenario)
+@played()
+async def test_a_writer_that_went_on_elsewhere_is_not_disturbed(bench: Bench) -> None:
+    writer = await bench.written(10, closed=False)
+    forgetful = writer.ensemble[0]
+    await bench.lose(forgetful)
+    await go_on_elsewhere(writer, 10)
+    await bench.lab.machines[forgetful].replace_disk()
+    await bench.bring_back(forgetful)
+    assert (await bench.attempt(writer.ledger_id, forgetful)).done
+    assert not (await bench.ledger(writer.ledger_id)).is_closed
+    await writer.append(b"goes on")
+    await writer.flush()
 
 
-def test_who_does_not_say_whether_it_is_in_limbo_is_left_for_later() -> None:
-    async def scenario(bench: Bench) -> None:
-        writer = await bench.written(10)
-        silent = writer.ensemble[0]
-        bench.lab.network.take_down(silent)
-        attempt = await bench.attempt(writer.ledger_id, silent)
-        assert troubles(attempt) == [RepairTrouble.NO_SOURCE]
-        assert await bench.marked(writer.ledger_id) == (silent,)
-        bench.lab.network.put_up(silent, Host(bench.lab.door(silent)))
+@played()
+async def test_a_ledger_that_was_never_in_limbo_is_not_recovered_for_a_doubt(bench: Bench) -> None:
+    writer = await bench.written(10, closed=False)
+    await bench.attempt(writer.ledger_id, writer.ensemble[0])
+    await asyncio.sleep(60)
+    assert (await bench.attempt(writer.ledger_id, writer.ensemble[0])).done
+    assert not (await bench.ledger(writer.ledger_id)).is_closed
 
-    play_repair(scenario)
+
+@played()
+async def test_a_start_in_between_leaves_it_in_limbo(bench: Bench) -> None:
+    writer = await bench.written(10)
+    forgetful, pool = writer.ensemble[0], bench.client.bookies.pool
+    await forgets(bench, forgetful)
+    found = await limbo.find(pool, writer.ledger_id, [forgetful])
+    assert found.boots == {forgetful: 2}
+    await forgets(bench, forgetful)
+    with pytest.raises(errors.StartedAgain, match="start 2 and is in 3 now"):
+        await limbo.end(pool, writer.ledger_id, forgetful, 2)
+    assert await says(bench.lab.door(forgetful), writer.ledger_id, 0) == "unknown"
+
+
+@played()
+async def test_who_does_not_say_whether_it_is_in_limbo_is_left_for_later(bench: Bench) -> None:
+    writer = await bench.written(10)
+    silent = writer.ensemble[0]
+    bench.lab.network.take_down(silent)
+    attempt = await bench.attempt(writer.ledger_id, silent)
+    assert troubles(attempt) == [RepairTrouble.NO_SOURCE]
+    assert await bench.marked(writer.ledger_id) == (silent,)
+    bench.lab.network.put_up(silent, Host(bench.lab.door(silent)))
 
 
 # ── the auditor, and all of it together ──
@@ -209,58 +193,56 @@ async def never_denied(door: Door, written: Iterable[Writer], counts: int) -> No
         await asyncio.sleep(0.5)
 
 
-def test_a_bookie_that_forgot_is_whole_again_without_anybodys_order() -> None:
-    async def scenario(world: Recovering) -> None:
-        closed = [await world.written(10) for _ in range(12)]
-        open_one = await world.written(10, closed=False)
-        forgetful = open_one.ensemble[0]
-        concerned = [one for one in (*closed, open_one) if forgetful in one.ensemble]
-        assert len(concerned) > 3
-        async with world.process("auto-0") as process, world.process("auto-1", "b"):
-            machine = world.lab.machines[forgetful]
+@recovery_lab.played()
+async def test_a_bookie_that_forgot_is_whole_again_without_anybodys_order(
+    world: Recovering,
+) -> None:
+    closed = [await world.written(10) for _ in range(12)]
+    open_one = await world.written(10, closed=False)
+    forgetful = open_one.ensemble[0]
+    concerned = [one for one in (*closed, open_one) if forgetful in one.ensemble]
+    assert len(concerned) > 3
+    async with world.process("auto-0") as process, world.process("auto-1", "b"):
+        machine = world.lab.machines[forgetful]
+        await machine.crash()
+        await machine.replace_disk()
+        await machine.start()
+        watching = world.tasks.create_task(never_denied(machine.doorway, concerned, 10))
+
+        async def remembers() -> bool:
+            record = await bookie_records.read(world.cluster, forgetful)
+            return record.lost_data is None
+
+        await world.until(remembers, 600)
+        watching.cancel()
+        assert await world.marks() == []
+        for writer in concerned:
+            assert await says(machine.doorway, writer.ledger_id, 9) == "yes"
+            assert await says(machine.doorway, writer.ledger_id, 10) == "no"
+            assert forgetful in (await world.ledger(writer.ledger_id)).bookies
+        assert (await world.ledger(open_one.ledger_id)).is_closed
+        for writer in (*closed, open_one):
+            assert await world.readable(writer.ledger_id) == 10
+        assert process.view.forgetful == {}
+
+
+@recovery_lab.played()
+async def test_a_bookie_that_forgets_again_says_so_again(world: Recovering) -> None:
+    writer = await world.written(10)
+    forgetful = writer.ensemble[0]
+    machine = world.lab.machines[forgetful]
+    async with world.process("auto-0"):
+        for boot in (2, 3):
             await machine.crash()
             await machine.replace_disk()
             await machine.start()
-            watching = world.tasks.create_task(never_denied(machine.doorway, concerned, 10))
+            assert machine.boots == boot
+            await bookie_records.has_all_again(world.cluster, forgetful, boot - 1)
+            record = await bookie_records.read(world.cluster, forgetful)
+            assert record.lost_data == boot, "what was said of another start takes nothing back"
 
-            async def remembers() -> bool:
-                record = await bookie_records.read(world.cluster, forgetful)
-                return record.lost_data is None
+            async def answers() -> bool:
+                return await says(machine.doorway, writer.ledger_id, 10) == "no"
 
-            await world.until(remembers, 600)
-            watching.cancel()
-            assert await world.marks() == []
-            for writer in concerned:
-                assert await says(machine.doorway, writer.ledger_id, 9) == "yes"
-                assert await says(machine.doorway, writer.ledger_id, 10) == "no"
-                assert forgetful in (await world.ledger(writer.ledger_id)).bookies
-            assert (await world.ledger(open_one.ledger_id)).is_closed
-            for writer in (*closed, open_one):
-                assert await world.readable(writer.ledger_id) == 10
-            assert process.view.forgetful == {}
-
-    recovery_lab.play(scenario)
-
-
-def test_a_bookie_that_forgets_again_says_so_again() -> None:
-    async def scenario(world: Recovering) -> None:
-        writer = await world.written(10)
-        forgetful = writer.ensemble[0]
-        machine = world.lab.machines[forgetful]
-        async with world.process("auto-0"):
-            for boot in (2, 3):
-                await machine.crash()
-                await machine.replace_disk()
-                await machine.start()
-                assert machine.boots == boot
-                await bookie_records.has_all_again(world.cluster, forgetful, boot - 1)
-                record = await bookie_records.read(world.cluster, forgetful)
-                assert record.lost_data == boot, "what was said of another start takes nothing back"
-
-                async def answers() -> bool:
-                    return await says(machine.doorway, writer.ledger_id, 10) == "no"
-
-                await world.until(answers, 600)
-                assert await says(machine.doorway, writer.ledger_id, 9) == "yes"
-
-    recovery_lab.play(scenario)
+            await world.until(answers, 600)
+            assert await says(machine.doorway, writer.ledger_id, 9) == "yes"

@@ -1,32 +1,25 @@
 """Bugs that would lose data or break a promise, planted one at a time: a directed test shows each.
 
 The directed tests pass with the real code where they stand. Here one of them must fail, by what it
-asserts, while the bug is there.
+asserts, while the bug is there. Bugs of the gate are in ``tests/zone_scenarios``.
 """
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from tests.replication import test_zone_watchers
 from tests.replication.repair import (
     test_limbo,
     test_repair_copies,
     test_repair_gate,
     test_repairing,
 )
-from tests.replication.watch import test_zone_watch
 from tests.simulation.patching import Patch, patched
 from zonekeeper.client.bookies.link_pool import LinkPool
 from zonekeeper.client.reading import checking
 from zonekeeper.client.reading.checking import CheckedReply
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.base.topology import Topology
-from zonekeeper.placement.policy.rules import RepairRules
-from zonekeeper.placement.zones import gate
-from zonekeeper.placement.zones.counted_time import Moment
-from zonekeeper.placement.zones.gate import Gate
 from zonekeeper.replication.decisions import copy_plan
 from zonekeeper.replication.decisions.copy_plan import Cause
 from zonekeeper.replication.repair import limbo
@@ -38,19 +31,10 @@ from zonekeeper.wire.formats.frames import Frame
 
 pytestmark = pytest.mark.simulation
 
-_find, _without_threat = limbo.find, gate._without_threat
+_find = limbo.find
 
 #: Ledger, entry, LAC, length; then a CRC32C.
 _HEAD_BYTES = 36
-
-
-def _never(gate: Gate, moment: Moment, rules: RepairRules) -> bool:
-    del gate, moment, rules
-    return False
-
-
-def _without_grace(gate: Gate, why: str, moment: Moment, rules: RepairRules) -> Gate:
-    return _without_threat(gate, why, dataclasses.replace(moment, in_grace=False), rules)
 
 
 async def _put_and_forget(delivery: Delivery, frame: Frame) -> None:
@@ -88,16 +72,6 @@ async def _ends_at_once(
 
 #: By what is wrong: the bug, and the tests each of which shows it.
 MUTANTS: Mapping[str, tuple[Patch, Sequence[Callable[[], None]]]] = {
-    "a hold outlives its rule": (
-        (gate, "_rule_opens", _never),
-        [
-            test_zone_watch.test_s86_under_repair_after_a_zone_that_stays_away_is_released_by_the_rule
-        ],
-    ),
-    "a watcher that is new opens the gate": (
-        (gate, "_without_threat", _without_grace),
-        [test_zone_watchers.test_a_zone_that_returned_is_not_opened_within_a_new_watchs_grace],
-    ),
     "the swap comes before the copy is durable": (
         (Delivery, "put", _put_and_forget),
         [test_repairing.test_the_swap_waits_until_the_last_entry_is_on_the_targets_disk],

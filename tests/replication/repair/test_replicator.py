@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.replication.repair_lab import Bench, bench, payload, play_repair, rules
+from tests.replication.repair_lab import Bench, bench, payload, played, rules
 from zonekeeper.client.api.writer import Writer
 from zonekeeper.metadata.cluster import repair_controls
 from zonekeeper.metadata.cluster.cluster import Cluster
@@ -54,101 +54,93 @@ async def written_and_lost(at: Bench, count: int) -> tuple[list[Writer], BookieI
     return of_lost, lost
 
 
-def test_everything_that_is_marked_is_repaired_and_what_is_marked_later_too() -> None:
-    async def scenario(at: Bench) -> None:
-        writers, _ = await written_and_lost(at, 4)
-        late = writers.pop()
-        async with replicating(at) as replicator:
-            await at.until(lambda: replicator.metrics.ledgers_repaired == len(writers) + 1)
-            for writer in (*writers, late):
-                assert await at.marked(writer.ledger_id) is None
-                assert await at.lacks(writer.ledger_id) == []
-            again = await at.written(5)
-            gone = again.ensemble[0]
-            await at.lose(gone)
-            await at.mark(again.ledger_id, gone)
-            await at.until(lambda: replicator.metrics.ledgers_repaired == len(writers) + 2)
-            assert await at.lacks(again.ledger_id) == []
-
-    play_repair(scenario)
-
-
-def test_two_processes_share_the_list_and_no_ledger_is_repaired_twice() -> None:
-    async def scenario(one: Bench) -> None:
-        async with bench(one.lab, "other", zone="b") as two:
-            writers, lost = await written_and_lost(one, 6)
-            await two.until(lambda: lost in two.view.missing)
-            async with replicating(one) as first, replicating(two, "other") as second:
-                metrics = (first.metrics, second.metrics)
-                await one.until(lambda: sum(m.ledgers_repaired for m in metrics) == len(writers))
-                assert sum(m.fragments_swapped for m in metrics) == len(writers)
-            for writer in writers:
-                assert await one.lacks(writer.ledger_id) == []
-
-    play_repair(scenario)
+@played()
+async def test_everything_that_is_marked_is_repaired_and_what_is_marked_later_too(
+    at: Bench,
+) -> None:
+    writers, _ = await written_and_lost(at, 4)
+    late = writers.pop()
+    async with replicating(at) as replicator:
+        await at.until(lambda: replicator.metrics.ledgers_repaired == len(writers) + 1)
+        for writer in (*writers, late):
+            assert await at.marked(writer.ledger_id) is None
+            assert await at.lacks(writer.ledger_id) == []
+        again = await at.written(5)
+        gone = again.ensemble[0]
+        await at.lose(gone)
+        await at.mark(again.ledger_id, gone)
+        await at.until(lambda: replicator.metrics.ledgers_repaired == len(writers) + 2)
+        assert await at.lacks(again.ledger_id) == []
 
 
-def test_a_ledger_that_cannot_be_repaired_stops_nobody_and_is_counted_while_it_waits() -> None:
-    async def scenario(at: Bench) -> None:
-        writers, lost = await written_and_lost(at, 4)
-        stuck = writers[0]
-        for bookie in stuck.ensemble:
-            if bookie != lost:
-                await at.lose(bookie)
-        async with replicating(at) as replicator:
-            await asyncio.sleep(60)
-            assert replicator.metrics.waiting_now[RepairTrouble.NO_SOURCE] >= 1
-            repaired = [w for w in writers if await at.marked(w.ledger_id) is None]
-            assert repaired
-            assert await at.marked(stuck.ledger_id) == (lost,)
-
-    play_repair(scenario)
+@played()
+async def test_two_processes_share_the_list_and_no_ledger_is_repaired_twice(one: Bench) -> None:
+    async with bench(one.lab, "other", zone="b") as two:
+        writers, lost = await written_and_lost(one, 6)
+        await two.until(lambda: lost in two.view.missing)
+        async with replicating(one) as first, replicating(two, "other") as second:
+            metrics = (first.metrics, second.metrics)
+            await one.until(lambda: sum(m.ledgers_repaired for m in metrics) == len(writers))
+            assert sum(m.fragments_swapped for m in metrics) == len(writers)
+        for writer in writers:
+            assert await one.lacks(writer.ledger_id) == []
 
 
-def test_s89_what_fails_again_and_again_is_tried_less_and_less() -> None:
-    async def scenario(at: Bench) -> None:
-        writer = await at.written(5)
-        await at.lose(*writer.ensemble)
-        await at.mark(writer.ledger_id, writer.ensemble[0])
-        async with replicating(at) as replicator:
-            await asyncio.sleep(120)
-            tries = replicator.metrics.failed[RepairTrouble.NO_SOURCE]
-            assert 4 <= tries <= 9
-            await asyncio.sleep(120)
-            assert replicator.metrics.failed[RepairTrouble.NO_SOURCE] <= tries + 2
-
-    play_repair(scenario)
-
-
-def test_s84_what_is_held_moves_nothing_and_goes_on_soon_after_it_is_not() -> None:
-    async def scenario(at: Bench) -> None:
-        writers, _ = await written_and_lost(at, 4)
-        await at.hold("b")
-        async with replicating(at) as replicator:
-            await asyncio.sleep(120)
-            assert replicator.metrics.all_bytes_moved == 0
-            assert replicator.metrics.failed == {}
-            assert replicator.metrics.waiting_now == {RepairTrouble.HELD: len(writers)}
-            assert await at.claimed() == []
-            await at.open("b")
-            await asyncio.sleep(10)
-            assert replicator.metrics.ledgers_repaired == len(writers)
-
-    play_repair(scenario)
+@played()
+async def test_a_ledger_that_cannot_be_repaired_stops_nobody_and_is_counted_while_it_waits(
+    at: Bench,
+) -> None:
+    writers, lost = await written_and_lost(at, 4)
+    stuck = writers[0]
+    for bookie in stuck.ensemble:
+        if bookie != lost:
+            await at.lose(bookie)
+    async with replicating(at) as replicator:
+        await asyncio.sleep(60)
+        assert replicator.metrics.waiting_now[RepairTrouble.NO_SOURCE] >= 1
+        repaired = [w for w in writers if await at.marked(w.ledger_id) is None]
+        assert repaired
+        assert await at.marked(stuck.ledger_id) == (lost,)
 
 
-def test_apaches_switch_stops_everything_and_starts_it_again() -> None:
-    async def scenario(at: Bench) -> None:
-        await repair_controls.set_enabled(at.cluster, enabled=False)
-        await at.until(lambda: not at.view.replication_enabled)
-        writers, _ = await written_and_lost(at, 3)
-        async with replicating(at) as replicator:
-            await asyncio.sleep(60)
-            assert replicator.metrics.all_bytes_moved == 0
-            await repair_controls.set_enabled(at.cluster, enabled=True)
-            await at.until(lambda: replicator.metrics.ledgers_repaired == len(writers))
+@played()
+async def test_s89_what_fails_again_and_again_is_tried_less_and_less(at: Bench) -> None:
+    writer = await at.written(5)
+    await at.lose(*writer.ensemble)
+    await at.mark(writer.ledger_id, writer.ensemble[0])
+    async with replicating(at) as replicator:
+        await asyncio.sleep(120)
+        tries = replicator.metrics.failed[RepairTrouble.NO_SOURCE]
+        assert 4 <= tries <= 9
+        await asyncio.sleep(120)
+        assert replicator.metrics.failed[RepairTrouble.NO_SOURCE] <= tries + 2
 
-    play_repair(scenario)
+
+@played()
+async def test_s84_what_is_held_moves_nothing_and_goes_on_soon_after_it_is_not(at: Bench) -> None:
+    writers, _ = await written_and_lost(at, 4)
+    await at.hold("b")
+    async with replicating(at) as replicator:
+        await asyncio.sleep(120)
+        assert replicator.metrics.all_bytes_moved == 0
+        assert replicator.metrics.failed == {}
+        assert replicator.metrics.waiting_now == {RepairTrouble.HELD: len(writers)}
+        assert await at.claimed() == []
+        await at.open("b")
+        await asyncio.sleep(10)
+        assert replicator.metrics.ledgers_repaired == len(writers)
+
+
+@played()
+async def test_apaches_switch_stops_everything_and_starts_it_again(at: Bench) -> None:
+    await repair_controls.set_enabled(at.cluster, enabled=False)
+    await at.until(lambda: not at.view.replication_enabled)
+    writers, _ = await written_and_lost(at, 3)
+    async with replicating(at) as replicator:
+        await asyncio.sleep(60)
+        assert replicator.metrics.all_bytes_moved == 0
+        await repair_controls.set_enabled(at.cluster, enabled=True)
+        await at.until(lambda: replicator.metrics.ledgers_repaired == len(writers))
 
 
 class MarksRead:
@@ -164,44 +156,43 @@ class MarksRead:
         return await self._read(cluster, ledger_id)
 
 
+@pytest.fixture
+def marks_read(monkeypatch: pytest.MonkeyPatch) -> MarksRead:
+    return MarksRead(monkeypatch)
+
+
 async def held_marks(at: Bench) -> None:
     for number in range(1_000, 1_000 + MARKS):
         await at.mark(LedgerId(number), HELD)
 
 
-def test_while_everything_is_held_no_mark_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(at: Bench) -> None:
-        await held_marks(at)
-        await repair_controls.set_enabled(at.cluster, enabled=False)
-        await at.until(lambda: not at.view.replication_enabled)
-        async with replicating(at) as replicator:
-            await asyncio.sleep(300)
-            assert read.count == 0
-            assert replicator.metrics.waiting_now == {RepairTrouble.HELD: MARKS}
-
-    read = MarksRead(monkeypatch)
-    play_repair(scenario)
+@played()
+async def test_while_everything_is_held_no_mark_is_read(at: Bench, marks_read: MarksRead) -> None:
+    await held_marks(at)
+    await repair_controls.set_enabled(at.cluster, enabled=False)
+    await at.until(lambda: not at.view.replication_enabled)
+    async with replicating(at) as replicator:
+        await asyncio.sleep(300)
+        assert marks_read.count == 0
+        assert replicator.metrics.waiting_now == {RepairTrouble.HELD: MARKS}
 
 
-def test_what_stays_held_is_looked_at_less_and_less_and_at_once_when_its_gate_opens(
-    monkeypatch: pytest.MonkeyPatch,
+@played()
+async def test_what_stays_held_is_looked_at_less_and_less_and_at_once_when_its_gate_opens(
+    at: Bench, marks_read: MarksRead
 ) -> None:
-    async def scenario(at: Bench) -> None:
-        writers, lost = await written_and_lost(at, 1)
-        await held_marks(at)
-        await at.hold(at.zone(lost))
-        async with replicating(at) as replicator:
-            await asyncio.sleep(300)
-            before = read.count
-            await asyncio.sleep(95)
-            assert MARKS <= read.count - before < 4 * MARKS
-            assert replicator.metrics.waiting_now == {RepairTrouble.HELD: MARKS + len(writers)}
-            await at.open(at.zone(lost))
-            await asyncio.sleep(5)
-            assert replicator.metrics.ledgers_repaired == len(writers)
-
-    read = MarksRead(monkeypatch)
-    play_repair(scenario)
+    writers, lost = await written_and_lost(at, 1)
+    await held_marks(at)
+    await at.hold(at.zone(lost))
+    async with replicating(at) as replicator:
+        await asyncio.sleep(300)
+        before = marks_read.count
+        await asyncio.sleep(95)
+        assert MARKS <= marks_read.count - before < 4 * MARKS
+        assert replicator.metrics.waiting_now == {RepairTrouble.HELD: MARKS + len(writers)}
+        await at.open(at.zone(lost))
+        await asyncio.sleep(5)
+        assert replicator.metrics.ledgers_repaired == len(writers)
 
 
 #: A ledger of ten large entries takes 16 s.
@@ -220,157 +211,147 @@ async def large_and_lost(at: Bench, count: int, zone: str) -> None:
         await at.mark(ledger_id, lost)
 
 
-def test_after_a_walk_that_waited_for_its_workers_there_is_no_long_rest() -> None:
-    async def scenario(at: Bench) -> None:
-        small = await at.written(3)
-        await large_and_lost(at, 6, "b")
-        async with replicating(at, workers=1) as replicator:
-            await at.until(lambda: replicator.metrics.all_bytes_moved > 0)
-            await at.mark(small.ledger_id, small.ensemble[0])
-            await asyncio.sleep(60)
-            await at.until(lambda: replicator.metrics.under_way_now == 0)
-            await asyncio.sleep(5)
-            assert await at.marked(small.ledger_id) is None
-
-    play_repair(scenario, given=rules(repair=BUSY))
+@played(given=rules(repair=BUSY))
+async def test_after_a_walk_that_waited_for_its_workers_there_is_no_long_rest(at: Bench) -> None:
+    small = await at.written(3)
+    await large_and_lost(at, 6, "b")
+    async with replicating(at, workers=1) as replicator:
+        await at.until(lambda: replicator.metrics.all_bytes_moved > 0)
+        await at.mark(small.ledger_id, small.ensemble[0])
+        await asyncio.sleep(60)
+        await at.until(lambda: replicator.metrics.under_way_now == 0)
+        await asyncio.sleep(5)
+        assert await at.marked(small.ledger_id) is None
 
 
-def test_what_is_free_while_a_walk_waits_for_its_workers_need_not_wait_for_its_end() -> None:
-    async def scenario(at: Bench) -> None:
-        small = await at.written(3)
-        await large_and_lost(at, 6, "a")
-        await at.mark(small.ledger_id, next(one for one in small.ensemble if at.zone(one) == "b"))
-        await at.hold("b")
-        async with replicating(at, workers=1) as replicator:
-            await at.until(lambda: replicator.metrics.all_bytes_moved > 0)
-            await asyncio.sleep(20)
-            assert await at.marked(small.ledger_id) is not None
-            await at.open("b")
-            await asyncio.sleep(30)
-            assert await at.marked(small.ledger_id) is None
-            assert replicator.metrics.under_way_now == 1, "others are not done yet"
-            await asyncio.sleep(60)
-            assert [one async for one in underreplication.ids(at.cluster)] == []
-
-    play_repair(scenario, given=rules(repair=BUSY))
-
-
-def test_what_a_lost_bookie_had_is_repaired_soon_after_its_delay() -> None:
-    async def scenario(at: Bench) -> None:
-        writer = await at.written(5)
-        gone = writer.ensemble[0]
-        async with replicating(at) as replicator:
-            await at.miss(gone)
-            await at.mark(writer.ledger_id, gone)
-            await at.until(lambda: at.view.what_holds_anew(gone) is None)
-            await asyncio.sleep(5)
-            assert replicator.metrics.ledgers_repaired == 1
-
-    late = dataclasses.replace(rules().repair, bookie_recovery_delay_ms=40_000)
-    play_repair(scenario, given=dataclasses.replace(rules(), repair=late))
+@played(given=rules(repair=BUSY))
+async def test_what_is_free_while_a_walk_waits_for_its_workers_need_not_wait_for_its_end(
+    at: Bench,
+) -> None:
+    small = await at.written(3)
+    await large_and_lost(at, 6, "a")
+    await at.mark(small.ledger_id, next(one for one in small.ensemble if at.zone(one) == "b"))
+    await at.hold("b")
+    async with replicating(at, workers=1) as replicator:
+        await at.until(lambda: replicator.metrics.all_bytes_moved > 0)
+        await asyncio.sleep(20)
+        assert await at.marked(small.ledger_id) is not None
+        await at.open("b")
+        await asyncio.sleep(30)
+        assert await at.marked(small.ledger_id) is None
+        assert replicator.metrics.under_way_now == 1, "others are not done yet"
+        await asyncio.sleep(60)
+        assert [one async for one in underreplication.ids(at.cluster)] == []
 
 
-def test_who_is_told_to_stop_gives_back_his_claims_and_another_process_goes_on() -> None:
-    async def scenario(at: Bench) -> None:
-        writer = await at.written(60, size=100_000)
-        lost = writer.ensemble[0]
-        await at.lose(lost)
+LATE = dataclasses.replace(rules().repair, bookie_recovery_delay_ms=40_000)
+
+
+@played(given=dataclasses.replace(rules(), repair=LATE))
+async def test_what_a_lost_bookie_had_is_repaired_soon_after_its_delay(at: Bench) -> None:
+    writer = await at.written(5)
+    gone = writer.ensemble[0]
+    async with replicating(at) as replicator:
+        await at.miss(gone)
+        await at.mark(writer.ledger_id, gone)
+        await at.until(lambda: at.view.what_holds_anew(gone) is None)
+        await asyncio.sleep(5)
+        assert replicator.metrics.ledgers_repaired == 1
+
+
+@played(given=rules(repair=RepairRules(bytes_per_second=1 << 20)))
+async def test_who_is_told_to_stop_gives_back_his_claims_and_another_process_goes_on(
+    at: Bench,
+) -> None:
+    writer = await at.written(60, size=100_000)
+    lost = writer.ensemble[0]
+    await at.lose(lost)
+    await at.mark(writer.ledger_id, lost)
+    async with replicating(at) as replicator:
+        await at.until(lambda: replicator.metrics.all_bytes_moved > 0)
+        assert await at.claimed() == [writer.ledger_id]
+    assert await at.claimed() == []
+    moved = replicator.metrics.all_bytes_moved
+    await asyncio.sleep(10)
+    assert replicator.metrics.all_bytes_moved == moved
+    async with replicating(at, "next") as second:
+        await at.until(lambda: second.metrics.ledgers_repaired == 1)
+    assert await at.lacks(writer.ledger_id, size=100_000) == []
+
+
+@played(given=rules(repair=RepairRules(bytes_per_second=1 << 20)))
+async def test_the_rate_is_for_all_workers_of_a_process_together(at: Bench) -> None:
+    writers = [await at.written(10, size=100_000) for _ in range(6)]
+    lost = BookieId("bk-b-0")
+    of_lost = [writer for writer in writers if lost in writer.ensemble]
+    await at.lose(lost)
+    for writer in of_lost:
         await at.mark(writer.ledger_id, lost)
-        async with replicating(at) as replicator:
-            await at.until(lambda: replicator.metrics.all_bytes_moved > 0)
-            assert await at.claimed() == [writer.ledger_id]
-        assert await at.claimed() == []
-        moved = replicator.metrics.all_bytes_moved
-        await asyncio.sleep(10)
-        assert replicator.metrics.all_bytes_moved == moved
-        async with replicating(at, "next") as second:
-            await at.until(lambda: second.metrics.ledgers_repaired == 1)
-        assert await at.lacks(writer.ledger_id, size=100_000) == []
-
-    play_repair(scenario, given=rules(repair=RepairRules(bytes_per_second=1 << 20)))
+    began_s = asyncio.get_running_loop().time()
+    async with replicating(at) as replicator:
+        await at.until(lambda: replicator.metrics.ledgers_repaired == len(of_lost))
+    took_s = asyncio.get_running_loop().time() - began_s
+    moved = replicator.metrics.all_bytes_moved
+    assert moved <= (1 << 20) * (took_s + 1)
 
 
-def test_the_rate_is_for_all_workers_of_a_process_together() -> None:
-    async def scenario(at: Bench) -> None:
-        writers = [await at.written(10, size=100_000) for _ in range(6)]
-        lost = BookieId("bk-b-0")
-        of_lost = [writer for writer in writers if lost in writer.ensemble]
-        await at.lose(lost)
-        for writer in of_lost:
-            await at.mark(writer.ledger_id, lost)
-        began_s = asyncio.get_running_loop().time()
-        async with replicating(at) as replicator:
-            await at.until(lambda: replicator.metrics.ledgers_repaired == len(of_lost))
-        took_s = asyncio.get_running_loop().time() - began_s
-        moved = replicator.metrics.all_bytes_moved
-        assert moved <= (1 << 20) * (took_s + 1)
-
-    play_repair(scenario, given=rules(repair=RepairRules(bytes_per_second=1 << 20)))
+@played()
+async def test_an_open_ledger_is_looked_at_again_when_its_grace_is_over(at: Bench) -> None:
+    writer = await at.written(5, closed=False)
+    lost = writer.ensemble[0]
+    await at.lose(lost)
+    await at.mark(writer.ledger_id, lost)
+    async with replicating(at) as replicator:
+        await asyncio.sleep(25)
+        assert replicator.metrics.ledgers_recovered == 0
+        await asyncio.sleep(15)
+        assert replicator.metrics.ledgers_recovered == 1
+        assert replicator.metrics.failed == {}
+    assert await at.lacks(writer.ledger_id) == []
 
 
-def test_an_open_ledger_is_looked_at_again_when_its_grace_is_over() -> None:
-    async def scenario(at: Bench) -> None:
-        writer = await at.written(5, closed=False)
-        lost = writer.ensemble[0]
-        await at.lose(lost)
-        await at.mark(writer.ledger_id, lost)
-        async with replicating(at) as replicator:
-            await asyncio.sleep(25)
-            assert replicator.metrics.ledgers_recovered == 0
-            await asyncio.sleep(15)
-            assert replicator.metrics.ledgers_recovered == 1
-            assert replicator.metrics.failed == {}
+@played()
+async def test_s79_a_target_that_dies_after_the_swap_is_a_loss_like_any_other(at: Bench) -> None:
+    writer = await at.written(10)
+    lost = writer.ensemble[0]
+    await at.lose(lost)
+    await at.mark(writer.ledger_id, lost)
+    async with replicating(at) as replicator:
+        await at.until(lambda: replicator.metrics.ledgers_repaired == 1)
+        target = (await at.ensemble(writer.ledger_id))[0]
+        await at.lose(target)
+        await at.mark(writer.ledger_id, target)
+        await at.until(lambda: replicator.metrics.ledgers_repaired == 2)
+    assert await at.lacks(writer.ledger_id) == []
+
+
+@played()
+async def test_a_bookie_that_is_slow_to_answer_delays_its_ledger_only(at: Bench) -> None:
+    writers, lost = await written_and_lost(at, 4)
+    near = next(one for one in writers[0].ensemble if one != lost)
+    at.lab.door(near).read_error = errors.IoFailed("the test's")
+    async with replicating(at) as replicator:
+        await at.until(lambda: replicator.metrics.ledgers_repaired == len(writers))
+    at.lab.door(near).read_error = None
+    for writer in writers:
         assert await at.lacks(writer.ledger_id) == []
-
-    play_repair(scenario)
-
-
-def test_s79_a_target_that_dies_after_the_swap_is_a_loss_like_any_other() -> None:
-    async def scenario(at: Bench) -> None:
-        writer = await at.written(10)
-        lost = writer.ensemble[0]
-        await at.lose(lost)
-        await at.mark(writer.ledger_id, lost)
-        async with replicating(at) as replicator:
-            await at.until(lambda: replicator.metrics.ledgers_repaired == 1)
-            target = (await at.ensemble(writer.ledger_id))[0]
-            await at.lose(target)
-            await at.mark(writer.ledger_id, target)
-            await at.until(lambda: replicator.metrics.ledgers_repaired == 2)
-        assert await at.lacks(writer.ledger_id) == []
-
-    play_repair(scenario)
-
-
-def test_a_bookie_that_is_slow_to_answer_delays_its_ledger_only() -> None:
-    async def scenario(at: Bench) -> None:
-        writers, lost = await written_and_lost(at, 4)
-        near = next(one for one in writers[0].ensemble if one != lost)
-        at.lab.door(near).read_error = errors.IoFailed("the test's")
-        async with replicating(at) as replicator:
-            await at.until(lambda: replicator.metrics.ledgers_repaired == len(writers))
-        at.lab.door(near).read_error = None
-        for writer in writers:
-            assert await at.lacks(writer.ledger_id) == []
-
-    play_repair(scenario)
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_no_more_ledgers_are_under_way_than_there_are_workers(workers: int) -> None:
-    async def scenario(at: Bench) -> None:
-        writers, _ = await written_and_lost(at, 5)
+@played()
+async def test_no_more_ledgers_are_under_way_than_there_are_workers(
+    at: Bench, workers: int
+) -> None:
+    writers, _ = await written_and_lost(at, 5)
+    for machine in at.lab.machines.values():
+        if machine.door is not None:
+            machine.door.holding = True
+    async with replicating(at, workers=workers) as replicator:
+        await asyncio.sleep(2)
+        assert replicator.metrics.under_way_now == workers
+        assert len(await at.claimed()) == workers
         for machine in at.lab.machines.values():
             if machine.door is not None:
-                machine.door.holding = True
-        async with replicating(at, workers=workers) as replicator:
-            await asyncio.sleep(2)
-            assert replicator.metrics.under_way_now == workers
-            assert len(await at.claimed()) == workers
-            for machine in at.lab.machines.values():
-                if machine.door is not None:
-                    machine.door.release()
-            await at.until(lambda: replicator.metrics.ledgers_repaired == len(writers))
-        assert payload(0).startswith(b"entry 0")
-
-    play_repair(scenario)
+                machine.door.release()
+        await at.until(lambda: replicator.metrics.ledgers_repaired == len(writers))
+    assert payload(0).startswith(b"entry 0")

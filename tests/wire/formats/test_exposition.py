@@ -10,6 +10,8 @@ from zonekeeper.wire.formats.exposition import BOUNDS_S, Family, Histogram, Hist
 
 
 class Why(enum.StrEnum):
+    LABEL = enum.nonmember("why")
+
     OPEN = "open"
 
 

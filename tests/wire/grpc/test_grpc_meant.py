@@ -117,7 +117,7 @@ QUESTIONS: Final[dict[str, Callable[[BookieLink], Awaitable[object]]]] = {
 
 
 def test_the_questions_are_all_that_a_link_can_ask() -> None:
-    assert {*QUESTIONS, "bookie_id", "close"} == {
+    assert {*QUESTIONS, "bookie_id"} == {
         name for name in vars(BookieLink) if not name.startswith("_")
     }
 

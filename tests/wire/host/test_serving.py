@@ -36,80 +36,73 @@ class ByHand:
         return carriers.parse(await self.sent.get())
 
 
-def test_acks_of_more_than_one_item_may_tell_are_told_in_several() -> None:
+@virtual_time.played
+async def test_acks_of_more_than_one_item_may_tell_are_told_in_several() -> None:
     count = carriers.ACKED_MAX + 10
-
-    async def scenario() -> None:
-        bookie, pipe, writer = ReferenceBookie(BOOKIE, Disk()), ByHand(), Writer(7)
-        host = Host(bookie)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(host.serve_appends(pipe))
-            assert await pipe.answers() == (carriers.Hello(boot_epoch=1),)
-            pipe.put(carriers.Open(number=0, opening=writer.opening()))
-            assert await pipe.answers() == (carriers.Acked(number=0, last=0),)
-            bookie.held = True
-            lac = writer.lac(-1)
-            items = [
-                carriers.WriteLac(number=1 + n, ledger_id=writer.ledger_id, packet=lac)
-                for n in range(count)
-            ]
-            for start in range(0, count, carriers.ITEMS_MAX):
-                pipe.put(*items[start : start + carriers.ITEMS_MAX])
-            await asyncio.sleep(1)
-            assert bookie.waiting == count
-            bookie.release()
-            told = 1
-            while told <= count:
-                for item in await pipe.answers():
-                    assert isinstance(item, carriers.Acked)
-                    assert item.number == told
-                    told = item.last + 1
-            pipe.coming.put_nowait(None)
-
-    virtual_time.run(scenario())
+    bookie, pipe, writer = ReferenceBookie(BOOKIE, Disk()), ByHand(), Writer(7)
+    host = Host(bookie)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(host.serve_appends(pipe))
+        assert await pipe.answers() == (carriers.Hello(boot_epoch=1),)
+        pipe.put(carriers.Open(number=0, opening=writer.opening()))
+        assert await pipe.answers() == (carriers.Acked(number=0, last=0),)
+        bookie.held = True
+        lac = writer.lac(-1)
+        items = [
+            carriers.WriteLac(number=1 + n, ledger_id=writer.ledger_id, packet=lac)
+            for n in range(count)
+        ]
+        for start in range(0, count, carriers.ITEMS_MAX):
+            pipe.put(*items[start : start + carriers.ITEMS_MAX])
+        await asyncio.sleep(1)
+        assert bookie.waiting == count
+        bookie.release()
+        told = 1
+        while told <= count:
+            for item in await pipe.answers():
+                assert isinstance(item, carriers.Acked)
+                assert item.number == told
+                told = item.last + 1
+        pipe.coming.put_nowait(None)
 
 
-def test_a_frame_beside_its_opening_came_before_the_right_to_write_was_proven() -> None:
-    async def scenario() -> None:
-        bookie, pipe = ReferenceBookie(BOOKIE, Disk()), ByHand()
-        first, second = Writer(7), Writer(7)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(Host(bookie).serve_appends(pipe))
-            await pipe.answers()
-            pipe.put(
-                carriers.Open(number=0, opening=first.opening()),
-                carriers.Append(number=1, frame=first.frame(b"x")),
-            )
-            answers = [*await pipe.answers(), *await pipe.answers()]
-            refused = next(item for item in answers if isinstance(item, carriers.Refused))
-            assert (refused.number, refused.code) == (1, errors.NotOpened("").code)
-            assert carriers.Acked(number=0, last=0) in answers
+@virtual_time.played
+async def test_a_frame_beside_its_opening_came_before_the_right_to_write_was_proven() -> None:
+    bookie, pipe = ReferenceBookie(BOOKIE, Disk()), ByHand()
+    first, second = Writer(7), Writer(7)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(Host(bookie).serve_appends(pipe))
+        await pipe.answers()
+        pipe.put(
+            carriers.Open(number=0, opening=first.opening()),
+            carriers.Append(number=1, frame=first.frame(b"x")),
+        )
+        answers = [*await pipe.answers(), *await pipe.answers()]
+        refused = next(item for item in answers if isinstance(item, carriers.Refused))
+        assert (refused.number, refused.code) == (1, errors.NotOpened("").code)
+        assert carriers.Acked(number=0, last=0) in answers
 
-            pipe.put(carriers.Append(number=2, frame=second.frame(b"x")))
-            assert await pipe.answers() == (carriers.Acked(number=2, last=2),)
-            pipe.coming.put_nowait(None)
-
-    virtual_time.run(scenario())
+        pipe.put(carriers.Append(number=2, frame=second.frame(b"x")))
+        assert await pipe.answers() == (carriers.Acked(number=2, last=2),)
+        pipe.coming.put_nowait(None)
 
 
-def test_an_opening_that_was_refused_opens_nothing() -> None:
-    async def scenario() -> None:
-        bookie, pipe, writer = ReferenceBookie(BOOKIE, Disk()), ByHand(), Writer(7)
-        await bookie.fence(writer.ledger_id, digests.master_key(b"another password"))
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(Host(bookie).serve_appends(pipe))
-            await pipe.answers()
-            pipe.put(carriers.Open(number=0, opening=writer.opening()))
-            (refused,) = await pipe.answers()
-            pipe.put(carriers.Append(number=1, frame=writer.frame(b"x")))
-            (not_opened,) = await pipe.answers()
-            codes = [errors.UnauthorizedAccess("").code, errors.NotOpened("").code]
-            assert isinstance(refused, carriers.Refused)
-            assert isinstance(not_opened, carriers.Refused)
-            assert [refused.code, not_opened.code] == codes
-            pipe.coming.put_nowait(None)
-
-    virtual_time.run(scenario())
+@virtual_time.played
+async def test_an_opening_that_was_refused_opens_nothing() -> None:
+    bookie, pipe, writer = ReferenceBookie(BOOKIE, Disk()), ByHand(), Writer(7)
+    await bookie.fence(writer.ledger_id, digests.master_key(b"another password"))
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(Host(bookie).serve_appends(pipe))
+        await pipe.answers()
+        pipe.put(carriers.Open(number=0, opening=writer.opening()))
+        (refused,) = await pipe.answers()
+        pipe.put(carriers.Append(number=1, frame=writer.frame(b"x")))
+        (not_opened,) = await pipe.answers()
+        codes = [errors.UnauthorizedAccess("").code, errors.NotOpened("").code]
+        assert isinstance(refused, carriers.Refused)
+        assert isinstance(not_opened, carriers.Refused)
+        assert [refused.code, not_opened.code] == codes
+        pipe.coming.put_nowait(None)
 
 
 class SlowDisk(ReferenceBookie):
@@ -123,24 +116,21 @@ class SlowDisk(ReferenceBookie):
             self.taken_bytes += len(openings.spell(item.opening))
 
 
-def test_openings_without_an_answer_are_bounded_by_what_they_hold() -> None:
+@virtual_time.played
+async def test_openings_without_an_answer_are_bounded_by_what_they_hold() -> None:
     limit, each, count = 1 << 20, 60_000, 40
     names = (BookieId("b" * 20_000),) * 3
-
-    async def scenario() -> None:
-        bookie, pipe = SlowDisk(BOOKIE, Disk()), ByHand()
-        opening = dataclasses.replace(Writer(7).opening(), ensemble=names)
-        host = Host(bookie, HostLimits(append_bytes_max=limit))
-        async with asyncio.TaskGroup() as tasks:
-            serving = tasks.create_task(host.serve_appends(pipe))
-            for number in range(count):
-                pipe.put(carriers.Open(number=number, opening=opening))
-            await asyncio.sleep(1)
-            assert limit < bookie.taken_bytes < limit + 2 * each
-            assert pipe.coming.qsize() > count / 2, "the rest is left to the network"
-            serving.cancel()
-
-    virtual_time.run(scenario())
+    bookie, pipe = SlowDisk(BOOKIE, Disk()), ByHand()
+    opening = dataclasses.replace(Writer(7).opening(), ensemble=names)
+    host = Host(bookie, HostLimits(append_bytes_max=limit))
+    async with asyncio.TaskGroup() as tasks:
+        serving = tasks.create_task(host.serve_appends(pipe))
+        for number in range(count):
+            pipe.put(carriers.Open(number=number, opening=opening))
+        await asyncio.sleep(1)
+        assert limit < bookie.taken_bytes < limit + 2 * each
+        assert pipe.coming.qsize() > count / 2, "the rest is left to the network"
+        serving.cancel()
 
 
 class Taking:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support import virtual_time
+from tests.support import playing, virtual_time
 from zonekeeper.wire.link.byte_budget import ByteBudget
 
 BYTES_MAX = 100
@@ -78,6 +78,9 @@ def play(scenario: Callable[[Crowd], Awaitable[None]]) -> None:
     virtual_time.run(main())
 
 
+played = playing.by(play)
+
+
 async def sizes_come(crowd: Crowd, *sizes: int) -> None:
     for size_bytes in sizes:
         crowd.come(size_bytes)
@@ -93,62 +96,54 @@ async def gone(crowd: Crowd, *numbers: int) -> None:
     crowd.check()
 
 
-def test_who_finds_room_does_not_wait_even_for_a_turn_of_the_loop() -> None:
-    async def scenario(crowd: Crowd) -> None:
-        crowd.come(60)
-        crowd.come(40)
-        await asyncio.sleep(0)
-        assert crowd.entered == [0, 1]
-        await gone(crowd, 0, 1)
-
-    play(scenario)
+@played()
+async def test_who_finds_room_does_not_wait_even_for_a_turn_of_the_loop(crowd: Crowd) -> None:
+    crowd.come(60)
+    crowd.come(40)
+    await asyncio.sleep(0)
+    assert crowd.entered == [0, 1]
+    await gone(crowd, 0, 1)
 
 
-def test_the_small_do_not_overtake_the_large() -> None:
-    async def scenario(crowd: Crowd) -> None:
-        await sizes_come(crowd, 60, 50, 10, 10)
-        assert (list(crowd.inside), crowd.outside) == ([0], [1, 2, 3])
-        await gone(crowd, 0)
-        assert list(crowd.inside) == [1, 2, 3]
-        await gone(crowd, 1, 2, 3)
-
-    play(scenario)
+@played()
+async def test_the_small_do_not_overtake_the_large(crowd: Crowd) -> None:
+    await sizes_come(crowd, 60, 50, 10, 10)
+    assert (list(crowd.inside), crowd.outside) == ([0], [1, 2, 3])
+    await gone(crowd, 0)
+    assert list(crowd.inside) == [1, 2, 3]
+    await gone(crowd, 1, 2, 3)
 
 
-def test_who_wants_more_than_all_gets_it_alone() -> None:
-    async def scenario(crowd: Crowd) -> None:
-        await sizes_come(crowd, 1, 500, 1)
-        assert list(crowd.inside) == [0]
-        await gone(crowd, 0)
-        assert list(crowd.inside) == [1]
-        await gone(crowd, 1)
-        assert list(crowd.inside) == [2]
-        await gone(crowd, 2)
-
-    play(scenario)
+@played()
+async def test_who_wants_more_than_all_gets_it_alone(crowd: Crowd) -> None:
+    await sizes_come(crowd, 1, 500, 1)
+    assert list(crowd.inside) == [0]
+    await gone(crowd, 0)
+    assert list(crowd.inside) == [1]
+    await gone(crowd, 1)
+    assert list(crowd.inside) == [2]
+    await gone(crowd, 2)
 
 
-def test_who_goes_while_it_waits_lets_those_behind_it_in() -> None:
-    async def scenario(crowd: Crowd) -> None:
-        await sizes_come(crowd, 60, 50, 50, 40)
-        await gone(crowd, 1, 2)
-        assert list(crowd.inside) == [0, 3]
-        await gone(crowd, 0, 3)
-
-    play(scenario)
+@played()
+async def test_who_goes_while_it_waits_lets_those_behind_it_in(crowd: Crowd) -> None:
+    await sizes_come(crowd, 60, 50, 50, 40)
+    await gone(crowd, 1, 2)
+    assert list(crowd.inside) == [0, 3]
+    await gone(crowd, 0, 3)
 
 
-def test_who_is_let_in_and_cancelled_in_the_same_turn_gives_its_place_to_the_next() -> None:
-    async def scenario(crowd: Crowd) -> None:
-        await sizes_come(crowd, 100, 100, 100)
-        crowd.go(0)
-        await asyncio.sleep(0)  # it gives back, which lets the next in, who has not run yet
-        assert crowd.entered == [0]
-        await gone(crowd, 1)
-        assert crowd.entered == [0, 2]
-        await gone(crowd, 2)
-
-    play(scenario)
+@played()
+async def test_who_is_let_in_and_cancelled_in_the_same_turn_gives_its_place_to_the_next(
+    crowd: Crowd,
+) -> None:
+    await sizes_come(crowd, 100, 100, 100)
+    crowd.go(0)
+    await asyncio.sleep(0)  # it gives back, which lets the next in, who has not run yet
+    assert crowd.entered == [0]
+    await gone(crowd, 1)
+    assert crowd.entered == [0, 2]
+    await gone(crowd, 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,26 +165,24 @@ steps = st.builds(
 
 @settings(deadline=None)
 @given(st.lists(steps, max_size=40))
-def test_in_whatever_order_they_come_and_go_the_budget_is_kept_and_all_get_in(
-    chosen: list[Step],
+@played()
+async def test_in_whatever_order_they_come_and_go_the_budget_is_kept_and_all_get_in(
+    crowd: Crowd, chosen: list[Step]
 ) -> None:
-    async def scenario(crowd: Crowd) -> None:
-        came = 0
-        for step in chosen:
-            if step.size_bytes is not None:
-                crowd.come(step.size_bytes)
-                came += 1
-            elif came:
-                crowd.go(step.who % came)
-            for _ in range(step.turns):
-                await asyncio.sleep(0)
-        await settled()
-        crowd.check()
-        while crowd.inside:
-            await gone(crowd, *crowd.inside)
-        assert not crowd.outside
-        await sizes_come(crowd, BYTES_MAX)
-        assert list(crowd.inside) == [came], "all that was taken was given back"
-        await gone(crowd, came)
-
-    play(scenario)
+    came = 0
+    for step in chosen:
+        if step.size_bytes is not None:
+            crowd.come(step.size_bytes)
+            came += 1
+        elif came:
+            crowd.go(step.who % came)
+        for _ in range(step.turns):
+            await asyncio.sleep(0)
+    await settled()
+    crowd.check()
+    while crowd.inside:
+        await gone(crowd, *crowd.inside)
+    assert not crowd.outside
+    await sizes_come(crowd, BYTES_MAX)
+    assert list(crowd.inside) == [came], "all that was taken was given back"
+    await gone(crowd, came)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from tests.wire.link import worlds
 from tests.wire.link.reference_bookie import Disk, ReferenceBookie
-from tests.wire.link.worlds import BOOKIE, PATIENT, Run, World, opened, read
+from tests.wire.link.worlds import BOOKIE, PATIENT, World, opened, played, read
 from zonekeeper.placement.base.ids import EntryId
 from zonekeeper.wire.contract import service
-from zonekeeper.wire.contract.links import BookieLink, LinkSettings
+from zonekeeper.wire.contract.links import BookieLink, LinkSettings, OwnedLink
 from zonekeeper.wire.formats import errors
 
 #: Room for one of ``asked``.
@@ -43,7 +43,7 @@ class Gated(ReferenceBookie):
             self.under_way -= 1
 
 
-async def gated(world: World, settings: LinkSettings) -> tuple[Gated, BookieLink]:
+async def gated(world: World, settings: LinkSettings) -> tuple[Gated, OwnedLink]:
     """Put a gated bookie up, with three entries of ledger 7, and give a link to it."""
     await world.crash()
     world.bookie = bookie = Gated(world.disk)
@@ -83,95 +83,85 @@ def entry_ids(replies: Sequence[service.ReadReply | Exception]) -> list[int]:
     ]
 
 
-def test_reads_wait_for_those_before_them_by_what_they_may_bring(run: Run) -> None:
-    async def scenario(world: World) -> None:
-        bookie, link = await gated(world, ONE)
-        reads = beginning(world, link)
-        await bookie.has_come(1)
-        await link.info()
-        for _ in reads:
-            bookie.gate.release()
-        assert entry_ids(await asyncio.gather(*reads)) == [0, 1, 2]
-        assert (bookie.came, bookie.most) == ([0, 1, 2], 1)
-
-    run(scenario)
-
-
-def test_however_many_read_at_once_all_get_their_reply(run: Run) -> None:
-    async def scenario(world: World) -> None:
-        link = world.link()
-        writer, lane, outcomes = await opened(link, 7)
-        lane.append(writer.frame(b"x"))
-        await outcomes.all_of(1)
-        large = read(7, 0, 0, bytes_max=2 << 20)
-        replies = await asyncio.gather(*(link.read(large) for _ in range(200)))
-        assert entry_ids(replies) == [0] * 200
-
-    run(scenario)
-
-
-def test_a_cancelled_read_gives_its_place_to_the_next_whether_it_waited_or_not(run: Run) -> None:
-    async def scenario(world: World) -> None:
-        bookie, link = await gated(world, ONE)
-        under_way, waiting, last = beginning(world, link)
-        await bookie.has_come(1)
-        waiting.cancel()
-        under_way.cancel()
-        await bookie.has_come(2)
+@played()
+async def test_reads_wait_for_those_before_them_by_what_they_may_bring(world: World) -> None:
+    bookie, link = await gated(world, ONE)
+    reads = beginning(world, link)
+    await bookie.has_come(1)
+    await link.info()
+    for _ in reads:
         bookie.gate.release()
-        bookie.gate.release()
-        assert entry_ids([await last]) == [2]
-        assert bookie.came == [0, 2], "who did not wait any more was not asked for"
-
-    run(scenario)
+    assert entry_ids(await asyncio.gather(*reads)) == [0, 1, 2]
+    assert (bookie.came, bookie.most) == ([0, 1, 2], 1)
 
 
-def test_closing_a_link_ends_the_wait_of_reads(run: Run) -> None:
-    async def scenario(world: World) -> None:
-        bookie, link = await gated(world, ONE)
-        reads = beginning(world, link)
-        await bookie.has_come(1)
-        await link.close()
-        sent, *waited = await asyncio.gather(*reads)
-        assert isinstance(sent, errors.ConnectionLost)
-        for error in waited:
-            assert isinstance(error, errors.NotConnected)
-            assert "the link was closed" in str(error)
-        assert bookie.came == [0]
-
-    run(scenario)
+@played()
+async def test_however_many_read_at_once_all_get_their_reply(world: World) -> None:
+    link = world.link()
+    writer, lane, outcomes = await opened(link, 7)
+    lane.append(writer.frame(b"x"))
+    await outcomes.all_of(1)
+    large = read(7, 0, 0, bytes_max=2 << 20)
+    replies = await asyncio.gather(*(link.read(large) for _ in range(200)))
+    assert entry_ids(replies) == [0] * 200
 
 
-def test_a_lost_connection_ends_the_wait_of_reads(run: Run) -> None:
-    async def scenario(world: World) -> None:
-        bookie, link = await gated(world, ONE)
-        reads = beginning(world, link)
-        await bookie.has_come(1)
-        await world.crash()
-        sent, *waited = await asyncio.gather(*reads)
-        assert isinstance(sent, errors.ConnectionLost)
-        assert [type(error) for error in waited] == [errors.NotConnected] * 2
+@played()
+async def test_a_cancelled_read_gives_its_place_to_the_next_whether_it_waited_or_not(
+    world: World,
+) -> None:
+    bookie, link = await gated(world, ONE)
+    under_way, waiting, last = beginning(world, link)
+    await bookie.has_come(1)
+    waiting.cancel()
+    under_way.cancel()
+    await bookie.has_come(2)
+    bookie.gate.release()
+    bookie.gate.release()
+    assert entry_ids([await last]) == [2]
+    assert bookie.came == [0, 2], "who did not wait any more was not asked for"
 
-    run(scenario)
+
+@played()
+async def test_closing_a_link_ends_the_wait_of_reads(world: World) -> None:
+    bookie, link = await gated(world, ONE)
+    reads = beginning(world, link)
+    await bookie.has_come(1)
+    await link.close()
+    sent, *waited = await asyncio.gather(*reads)
+    assert isinstance(sent, errors.ConnectionLost)
+    for error in waited:
+        assert isinstance(error, errors.NotConnected)
+        assert "the link was closed" in str(error)
+    assert bookie.came == [0]
 
 
-def test_the_deadline_of_a_read_begins_when_it_has_room() -> None:
-    async def scenario(world: World) -> None:
-        bookie, link = await gated(
-            world, LinkSettings(read_budget_bytes=1_000_000, read_timeout_ms=1_000)
-        )
-        loop = asyncio.get_running_loop()
-        start_s = loop.time()
-        reads = beginning(world, link)
-        late = await reads[0]
-        assert isinstance(late, errors.Timeout)
-        for count in (2, 3):
-            await bookie.has_come(count)
-            loop.call_later(0.9, bookie.gate.release)
-            if count == 2:
-                bookie.gate.release()  # for the answer that nobody waits for any more
-            await reads[count - 1]
-        assert entry_ids([await each for each in reads[1:]]) == [1, 2]
-        assert 2.8 < loop.time() - start_s < 3
+@played()
+async def test_a_lost_connection_ends_the_wait_of_reads(world: World) -> None:
+    bookie, link = await gated(world, ONE)
+    reads = beginning(world, link)
+    await bookie.has_come(1)
+    await world.crash()
+    sent, *waited = await asyncio.gather(*reads)
+    assert isinstance(sent, errors.ConnectionLost)
+    assert [type(error) for error in waited] == [errors.NotConnected] * 2
 
-    worlds.TwinWorld.run(scenario)
+
+@worlds.played_on_twin()
+async def test_the_deadline_of_a_read_begins_when_it_has_room(world: World) -> None:
+    bookie, link = await gated(
+        world, LinkSettings(read_budget_bytes=1_000_000, read_timeout_ms=1_000)
+    )
+    loop = asyncio.get_running_loop()
+    start_s = loop.time()
+    reads = beginning(world, link)
+    late = await reads[0]
+    assert isinstance(late, errors.Timeout)
+    for count in (2, 3):
+        await bookie.has_come(count)
+        loop.call_later(0.9, bookie.gate.release)
+        if count == 2:
+            bookie.gate.release()  # for the answer that nobody waits for any more
+        await reads[count - 1]
+    assert entry_ids([await each for each in reads[1:]]) == [1, 2]
+    assert 2.8 < loop.time() - start_s < 3

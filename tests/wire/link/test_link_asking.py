@@ -67,29 +67,27 @@ def test_a_reply_that_nobody_waits_for_is_dropped() -> None:
     asking.received([reply(7, number=99)])
 
 
-def test_a_read_that_was_given_up_before_it_could_leave_is_not_sent() -> None:
-    async def main() -> None:
-        asking = Asking(on_pending=lambda: None)
-        async with asyncio.TaskGroup() as tasks:
-            given_up = tasks.create_task(asking.ask(FIVE_TO_NINE))
-            kept = tasks.create_task(asking.ask(FIVE_TO_NINE))
-            await asyncio.sleep(0)
-            given_up.cancel()
-            await asyncio.sleep(0)
-            carrier = asking.next_carrier()
-            assert carrier is not None
-            (item,) = carriers.parse(carrier)
-            assert isinstance(item, carriers.Read)
-            assert item.number == 1
-            asking.received([reply(10, number=1)])
-        assert kept.result().frames == ()
-        async with asyncio.TaskGroup() as tasks:
-            gone = tasks.create_task(asking.ask(FIVE_TO_NINE))
-            await asyncio.sleep(0)
-            gone.cancel()
-        assert asking.next_carrier() is None
-
-    virtual_time.run(main())
+@virtual_time.played
+async def test_a_read_that_was_given_up_before_it_could_leave_is_not_sent() -> None:
+    asking = Asking(on_pending=lambda: None)
+    async with asyncio.TaskGroup() as tasks:
+        given_up = tasks.create_task(asking.ask(FIVE_TO_NINE))
+        kept = tasks.create_task(asking.ask(FIVE_TO_NINE))
+        await asyncio.sleep(0)
+        given_up.cancel()
+        await asyncio.sleep(0)
+        carrier = asking.next_carrier()
+        assert carrier is not None
+        (item,) = carriers.parse(carrier)
+        assert isinstance(item, carriers.Read)
+        assert item.number == 1
+        asking.received([reply(10, number=1)])
+    assert kept.result().frames == ()
+    async with asyncio.TaskGroup() as tasks:
+        gone = tasks.create_task(asking.ask(FIVE_TO_NINE))
+        await asyncio.sleep(0)
+        gone.cancel()
+    assert asking.next_carrier() is None
 
 
 def test_an_item_that_has_no_business_here_is_a_broken_bookie() -> None:

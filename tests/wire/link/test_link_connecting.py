@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support import virtual_time
+from tests.support import playing, virtual_time
 from zonekeeper.wire.formats import errors
 from zonekeeper.wire.lanes.back_off import BackOff
 from zonekeeper.wire.link.connecting import Connecting
@@ -38,19 +38,6 @@ def test_a_delay_is_between_half_and_all_of_a_doubling_bound(chance: float, fail
     assert waiting.remaining_s(5.0) == 0
 
 
-def play(
-    run: Callable[[Callable[[str], None]], Awaitable[None]],
-    scenario: Callable[[Connecting[str]], Awaitable[None]],
-) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(100), asyncio.TaskGroup() as tasks:
-            connecting = Connecting("bookie", run, back_off=back_off(), tasks=tasks)
-            await scenario(connecting)
-            await connecting.close()
-
-    virtual_time.run(main())
-
-
 class Attempts:
     """Streams that take a second to make; fails as often as it is told to."""
 
@@ -71,72 +58,82 @@ class Attempts:
         raise errors.ConnectionLost("the stream broke")
 
 
-def test_all_who_ask_share_one_attempt_and_one_stream() -> None:
-    attempts = Attempts()
+def play(
+    scenario: Callable[[Connecting[str], Attempts], Awaitable[None]], *, failures: int = 0
+) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(100), asyncio.TaskGroup() as tasks:
+            attempts = Attempts(failures)
+            connecting = Connecting("bookie", attempts, back_off=back_off(), tasks=tasks)
+            await scenario(connecting, attempts)
+            await connecting.close()
 
-    async def scenario(connecting: Connecting[str]) -> None:
-        streams = await asyncio.gather(*(connecting.current() for _ in range(5)))
-        assert set(streams) == {"stream 1"}
-        assert await connecting.current() == "stream 1"
-
-    play(attempts, scenario)
-
-
-def test_who_is_cancelled_does_not_take_the_attempt_along() -> None:
-    async def scenario(connecting: Connecting[str]) -> None:
-        first = asyncio.ensure_future(connecting.current())
-        second = asyncio.ensure_future(connecting.current())
-        await asyncio.sleep(0.5)
-        first.cancel()
-        assert await second == "stream 1"
-        assert first.cancelled()
-
-    play(Attempts(), scenario)
+    virtual_time.run(main())
 
 
-def test_after_a_broken_stream_the_next_attempt_is_made_at_once() -> None:
-    attempts = Attempts()
-
-    async def scenario(connecting: Connecting[str]) -> None:
-        assert await connecting.current() == "stream 1"
-        attempts.end.set()
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert await connecting.current() == "stream 2"
-
-    play(attempts, scenario)
+played = playing.by(play, parts=2)
 
 
-def test_after_a_failed_attempt_everybody_is_refused_until_the_back_off_is_over() -> None:
-    attempts = Attempts(failures=2)
+@played()
+async def test_all_who_ask_share_one_attempt_and_one_stream(
+    connecting: Connecting[str], attempts: Attempts
+) -> None:
+    streams = await asyncio.gather(*(connecting.current() for _ in range(5)))
+    assert set(streams) == {"stream 1"}
+    assert await connecting.current() == "stream 1"
 
-    async def scenario(connecting: Connecting[str]) -> None:
-        for delay_s in (0.1, 0.2):
-            with pytest.raises(errors.NotConnected, match="cannot connect: failure"):
-                await connecting.current()
-            made = attempts.made
-            with pytest.raises(errors.NotConnected, match="the next one may be made in"):
-                await connecting.current()
-            await asyncio.sleep(delay_s * 0.9)
-            with pytest.raises(errors.NotConnected):
-                await connecting.current()
-            assert attempts.made == made
-            await asyncio.sleep(delay_s * 0.1)
-        assert await connecting.current() == "stream 3"
 
-    play(attempts, scenario)
+@played()
+async def test_who_is_cancelled_does_not_take_the_attempt_along(
+    connecting: Connecting[str], attempts: Attempts
+) -> None:
+    first = asyncio.ensure_future(connecting.current())
+    second = asyncio.ensure_future(connecting.current())
+    await asyncio.sleep(0.5)
+    first.cancel()
+    assert await second == "stream 1"
+    assert first.cancelled()
+
+
+@played()
+async def test_after_a_broken_stream_the_next_attempt_is_made_at_once(
+    connecting: Connecting[str], attempts: Attempts
+) -> None:
+    assert await connecting.current() == "stream 1"
+    attempts.end.set()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert await connecting.current() == "stream 2"
+
+
+@played(failures=2)
+async def test_after_a_failed_attempt_everybody_is_refused_until_the_back_off_is_over(
+    connecting: Connecting[str], attempts: Attempts
+) -> None:
+    for delay_s in (0.1, 0.2):
+        with pytest.raises(errors.NotConnected, match="cannot connect: failure"):
+            await connecting.current()
+        made = attempts.made
+        with pytest.raises(errors.NotConnected, match="the next one may be made in"):
+            await connecting.current()
+        await asyncio.sleep(delay_s * 0.9)
+        with pytest.raises(errors.NotConnected):
+            await connecting.current()
+        assert attempts.made == made
+        await asyncio.sleep(delay_s * 0.1)
+    assert await connecting.current() == "stream 3"
 
 
 @pytest.mark.parametrize("turns", range(4))
-def test_closing_wakes_who_waits_however_far_the_attempt_is(turns: int) -> None:
-    async def scenario(connecting: Connecting[str]) -> None:
-        waiting = asyncio.ensure_future(connecting.current())
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        await connecting.close()
-        with pytest.raises(errors.NotConnected):
-            await waiting
-        with pytest.raises(errors.NotConnected, match="closed"):
-            await connecting.current()
-
-    play(Attempts(), scenario)
+@played()
+async def test_closing_wakes_who_waits_however_far_the_attempt_is(
+    connecting: Connecting[str], attempts: Attempts, turns: int
+) -> None:
+    waiting = asyncio.ensure_future(connecting.current())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    await connecting.close()
+    with pytest.raises(errors.NotConnected):
+        await waiting
+    with pytest.raises(errors.NotConnected, match="closed"):
+        await connecting.current()

@@ -5,12 +5,13 @@ knows neither of the two.
 """
 
 import asyncio
+import functools
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from tests.support import virtual_time
+from tests.support import playing, virtual_time
 from tests.wire.link.reference_bookie import Disk, ReferenceBookie
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
@@ -200,6 +201,16 @@ async def _play(kind: type[World], scenario: Callable[[World], Awaitable[None]])
 
 
 Run = Callable[[Callable[[World], Awaitable[None]]], None]
+
+
+def play(scenario: Callable[[World], Awaitable[None]], *, run: Run) -> None:
+    """Play a scenario over the transport that ``run`` stands for."""
+    run(scenario)
+
+
+#: Each test is played once for each transport: the fixture ``run`` says on which.
+played = functools.partial(playing.by(play), run=playing.from_pytest(lambda run: run))
+played_on_twin = playing.by(TwinWorld.run)
 
 
 class Outcomes:

@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from tests.support import virtual_time
+from tests.support import playing, virtual_time
 from tests.wire.link.reference_bookie import Disk, ReferenceBookie
 from tests.wire.link.worlds import BOOKIE, KEY, Outcomes, Writer, opened, read
 from zonekeeper.placement.base.ids import EntryId, LedgerId
@@ -36,183 +36,178 @@ def play(scenario: Scenario, weather: Weather | None = None, seed: int = 1) -> N
     virtual_time.run(main())
 
 
+played = playing.by(play, parts=2)
+
+
 def now_ms() -> float:
     return asyncio.get_running_loop().time() * 1_000
 
 
-def test_a_message_takes_its_delay() -> None:
-    async def scenario(network: Network, _: ReferenceBookie) -> None:
-        link = network.link(CLIENT, BOOKIE)
-        start_ms = now_ms()
-        await link.info()
-        assert 20 <= now_ms() - start_ms <= 40
-        await link.close()
-
-    play(scenario, Weather(delay_min_ms=10, delay_max_ms=20))
+@played(Weather(delay_min_ms=10, delay_max_ms=20))
+async def test_a_message_takes_its_delay(network: Network, bookie: ReferenceBookie) -> None:
+    link = network.link(CLIENT, BOOKIE)
+    start_ms = now_ms()
+    await link.info()
+    assert 20 <= now_ms() - start_ms <= 40
+    await link.close()
 
 
-def test_frames_arrive_in_order_whatever_the_delays() -> None:
-    async def scenario(network: Network, bookie: ReferenceBookie) -> None:
-        link = network.link(CLIENT, BOOKIE)
-        writer, lane, outcomes = await opened(link, 7)
-        for _ in range(100):
-            lane.append(writer.frame(b"x"))
-            await asyncio.sleep(0.001)
-        await outcomes.all_of(100)
-        assert list(bookie.disk.ledgers[LedgerId(7)].packets) == list(range(100))
-        await link.close()
+@played(Weather(delay_min_ms=0, delay_max_ms=50))
+async def test_frames_arrive_in_order_whatever_the_delays(
+    network: Network, bookie: ReferenceBookie
+) -> None:
+    link = network.link(CLIENT, BOOKIE)
+    writer, lane, outcomes = await opened(link, 7)
+    for _ in range(100):
+        lane.append(writer.frame(b"x"))
+        await asyncio.sleep(0.001)
+    await outcomes.all_of(100)
+    assert list(bookie.disk.ledgers[LedgerId(7)].packets) == list(range(100))
+    await link.close()
 
-    play(scenario, Weather(delay_min_ms=0, delay_max_ms=50))
 
-
-def test_calls_overtake_each_other() -> None:
+@played(Weather(delay_min_ms=0, delay_max_ms=50))
+async def test_calls_overtake_each_other(network: Network, bookie: ReferenceBookie) -> None:
     order: list[LedgerId] = []
 
     class Notes(ReferenceBookie):
         async def force(self, ledger_id: LedgerId) -> None:
             order.append(ledger_id)
 
-    async def scenario(network: Network, bookie: ReferenceBookie) -> None:
-        network.take_down(BOOKIE)
-        network.put_up(BOOKIE, Host(Notes(BOOKIE, bookie.disk)))
-        link = network.link(CLIENT, BOOKIE)
-        await asyncio.gather(*(link.force(LedgerId(n)) for n in range(20)))
-        assert sorted(order) == list(range(20))
-        assert order != list(range(20))
-        await link.close()
-
-    play(scenario, Weather(delay_min_ms=0, delay_max_ms=50))
+    network.take_down(BOOKIE)
+    network.put_up(BOOKIE, Host(Notes(BOOKIE, bookie.disk)))
+    link = network.link(CLIENT, BOOKIE)
+    await asyncio.gather(*(link.force(LedgerId(n)) for n in range(20)))
+    assert sorted(order) == list(range(20))
+    assert order != list(range(20))
+    await link.close()
 
 
-def test_a_lost_reply_is_a_timeout_and_the_thing_was_done() -> None:
-    async def scenario(network: Network, bookie: ReferenceBookie) -> None:
-        link = network.link(CLIENT, BOOKIE)
-        network.cut(BOOKIE, CLIENT)
-        with pytest.raises(errors.Timeout) as caught:
-            await link.fence(LedgerId(7), KEY)
-        assert caught.value.maybe_applied
-        assert bookie.disk.ledgers[LedgerId(7)].fenced
-        await link.close()
+@played()
+async def test_a_lost_reply_is_a_timeout_and_the_thing_was_done(
+    network: Network, bookie: ReferenceBookie
+) -> None:
+    link = network.link(CLIENT, BOOKIE)
+    network.cut(BOOKIE, CLIENT)
+    with pytest.raises(errors.Timeout) as caught:
+        await link.fence(LedgerId(7), KEY)
+    assert caught.value.maybe_applied
+    assert bookie.disk.ledgers[LedgerId(7)].fenced
+    await link.close()
 
-    play(scenario)
+
+@played()
+async def test_a_request_that_is_held_back_arrives_when_the_cut_heals(
+    network: Network, bookie: ReferenceBookie
+) -> None:
+    link = network.link(CLIENT, BOOKIE)
+    network.cut(CLIENT, BOOKIE)
+    fencing = asyncio.ensure_future(link.fence(LedgerId(7), KEY))
+    await asyncio.sleep(2)
+    assert LedgerId(7) not in bookie.disk.ledgers
+    network.heal(CLIENT, BOOKIE)
+    await fencing
+    assert bookie.disk.ledgers[LedgerId(7)].fenced
+    await link.close()
 
 
-def test_a_request_that_is_held_back_arrives_when_the_cut_heals() -> None:
-    async def scenario(network: Network, bookie: ReferenceBookie) -> None:
-        link = network.link(CLIENT, BOOKIE)
-        network.cut(CLIENT, BOOKIE)
-        fencing = asyncio.ensure_future(link.fence(LedgerId(7), KEY))
-        await asyncio.sleep(2)
-        assert LedgerId(7) not in bookie.disk.ledgers
-        network.heal(CLIENT, BOOKIE)
+@played()
+async def test_acks_behind_a_one_way_cut_come_late_or_never(
+    network: Network, bookie: ReferenceBookie
+) -> None:
+    link = network.link(CLIENT, BOOKIE, LinkSettings(append_timeout_ms=60_000))
+    writer, lane, outcomes = await opened(link, 7)
+    network.cut(BOOKIE, CLIENT)
+    lane.append(writer.frame(b"zero"))
+    await asyncio.sleep(5)
+    assert (outcomes.count, len(bookie.disk.ledgers[LedgerId(7)].packets)) == (0, 1)
+    network.heal(BOOKIE, CLIENT)
+    await outcomes.all_of(1)
+    assert outcomes.acked_order == [0]
+
+    network.cut(BOOKIE, CLIENT)
+    lane.append(writer.frame(b"one"))
+    start_ms = now_ms()
+    await outcomes.all_of(2)
+    assert isinstance(outcomes.failures[1], errors.ConnectionLost)
+    assert now_ms() - start_ms == pytest.approx(15_000)
+    assert len(bookie.disk.ledgers[LedgerId(7)].packets) == 2, "unknown, and in truth there"
+    await link.close()
+
+
+@played(Weather(delay_min_ms=10, delay_max_ms=10))
+async def test_what_was_sent_to_one_boot_never_reaches_the_next(
+    network: Network, bookie: ReferenceBookie
+) -> None:
+    link = network.link(CLIENT, BOOKIE)
+    fencing = asyncio.ensure_future(link.fence(LedgerId(7), KEY))
+    await asyncio.sleep(0.005)
+    network.take_down(BOOKIE)
+    network.put_up(BOOKIE, Host(ReferenceBookie(BOOKIE, bookie.disk)))
+    with pytest.raises(errors.ConnectionLost):
         await fencing
-        assert bookie.disk.ledgers[LedgerId(7)].fenced
-        await link.close()
-
-    play(scenario)
+    assert bookie.disk.ledgers == {}
+    await link.close()
 
 
-def test_acks_behind_a_one_way_cut_come_late_or_never() -> None:
-    async def scenario(network: Network, bookie: ReferenceBookie) -> None:
-        link = network.link(CLIENT, BOOKIE, LinkSettings(append_timeout_ms=60_000))
-        writer, lane, outcomes = await opened(link, 7)
-        network.cut(BOOKIE, CLIENT)
-        lane.append(writer.frame(b"zero"))
-        await asyncio.sleep(5)
-        assert (outcomes.count, len(bookie.disk.ledgers[LedgerId(7)].packets)) == (0, 1)
-        network.heal(BOOKIE, CLIENT)
-        await outcomes.all_of(1)
-        assert outcomes.acked_order == [0]
-
-        network.cut(BOOKIE, CLIENT)
-        lane.append(writer.frame(b"one"))
-        start_ms = now_ms()
-        await outcomes.all_of(2)
-        assert isinstance(outcomes.failures[1], errors.ConnectionLost)
-        assert now_ms() - start_ms == pytest.approx(15_000)
-        assert len(bookie.disk.ledgers[LedgerId(7)].packets) == 2, "unknown, and in truth there"
-        await link.close()
-
-    play(scenario)
+@played()
+async def test_a_request_whose_caller_gave_up_does_not_reach_the_next_boot_either(
+    network: Network, bookie: ReferenceBookie
+) -> None:
+    link = network.link(CLIENT, BOOKIE, LinkSettings(call_timeout_ms=100))
+    network.cut(CLIENT, BOOKIE)
+    with pytest.raises(errors.Timeout):
+        await link.fence(LedgerId(7), KEY)
+    network.take_down(BOOKIE)
+    network.put_up(BOOKIE, Host(ReferenceBookie(BOOKIE, bookie.disk)))
+    network.heal(CLIENT, BOOKIE)
+    await link.info()
+    assert bookie.disk.ledgers == {}
+    await link.close()
 
 
-def test_what_was_sent_to_one_boot_never_reaches_the_next() -> None:
-    async def scenario(network: Network, bookie: ReferenceBookie) -> None:
-        link = network.link(CLIENT, BOOKIE)
-        fencing = asyncio.ensure_future(link.fence(LedgerId(7), KEY))
-        await asyncio.sleep(0.005)
+@played()
+async def test_a_tail_hears_of_a_bookie_that_is_taken_down(
+    network: Network, bookie: ReferenceBookie
+) -> None:
+    link = network.link(CLIENT, BOOKIE)
+    await opened(link, 7)
+    request = service.TailRequest(
+        ledger_id=LedgerId(7), first_entry_id=EntryId(0), bytes_max=1, quiet_ms=1_000
+    )
+    async with aclosing(link.tail(request)) as updates:
+        await anext(updates)
         network.take_down(BOOKIE)
-        network.put_up(BOOKIE, Host(ReferenceBookie(BOOKIE, bookie.disk)))
         with pytest.raises(errors.ConnectionLost):
-            await fencing
-        assert bookie.disk.ledgers == {}
-        await link.close()
-
-    play(scenario, Weather(delay_min_ms=10, delay_max_ms=10))
+            await anext(updates)
+    network.put_up(BOOKIE, Host(bookie))
+    await link.close()
 
 
-def test_a_request_whose_caller_gave_up_does_not_reach_the_next_boot_either() -> None:
-    async def scenario(network: Network, bookie: ReferenceBookie) -> None:
-        link = network.link(CLIENT, BOOKIE, LinkSettings(call_timeout_ms=100))
-        network.cut(CLIENT, BOOKIE)
+@played()
+async def test_a_tail_behind_a_cut_is_a_timeout(network: Network, bookie: ReferenceBookie) -> None:
+    link = network.link(CLIENT, BOOKIE, LinkSettings(call_timeout_ms=2_000))
+    await opened(link, 7)
+    request = service.TailRequest(
+        ledger_id=LedgerId(7), first_entry_id=EntryId(0), bytes_max=1, quiet_ms=1_000
+    )
+    async with aclosing(link.tail(request)) as updates:
+        await anext(updates)
+        network.cut(BOOKIE, CLIENT)
+        start_ms = now_ms()
         with pytest.raises(errors.Timeout):
-            await link.fence(LedgerId(7), KEY)
-        network.take_down(BOOKIE)
-        network.put_up(BOOKIE, Host(ReferenceBookie(BOOKIE, bookie.disk)))
-        network.heal(CLIENT, BOOKIE)
-        await link.info()
-        assert bookie.disk.ledgers == {}
-        await link.close()
-
-    play(scenario)
-
-
-def test_a_tail_hears_of_a_bookie_that_is_taken_down() -> None:
-    async def scenario(network: Network, bookie: ReferenceBookie) -> None:
-        link = network.link(CLIENT, BOOKIE)
-        await opened(link, 7)
-        request = service.TailRequest(
-            ledger_id=LedgerId(7), first_entry_id=EntryId(0), bytes_max=1, quiet_ms=1_000
-        )
-        async with aclosing(link.tail(request)) as updates:
             await anext(updates)
-            network.take_down(BOOKIE)
-            with pytest.raises(errors.ConnectionLost):
-                await anext(updates)
-        network.put_up(BOOKIE, Host(bookie))
-        await link.close()
-
-    play(scenario)
+        assert now_ms() - start_ms == pytest.approx(3_000)
+    await link.close()
 
 
-def test_a_tail_behind_a_cut_is_a_timeout() -> None:
-    async def scenario(network: Network, _: ReferenceBookie) -> None:
-        link = network.link(CLIENT, BOOKIE, LinkSettings(call_timeout_ms=2_000))
-        await opened(link, 7)
-        request = service.TailRequest(
-            ledger_id=LedgerId(7), first_entry_id=EntryId(0), bytes_max=1, quiet_ms=1_000
-        )
-        async with aclosing(link.tail(request)) as updates:
-            await anext(updates)
-            network.cut(BOOKIE, CLIENT)
-            start_ms = now_ms()
-            with pytest.raises(errors.Timeout):
-                await anext(updates)
-            assert now_ms() - start_ms == pytest.approx(3_000)
-        await link.close()
-
-    play(scenario)
-
-
-def test_a_call_may_be_served_twice() -> None:
-    async def scenario(network: Network, bookie: ReferenceBookie) -> None:
-        link = network.link(CLIENT, BOOKIE)
-        await link.force(LedgerId(7))
-        await asyncio.sleep(1)
-        assert bookie.forced == [7, 7]
-        await link.close()
-
-    play(scenario, Weather(delay_max_ms=5, call_repeat=1))
+@played(Weather(delay_max_ms=5, call_repeat=1))
+async def test_a_call_may_be_served_twice(network: Network, bookie: ReferenceBookie) -> None:
+    link = network.link(CLIENT, BOOKIE)
+    await link.force(LedgerId(7))
+    await asyncio.sleep(1)
+    assert bookie.forced == [7, 7]
+    await link.close()
 
 
 def run_in_a_storm(seed: int) -> list[object]:
@@ -329,34 +324,37 @@ def test_whenever_a_caller_is_cancelled_the_link_goes_on() -> None:
         )
 
 
-def test_ways_of_an_uneven_network_differ_and_keep_their_pace() -> None:
-    async def scenario(network: Network, _: ReferenceBookie) -> None:
-        def longest_ms(client: str) -> float:
-            start_ms = now_ms()
-            return max(network.arrival(client, BOOKIE) * 1_000 for _ in range(100)) - start_ms
-
-        first = {f"client-{number}": longest_ms(f"client-{number}") for number in range(50)}
-        assert sum(each < 10 for each in first.values()) > 15
-        assert sum(each > 50 for each in first.values()) > 3
-        for client, each in first.items():
-            assert longest_ms(client) == pytest.approx(each, rel=0.1, abs=0.1)
-
-    play(scenario, Weather(delay_max_ms=100, uneven=True))
-
-
-def test_who_is_slow_hears_and_says_everything_late() -> None:
-    async def scenario(network: Network, _: ReferenceBookie) -> None:
-        network.slow_ms[BOOKIE] = 300
-        link = network.link(CLIENT, BOOKIE)
+@played(Weather(delay_max_ms=100, uneven=True))
+async def test_ways_of_an_uneven_network_differ_and_keep_their_pace(
+    network: Network, bookie: ReferenceBookie
+) -> None:
+    def longest_ms(client: str) -> float:
         start_ms = now_ms()
-        await link.info()
-        assert now_ms() - start_ms == pytest.approx(600)
-        await link.close()
+        return max(network.arrival(client, BOOKIE) * 1_000 for _ in range(100)) - start_ms
 
-    play(scenario)
+    first = {f"client-{number}": longest_ms(f"client-{number}") for number in range(50)}
+    assert sum(each < 10 for each in first.values()) > 15
+    assert sum(each > 50 for each in first.values()) > 3
+    for client, each in first.items():
+        assert longest_ms(client) == pytest.approx(each, rel=0.1, abs=0.1)
 
 
-def test_what_is_served_runs_with_the_bookie_and_ends_with_its_group() -> None:
+@played()
+async def test_who_is_slow_hears_and_says_everything_late(
+    network: Network, bookie: ReferenceBookie
+) -> None:
+    network.slow_ms[BOOKIE] = 300
+    link = network.link(CLIENT, BOOKIE)
+    start_ms = now_ms()
+    await link.info()
+    assert now_ms() - start_ms == pytest.approx(600)
+    await link.close()
+
+
+@played()
+async def test_what_is_served_runs_with_the_bookie_and_ends_with_its_group(
+    network: Network, bookie: ReferenceBookie
+) -> None:
     who: ContextVar[str] = ContextVar("who", default="nobody")
 
     class Notes(ReferenceBookie):
@@ -365,24 +363,21 @@ def test_what_is_served_runs_with_the_bookie_and_ends_with_its_group() -> None:
             return await super().info()
 
     seen: list[str] = []
-
-    async def scenario(network: Network, bookie: ReferenceBookie) -> None:
-        network.take_down(BOOKIE)
-        async with asyncio.TaskGroup() as tasks:
-            who.set("the bookie")
-            network.put_up(BOOKIE, Host(Notes(BOOKIE, bookie.disk)), tasks=tasks)
-            who.set("the client")
-            link = network.link(CLIENT, BOOKIE, tasks=tasks)
-            await link.info()
-            assert seen == ["the bookie"]
-        with pytest.raises(errors.ProtocolError):
-            await network.link("another", BOOKIE).info()
-        await link.close()
-
-    play(scenario)
+    network.take_down(BOOKIE)
+    async with asyncio.TaskGroup() as tasks:
+        who.set("the bookie")
+        network.put_up(BOOKIE, Host(Notes(BOOKIE, bookie.disk)), tasks=tasks)
+        who.set("the client")
+        link = network.link(CLIENT, BOOKIE, tasks=tasks)
+        await link.info()
+        assert seen == ["the bookie"]
+    with pytest.raises(errors.ProtocolError):
+        await network.link("another", BOOKIE).info()
+    await link.close()
 
 
-def test_the_network_has_a_time_of_its_own() -> None:
+@virtual_time.played
+async def test_the_network_has_a_time_of_its_own() -> None:
     class Late:
         """A clock that is an hour ahead of the loop's."""
 
@@ -392,20 +387,17 @@ def test_the_network_has_a_time_of_its_own() -> None:
         def call_at(self, when: float, callback: Callable[[], object], /) -> object:
             return asyncio.get_running_loop().call_at(when - 3_600, callback)
 
-    async def main() -> None:
-        async with asyncio.TaskGroup() as tasks:
-            network = Network(
-                tasks=tasks,
-                chance=random.Random(1),
-                weather=Weather(delay_min_ms=10, delay_max_ms=10),
-                timing=Late(),
-            )
-            network.put_up(BOOKIE, Host(ReferenceBookie(BOOKIE, Disk())))
-            link = network.link(CLIENT, BOOKIE)
-            start_ms = now_ms()
-            await link.info()
-            assert now_ms() - start_ms == pytest.approx(20)
-            await link.close()
-            network.take_down(BOOKIE)
-
-    virtual_time.run(main())
+    async with asyncio.TaskGroup() as tasks:
+        network = Network(
+            tasks=tasks,
+            chance=random.Random(1),
+            weather=Weather(delay_min_ms=10, delay_max_ms=10),
+            timing=Late(),
+        )
+        network.put_up(BOOKIE, Host(ReferenceBookie(BOOKIE, Disk())))
+        link = network.link(CLIENT, BOOKIE)
+        start_ms = now_ms()
+        await link.info()
+        assert now_ms() - start_ms == pytest.approx(20)
+        await link.close()
+        network.take_down(BOOKIE)

@@ -1,11 +1,11 @@
 """The contract between a client and a bookie: entries, frames, the gRPC service, links, errors.
 
-The bytes of an entry are Apache BookKeeper's; frames, carriers and the service are our own. Nothing
-here decides who is asked or what an answer means for a ledger: that is the client's.
+The bytes of an entry are Apache BookKeeper's; frames, carriers and the service are our own. The
+wire does not decide which bookie is asked, or what an answer means for a ledger: the client does.
 
-gRPC is told not to prepare for forks, before it is imported. Nobody uses what it prepares, and
-where its threads are busy it ends a forked process that forks again by a segmentation fault (seen
-with grpcio 1.85.1).
+Before gRPC is imported it is told not to prepare for forks. No part of zonekeeper needs that. And
+where gRPC's threads are busy, its preparation ends a forked process that forks again by a
+segmentation fault (seen with grpcio 1.85.1).
 """
 
 import os

@@ -1,1 +1,1 @@
-"""``zonekeeper bookie``: run a bookie, and work on one that stands still."""
+"""``zonekeeper bookie``: run a bookie, and work on a stopped one."""

@@ -1,4 +1,4 @@
-"""What the tools' commands share: their options, how they ask, and how they answer."""
+"""The common part of the tools' commands: options, questions and answers."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def absolute(_context: click.Context, _option: click.Parameter, path: Path | None) -> Path | None:
-    """Give a folder as a cookie names it, from wherever it was typed."""
+    """Give the absolute path of a folder, as a cookie names it."""
     return None if path is None else Path(os.path.normpath(path.absolute()))
 
 
@@ -45,7 +45,7 @@ def with_cluster(address: str, work: Callable[[Cluster], Awaitable[T]]) -> T:
 
 
 def agreed(*, dry_run: bool, yes: bool, question: str) -> bool:
-    """Ask, unless nothing is to be done, or nobody wants to be asked."""
+    """Ask the question; with ``yes`` agree without asking, with ``dry_run`` never agree."""
     if dry_run:
         click.echo("nothing was done (--dry-run)")
         return False
@@ -55,10 +55,10 @@ def agreed(*, dry_run: bool, yes: bool, question: str) -> bool:
 
 
 def show(plain: dict[str, object], text: str, output: str) -> None:
-    """Answer in the form that was asked for."""
+    """Print the answer in the wanted form."""
     click.echo(json.dumps(plain, indent=2, sort_keys=True) if output == "json" else text)
 
 
 def told(line: str) -> None:
-    """Say how far it is, beside the answer."""
+    """Print a line of progress on standard error."""
     click.echo(line, err=True)

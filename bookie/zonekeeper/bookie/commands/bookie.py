@@ -1,4 +1,4 @@
-"""``zonekeeper bookie``: run it; the commands for a bookie that stands still are in ``offline``."""
+"""``zonekeeper bookie``: run it; the commands for a stopped bookie are in ``offline``."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ from zonekeeper.metadata.commands import exits, options
 
 @click.group(commands=COMMANDS)
 def bookie() -> None:
-    """Run a storage server, and look after one that stands still."""
+    """Run a bookie, the storage server, and work on a stopped one."""
 
 
 @bookie.command(
@@ -25,7 +25,7 @@ def bookie() -> None:
 def run(config: str | None, **flags: str | None) -> None:
     """Run a bookie until SIGTERM.
 
-    It prints one line when it is ready, and exits with 0 when it was stopped in order.
+    The bookie prints one line when it is ready. It exits with 0 when it was stopped in order.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     checked = options.given(settings.parse, flags, config)

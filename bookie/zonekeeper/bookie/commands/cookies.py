@@ -1,4 +1,4 @@
-"""The commands that change who a bookie is; ``offline`` says how all commands answer."""
+"""The commands for a bookie's cookie; ``offline`` says how all commands answer."""
 
 import random
 import sys
@@ -18,7 +18,7 @@ from zonekeeper.placement.base.ids import BookieId
 
 @click.group(name="cookie")
 def cookie_group() -> None:
-    """Who the bookie is: beside its data, and in the metadata store, which is the authority."""
+    """Show or change a bookie's cookie: in its data folder, and in the metadata store."""
 
 
 @cookie_group.command(
@@ -28,9 +28,14 @@ def cookie_group() -> None:
 @asking.DATA
 @options.METADATA
 @asking.OUTPUT
-@click.option("--id", "bookie_id", metavar="NAME", help="The bookie, where its disk cannot say.")
+@click.option(
+    "--id", "bookie_id", metavar="NAME", help="The bookie's id, if its data folder has no cookie."
+)
 def show_command(data: Path, address: str, output: str, bookie_id: str | None) -> None:
-    """Show both cookies, whether they fit, and what to do if not. Exit code 1: they do not fit."""
+    """Show both cookies, whether they fit, and what to do if not. Exit code 1: they do not fit.
+
+    The cookie in the metadata store is the authority.
+    """
     with exits.reported():
         local = identities.local_cookie(data)
         name = _bookie(bookie_id, local)
@@ -50,7 +55,7 @@ def show_command(data: Path, address: str, output: str, bookie_id: str | None) -
 @options.DRY_RUN
 @options.YES
 def create_command(data: Path, address: str, dry_run: bool, yes: bool) -> None:
-    """Write the cookie that is beside the data into a metadata store that lost it."""
+    """Write the cookie of the data folder into a metadata store that lost it."""
     with exits.reported(), folders.held(data) as held:
         local = folders.own_cookie(held.data)
         click.echo(f"the cookie of {local.bookie} at {local.location} goes into {address}")
@@ -71,7 +76,7 @@ def create_command(data: Path, address: str, dry_run: bool, yes: bool) -> None:
 @options.DRY_RUN
 @options.YES
 def move_command(data: Path, address: str, to: str, dry_run: bool, yes: bool) -> None:
-    """Let a bookie stand in another zone or upgrade domain, with its data."""
+    """Move a bookie to another zone or upgrade domain, with its data."""
     with exits.reported(), folders.held(data) as held:
         location = locations.parse(to)
         if location is None:
@@ -81,9 +86,9 @@ def move_command(data: Path, address: str, to: str, dry_run: bool, yes: bool) ->
             address, lambda cluster: identities.check_movable(cluster, name)
         )
         click.echo(
-            f"{name} moves from {stored.location} to {location}, with its data: ledgers that count "
-            f"on it in {stored.location} may then not be placed as the policy wants, until the "
-            "audit finds and repair moves them"
+            f"{name} moves from {stored.location} to {location}, with its data: its ledgers may "
+            "then not be placed as the policy wants, until the auditor finds them and a replicator "
+            "moves them"
         )
         if asking.agreed(dry_run=dry_run, yes=yes, question="Move it?"):
             asking.with_cluster(address, lambda cluster: identities.move(cluster, name, location))
@@ -97,24 +102,25 @@ def move_command(data: Path, address: str, to: str, dry_run: bool, yes: bool) ->
 )
 @asking.DATA
 @options.METADATA
-@click.option("--id", "bookie_id", required=True, metavar="NAME", help="The bookie's name.")
+@click.option("--id", "bookie_id", required=True, metavar="NAME", help="The bookie's id.")
 @click.option(
     "--folder",
     "given",
     type=click.Path(path_type=Path),
     callback=asking.absolute,
     metavar="DIR",
-    help="The journal's folder, or one of the ledgers', if that alone is lost. Without it, all is.",
+    help="The lost folder, if only the journal or one ledger directory is lost. Without this "
+    "option all folders are lost.",
 )
 @options.DRY_RUN
 @options.YES
 def replace_command(
     *, data: Path, address: str, bookie_id: str, given: Path | None, dry_run: bool, yes: bool
 ) -> None:
-    """Give a bookie whose disk is lost a new, empty one under its old name.
+    """Give a bookie whose disk is lost a new, empty one; the bookie keeps its id.
 
-    Ledgers of which the lost disk may have held anything start in limbo: the bookie denies nothing
-    of them until they have been checked, ledger by ledger, and the copies it lost are made again.
+    Each ledger that the lost disk may have held starts in limbo: the bookie denies no entry of it.
+    Its limbo ends when the ledger was checked and the lost copies were made again.
     """
     with exits.reported():
         name = _bookie(bookie_id, None)
@@ -127,8 +133,11 @@ def replace_command(
         elif folder in found.cookie.journal_dirs:
             limbo = "all its ledgers start"
         else:
-            limbo = "the ledgers of which something was there start"
-        click.echo(f"{name} loses what it had: {limbo} in limbo on the new disk {folder or data}")
+            limbo = "the ledgers with entries there start"
+        click.echo(
+            f"{name} loses the entries of the old disk: {limbo} in limbo on the new disk "
+            f"{folder or data}"
+        )
         question = f"Is the old disk of {name} lost for good?"
         if not asking.agreed(dry_run=dry_run, yes=yes, question=question):
             return
@@ -157,7 +166,7 @@ def delete_command(bookie_id: str, address: str, dry_run: bool, yes: bool) -> No
     with exits.reported():
         name = _bookie(bookie_id, None)
         asking.with_cluster(address, lambda cluster: identities.check_removable(cluster, name))
-        click.echo(f"no ledger names {name}; its cookie, and what is said of it, go")
+        click.echo(f"no ledger names {name}; its cookie and its records will be deleted")
         if asking.agreed(dry_run=dry_run, yes=yes, question=f"Forget {name} for good?"):
             had = asking.with_cluster(address, lambda cluster: identities.remove(cluster, name))
             click.echo("forgotten" if had else "it had no cookie; forgotten")
@@ -165,7 +174,7 @@ def delete_command(bookie_id: str, address: str, dry_run: bool, yes: bool) -> No
 
 def _bookie(given: str | None, local: Cookie | None) -> BookieId:
     if given is None and local is None:
-        raise ToolError("there is no cookie beside the data: say which bookie it is with --id")
+        raise ToolError("there is no cookie in the data folder: name the bookie with --id")
     if given is not None and not cookies.is_bookie_id(given):
         raise ToolError(
             f"--id: {given!r} cannot be a bookie's id: letters, digits and : . _ - only"

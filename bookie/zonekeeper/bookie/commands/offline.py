@@ -1,7 +1,7 @@
-"""The tools' commands, for ``zonekeeper bookie`` to hold: all are for a bookie that stands still.
+"""The commands of ``zonekeeper bookie`` for a stopped bookie.
 
-Exit code 1 is damage, too, or a difference that was found. What changes something says first what
-it will do, asks unless ``--yes``, and only says it with ``--dry-run``.
+Exit code 1 is also damage, or a difference, that was found. A command that changes something first
+says what it will do. Then it asks, unless ``--yes``. With ``--dry-run`` it only says it.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ from zonekeeper.metadata.saving import private_file
 _MAKES_COOKIES: Final = frozenset(
     {"metadata", "id", "zone", "upgrade-domains", "journal", "ledger-dirs", "data"}
 )
-#: Of a long file, so many lines are worth a word.
+#: After each so many lines of a file, progress is reported.
 _PROGRESS_LINES: Final = 10_000
 
 
@@ -63,10 +63,11 @@ def _asked_for_by_format(command: Callable[..., None]) -> Callable[..., None]:
 @options.DRY_RUN
 @options.YES
 def format_command(*, dry_run: bool, yes: bool, **given: str | None) -> None:
-    """Prepare the folders of a new bookie, and register its cookie.
+    """Prepare the folders of a new bookie, and store its cookie.
 
-    Nothing is ever erased: a folder that is not empty, or a name that has a cookie, is refused.
-    The first start of a bookie does the same by itself; done ahead, the start needs no zone.
+    Nothing is ever erased: a folder that is not empty, or an id that has a cookie, is refused.
+    The first start of a bookie does the same by itself. After this command that start needs no
+    --zone and no --upgrade-domains.
     """
     with exits.reported():
         flags = {name.replace("_", "-"): text for name, text in given.items()}
@@ -113,10 +114,12 @@ def format_command(*, dry_run: bool, yes: bool, **given: str | None) -> None:
 
 @click.command(name="state", epilog="Example: zonekeeper bookie state --data /data")
 @asking.DATA
-@click.option("--metadata", metavar="URI", help="Also ask the metadata store how often it started.")
+@click.option(
+    "--metadata", metavar="URI", help="Also ask the metadata store for the bookie's start number."
+)
 @asking.OUTPUT
 def state_command(data: Path, metadata: str | None, output: str) -> None:
-    """Show who a bookie is, what it keeps, how far its rewrite is behind, and its disk."""
+    """Show a bookie's cookie, ledgers, segments, the rewrite's backlog, and the disks."""
     with exits.reported(), _loaded(data) as (held, found):
         cookie = folders.own_cookie(held.data)
 
@@ -132,7 +135,7 @@ def state_command(data: Path, metadata: str | None, output: str) -> None:
 @asking.DATA
 @asking.OUTPUT
 def list_command(data: Path, output: str) -> None:
-    """List the ledgers of which anything is here: entries, gaps, LAC, fence, limbo, fragments."""
+    """List the ledgers that are here: entries, gaps, LAC, fence, limbo, fragments."""
     with exits.reported(), _loaded(data) as (_, found):
         if output == "text":
             click.echo(texts.LEDGER_HEAD)
@@ -152,11 +155,11 @@ def list_command(data: Path, output: str) -> None:
 @click.option("--entries", "with_entries", is_flag=True, help="List each entry, too.")
 @asking.OUTPUT
 def read_command(data: Path, name: str, with_entries: bool, output: str) -> None:
-    """Show what is in the file NAME: arrival-00000001, sorted-00000001.
+    """Show the parts of the segment NAME: arrival-00000001, sorted-00000001.
 
-    Checksums are compared, and entries' digests where that needs no password. Damage is named with
-    its byte, and what follows it is read. Behind the last batch of an arrival segment anything may
-    stand that an earlier use left.
+    Checksums are compared, and digests of entries if that needs no password. Damage is reported
+    with its offset, and the parts after it are still read. After the last batch of an arrival
+    segment there may be any bytes from an earlier use of the file.
     """
     damaged = False
     with exits.reported(), folders.held(data) as held:
@@ -175,9 +178,9 @@ def read_command(data: Path, name: str, with_entries: bool, output: str) -> None
 @asking.DATA
 @asking.OUTPUT
 def scrub_command(data: Path, output: str) -> None:
-    """Read everything, compare all checksums, hold the index against the frames; repair nothing.
+    """Read everything, compare all checksums, and the index with the frames; repair nothing.
 
-    Exit code 0: all is well, 1: there is damage.
+    Exit code 0: there is no damage, 1: there is damage.
     """
     with exits.reported(), folders.held(data) as held:
         found = scrubbing.scrub(data, held, asking.told)
@@ -196,11 +199,11 @@ def scrub_command(data: Path, output: str) -> None:
 )
 @asking.DATA
 @asking.OUTPUT
-@click.option("--dry-run", is_flag=True, help="Build and compare it only; keep the live one.")
+@click.option("--dry-run", is_flag=True, help="Only build and compare; keep the live index.")
 def rebuild_command(data: Path, output: str, dry_run: bool) -> None:
-    """Build the index again from the sorted segments, compare it, put it in the live one's place.
+    """Build the index again from the sorted segments, compare it, and replace the live one.
 
-    Nothing can be lost by it: the index holds only what the segments say.
+    Nothing can be lost by this: the index follows from the segments alone.
     """
     with exits.reported(), folders.held(data) as held:
         compared = indexes.rebuild(data, held, keep=not dry_run, told=asking.told)
@@ -223,10 +226,10 @@ def rebuild_command(data: Path, output: str, dry_run: bool) -> None:
 @asking.DATA
 @click.argument("file", type=click.Path(dir_okay=False, writable=True, allow_dash=True))
 def export_command(data: Path, file: str) -> None:
-    """Write to FILE (-: standard output) what the bookie knows of ledgers' metadata.
+    """Write the bookie's hints of ledgers' metadata to FILE (-: standard output).
 
-    `zonekeeper metadata rebuild` makes metadata of the hints of all bookies. The file holds master
-    keys, with which ledgers can be written: it is made for its owner's eyes only.
+    `zonekeeper metadata rebuild` makes metadata from the hints of all bookies. The file holds
+    master keys, with which ledgers can be written, so only its owner can read it.
     """
     with exits.reported(), _loaded(data) as (held, found):
         cookie = folders.own_cookie(held.data)
@@ -252,7 +255,7 @@ COMMANDS: Final[Sequence[click.Command]] = (
 
 @contextlib.contextmanager
 def _loaded(data: Path) -> Iterator[tuple[HeldFolders, Contents]]:
-    """Read all that is on the disks, as the next start would."""
+    """Read the content of the disks like the next start would."""
     with folders.held(data) as held, indexes.live(data) as index:
         last = checkpoints.load(held.data)
         storage.settle(index, last, held.ledgers)
@@ -275,8 +278,8 @@ def _parts_of(held: HeldFolders, name: str) -> Iterator[segments.Part]:
         there = sorted(filter(segments.is_segment, names))
         if name in there:
             raise ToolError(
-                f"{name} is not in the ledger directory in which the checkpoint has it; a file of "
-                "that name is in another folder: if it was moved there, move it back"
+                f"{name} is not in the ledger directory that the checkpoint names; a file of that "
+                "name is in another folder: if it was moved there, move it back"
             ) from error
         raise ToolError(f"there is no {name}; there are {', '.join(there) or 'none'}") from error
     try:
@@ -289,7 +292,7 @@ def _parts_of(held: HeldFolders, name: str) -> Iterator[segments.Part]:
 
 
 def _write_secret(target: Path, lines: Iterator[str]) -> int:
-    """Write a file that only its owner may read, whole or not at all; give its lines' number."""
+    """Write a file that only its owner may read, as a whole or not at all; count its lines."""
     count = 0
     with private_file.written(target) as out:
         for line in lines:

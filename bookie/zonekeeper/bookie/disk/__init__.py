@@ -1,1 +1,1 @@
-"""Files and the threads that work on them: the interface, the real one and its twin."""
+"""Files, and the threads that work on them: each an interface, the real form and the twin."""

@@ -1,8 +1,8 @@
-"""How an event loop uses a disk: work is given to the disk's own thread, one piece after another.
+"""Disks: an event loop gives blocking work to a disk's own thread, which does it in order.
 
-One thread a device, because a device does one sync at a time, and because work that is done in the
-order in which it was given needs no lock. Reads that should not wait behind a sync go to a disk
-object of their own.
+There is one thread for each device, for two reasons. A device does one sync at a time. And work
+that is done in the order in which it was given needs no lock. Reads that must not wait behind a
+sync use another disk object.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ class Disk(Protocol):
 
 
 class ThreadDisk:
-    """A thread of the operating system; ``threads`` of them where order does not matter."""
+    """A disk whose work a thread does; with ``threads > 1`` the order is not kept."""
 
     def __init__(self, name: str, *, threads: int = 1) -> None:
         self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix=name)
@@ -42,7 +42,7 @@ class ThreadDisk:
 
 
 class InlineDisk:
-    """The twin: the loop does the work itself, each piece after what it calls the disk's time."""
+    """The twin: the event loop itself does each piece of work, after a delay of ``delay_ms()``."""
 
     def __init__(self, delay_ms: Callable[[], int] = lambda: 0) -> None:
         self._delay_ms = delay_ms
@@ -58,7 +58,7 @@ class InlineDisk:
         def piece() -> None:
             try:
                 result = work()
-            except Exception as error:  # noqa: BLE001 goes to whoever gave the work
+            except Exception as error:  # noqa: BLE001 the caller of ``run`` gets it
                 done.set_exception(error)
             else:
                 done.set_result(result)
@@ -74,7 +74,7 @@ class InlineDisk:
         await self._idle.wait()
 
     def stop(self) -> None:
-        """Drop what has not begun, as a crash does; whoever waits for it waits for ever."""
+        """Drop the work that has not begun, like a crash; its callers wait for ever."""
         self._waiting.clear()
 
     def _schedule(self) -> None:

@@ -1,14 +1,14 @@
-"""The file system as a bookie uses it: the interface, and the real one.
+"""The file system of a bookie: the interface, and the real form.
 
-One ``FileSystem`` is one folder on one device. Names are plain: no folders inside, so there is one
-directory to sync. Nothing is durable until it is asked for: a file's bytes after ``File.sync``, a
-name (created, renamed, removed) after ``sync_names``. A crash before that may keep any part of what
-was written, in any order, torn at any sector.
+One ``FileSystem`` is one folder on one device. It has files and no inner folders, so there is one
+directory to sync. A file's bytes are durable only after ``File.sync``. A name that is created,
+renamed or removed is durable only after ``sync_names``. Before that, a crash may keep any part of
+the changes, in any order, torn at any sector.
 
-All calls block, and fail with ``OSError``; who runs on an event loop calls them through a
-``disks.Disk``. After ``sync`` has failed, nothing is known of the bytes written since the last one
-that succeeded: the kernel forgets them and reports the error once. Whoever gets the error must
-stop, and never ask again in the hope of a better answer.
+All calls block, and fail with ``OSError``. Code on an event loop calls them through a
+``disks.Disk``. After a failed ``sync`` the state of all bytes since the last successful one is
+unknown: the kernel drops them, and reports the error only once. So the bookie must stop after the
+error, and must not sync again in the hope of a better result.
 """
 
 import errno
@@ -21,19 +21,19 @@ from typing import Protocol, TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
-#: Direct writes, and the memory that they come from, are aligned to this.
+#: Offset, size and memory of a direct write are multiples of this.
 BLOCK_BYTES = 4096
 
-#: Errors that say what is short now and may be there again soon: nothing is wrong with the device.
+#: Errors of a shortage: room, open files or memory are lacking now. The device itself is well.
 SHORTAGES = frozenset({errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
-#: Linux takes no more buffers than this in one vectored write.
+#: The most buffers of one vectored write on Linux.
 _BUFFERS_MAX = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
-    """Room on the device, for everybody who uses it."""
+    """The room on the device, shared by all that use the device."""
 
     total_bytes: int
     free_bytes: int
@@ -44,16 +44,16 @@ class File(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name when it was opened."""
+        """The file's name when it was opened."""
         ...
 
     @property
     def is_direct(self) -> bool:
-        """Do writes go past the page cache, so that a sync has next to nothing left to write?"""
+        """Do writes bypass the page cache, so that a sync has almost nothing left to write?"""
         ...
 
     def size(self) -> int:
-        """Give its length in bytes."""
+        """Give the file's length in bytes."""
         ...
 
     def read(self, offset: int, size: int) -> bytes:
@@ -61,27 +61,27 @@ class File(Protocol):
         ...
 
     def read_into(self, offset: int, into: memoryview) -> int:
-        """Fill a buffer, and say how far; less only at the end of the file."""
+        """Fill a buffer; give the number of bytes read, less only at the end of the file."""
         ...
 
     def write(self, offset: int, buffers: Sequence[Buffer]) -> None:
-        """Write all buffers, one behind the other, from ``offset`` on; all or an error."""
+        """Write all buffers, one after the other, from ``offset`` on; all or an error."""
         ...
 
     def allocate(self, size: int) -> None:
-        """Make the file at least this long, its new part zeros that have room on the device."""
+        """Make the file at least this long; the new part is zeros, with reserved room."""
         ...
 
     def truncate(self, size: int) -> None:
-        """Cut the file to this length."""
+        """Set the file's length."""
         ...
 
     def sync(self) -> None:
-        """Make its bytes and its length durable."""
+        """Make the file's bytes and length durable."""
         ...
 
     def close(self) -> None:
-        """Give it back; makes nothing durable. Closing twice is harmless."""
+        """Close the file; this makes nothing durable. Closing twice is harmless."""
         ...
 
 
@@ -93,14 +93,15 @@ class FileSystem(Protocol):
         ...
 
     def create_direct(self, name: str) -> File:
-        """Create a file for large writes, past the page cache where the device allows it.
+        """Create a file for large writes that bypass the page cache, if the device allows it.
 
-        Each is one buffer; its memory, its size and its offset are multiples of ``BLOCK_BYTES``.
+        Each write is one buffer. The buffer's memory address, its size and its offset are multiples
+        of ``BLOCK_BYTES``.
         """
         ...
 
     def open(self, name: str) -> File:
-        """Open a file to read and write; ``FileNotFoundError`` if there is none."""
+        """Open a file to read and write; ``FileNotFoundError`` if it does not exist."""
         ...
 
     def names(self) -> list[str]:
@@ -108,11 +109,11 @@ class FileSystem(Protocol):
         ...
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name, in one step, in place of what had it."""
+        """Give a file another name, in one step; a file that had that name is replaced."""
         ...
 
     def remove(self, name: str) -> None:
-        """Remove a name; the bytes go with the last open file."""
+        """Remove a name; the bytes are freed when the last open file is closed."""
         ...
 
     def sync_names(self) -> None:
@@ -134,16 +135,16 @@ class RealFile:
 
     @property
     def name(self) -> str:
-        """Its name when it was opened."""
+        """The file's name when it was opened."""
         return self._name
 
     @property
     def is_direct(self) -> bool:
-        """Do writes go past the page cache, so that a sync has next to nothing left to write?"""
+        """Do writes bypass the page cache, so that a sync has almost nothing left to write?"""
         return self._is_direct
 
     def size(self) -> int:
-        """Give its length in bytes."""
+        """Give the file's length in bytes."""
         return os.fstat(self._descriptor).st_size
 
     def read(self, offset: int, size: int) -> bytes:
@@ -159,7 +160,7 @@ class RealFile:
         return b"".join(parts)
 
     def read_into(self, offset: int, into: memoryview) -> int:
-        """Fill a buffer, and say how far; less only at the end of the file."""
+        """Fill a buffer; give the number of bytes read, less only at the end of the file."""
         got = 0
         try:
             while got < len(into):
@@ -178,11 +179,11 @@ class RealFile:
             raise self._named(error) from error
 
     def _named(self, error: OSError) -> OSError:
-        """Say in which file it was: the kernel does not."""
+        """Add the file's name to an error: the kernel does not give it."""
         return OSError(error.errno, error.strerror, self._name)
 
     def write(self, offset: int, buffers: Sequence[Buffer]) -> None:
-        """Write all buffers, one behind the other, from ``offset`` on; all or an error."""
+        """Write all buffers, one after the other, from ``offset`` on; all or an error."""
         if self._is_direct:
             (buffer,) = buffers
             self._write_direct(offset, memoryview(buffer))
@@ -196,7 +197,7 @@ class RealFile:
             offset += wanted
 
     def _write_direct(self, offset: int, buffer: memoryview) -> None:
-        """Write past the page cache, or from now on through it if the device refuses that."""
+        """Write directly. If the device refuses that, use the page cache from now on."""
         assert not (offset | len(buffer)) % BLOCK_BYTES, (offset, len(buffer))
         done = 0
         try:
@@ -214,7 +215,7 @@ class RealFile:
         self._is_direct = False
 
     def _write_rest(self, offset: int, rest: bytes) -> None:
-        """A short write says nothing of why: the next one makes progress or fails."""
+        """Write the rest after a short write. A short write gives no reason, the next one does."""
         while rest:
             done = os.pwrite(self._descriptor, rest, offset)
             if done == 0:
@@ -222,34 +223,34 @@ class RealFile:
             offset, rest = offset + done, rest[done:]
 
     def allocate(self, size: int) -> None:
-        """Make the file at least this long, its new part zeros that have room on the device."""
+        """Make the file at least this long; the new part is zeros, with reserved room."""
         if size > 0:
             os.posix_fallocate(self._descriptor, 0, size)
 
     def truncate(self, size: int) -> None:
-        """Cut the file to this length."""
+        """Set the file's length."""
         os.ftruncate(self._descriptor, size)
 
     def sync(self) -> None:
-        """Make its bytes and its length durable."""
+        """Make the file's bytes and length durable."""
         os.fdatasync(self._descriptor)
 
     def close(self) -> None:
-        """Give it back; makes nothing durable."""
+        """Close the file; this makes nothing durable."""
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             os.close(descriptor)
 
 
 class RealFileSystem:
-    """A folder of the operating system, which must be there."""
+    """A folder of the operating system, which must exist."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
 
     def close(self) -> None:
-        """Give the folder back."""
+        """Close the folder."""
         if self._directory >= 0:
             directory, self._directory = self._directory, -1
             os.close(directory)
@@ -259,7 +260,7 @@ class RealFileSystem:
         return self._open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 
     def create_direct(self, name: str) -> RealFile:
-        """Create a file for large writes, past the page cache where the device allows it."""
+        """Create a file for large writes that bypass the page cache, if the device allows it."""
         file = self.create(name)
         try:
             return self._open(name, os.O_RDWR | os.O_DIRECT)
@@ -280,12 +281,12 @@ class RealFileSystem:
         return RealFile(name, descriptor, is_direct=bool(flags & os.O_DIRECT))
 
     def names(self) -> list[str]:
-        """Give the names of all files, sorted; folders that somebody else made are not ours."""
+        """Give the names of all files, sorted; folders and links are left out."""
         with os.scandir(self._directory) as entries:
             return sorted(entry.name for entry in entries if entry.is_file(follow_symlinks=False))
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name, in one step, in place of what had it."""
+        """Give a file another name, in one step; a file that had that name is replaced."""
         check_name(new)
         os.rename(old, new, src_dir_fd=self._directory, dst_dir_fd=self._directory)
 
@@ -298,7 +299,7 @@ class RealFileSystem:
         os.fsync(self._directory)
 
     def space(self) -> Space:
-        """Give the room on the device; what is kept for root does not count as free."""
+        """Give the room on the device; room that is reserved for root does not count as free."""
         found = os.fstatvfs(self._directory)
         return Space(
             total_bytes=found.f_blocks * found.f_frsize, free_bytes=found.f_bavail * found.f_frsize
@@ -306,6 +307,6 @@ class RealFileSystem:
 
 
 def check_name(name: str) -> None:
-    """Refuse what is not a plain name: a mistake of ours, not of the disk."""
+    """Assert that a name is plain; another name is a bug of ours, not an error of the disk."""
     assert name not in ("", ".", ".."), name
     assert "/" not in name, name

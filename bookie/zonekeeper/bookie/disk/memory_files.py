@@ -1,13 +1,16 @@
-"""The file system's twin: in memory, and as forgetful as a disk may be.
+"""The twin of the file system: in memory, and it loses as much as a disk may lose.
 
-It keeps, beside what a process sees, what is *known* to be on the disk, and every change since.
-``crashed`` gives a file system as a power loss may leave it: each write since the last sync is
-there or not, whichever came first; one is torn, sector by sector; each change of a name since the
-last ``sync_names`` happened or did not. Whatever was synced is always there.
+The twin keeps three things: the content that the process sees, the content that is *known* to be on
+the disk, and every change since. ``crashed`` gives a file system that a power loss may leave:
 
-Trouble is ordered with ``troubles``: a function that is asked before each call and may raise. A
-sync that fails drops what it should have made durable, and keeps showing it to the process: just
-what Linux does, and why nobody may ask twice.
+* All that was synced is there.
+* Each write since the last sync is there or not, independent of the others. Some are torn, sector
+  by sector.
+* Each change of a name since the last ``sync_names`` is there or not.
+
+A test orders errors with ``troubles``: a function that is called before each call and may raise. A
+sync that fails drops the changes that it should have made durable, but the process still sees them.
+Linux does the same. This is why the bookie must not sync again after an error.
 """
 
 import errno
@@ -31,7 +34,7 @@ class CrashChance(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenBytes:
-    """Bytes at an offset, not known to be on the disk."""
+    """A write of bytes at an offset, not known to be on the disk."""
 
     offset: int
     data: bytes
@@ -46,13 +49,13 @@ class Resize:
 
 @dataclass(slots=True)
 class Inode:
-    """One file's bytes, under whatever names."""
+    """One file's bytes, without its names."""
 
-    #: What the process sees.
+    #: The content that the process sees.
     seen: bytearray = field(default_factory=bytearray)
-    #: What a crash cannot take.
+    #: The content that a crash cannot take.
     durable: bytes = b""
-    #: Changes since, oldest first.
+    #: The changes that are not in ``durable``, oldest first.
     pending: list[WrittenBytes | Resize] = field(default_factory=list)
 
 
@@ -66,7 +69,7 @@ class LinkedName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rename:
-    """A file's name changed, not known to be on the disk: a crash shows the one or the other."""
+    """A change of a file's name, not known to be on the disk; a crash leaves one of the two."""
 
     old: str
     new: str
@@ -75,19 +78,19 @@ class Rename:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unlink:
-    """A name removed, not known to be on the disk."""
+    """The removal of a name, not known to be on the disk."""
 
     name: str
 
 
 NameChange = LinkedName | Rename | Unlink
 
-#: Asked before each call with its kind and the file's name ("" for the folder's own).
+#: Called before each call, with the call's kind and the file's name ("" for the folder itself).
 Troubles = Callable[[str, str], None]
 
 
 def no_troubles(kind: str, name: str) -> None:
-    """Let everything pass."""
+    """Raise nothing."""
     del kind, name
 
 
@@ -112,7 +115,7 @@ class MemoryFileSystem:
         return MemoryFile(self, name, inode)
 
     def create_direct(self, name: str) -> "MemoryFile":
-        """Create a file for large writes: aligned ones, which a crash may take all the same."""
+        """Create a file for large aligned writes; a crash may lose these like other writes."""
         file = self.create(name)
         file.is_direct = True
         return file
@@ -129,7 +132,7 @@ class MemoryFileSystem:
         return sorted(self._seen)
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name, in one step, in place of what had it."""
+        """Give a file another name, in one step; a file that had that name is replaced."""
         check_name(new)
         self.troubles("rename", old)
         inode = self._find(old)
@@ -149,7 +152,7 @@ class MemoryFileSystem:
         try:
             self.troubles("sync_names", "")
         finally:
-            # Failed or not, the kernel has nothing left to write: it is on the disk, or lost.
+            # Failed or not, the kernel has nothing left to write: each change is durable or lost.
             pending, self._pending = self._pending, []
         for change in pending:
             _apply_name(self._durable, change)
@@ -160,7 +163,7 @@ class MemoryFileSystem:
         return Space(total_bytes=self._total_bytes, free_bytes=self._total_bytes - self._used())
 
     def crashed(self, chance: CrashChance) -> "MemoryFileSystem":
-        """Give the file system as one power loss may leave it; this one stays as it is."""
+        """Give a file system as one power loss may leave it; this one does not change."""
         after = MemoryFileSystem(total_bytes=self._total_bytes)
         names = dict(self._durable)
         for change in self._pending:
@@ -186,7 +189,7 @@ class MemoryFileSystem:
         return sum(len(inode.seen) for inode in inodes.values())
 
     def need(self, more: int, name: str) -> None:
-        """Refuse what does not fit on the device any more."""
+        """Raise ENOSPC if ``more`` bytes do not fit on the device."""
         if more > 0 and self._used() + more > self._total_bytes:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)
 
@@ -203,11 +206,11 @@ class MemoryFile:
 
     @property
     def name(self) -> str:
-        """Its name when it was opened."""
+        """The file's name when it was opened."""
         return self._name
 
     def size(self) -> int:
-        """Give its length in bytes."""
+        """Give the file's length in bytes."""
         self._check("size")
         return len(self._inode.seen)
 
@@ -217,13 +220,13 @@ class MemoryFile:
         return bytes(self._inode.seen[offset : offset + size])
 
     def read_into(self, offset: int, into: memoryview) -> int:
-        """Fill a buffer, and say how far; less only at the end of the file."""
+        """Fill a buffer; give the number of bytes read, less only at the end of the file."""
         data = self.read(offset, len(into))
         into[: len(data)] = data
         return len(data)
 
     def write(self, offset: int, buffers: Sequence[Buffer]) -> None:
-        """Write all buffers, one behind the other, from ``offset`` on; all or an error."""
+        """Write all buffers, one after the other, from ``offset`` on; all or an error."""
         self._check("write")
         data = b"".join(buffers)
         assert not self.is_direct or (len(buffers) == 1 and _is_aligned(offset, len(data)))
@@ -233,14 +236,14 @@ class MemoryFile:
         self._inode.pending.append(change)
 
     def allocate(self, size: int) -> None:
-        """Make the file at least this long, its new part zeros that have room on the device."""
+        """Make the file at least this long; the new part is zeros, with reserved room."""
         self._check("allocate")
         if size > len(self._inode.seen):
             self._files.need(size - len(self._inode.seen), self._name)
             self._resize(size)
 
     def truncate(self, size: int) -> None:
-        """Cut the file to this length."""
+        """Set the file's length."""
         self._check("truncate")
         self._resize(size)
 
@@ -250,12 +253,12 @@ class MemoryFile:
         self._inode.pending.append(change)
 
     def sync(self) -> None:
-        """Make its bytes and its length durable."""
+        """Make the file's bytes and length durable."""
         pending = self._inode.pending
         try:
             self._check("sync")
         finally:
-            # Failed or not, the kernel has nothing left to write: it is on the disk, or lost.
+            # Failed or not, the kernel has nothing left to write: each change is durable or lost.
             self._inode.pending = []
         content = bytearray(self._inode.durable)
         for change in pending:
@@ -263,7 +266,7 @@ class MemoryFile:
         self._inode.durable = bytes(content)
 
     def close(self) -> None:
-        """Give it back; makes nothing durable."""
+        """Close the file; this makes nothing durable."""
         self._closed = True
 
     def _check(self, kind: str) -> None:
@@ -276,9 +279,9 @@ def _is_aligned(offset: int, size: int) -> bool:
     return (offset | size) % BLOCK_BYTES == 0
 
 
-#: How likely a change that was not synced survives a crash.
+#: The probability that a change that was not synced survives a crash.
 _KEPT = 0.5
-#: How likely a write that was not synced survives in part.
+#: The probability that a write that was not synced is torn: each sector survives by itself.
 _TORN = 0.25
 
 
@@ -296,7 +299,7 @@ def after_crash(inode: Inode, chance: CrashChance) -> bytes:
 
 
 def sectors(write: WrittenBytes) -> list[WrittenBytes]:
-    """Cut a write at the sector boundaries of its file: each piece reaches the disk or not."""
+    """Cut a write at the file's sector boundaries; a crash keeps or loses each piece as a whole."""
     pieces = []
     start = 0
     while start < len(write.data):

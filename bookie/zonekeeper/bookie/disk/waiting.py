@@ -1,10 +1,10 @@
-"""Waiting for what may not come."""
+"""Wait for an event, with a time limit."""
 
 import asyncio
 
 
 async def comes(news: asyncio.Event, timeout_ms: int) -> bool:
-    """Wait for news; False: there was none in time."""
+    """Wait until the event is set; False: it was not set in time."""
     try:
         async with asyncio.timeout(timeout_ms / 1_000):
             await news.wait()

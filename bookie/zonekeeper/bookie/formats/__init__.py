@@ -1,1 +1,1 @@
-"""The bytes on a bookie's disk, and where they are; every module is pure."""
+"""The formats of a bookie's disk, and the locations in it; every module is pure."""

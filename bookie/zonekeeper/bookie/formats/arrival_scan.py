@@ -1,15 +1,15 @@
-"""Reading arrival segments: their order, their end, and telling a torn end from damage. Pure.
+"""Read arrival segments: find their order and their end, and tell a torn end from damage. Pure.
 
 Each generation names the last good batch before it. So the newest generation leads back, link by
-link, to the mark, and what was written behind a named batch is never read. In that *chain*
+link, to the mark. Bytes after a named batch are never read. In this *chain* a bad batch is one of:
 
-* a missing segment, or a bad batch before a named one, is **damage**;
-* in the newest generation, a bad batch that a later one says was synced is **damage**;
-* any other bad batch is the **end of the log**. It was never acknowledged as being on the disk.
+* **Damage**, if a later generation names it or a batch after it. A missing segment is damage, too.
+* **Damage**, in the newest generation, if a later batch says that it was synced.
+* The **end of the log**, in every other case. Such a batch was never acknowledged as on disk.
 
-The same holds for a generation of which not even the first batch can be read: a later batch of it
-that says that the first was synced makes it damage. Damage means that acknowledged entries are
-gone; a bookie that went on without them would deny them, so it must not start.
+A generation whose first batch cannot be read is judged in the same way: it is damage if a later
+batch of it says that the first one was synced. Damage means that acknowledged entries are lost. A
+bookie that ran without them would deny them, so it must not start.
 """
 
 from collections import deque
@@ -23,7 +23,7 @@ from zonekeeper.bookie.formats.record_format import bad
 from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.wire.formats.errors import Fault, FormatError
 
-#: Gives up to so many bytes from an offset on; less only at the end of the file.
+#: Called with (offset, size): gives up to ``size`` bytes; less only at the end of the file.
 Read: TypeAlias = Callable[[int, int], bytes]
 
 _CHUNK_BYTES: Final = 1 << 20
@@ -34,24 +34,25 @@ _REMEDY: Final = (
 
 
 class DamagedLogError(Trouble):
-    """What was on the disk is damaged; what the bookie acknowledged is not all there."""
+    """The log on the disk is damaged: entries that the bookie acknowledged are lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainLink:
-    """A generation of the chain."""
+    """One generation of the chain."""
 
-    #: The file that it is in.
+    #: The file's name.
     name: str
     generation: int
+    #: The last good batch before this generation.
     before: Position
-    #: The sequence of its last good batch, as its successor names it; None: it is the newest.
+    #: The sequence of the last good batch, as the next generation names it; None: the newest.
     last: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scanned:
-    """A whole batch; its frames stand at locations."""
+    """A good batch, with its records; each frame is given with its location."""
 
     position: Position
     placed: Sequence[Placed]
@@ -59,17 +60,18 @@ class Scanned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """Where the good batches of a generation end."""
+    """The end of the good batches of a generation."""
 
+    #: The last good batch.
     position: Position
-    #: Behind the last good batch.
+    #: The offset after the last good batch.
     offset: int
-    #: From here on, no batch says that it was synced.
+    #: The offset of the first good batch that no batch says was synced; ``<= offset``.
     unsynced_at: int
 
 
 def first_header(read: Read, log_id: int) -> BatchHeader | None:
-    """Give the header of a segment's first batch; None: it has no good one."""
+    """Give the header of a segment's first batch; None: that batch is not good."""
     try:
         return _read_batch(read, log_id, 0)[0]
     except FormatError:
@@ -77,7 +79,7 @@ def first_header(read: Read, log_id: int) -> BatchHeader | None:
 
 
 def chain(heads: Mapping[str, BatchHeader], mark: Position) -> list[ChainLink]:
-    """Give the generations past the mark, oldest first; raises ``DamagedLogError``."""
+    """Give the generations after the mark, oldest first; raises ``DamagedLogError``."""
     by_generation = {header.position.generation: name for name, header in heads.items()}
     if len(by_generation) < len(heads):
         raise DamagedLogError(f"two arrival segments have one generation: {_REMEDY}")
@@ -101,7 +103,7 @@ def chain(heads: Mapping[str, BatchHeader], mark: Position) -> list[ChainLink]:
 def refuse_lost_generation(
     read: Read, log_id: int, *, name: str, known: Collection[int], mark: Position
 ) -> None:
-    """Raise if a segment without a good first batch once had one, and is needed."""
+    """Raise if a segment has lost its first batch, although its generation is needed."""
     for offset, header in _headers(read, log_id, 0):
         generation = header.position.generation
         first = header.before.sequence + 1
@@ -158,7 +160,7 @@ def _read_batch(read: Read, log_id: int, offset: int) -> tuple[BatchHeader, list
 def _refuse_damage(
     read: Read, log_id: int, link: ChainLink, missing: Position, offset: int, fault: FormatError
 ) -> None:
-    """Raise unless a bad batch is the end of the log."""
+    """Raise if a bad batch is damage; return if it is the end of the log."""
     where = f"batch {_name(missing)} at byte {offset} of {link.name!r} is damaged ({fault})"
     if link.last is not None:
         raise DamagedLogError(f"{where}, and a later segment counts on it: {_REMEDY}") from fault
@@ -172,7 +174,7 @@ def _refuse_damage(
 
 
 def _headers(read: Read, log_id: int, start: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Give all headers in a segment that are whole, wherever they stand."""
+    """Give all good headers in a segment, at any offset, with their offsets."""
     wanted = batch_format.log_mark(log_id)
     while len(chunk := read(start, _CHUNK_BYTES)) >= len(wanted):
         at = -1

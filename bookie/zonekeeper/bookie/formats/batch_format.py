@@ -9,18 +9,19 @@
     | before: generation | before: sequence | frames at | records | record | record | ...
     | frame | frame | ...                     those of the records, in their order, to the end
 
-All numbers are unsigned and big-endian; the crc32c covers bytes 0 to 23, and 28 to where the
-frames begin. The frames have their own, so that a payload is summed once in its life here.
+All numbers are unsigned and big-endian. The crc32c covers bytes 0 to 23, and bytes 28 to where the
+frames begin. Each frame has a checksum of its own, so a bookie sums each payload only once.
 
-* *Generation*: a segment's file is used again and again, each time in a generation that was never
-  used before. A batch of another generation than the file's first one is a left-over.
-* *Sequence*: one more from batch to batch, through all generations.
+* *Generation*: a segment's file is used again and again, each time with a generation that was never
+  used before. In a file, a batch of another generation than the first batch's is left over.
+* *Sequence*: it grows by 1 from batch to batch, through all generations.
 * *Known synced*: every batch up to this sequence was on the disk when this one was written.
-* *Before*: the last good batch before this generation, the same in all of its batches.
+* *Before*: the last good batch before this generation. It is the same in all batches of it.
 
-Magic, version, log id and generation are the same 24 bytes in all batches of a generation and, as
-the log's id is random, in nothing that a client could store: they can be searched for. A record is
-that of ``record_format``. These constants never change; another layout is another version.
+Magic, version, log id and generation are 24 bytes that are equal in all batches of a generation.
+The log's id is random, so no client can store these bytes. So a scan can search for them. The
+records are those of ``record_format``. These constants never change; another layout is another
+version.
 """
 
 import struct
@@ -39,11 +40,11 @@ VERSION: Final = 1
 HEADER_BYTES: Final = 72
 MARK_BYTES: Final = 24
 
-#: Nothing is added to a batch that is larger than this ...
+#: No record is added to a batch that is larger than this.
 BATCH_BYTES_AIM: Final = 8 << 20
-#: ... by a record that is not larger than this ...
+#: The largest record.
 RECORD_BYTES_MAX: Final = frames.FRAME_BYTES_MAX + (1 << 20)
-#: ... so that no batch is larger than this.
+#: The largest batch, which follows from the two limits.
 BATCH_BYTES_MAX: Final = BATCH_BYTES_AIM + RECORD_BYTES_MAX
 RECORDS_MAX: Final = 1 << 16
 
@@ -63,14 +64,14 @@ class Position(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A record, and for a frame where it begins: an offset in its batch, or a location."""
+    """A record; for a frame also its place: an offset in its batch, or a location."""
 
     record: Record
     offset: int
 
 
 class BatchHeader(NamedTuple):
-    """A batch's numbers."""
+    """The numbers of a batch's header."""
 
     position: Position
     known_synced: int
@@ -90,7 +91,7 @@ class LogBatch:
 
 
 def log_mark(log_id: int) -> bytes:
-    """Give the bytes with which every batch of a log begins, before its generation."""
+    """Give the bytes with which every batch of a log begins, up to its generation."""
     return _LOG.pack(_MAGIC, VERSION, 0, 0, log_id)
 
 
@@ -106,7 +107,7 @@ def build(
     before: Position,
     wanted: Sequence[Record],
 ) -> LogBatch:
-    """Build the batch of some records, or of none."""
+    """Build a batch of records; a covering batch has none."""
     assert len(wanted) <= RECORDS_MAX
     assert known_synced < position.sequence
     encoded = b"".join(map(record_format.encode, wanted))
@@ -128,7 +129,7 @@ def build(
 
 
 def measure(data: bytes | memoryview, log_id: int) -> BatchHeader:
-    """Read the numbers of the batch that begins here, unchecked but for their limits.
+    """Read the numbers of the batch that begins here; only their limits are checked.
 
     Raises ``FormatError`` if no batch of this log begins here.
     """
@@ -159,7 +160,7 @@ def measure(data: bytes | memoryview, log_id: int) -> BatchHeader:
 
 
 def check_records(data: bytes | memoryview, header: BatchHeader) -> None:
-    """Check all of a batch but its frames; the data is at least as long as that."""
+    """Check the checksum of a batch's header and records; raises ``FormatError``."""
     if len(data) < header.frames_at:
         raise bad(Fault.TRUNCATED, f"{len(data)} of {header.frames_at} bytes of records")
     (expected,) = _CRC.unpack_from(data, MARK_BYTES)
@@ -170,7 +171,10 @@ def check_records(data: bytes | memoryview, header: BatchHeader) -> None:
 
 
 def parse(data: bytes | memoryview, log_id: int) -> tuple[BatchHeader, list[Placed]]:
-    """Check one batch, nothing before or after it, with all its frames; raises ``FormatError``."""
+    """Read one batch and check it with all its frames; raises ``FormatError``.
+
+    ``data`` is exactly the batch.
+    """
     header = measure(data, log_id)
     if header.size > len(data):
         raise bad(Fault.TRUNCATED, f"{len(data)} of {header.size} bytes")

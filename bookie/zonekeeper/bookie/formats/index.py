@@ -3,20 +3,24 @@
 ::
 
     key                                          value
-    | "i" |                                      | log id 8 |            whose index this is
+    | "i" |                                      | log id 8 |            the log of this index
     | "s" | sorted number 8 |                    (empty)                 all of it is in the index
-    |                                            | "b" |                 some of it may be
-    | "w" |                                      | sweep 8 |             the last that was done
+    |                                            | "b" |                 a part of it may be
+    | "w" |                                      | sweep 8 |             the last sweep done
     | "x" | ledger 8 | first entry 8 |           | last entry 8 | location 8 | size 4 |
 
-Numbers are big-endian. The extents of a ledger are disjoint. The index may be lost, all of it or
-the newest writes: a segment's mark (``s``) says before its first extent that some may be there, and
-behind its last one that all are. So a segment that is not all there is added again, which writes
-the same once more, and one of which anything is there is known by its mark. What is removed goes
-the same way: extents first. A sweep removes what forgotten ledgers have, and has a number, so that
-an index which lost its last sweep is known by it.
+Numbers are big-endian. The extents of a ledger are disjoint.
 
-``Ordered`` is what differs between the real one (``rocks``) and the twin, which is a sorted
+The index may lose its newest writes, or everything. So each sorted segment has a mark (``s``). The
+mark "b" is written before the segment's first extent: a part may be in the index. The empty mark is
+written after the last extent: all are. So every segment with an extent in the index has a mark. A
+segment that is not wholly in the index is added again, which writes the same extents once more. A
+segment is removed in the same order: its extents first, then its mark.
+
+A sweep removes the extents of forgotten ledgers. Each sweep has a number. So an index that lost its
+last sweep is known by the number in it.
+
+``Ordered`` has two implementations: the real one (``rocks``), and the twin, which is a sorted
 dictionary that can lose its newest writes.
 """
 
@@ -36,7 +40,7 @@ Pair: TypeAlias = tuple[bytes, bytes]
 #: A key and its new value; None removes it.
 Change: TypeAlias = tuple[bytes, bytes | None]
 
-#: Extents that are written, or removed, in one step.
+#: The most extents that are written, or removed, in one step.
 WRITE_MAX: Final = 10_000
 
 _BEGUN: Final = b"b"
@@ -49,20 +53,20 @@ _WHERE: Final = struct.Struct(">QQI")
 
 
 class Ordered(Protocol):
-    """Keys and values in the order of the keys; all calls block, in any thread.
+    """Keys and values in the order of the keys. All calls block, and any thread may make them.
 
-    Writing fails with ``OSError``, reading with ``errors.IoFailed``: what is there is unknown.
+    Writing fails with ``OSError``. Reading fails with ``errors.IoFailed``: the content is unknown.
     """
 
     def from_floor(self, key: bytes) -> Iterator[Pair]:
-        """Give the pairs in order, from the greatest key on that is not above this one.
+        """Give the pairs in order, beginning with the greatest key ``<= key``.
 
-        Without such a key they begin with the least one above it.
+        If there is no such key, begin with the least key.
         """
         ...
 
     def write(self, changes: Sequence[Change], *, sync: bool) -> None:
-        """Change all or none; with ``sync`` this, and all before it, is on the disk afterwards."""
+        """Make all changes or none. With ``sync``, these and all earlier ones are then on disk."""
         ...
 
     def clear(self) -> None:
@@ -70,7 +74,7 @@ class Ordered(Protocol):
         ...
 
     def close(self) -> None:
-        """Give it back."""
+        """Close the store."""
         ...
 
 
@@ -88,12 +92,12 @@ class Index:
         self._store = store
 
     def prepare(self, log_id: int) -> None:
-        """Keep what is there if it is this log's; else begin anew. Blocks."""
+        """Keep the content if it is this log's; else begin anew. Blocks."""
         if self._value(_ID_KEY) != _NUMBER.pack(log_id):
             self.begin_anew(log_id)
 
     def begin_anew(self, log_id: int, sweep: int = 0) -> None:
-        """Forget everything, as of a sweep. Blocks."""
+        """Remove everything, and note the number of the last sweep. Blocks."""
         self._store.clear()
         numbers = [(_ID_KEY, _NUMBER.pack(log_id)), (_SWEEP_KEY, _NUMBER.pack(sweep))]
         self._store.write(numbers, sync=True)
@@ -105,12 +109,12 @@ class Index:
         return 0 if value is None else int(_NUMBER.unpack(value)[0])
 
     def segments(self) -> frozenset[int]:
-        """Give the numbers of the sorted segments that are in the index. Blocks."""
+        """Give the numbers of the sorted segments that are wholly in the index. Blocks."""
         marks = self._prefixed(b"s")
         return frozenset(_SEGMENT.unpack(key)[1] for key, value in marks if value != _BEGUN)
 
     def begun(self) -> frozenset[int]:
-        """Give the numbers of the sorted segments of which a part may be there. Blocks."""
+        """Give the numbers of the sorted segments of which a part may be in the index. Blocks."""
         marks = self._prefixed(b"s")
         return frozenset(_SEGMENT.unpack(key)[1] for key, value in marks if value == _BEGUN)
 
@@ -120,20 +124,20 @@ class Index:
         self._store.write([(_SEGMENT.pack(b"s", number), b"")], sync=True)
 
     def drop(self, number: int, rows: Iterable[ExtentRow]) -> None:
-        """Remove those of a sorted segment's extents that still are where they were. Blocks."""
+        """Remove a sorted segment's extents, except those that have moved since. Blocks."""
         pairs = map(_pair, rows)
         self._change((key, None) for key, value in pairs if self._value(key) == value)
         self._store.write([(_SEGMENT.pack(b"s", number), None)], sync=True)
 
     def forget(self, ledger_ids: Iterable[LedgerId], sweep: int) -> None:
-        """Remove all that these ledgers have, durably, as a sweep of this number. Blocks."""
+        """Remove all extents of these ledgers, durably, as the sweep of this number. Blocks."""
         self._change(
             (_pair(row)[0], None) for ledger_id in ledger_ids for row in self._of(ledger_id)
         )
         self._store.write([(_SWEEP_KEY, _NUMBER.pack(sweep))], sync=True)
 
     def bytes_of(self, ledger_ids: Iterable[LedgerId]) -> Counter[int]:
-        """Give how many bytes these ledgers have in which sorted segments. Blocks."""
+        """Give the bytes of these ledgers in each sorted segment, by its number. Blocks."""
         found: Counter[int] = Counter()
         for ledger_id in ledger_ids:
             found.update(bytes_by_segment(self._of(ledger_id)))
@@ -144,7 +148,7 @@ class Index:
         for key, value in self._store.from_floor(_EXTENT.pack(b"x", ledger_id, first)):
             row = _row(key, value)
             if row is None or row.ledger_id < ledger_id or row.extent.last < first:
-                # The floor may be another ledger's, something else, or end too early.
+                # The first pair may be of another ledger, be no extent, or end before ``first``.
                 if key > _EXTENT.pack(b"x", ledger_id, first):
                     return
                 continue
@@ -159,7 +163,7 @@ class Index:
             )
 
     def last(self, ledger_id: LedgerId, up_to: int = entries.ID_END) -> EntryId | None:
-        """Give a ledger's highest entry up to one; None: the index has none."""
+        """Give a ledger's highest entry ``<= up_to``; None: the index has none."""
         if up_to < 0:
             return None
         top = _EXTENT.pack(b"x", ledger_id, up_to)
@@ -178,11 +182,11 @@ class Index:
             yield row
 
     def close(self) -> None:
-        """Give the store back."""
+        """Close the store."""
         self._store.close()
 
     def _of(self, ledger_id: LedgerId) -> Iterator[ExtentRow]:
-        """Give a ledger's extents; what was given may be removed meanwhile."""
+        """Give a ledger's extents; an extent may be removed once it was given."""
         for extent in self.between(ledger_id, 0, entries.ID_END):
             yield ExtentRow(ledger_id, extent)
 
@@ -204,11 +208,11 @@ class Index:
 
 
 class MemoryOrdered:
-    """The twin: a sorted dictionary that remembers its writes, so that it can lose the newest."""
+    """The twin: a sorted dictionary that keeps a list of its writes, so that it can lose some."""
 
     def __init__(self, writes: Sequence[Sequence[Change]] = ()) -> None:
         self.writes: list[Sequence[Change]] = []
-        #: So many writes no power loss can take.
+        #: The first ``synced`` writes survive every power loss.
         self.synced = 0
         self._keys: list[bytes] = []
         self._values: dict[bytes, bytes] = {}
@@ -216,7 +220,7 @@ class MemoryOrdered:
             self.write(changes, sync=True)
 
     def from_floor(self, key: bytes) -> Iterator[Pair]:
-        """Give the pairs in order, from the greatest key on that is not above this one."""
+        """Give the pairs in order, beginning with the greatest key ``<= key``."""
         at = max(0, bisect_right(self._keys, key) - 1)
         while at < len(self._keys):
             found = self._keys[at]
@@ -224,7 +228,7 @@ class MemoryOrdered:
             at = bisect_right(self._keys, found)
 
     def write(self, changes: Sequence[Change], *, sync: bool) -> None:
-        """Change all."""
+        """Make all changes."""
         for key, value in changes:
             at = bisect_left(self._keys, key)
             is_there = self._keys[at : at + 1] == [key]
@@ -242,15 +246,15 @@ class MemoryOrdered:
         self.writes, self.synced, self._keys, self._values = [], 0, [], {}
 
     def close(self) -> None:
-        """Give it back."""
+        """Do nothing."""
 
     def crashed(self, kept: int) -> "MemoryOrdered":
-        """Give the store with its first writes only."""
+        """Give a store with the first ``kept`` writes only."""
         return MemoryOrdered(self.writes[:kept])
 
 
 def bytes_by_segment(rows: Iterable[ExtentRow]) -> Counter[int]:
-    """Add up the frames of rows by sorted segment; those of one frame follow each other."""
+    """Add up the frames' bytes by sorted segment; rows of one frame follow each other."""
     found: Counter[int] = Counter()
     last = None
     for row in rows:

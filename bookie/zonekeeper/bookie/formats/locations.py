@@ -1,12 +1,12 @@
-"""Where bytes are, as one number, so that the arrays of ``extents`` hold it like an offset. Pure.
+"""A location: a segment and an offset in it as one number, as ``extents`` stores it. Pure.
 
 ::
 
     62          61 .. 32                               31 .. 0
     | arrival? | generation, or the sorted number     | offset in the segment |
 
-Neither a generation nor a sorted segment's number is ever used twice, so a location means the same
-bytes for ever, or nothing any more.
+Neither a generation nor a sorted segment's number is ever used twice. So a location names the same
+bytes for ever, or bytes that no longer exist.
 """
 
 from typing import Final, NewType
@@ -49,7 +49,7 @@ def offset_of(at: int) -> int:
 
 
 def arrival_generation(at: int) -> int | None:
-    """Give the generation of a location in an arrival segment; None: it is in a sorted one."""
+    """Give the generation of a location in an arrival segment; None: it is in a sorted segment."""
     key = at >> OFFSET_BITS
     return key ^ _ARRIVAL if key & _ARRIVAL else None
 

@@ -1,4 +1,4 @@
-"""Names of files that are told apart by a number: ``sorted-00000017``. Pure."""
+"""Names of files that differ by a number: ``sorted-00000017``. Pure."""
 
 
 def name_of(prefix: str, number: int) -> str:
@@ -7,7 +7,7 @@ def name_of(prefix: str, number: int) -> str:
 
 
 def number_of(prefix: str, name: str) -> int | None:
-    """Give the number of the file that is called so; None: none is."""
+    """Give the number in a file's name; None: ``name_of`` gives no such name."""
     digits = name.removeprefix(prefix)
     number = int(digits) if digits.isascii() and digits.isdecimal() else None
     return number if number is not None and name_of(prefix, number) == name else None

@@ -1,4 +1,4 @@
-"""The bytes of one record, as they stand in batches and in checkpoints. Pure.
+"""The bytes of one record, in batches and in checkpoints. Pure.
 
 ::
 
@@ -13,10 +13,10 @@
     6 mode       0 writable, 1 read-only
     7 forget     ledger 8
 
-All numbers are unsigned and big-endian. A frame's record only announces it, by its size and its own
-checksum; where its bytes are is for whoever holds the record to say. So an older frame that stands
-in its place does not pass for it. A record has no checksum of its own; it stands in something that
-has. These constants never change.
+All numbers are unsigned and big-endian. The record of a frame only announces it: it has the frame's
+size and checksum. The batch defines where the frame's bytes are. The checksum tells the frame from
+an older one that stands in its place. A record has no checksum of its own; the batch or checkpoint
+around it has one. These constants never change.
 """
 
 import struct
@@ -31,7 +31,7 @@ from zonekeeper.wire.formats.digests import MASTER_KEY_BYTES, MasterKey
 from zonekeeper.wire.formats.errors import Fault, FormatError
 from zonekeeper.wire.formats.frames import Frame
 
-#: All but a frame.
+#: All records except frames.
 StateRecord: TypeAlias = records.LedgerRecord | records.ModeRecord | records.ForgetRecord
 
 _HEAD: Final = struct.Struct(">BBHI")
@@ -40,21 +40,21 @@ _FENCE: Final = struct.Struct(f">Q{MASTER_KEY_BYTES}s")
 _LIMBO: Final = struct.Struct(">QB")
 
 _FRAME_KIND: Final = 1
-#: Where ``wire.frames`` puts a frame's checksum.
+#: The place of a frame's checksum in ``wire.formats.frames``.
 _FRAME_CRC: Final = slice(8, 12)
 _CRC_BYTES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """A frame of so many bytes and with this checksum, which stands elsewhere."""
+    """The announcement of a frame whose bytes are elsewhere: its size and its checksum."""
 
     size: int
     checksum: bytes
 
 
 def encode(record: records.Record) -> bytes:
-    """Give a record's bytes; of a frame, its announcement."""
+    """Give a record's bytes; for a frame, those of its announcement."""
     if isinstance(record, Frame):
         return _HEAD.pack(_FRAME_KIND, 0, 0, record.size_bytes) + checksum_of(record)
     kind, body = _body(record)
@@ -62,14 +62,14 @@ def encode(record: records.Record) -> bytes:
 
 
 def size_of(record: records.Record) -> int:
-    """Give the bytes that a record takes, a frame's own among them."""
+    """Give the bytes that a record takes; for a frame, with the frame's own bytes."""
     if isinstance(record, Frame):
         return _HEAD.size + _CRC_BYTES + record.size_bytes
     return _HEAD.size + len(_body(record)[1])
 
 
 def parse(data: bytes | memoryview, at: int, end: int) -> tuple[StateRecord | Announced, int]:
-    """Give the record at an offset, and where the next one begins; raises ``FormatError``."""
+    """Give the record at an offset, and the offset of the next; raises ``FormatError``."""
     if at + _HEAD.size > end:
         raise bad(Fault.TRUNCATED, f"a record at {at}, the records end at {end}")
     kind, zero, more_zero, size = _HEAD.unpack_from(data, at)
@@ -94,12 +94,12 @@ def parse(data: bytes | memoryview, at: int, end: int) -> tuple[StateRecord | An
 
 
 def checksum_of(frame: Frame) -> bytes:
-    """Give the checksum that is in a frame."""
+    """Give the checksum in a frame's header."""
     return frame.head[_FRAME_CRC]
 
 
 def bad(fault: Fault, detail: str) -> FormatError:
-    """Give the error of something stored that is not what it should be."""
+    """Give the error for stored bytes that break their format."""
     return FormatError("stored record", fault, detail)
 
 
@@ -165,7 +165,7 @@ _PARSERS: Final[dict[int, Callable[[bytes], StateRecord]]] = {
 
 
 def ledger_id(number: int) -> LedgerId:
-    """Give a number as an id, if it can be one."""
+    """Give a number as an id; raises ``FormatError`` if it is out of range."""
     if not 0 <= number < entries.ID_END:
         raise bad(Fault.RANGE, f"{number} is not a ledger or entry id")
     return LedgerId(number)

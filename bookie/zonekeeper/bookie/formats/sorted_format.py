@@ -1,4 +1,4 @@
-"""The bytes of a sorted segment: a header, frames, a table of what is in them, a footer. Pure.
+"""The bytes of a sorted segment: a header, frames, a table of their entries, a footer. Pure.
 
 ::
 
@@ -13,8 +13,8 @@
     | magic  | ver | zero  | log id | sorted number | table at | rows  | crc32c |
     | "ZKSF" | 1   | 0 0 0 |        |               | offset 8 | 4     | of table, and 0..36
 
-All numbers are unsigned and big-endian. A row says which entries of a frame count: the index is
-the rows of all sorted segments, and can be built again from the tables alone. Frames have their
+All numbers are unsigned and big-endian. A row says which entries of a frame count. The index holds
+the rows of all sorted segments, so it can be built again from the tables alone. Frames have their
 own checksums. These constants never change; another layout is another version.
 """
 
@@ -44,7 +44,7 @@ _ROW: Final = struct.Struct(">QQQII")
 
 
 class TableFooter(NamedTuple):
-    """Where the table is, unchecked but for the limits."""
+    """The place of the table; only its limits are checked."""
 
     table_at: int
     rows: int
@@ -57,7 +57,7 @@ def header(log_id: int, number: int) -> bytes:
 
 
 def table_and_footer(log_id: int, number: int, table_at: int, rows: Sequence[ExtentRow]) -> bytes:
-    """Build what follows the frames; the rows' offsets are locations in this segment."""
+    """Build the table and the footer; the rows' offsets are locations in this segment."""
     base = locations.location(locations.sorted_key(number), 0)
     table = b"".join(
         _ROW.pack(row.ledger_id, extent.first, extent.last, extent.offset - base, extent.size)
@@ -70,7 +70,7 @@ def table_and_footer(log_id: int, number: int, table_at: int, rows: Sequence[Ext
 
 
 def parse_footer(data: bytes, log_id: int, number: int, size: int) -> TableFooter:
-    """Give where the table of a segment of this size is; raises ``FormatError``."""
+    """Give the place of the table in a segment of this size; raises ``FormatError``."""
     if len(data) != FOOTER_BYTES:
         raise bad(Fault.TRUNCATED, f"a footer of {len(data)} bytes")
     if data[: _START.size] != _START.pack(_FOOTER_MAGIC, VERSION, 0, 0, log_id, number):

@@ -1,1 +1,1 @@
-"""What a bookie lets happen to a ledger, and what it notes of it; every module is pure."""
+"""The rules for a ledger's requests, its records and its extents; every module is pure."""

@@ -1,22 +1,23 @@
-"""What a bookie lets happen to a ledger: master key, fence, fragments, LAC, limbo. Pure.
+"""Admission: which requests a bookie accepts for a ledger. Key, fence, fragments, LAC, limbo. Pure.
 
-``decide`` takes what is known of a ledger and what somebody wants, and gives effects; the state
-afterwards is ``applied`` to the records among the effects, and nothing else changes a state. So a
-ledger's state is exactly what its records in the log say, live and after a restart.
+``decide`` takes the state of a ledger and a request, and gives effects. A state changes only by the
+records among the effects: ``applied`` gives the state after each. So a ledger's state is exactly
+the result of its records in the log, while the bookie runs and after a restart.
 
-A ledger has two states: the *admitted* one, with every record that was handed to the log, which
-decides; and the *durable* one, with every record that is on disk, which answers. Whoever performs
-the effects keeps to this:
+A ledger has two states. The *admitted* state has every record that was handed to the log; requests
+are decided by it. The *durable* state has every record that is on disk; answers are given by it.
+The code that performs the effects must obey two rules:
 
-* a ledger is decided about by one event after the other, and its effects enter the log in that
-  order. An append that was admitted before a fence is therefore on disk before the fence is;
-* an answer is given once the effects, and all that was handed to the log for the ledger before,
-  are on disk. That holds for an answer without effects of its own, too: a second fence, or an entry
-  that is here already, must not be answered before the first is safe.
+* The events of a ledger are decided one after the other, and their effects enter the log in that
+  order. So an append that was admitted before a fence is on disk before the fence is.
+* An answer is given only when its effects, and all earlier records of the ledger, are on disk. This
+  also holds for an answer without effects. A second fence is not answered before the first is on
+  disk, and an entry that was already sent is not answered before it is on disk.
 
-What holds then: the first master key sticks, and nothing that shows another changes anything. After
-a fence is answered, no plain append is; recovery's appends are. An entry never gets another
-content. An explicit LAC never falls. In limbo, what is not here is unknown (see ``refuse_limbo``).
+Then five invariants hold. The first master key stays, and a request with another key changes
+nothing. After a fence is answered, no plain append is answered; appends of a recovery are. An entry
+never gets other content. An explicit LAC never falls. In limbo, an entry that is not here is
+unknown, not denied (see ``refuse_limbo``).
 """
 
 import enum
@@ -32,7 +33,7 @@ from zonekeeper.wire.formats import digests, entries, errors
 from zonekeeper.wire.formats.digests import MasterKey
 from zonekeeper.wire.formats.openings import FragmentOpening
 
-#: A fragment is a change of ensemble, and hints of all are kept.
+#: The most fragments of a ledger. Each change of the ensemble makes one; a hint of each is kept.
 FRAGMENTS_MAX: Final = 10_000
 
 
@@ -41,9 +42,9 @@ FRAGMENTS_MAX: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionState:
-    """What is known of a ledger besides its entries; ``UNKNOWN`` at first."""
+    """The state of a ledger without its entries; ``UNKNOWN`` at first."""
 
-    #: None: nobody has shown one yet.
+    #: None: no request has shown a key yet.
     master_key: MasterKey | None = None
     fenced: bool = False
     in_limbo: bool = False
@@ -53,7 +54,7 @@ class AdmissionState:
 
     @property
     def digest(self) -> Digest | None:
-        """The digest that its packets carry; None: no fragment was ever opened here."""
+        """The kind of digest of the ledger's packets; None: no fragment was ever opened here."""
         return self.fragments[0].digest if self.fragments else None
 
 
@@ -71,20 +72,21 @@ class OpenWanted:
 
 
 class Here(enum.Enum):
-    """Which entries of a frame this bookie has, on disk or on their way."""
+    """Which entries of a frame this bookie already has, on disk or on their way there."""
 
+    #: The bookie has none of them.
     NONE = "none"
-    #: Some, and nobody has compared them with the frame's.
+    #: The bookie has some, and they were not compared with the frame's yet.
     UNCOMPARED = "uncompared"
-    #: Some, and they are the same entries (``entries.same``).
+    #: The bookie has some, and all of these are the same (``entries.same``).
     SAME = "same"
-    #: One of them is another entry.
+    #: The bookie has some, and at least one differs.
     DIFFERENT = "different"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendWanted:
-    """A frame comes, on a stream on which the ledger was opened."""
+    """A frame arrives, on a stream on which the ledger was opened."""
 
     recovery: bool
     here: Here
@@ -92,23 +94,24 @@ class AppendWanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplicitLacWanted:
-    """A LAC packet comes, on a stream on which the ledger was opened."""
+    """A LAC packet arrives, on a stream on which the ledger was opened."""
 
     packet: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FenceWanted:
-    """A recovery wants the ledger for itself, known here or not."""
+    """A recovery fences the ledger, which may be unknown here."""
 
     master_key: MasterKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimboWanted:
-    """This bookie lost data, and the ledger's may be among it; or it has what belongs here again.
+    """The ledger enters or leaves limbo.
 
-    The first fences the ledger too, and the second leaves it fenced.
+    ``in_limbo``: this bookie lost data, perhaps of this ledger; the ledger is fenced, too. Else:
+    every entry that belongs here is here again; the ledger stays fenced.
     """
 
     in_limbo: bool
@@ -129,12 +132,12 @@ class WriteRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Take:
-    """Hand those of the frame's entries to the log that are not here."""
+    """Hand the frame's entries that are not here to the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compare:
-    """Compare the frame's entries with those that are here, then append again."""
+    """Compare the frame's entries with those that are here, then decide the append again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +154,7 @@ Effect: TypeAlias = WriteRecord | Take | Compare | Refuse
 
 
 def decide(ledger_id: LedgerId, state: AdmissionState, event: Event) -> Sequence[Effect]:
-    """Say what is to be done; nothing at all means that it was done before."""
+    """Give the effects of an event; no effects: the request was already done before."""
     match event:
         case OpenWanted(opening=opening):
             return _open(state, opening)
@@ -172,7 +175,7 @@ def decide(ledger_id: LedgerId, state: AdmissionState, event: Event) -> Sequence
 
 
 def applied(state: AdmissionState, record: LedgerRecord) -> AdmissionState:
-    """Give the state after a record: the only way in which a state changes."""
+    """Give the state after a record; a state changes in no other way."""
     match record:
         case records.FragmentRecord(opening=opening):
             others = [
@@ -195,7 +198,10 @@ def applied(state: AdmissionState, record: LedgerRecord) -> AdmissionState:
 
 
 def refuse_limbo(ledger_id: LedgerId, state: AdmissionState) -> None:
-    """Raise where the answer would say what is not here, or what the last entry is."""
+    """Raise if the ledger is in limbo.
+
+    To be called before an answer that would deny an entry or name the last entry.
+    """
     if state.in_limbo:
         raise errors.LimboLedger(
             f"this bookie lost data of ledger {ledger_id} and has not been repaired yet; "
@@ -204,7 +210,7 @@ def refuse_limbo(ledger_id: LedgerId, state: AdmissionState) -> None:
 
 
 def lac_of(packet: bytes | None) -> EntryId:
-    """Give the LAC that a packet says, unchecked; of none, that of an empty ledger."""
+    """Give the LAC in a packet, whose digest is not checked; without a packet ``NO_ENTRY``."""
     if packet is None:
         return NO_ENTRY
     return EntryId(int.from_bytes(packet[8:16], "big", signed=True))
@@ -256,7 +262,7 @@ def _append(ledger_id: LedgerId, state: AdmissionState, event: AppendWanted) -> 
 
 
 def _write_lac(ledger_id: LedgerId, state: AdmissionState, packet: bytes) -> Sequence[Effect]:
-    """A fence does not refuse it: what was confirmed stays confirmed."""
+    """Decide on an explicit LAC. A fenced ledger accepts it: confirmed entries stay confirmed."""
     if state.digest is None:
         return (Refuse(error=errors.NotOpened(f"ledger {ledger_id}: no fragment was opened here")),)
     size = entries.LAC_PACKET_BYTES_MIN + digests.digest_bytes(state.digest)

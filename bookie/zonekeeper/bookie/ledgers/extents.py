@@ -1,12 +1,13 @@
-"""Where the entries of one ledger stand: disjoint runs of entry ids, each in one frame of the log.
+"""The extents of one ledger: disjoint runs of entry ids, each run in one frame of the log.
 
-An entry is where it came first. A frame that overlaps what is here (sent again, framed in another
-way, written back by a recovery) fills the gaps and replaces nothing, so that an entry, once found,
-is always found in the same place, and so that reading the log again in its order gives the same.
+The first frame that holds an entry is the entry's place. A later frame may overlap it: it was sent
+again, framed in another way, or written back by a recovery. Such a frame fills gaps and replaces
+nothing. So the place of an entry never changes, and reading the log again in its order gives the
+same extents.
 
-Four parallel arrays, sorted by the runs' first entries: a log with a frame for each entry costs 28
-bytes an entry, where objects would cost ten times as much. Writers append, so that almost every
-addition is at the end.
+The extents are four parallel arrays, sorted by the runs' first entries. If each entry has a frame
+of its own, they cost 28 bytes an entry; objects would cost ten times as much. Writers append, so
+almost every addition is at the end.
 """
 
 from array import array
@@ -18,7 +19,7 @@ from zonekeeper.placement.base.ids import EntryId
 
 
 class Extent(NamedTuple):
-    """Entries ``first`` to ``last``, in the frame of so many bytes at an offset of the log."""
+    """Entries ``first`` to ``last``, in the frame of ``size`` bytes at ``offset`` of the log."""
 
     first: EntryId
     last: EntryId
@@ -39,11 +40,11 @@ class Extents:
 
     @property
     def last(self) -> EntryId | None:
-        """The highest entry; None: there is none."""
+        """The highest entry; None: there is no entry."""
         return EntryId(self._lasts[-1]) if self._lasts else None
 
     def add(self, entry_ids: Sequence[EntryId], offset: int, size: int) -> None:
-        """Note a frame: those of its entries that are not here yet are in it."""
+        """Note a frame: it becomes the place of those entries that have none yet."""
         for first, last in runs(entry_ids):
             self._fill(first, last, offset, size)
 
@@ -60,7 +61,7 @@ class Extents:
             )
 
     def _from(self, entry_id: int) -> int:
-        """Give the position of the first extent that ends at this entry or behind it."""
+        """Give the position of the first extent with ``last >= entry_id``."""
         at = bisect_right(self._firsts, entry_id)
         return at - 1 if at and self._lasts[at - 1] >= entry_id else at
 
@@ -98,7 +99,7 @@ def runs(entry_ids: Sequence[EntryId]) -> Iterator[tuple[EntryId, EntryId]]:
 
 
 def joined(extents: Iterable[Extent]) -> Iterator[tuple[EntryId, EntryId]]:
-    """Give the maximal runs of entries, whatever frames they are in."""
+    """Give the maximal runs of entries, across frames."""
     run: tuple[EntryId, EntryId] | None = None
     for extent in extents:
         if run is not None and run[1] + 1 == extent.first:
@@ -112,7 +113,7 @@ def joined(extents: Iterable[Extent]) -> Iterator[tuple[EntryId, EntryId]]:
 
 
 def first_missing(extents: Iterable[Extent], wanted: range) -> EntryId | None:
-    """Give the first wanted entry that is in none of the extents; None: all are."""
+    """Give the first wanted entry that is in none of the extents; None: there is none."""
     at = wanted.start
     for extent in extents:
         if at not in wanted or at < extent.first:

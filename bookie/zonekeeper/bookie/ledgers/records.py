@@ -1,8 +1,8 @@
-"""What a bookie writes into its log: frames as they came, and changes of what it knows of a ledger.
+"""The records of a bookie's log: frames as they were received, and changes of a ledger's state.
 
-The state of a ledger is what its records say, one after the other (``admission.applied``); there is
-nothing else to remember. Each record is whole by itself: a fence carries the master key, so that a
-fence of a ledger without entries is not forgotten for want of one.
+The state of a ledger is the result of its records, applied in order (``admission.applied``), and of
+nothing else. Each record is complete by itself. For example, a fence record carries the master key,
+so the fence also holds for a ledger that has no other record here.
 """
 
 from dataclasses import dataclass
@@ -16,19 +16,19 @@ from zonekeeper.wire.formats.openings import FragmentOpening
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FragmentRecord:
-    """A writer opened a fragment; a hint, and the ledger's key and digest."""
+    """A fragment was opened: a hint for a rebuild, and the ledger's key and digest."""
 
     opening: FragmentOpening
 
     @property
     def ledger_id(self) -> LedgerId:
-        """Whose record this is."""
+        """The ledger that the record is about."""
         return self.opening.ledger_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FenceRecord:
-    """No plain append is taken from here on."""
+    """The ledger is fenced: no plain append is taken from here on."""
 
     ledger_id: LedgerId
     master_key: MasterKey
@@ -36,7 +36,7 @@ class FenceRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LacRecord:
-    """An explicit LAC."""
+    """An explicit LAC was told."""
 
     ledger_id: LedgerId
     packet: bytes
@@ -44,13 +44,16 @@ class LacRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimboRecord:
-    """What this bookie has lost of the ledger is not known, or (``in_limbo`` false) it is again."""
+    """The ledger enters limbo (``in_limbo``), or leaves it.
+
+    In limbo it is unknown which entries of the ledger the bookie has lost.
+    """
 
     ledger_id: LedgerId
     in_limbo: bool
 
 
-#: What changes the state of one ledger.
+#: The records that change the state of one ledger.
 LedgerRecord: TypeAlias = FragmentRecord | FenceRecord | LacRecord | LimboRecord
 
 
@@ -63,7 +66,7 @@ class ModeRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetRecord:
-    """A ledger is gone for good: nothing of it that came before counts any more."""
+    """A ledger was deleted for good: no earlier record or frame of it counts any more."""
 
     ledger_id: LedgerId
 

@@ -1,1 +1,1 @@
-"""A bookie from its start to its end: identity, boots, settings, process, pages."""
+"""The life of a bookie, from start to end: identity, boots, settings, process, pages."""

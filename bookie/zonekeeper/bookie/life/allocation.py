@@ -1,21 +1,21 @@
-"""The memory of a bookie's process: what is freed is kept for the next message.
+"""The memory of a bookie's process: freed memory is kept for the next message.
 
-A bookie handles messages of a MiB, one after the other, for ever. As it comes, glibc takes each
-such block from the kernel and gives it back, and the kernel clears every page of it anew: two
-fifths of the CPU time of a bookie that is read from. Told to keep them, the process stays as large
-as it once was, by ``KEPT_BYTES`` at most in each arena.
+A bookie handles messages of a MiB, one after the other. By default glibc takes the memory for each
+message from the kernel and gives it back afterwards, and the kernel clears every page of it again.
+That costs two fifths of the CPU time of a bookie that serves reads. So glibc is told to keep the
+memory. The process then does not shrink fully: each arena keeps up to ``KEPT_BYTES``.
 
-Where the C library is another one, nothing happens.
+With another C library nothing changes.
 """
 
 import ctypes
 from typing import Final
 
-#: Blocks up to this size come from memory that is kept; glibc allows no more.
+#: The largest block that is taken from kept memory; glibc allows no larger value.
 BLOCK_BYTES_MAX: Final = 32 << 20
-#: So much free memory is kept.
+#: The most free memory that an arena keeps.
 KEPT_BYTES: Final = 128 << 20
-#: Threads share so many arenas: each keeps memory of its own.
+#: The most arenas, which all threads share. Each keeps memory of its own.
 ARENAS_MAX: Final = 2
 
 # From malloc.h.
@@ -25,7 +25,7 @@ _ARENA_MAX: Final = -8
 
 
 def keep_freed() -> bool:
-    """Have freed memory kept from now on; say whether the C library knows how."""
+    """Make glibc keep freed memory from now on; False: the C library cannot."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):

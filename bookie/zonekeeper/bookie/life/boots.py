@@ -1,4 +1,4 @@
-"""How often this bookie was started, by its own disks: so that one which was set back is known.
+"""The count of a bookie's starts on its own disks: it shows a disk that was set back.
 
 ::
 
@@ -6,18 +6,19 @@
     | magic  | ver | zero  | starts | crc32c |
     | "ZKBN" | 1   | 0 0 0 |        |        |
 
-Numbers are big-endian. The same count is in the metadata store, and the disks' are raised first,
-also before each further attempt when an answer of the store was lost. So a disk's is never behind
-the store's, wherever a start was cut short, unless the disk is not the one of the last start: a
-snapshot that was put back, or a copy. Such a disk lacks what was acknowledged since, and would deny
-it.
+Numbers are big-endian. The metadata store has the same count. A start raises the count on the disks
+first, also before each further attempt if an answer of the store was lost. So, wherever a start is
+cut short, ``disk count >= store count``, unless the disk is not the one of the last start: it is a
+snapshot that was put back, or a copy. Such a disk lacks entries that were acknowledged since, and
+the bookie would deny them.
 
-It is kept in the folder of the data and in that of the log. A folder of sorted segments needs none:
-the checkpoint names them, and one that is not there is missed. A bookie from before the log's had a
-count has arrival segments there, and none: the data's is taken, and from then on it has its own.
+The data folder and the journal each have a count. A ledger directory needs none: the checkpoint
+names the sorted segments, so a missing one is found. In older versions the journal had no count. A
+journal that has arrival segments and no count is from such a version: the data folder's count is
+taken for it, and from then on it has its own.
 
-What it does not tell: a snapshot of all disks that was taken since the last start has the count of
-that start. Whoever puts one back gets a bookie that denies what came behind it.
+The count does not show one case. A snapshot of all disks that was taken after the last start has
+the count of that start. A bookie whose disks were set back to it denies later entries.
 """
 
 import struct
@@ -46,7 +47,7 @@ _SIZE: Final = _HEAD.size + _CRC.size
 
 
 class UntrustedDiskError(Refusal):
-    """The disk is, or may be, older than the bookie's last start; nothing was changed."""
+    """The disk is or may be older than the bookie's last start; nothing was changed."""
 
 
 async def next_boot(
@@ -57,10 +58,10 @@ async def next_boot(
     journal: FileSystem,
     disk: Disk,
 ) -> int:
-    """Count a start, on the disks and in the store; raises ``UntrustedDiskError``.
+    """Count a start on the disks and in the store; raises ``UntrustedDiskError``.
 
-    ``folders`` are all of the bookie's, by their paths, that of the data under None; ``journal`` is
-    one of them. A number may be left out, and is never given twice.
+    ``folders`` are all folders of the bookie by path, the data folder under None; ``journal`` is
+    one of them. A number may be skipped, but is never given twice.
     """
     stored = (await bookie_records.read(cluster, bookie)).boot_epoch
     files = folders[None]
@@ -75,7 +76,7 @@ async def next_boot(
                 "was acknowledged since; mount the right one, or empty the folder and use "
                 f"{_replaced(folder)}"
             )
-    # The store may be far behind: it was restored from an old export.
+    # The store's count may be far lower, if the store was restored from an old export.
     number = max(stored, *counts.values())
     while True:
         number += 1
@@ -86,21 +87,21 @@ async def next_boot(
 
 
 def _load_all(folders: Mapping[str | None, FileSystem]) -> dict[str | None, int]:
-    """Read the counts of the data's folder, and then the journal's if that is another."""
+    """Read the count of the data folder, and of the journal if that is another folder."""
     counts: dict[str | None, int] = {}
     for folder, files in folders.items():
         count = load(files, folder)
         served = any(arrivals.number_of(name) is not None for name in files.names())
         if count is None and folder is not None and served:
-            count = counts[None]  # it was served from before a journal had a count
+            count = counts[None]  # an older version served from it, without a count here
         counts[folder] = count or 0
     return counts
 
 
 def load(files: FileSystem, folder: str | None = None) -> int | None:
-    """Read how often it was started; None: it never was. Blocks.
+    """Read the count of starts; None: there is no count. Blocks.
 
-    ``folder`` is what the refusal of a damaged one calls it; None: that of the data.
+    ``folder`` names the folder in the error about a damaged count; None: the data folder.
     """
     try:
         file = files.open(NAME)
@@ -128,14 +129,14 @@ def _replaced(folder: str | None) -> str:
 
 
 def save_all(files: FileSystem, journal: FileSystem, number: int) -> None:
-    """Save a count in both folders that have one; they may be one. Blocks."""
+    """Save a count in the data folder and in the journal, which may be the same. Blocks."""
     save(files, number)
     if journal is not files:
         save(journal, number)
 
 
 def save(files: FileSystem, number: int) -> None:
-    """Put a count into the place of the last one, whole or not at all. Blocks."""
+    """Replace the count in a folder, as a whole or not at all. Blocks."""
     if NEW_NAME in files.names():
         files.remove(NEW_NAME)
     file = files.create(NEW_NAME)

@@ -1,4 +1,4 @@
-"""A bookie's folders, for one process at a time: the bookie itself, or one of its tools."""
+"""Lock a bookie's folders, for one process at a time: the bookie itself, or one of its tools."""
 
 import fcntl
 import os
@@ -19,23 +19,24 @@ class FolderInUseError(Refusal, BlockingIOError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldFolders:
-    """All folders of a bookie, open."""
+    """All folders of a bookie, open and locked."""
 
-    #: All of them, by their paths; that of the data under None.
+    #: By path; the data folder is under None.
     folders: Mapping[str | None, FileSystem]
-    #: Those for arrival segments and for sorted ones; they may be that of the data.
+    #: The folder for arrival segments, perhaps the data folder.
     journal: FileSystem
+    #: The folders for sorted segments, perhaps only the data folder.
     ledgers: Sequence[FileSystem]
 
     @property
     def data(self) -> FileSystem:
-        """The folder of the data."""
+        """The data folder."""
         return self.folders[None]
 
 
 @contextmanager
 def all_held(data: Path, journal: Path | None, ledgers: Sequence[Path]) -> Iterator[HeldFolders]:
-    """Open all folders of a bookie, as ``held`` does; what has none of its own is in the data's."""
+    """Open and lock all folders of a bookie; by default each is the data folder."""
     with ExitStack() as stack:
         opened: dict[Path, RealFileSystem] = {}
         for path in (data, journal or data, *ledgers):
@@ -50,9 +51,9 @@ def all_held(data: Path, journal: Path | None, ledgers: Sequence[Path]) -> Itera
 
 @contextmanager
 def held(path: Path) -> Iterator[RealFileSystem]:
-    """Open the folder and keep others out; make it, but not what it stands in.
+    """Open a folder and lock it for this process; make the folder, but not its parents.
 
-    Raises ``OSError``, in words for a person. The lock goes with the process, however that ends.
+    Raises ``OSError`` with words for a person. The lock ends with the process, in any case.
     """
     with explained(f"{path} cannot be used"):
         path.mkdir(exist_ok=True)

@@ -1,22 +1,22 @@
-"""Is this disk the one that this bookie's name stands for? Settled before anything is served.
+"""The identity of a bookie: before it serves, it checks that its disks are its own.
 
-A bookie's cookie stands in the metadata store and, the same, in the file ``VERSION`` of each of its
-folders: that of the data, and those of a journal or of ledgers on devices of their own, where a
-comment behind it says which of them it is. A new bookie makes ``VERSION``, then its storage, then
-the cookie in the store, so that a start which was cut short goes on where it stopped. Whatever else
-is found means that a disk was wiped, swapped, or belongs to a bookie that was removed. Serving then
-would be worse than staying away: a bookie without its disk denies entries that it acknowledged.
+The cookie of a bookie is in the metadata store, and also in the file ``VERSION`` of each of its
+folders: the data folder, the journal, and the ledger directories. In all folders except the data
+folder a comment after the cookie names the folder. A new bookie makes ``VERSION``, then its
+storage, then the cookie in the store. So a start that was cut short is continued by the next one.
+Every other state means that a disk was wiped or swapped, or belongs to a bookie that was removed.
+The bookie must not serve then: without its disk it would deny entries that it acknowledged.
 
-What is found, and what is done::
+The states, and the action for each::
 
     store   VERSION  storage           (an empty one was never served from)
     -       -        -                 a new bookie: make all three
     -       mine     - or empty        its first start was cut short: make the rest
     mine    mine     there             start; the location is settled by ``cookies.located``
-    all else                           refuse, and say how to get out of it
+    all else                           refuse, and say what to do
 
-All folders have their ``VERSION`` before there is a storage. So one that has none, beside a storage
-that is there, is a disk that is not mounted, whatever the store knows.
+All folders get their ``VERSION`` before the storage is made. So if there is a storage, a folder
+without ``VERSION`` is a disk that is not mounted or was wiped, whatever the store says.
 """
 
 import re
@@ -43,7 +43,7 @@ from zonekeeper.placement.base.troubles import Refusal
 
 VERSION_NAME: Final = "VERSION"
 NEW_NAME: Final = "VERSION.new"
-#: May stand in the folder of a bookie that is not there yet.
+#: This file may be in the folder of a new bookie.
 LOCK_NAME: Final = "LOCK"
 
 _COOKIE_BYTES_MAX: Final = 1 << 20
@@ -52,15 +52,15 @@ _NAMED_MAX: Final = 5
 
 
 class WrongDiskError(Refusal):
-    """The disk is not the one that this bookie's name stands for; nothing was changed."""
+    """The disk is not this bookie's; nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """What a file ``VERSION`` says."""
+    """The content of a file ``VERSION``."""
 
     cookie: Cookie
-    #: Which folder it is in; None: in that of the data.
+    #: The path of its folder; None: the data folder.
     folder: str | None = None
 
 
@@ -72,9 +72,9 @@ def of_bookie(
     journal: Path | None = None,
     ledgers: Sequence[Path] = (),
 ) -> Cookie:
-    """Give the cookie of a bookie with these folders; its location comes later.
+    """Give the cookie of a bookie with these folders; its location is added later.
 
-    What has no folder of its own is in that of the data.
+    Without a journal or ledger directories, the data folder is used.
     """
     alone = journal in (None, data) and tuple(ledgers) in ((), (data,))
     return Cookie(
@@ -87,7 +87,7 @@ def of_bookie(
 
 
 def other_folders(cookie: Cookie) -> tuple[str, ...]:
-    """Give the folders of a bookie besides that of its data, sorted."""
+    """Give the folders of a bookie except its data folder, sorted."""
     data = cookie.index_dirs or cookie.journal_dirs
     return tuple(sorted({*cookie.journal_dirs, *cookie.ledger_dirs} - set(data)))
 
@@ -101,9 +101,9 @@ async def settle_all(
     disk: Disk,
     chance: Chance,
 ) -> Cookie:
-    """Check that the disks are this bookie's, or make them so if all is new; give the cookie.
+    """Check that the disks are this bookie's, or set up a new bookie; give the cookie.
 
-    ``files`` are those of ``other_folders``, and under None that of the data. Raises
+    ``files`` are the folders of ``other_folders``, and the data folder under None. Raises
     ``WrongDiskError``, the errors of ``cookies``, and those of the store and the disk.
     """
     folders = _Folders(mine, files)
@@ -115,7 +115,7 @@ async def settle_all(
         if version is not None:
             check(version, folder, mine)
     if stored is None:
-        # A former bookie of this name may have left a count.
+        # An earlier bookie with this id may have left a count of starts.
         started = (await bookie_records.read(cluster, mine.bookie)).boot_epoch
         await disk.run(partial(folders.check_new, cluster, versions, started))
         located = cookies.located(mine, location)
@@ -130,14 +130,14 @@ async def settle_all(
 
 
 class _Folders:
-    """The folders of a bookie, by what ``VERSION`` calls them; all calls block."""
+    """The folders of a bookie, by their names in ``VERSION``; all calls block."""
 
     def __init__(self, mine: Cookie, files: Mapping[str | None, FileSystem]) -> None:
         assert set(files) == {None, *other_folders(mine)}, "each folder has its files"
         self.data = files[None]
         self._mine = mine
         self._files = files
-        #: None: it is that of the data.
+        #: None: the journal is in the data folder.
         self._journal_folder = next((each for each in mine.journal_dirs if each in files), None)
         self._journal = files[self._journal_folder]
 
@@ -146,12 +146,12 @@ class _Folders:
         return {folder: read(files) for folder, files in self._files.items()}
 
     def write(self, cookie: Cookie) -> None:
-        """Replace all files ``VERSION``, each whole or not at all."""
+        """Replace all files ``VERSION``, each as a whole or not at all."""
         for folder, files in self._files.items():
             write(files, Version(cookie=cookie, folder=folder))
 
     def make(self, cookie: Cookie, started: int, chance: Chance) -> None:
-        """Make what a new bookie needs; a name that was used before goes on with its count."""
+        """Set up a new bookie; an id that was used before continues its count of starts."""
         self.write(cookie)
         if started:
             boots.save_all(self.data, self._journal, started)
@@ -161,7 +161,7 @@ class _Folders:
     def check_new(
         self, cluster: Cluster, versions: Mapping[str | None, Version | None], started: int
     ) -> None:
-        """Refuse what is not the disk of a bookie that never served."""
+        """Refuse disks that are not those of a bookie that has never served."""
         bookie = self._mine.bookie
         for folder, files in self._files.items():
             names = set(files.names()) - {LOCK_NAME, NEW_NAME}
@@ -176,7 +176,7 @@ class _Folders:
         if was_started or storage.was_served(self.data, self._files.values()):
             raise WrongDiskError(
                 f"the cookie of {bookie} is gone from {cluster}, and its {self._called(None)} is "
-                "that of a bookie that served: the bookie was removed; start a new one with an "
+                "that of a bookie that has served: the bookie was removed; start a new one with an "
                 "empty folder, or, if the store lost the cookie, see `zonekeeper bookie cookie "
                 "create`"
             )
@@ -189,7 +189,7 @@ class _Folders:
             )
 
     def check_known(self, cluster: Cluster, versions: Mapping[str | None, Version | None]) -> None:
-        """Refuse disks of which one is not what was served from."""
+        """Refuse the disks if one of them is not the disk that the bookie served from."""
         lost = {folder: VERSION_NAME for folder, version in versions.items() if version is None}
         if None not in lost and checkpoint.NAME not in self.data.names():
             lost[None] = checkpoint.NAME
@@ -210,7 +210,7 @@ class _Folders:
 
 
 def check(version: Version, folder: str | None, mine: Cookie) -> None:
-    """Refuse what stands in another folder than where it belongs (None: that of the data)."""
+    """Refuse a ``VERSION`` that belongs to another folder (None: the data folder)."""
     cookies.check_same_bookie(version.cookie, mine)
     if version.folder != folder:
         raise WrongDiskError(
@@ -220,7 +220,7 @@ def check(version: Version, folder: str | None, mine: Cookie) -> None:
 
 
 def read(files: FileSystem) -> Version | None:
-    """Read what stands in a folder; None: nothing does. Raises ``UnreadableError``. Blocks."""
+    """Read a folder's ``VERSION``; None: there is none. Raises ``UnreadableError``. Blocks."""
     try:
         file = files.open(VERSION_NAME)
     except FileNotFoundError:
@@ -236,7 +236,7 @@ def read(files: FileSystem) -> Version | None:
 
 
 def write(files: FileSystem, version: Version) -> None:
-    """Replace what stands in a folder, whole or not at all. Blocks."""
+    """Replace a folder's ``VERSION``, as a whole or not at all. Blocks."""
     if NEW_NAME in files.names():
         files.remove(NEW_NAME)
     comment = "" if version.folder is None else f'# folder: "{version.folder}"\n'

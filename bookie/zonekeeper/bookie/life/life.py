@@ -1,11 +1,11 @@
-"""A bookie's life, apart from sockets, signals and threads: the same in a process and simulated.
+"""The life of a bookie without sockets, signals and threads: the same in a process and simulated.
 
-Up: cookie, checked or written → the start is counted → what is on the disk is read. Whatever fails
-on the way ends the life, and what comes after it has not happened: a bookie that is registered has
-its cookie, its boot epoch and its data.
+Start: the cookie is checked or written → the start is counted → the disk is read. A step that fails
+ends the life, and no later step happens. So a registered bookie has its cookie, its boot epoch and
+its data.
 
-In between (``Presence``), a lost session is replaced and the bookie registered again, on the side
-of its mode; until then it goes on serving everybody who knows it.
+Running (``Presence``): after a lost session the bookie registers again, on the side of its mode.
+Until then it goes on serving clients that have its address.
 """
 
 import asyncio
@@ -48,27 +48,28 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookieGround:
-    """What a bookie stands on: its folders, and who works on them."""
+    """The folders of a bookie, and the disks that work on them."""
 
-    #: All of them, by their paths; that of the data under None.
+    #: By path; the data folder is under None.
     folders: Mapping[str | None, FileSystem]
-    #: Those for arrival segments and for sorted ones; they may be that of the data.
+    #: The folder for arrival segments, perhaps the data folder.
     journal: FileSystem
+    #: The folders for sorted segments, perhaps only the data folder.
     ledgers: Sequence[FileSystem]
     writing: Disk
     background: Disk
     reads: Disk
-    #: For reads of what arrived last.
+    #: For reads of the newest entries.
     tails: Disk
     #: Opens the index's store; blocks.
     open_index: Callable[[], Ordered]
-    #: Those for a device of so many bytes.
+    #: Gives the sizes for a device of this many bytes.
     sizes: Callable[[int], Sizes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """A life that has begun: nothing is served yet."""
+    """A life that has begun; the bookie does not serve yet."""
 
     cookie: Cookie
     boot_epoch: int
@@ -84,9 +85,9 @@ async def begin(
     policy: StoragePolicy,
     chance: Chance,
 ) -> Begun:
-    """Come up as far as serving.
+    """Do all steps of a start before serving.
 
-    Raises what ``identity.settle_all``, ``boots.next_boot`` and ``storage.open_storage`` raise.
+    Raises the errors of ``identity.settle_all``, ``boots.next_boot`` and ``storage.open_storage``.
     """
     writing = ground.writing
     cookie = await identity.settle_all(
@@ -115,34 +116,37 @@ async def begin(
 
 
 def ends_in(cluster: Cluster) -> Ends:
-    """Ask the metadata where ledgers end; what cannot be read is unknown, and so are all."""
+    """Give a function that asks the metadata for ledgers' ends.
+
+    If one of them cannot be read, all ends of that call are unknown.
+    """
 
     async def proven(ledger_ids: Sequence[LedgerId]) -> Mapping[LedgerId, EntryId]:
         try:
             return await ledgers.proven_ends(cluster, ledger_ids)
         except (StoreError, UnreadableError):
-            return {}  # what is unknown is kept
+            return {}  # all entries are kept while an end is unknown
 
     return proven
 
 
 class Conditions:
-    """What a bookie must have to be ready, by name; in the order in which it gets them."""
+    """The conditions that a bookie must meet to be ready, by name, in the order of a start."""
 
     def __init__(self, *names: str) -> None:
         self._missing: dict[str, str] = dict.fromkeys(names, "not yet")
 
     def met(self, name: str) -> None:
-        """Say that a condition is met."""
+        """Note that a condition is met."""
         self._missing.pop(name, None)
 
     def missing(self, name: str, why: str) -> None:
-        """Say that a condition is not met, and why."""
+        """Note that a condition is not met, and why."""
         self._missing[name] = why
 
     @property
     def unmet(self) -> dict[str, str]:
-        """Give what is missing, and why."""
+        """The conditions that are not met, and why."""
         return dict(self._missing)
 
 
@@ -162,25 +166,26 @@ class Presence:
         self._conditions = conditions
         #: Set when the bookie is registered for the first time.
         self.begun = asyncio.Event()
-        #: Registers with the mode of now, not with one that was read before somebody else did.
+        #: One task registers at a time, and reads the mode under this lock. So a task that waited
+        #: does not register with an old mode.
         self._turn = asyncio.Lock()
 
     async def keep(self) -> None:
-        """Register, and again whenever it is needed; runs until it is cancelled."""
+        """Register, and register again whenever needed, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow_session())
             tasks.create_task(self._follow_mode())
 
     async def leave(self) -> None:
-        """Take the registration back; if that cannot be done in time, it goes with the session."""
+        """Take the registration back; if that fails or is late, it ends with the session."""
         try:
             async with asyncio.timeout(LEAVE_TIMEOUT_MS / 1_000):
                 await self._registrar.leave()
         except (TimeoutError, StoreError) as error:
-            _logger.warning("the registration goes with the session, not before: %s", error)
+            _logger.warning("the registration ends only with the session: %s", error)
 
     async def _follow_session(self) -> None:
-        """Register in each new session; while there is none, say so."""
+        """Register in each new session; while there is none, mark the condition as not met."""
         async with self._store.watch_session() as sessions:
             async for session in sessions:
                 if session.id is None or not session.connected:
@@ -214,5 +219,5 @@ class Presence:
 
 
 def mode_of(bookie: BookieServer) -> Mode:
-    """Say on which side a bookie is registered."""
+    """Give the side on which a bookie is to be registered."""
     return Mode.READ_ONLY if bookie.read_only else Mode.WRITABLE

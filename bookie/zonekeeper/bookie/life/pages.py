@@ -1,7 +1,7 @@
-"""What a bookie shows on its HTTP port: ``/healthz``, ``/readyz``, ``/metrics``, ``/state``.
+"""The pages of a bookie's HTTP port: ``/healthz``, ``/readyz``, ``/metrics``, ``/state``.
 
-All of it is made when it is asked for, from numbers that are there anyway; nothing is remembered
-for it, and nothing waits for a disk. ``docs/bookie.md`` lists the names.
+A page is made when it is asked for, from numbers that the bookie has anyway. Nothing is stored for
+a page, and no page waits for a disk. ``docs/bookie.md`` lists the metrics.
 """
 
 import time
@@ -19,7 +19,7 @@ from zonekeeper.wire.running.looking import Page, Pages
 
 @dataclass(slots=True)
 class PagesView:
-    """What there is to look at; more of it while the bookie comes up."""
+    """The parts of a bookie that pages show; None: the start has not come so far yet."""
 
     name: str
     version: str
@@ -39,7 +39,7 @@ class PagesView:
         }
 
     def ready(self) -> Page:
-        """Say whether it can do its work, and if not, why."""
+        """Say whether the bookie can do its work, and if not, why."""
         return looking.readiness(self._missing())
 
     def _missing(self) -> dict[str, str]:
@@ -51,12 +51,12 @@ class PagesView:
         return missing
 
     def metrics(self) -> Page:
-        """Give the numbers, for Prometheus."""
+        """Give the metrics, for Prometheus."""
         families = [
             Family(
                 "zonekeeper_bookie_info",
                 {(("bookie", self.name), ("version", self.version)): 1},
-                "What runs here; always 1.",
+                "The bookie and its version, as labels; always 1.",
             ),
             single("zonekeeper_bookie_ready", not self._missing(), "1 if /readyz says so, else 0."),
             single(
@@ -76,7 +76,7 @@ class PagesView:
         return Page(exposition.render(families), content_type=exposition.CONTENT_TYPE)
 
     def state(self) -> Page:
-        """Give what a person wants to know first, as JSON."""
+        """Give the facts that a person needs first, as JSON."""
         found: dict[str, object] = {
             "bookie": self.name,
             "version": self.version,
@@ -101,23 +101,23 @@ def _of_storage(begun: Begun, bookie: BookieServer) -> list[Family]:
     storage = begun.storage
     backlog, space = storage.backlog, storage.log.space
     return [
-        single("zonekeeper_bookie_boot_epoch", begun.boot_epoch, "Which start this is."),
+        single("zonekeeper_bookie_boot_epoch", begun.boot_epoch, "The number of this start."),
         labelled(
             "zonekeeper_bookie_read_only",
             "reason",
             dict.fromkeys(bookie.read_only_reasons, 1),
-            "1 for each reason why appends are refused; none if they are taken.",
+            "1 for each reason why appends are refused; no sample if they are taken.",
         ),
         single("zonekeeper_bookie_ledgers", len(storage.memory.ledgers), "Ledgers known here."),
         single(
             "zonekeeper_bookie_ledgers_in_limbo",
             _in_limbo(begun),
-            "Ledgers of which this bookie may have lost data.",
+            "Ledgers in limbo: this bookie may have lost data of them.",
         ),
         single(
             "zonekeeper_bookie_waiting_bytes",
             storage.log.waiting_bytes,
-            "Appends that wait for the disk.",
+            "Bytes of appends that wait for the disk.",
         ),
         single(
             "zonekeeper_bookie_rewrite_sealed_segments",
@@ -132,12 +132,12 @@ def _of_storage(begun: Begun, bookie: BookieServer) -> list[Family]:
         single(
             "zonekeeper_bookie_rewrite_used_share",
             backlog.used_share,
-            "Arrival segments in use by those that there may be; above 0.5 appends are slowed.",
+            "Share of the arrival segments that is in use; above 0.5 appends are slowed.",
         ),
         single(
             "zonekeeper_bookie_rewrite_bytes_per_second",
             backlog.bytes_per_second,
-            "What the rewrite frees, by its last rounds.",
+            "Rate at which the rewrite frees arrival segments, by its last round.",
         ),
         single("zonekeeper_bookie_disk_total_bytes", space.total_bytes, "Size of the device."),
         single("zonekeeper_bookie_disk_free_bytes", space.free_bytes, "Room on the device."),

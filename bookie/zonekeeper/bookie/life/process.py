@@ -1,12 +1,12 @@
-"""A bookie's process: sockets, threads and signals around a bookie's life (``life``).
+"""The process of a bookie: sockets, threads and signals around the bookie's life (``life``).
 
-Up: HTTP port, data folder (locked against a second process) → metadata store → a cluster of ours →
-the life begins → gRPC → registered → ready. Whatever fails on the way up ends the process with one
-clear line.
+Start: HTTP port → data folder, locked against a second process → metadata store → the cluster, if
+it is zonekeeper's → the life begins → gRPC → registered → ready. A step that fails ends the process
+with one clear line.
 
-Down, on SIGTERM: the registration is taken back, appends are refused, what is queued is written and
-answered, then the ports close. Each step has a time limit, and so has all of it. A disk that fails
-ends the process at once.
+Stop, on SIGTERM: the registration is taken back, appends are refused, queued appends are written
+and answered, then the ports close. Each step has a time limit, and so has the whole stop. A disk
+that fails ends the process at once.
 """
 
 import asyncio
@@ -47,20 +47,20 @@ from zonekeeper.wire.running import looking, running
 from zonekeeper.wire.running.processes import explained
 from zonekeeper.wire.running.running import StopRequest
 
-#: The index's folder, in that of the data.
+#: The name of the index's folder in the data folder.
 INDEX_NAME: Final = "index"
 
 SERVER_GRACE_MS: Final = 500
-#: What they read is in memory, so that more would only take turns.
+#: Reads of the newest entries come from memory, so more threads would not help.
 TAIL_THREADS: Final = 2
-#: For what comes after the drain: the registration is back, links and disks are closed.
+#: The time for the rest of a stop, beside the drain: registration, links and disks.
 CLOSE_LIMIT_S: Final = 20.0
 
 
 async def run(settings: BookieSettings, chance: Chance, announce: Callable[[str], None]) -> None:
     """Run a bookie until SIGTERM or SIGINT; raises ``StoppedError``.
 
-    ``announce`` hears once where the bookie is reached, when it is ready.
+    ``announce`` is called once, with the bookie's addresses, when the bookie is ready.
     """
     _allow_open_files()
     allocation.keep_freed()
@@ -236,7 +236,7 @@ class _Process:
 
 
 def _allow_open_files() -> None:
-    """Open as many files as the machine allows: peers' connections leave some for segments then."""
+    """Raise the limit of open files to the most allowed, for connections and segments."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 

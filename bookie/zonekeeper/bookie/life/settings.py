@@ -1,4 +1,4 @@
-"""The settings of a bookie: texts from flags, environment and a file become values, or a refusal.
+"""The settings of a bookie: texts from flags, environment and a file become values, or an error.
 
 ``SETTINGS`` is the table: flags, help and the page of the documentation follow from it.
 """
@@ -25,7 +25,7 @@ from zonekeeper.wire.grpc import tls
 from zonekeeper.wire.grpc.tls import TlsFiles
 from zonekeeper.wire.running import seam
 
-#: Addresses that mean every address of the machine, and so cannot be told to others.
+#: Addresses that mean every address of the machine, so clients cannot use them.
 _EVERYWHERE: Final = ("0.0.0.0", "[::]")  # noqa: S104 they are recognised here, not bound
 
 DATA: Final = Setting(
@@ -33,7 +33,7 @@ DATA: Final = Setting(
     variable=seam.DATA,
     shown_as="DIR",
     required=True,
-    help="The folder for everything that the bookie keeps, but for what the next two say; an "
+    help="The data folder: all that --journal and --ledger-dirs do not name is kept here; an "
     "absolute path on a disk of its own.",
 )
 SETTINGS: Final = (
@@ -43,7 +43,8 @@ SETTINGS: Final = (
         shown_as="NAME",
         variable=seam.BOOKIE_ID,
         otherwise="the host name",
-        help="The bookie's name for life. With an upgrade domain it ends in its ordinal: bk-a-0.",
+        help="The bookie's id, which never changes. With an upgrade domain it ends in the bookie's "
+        "ordinal: bk-a-0.",
     ),
     Setting(
         name="zone",
@@ -57,19 +58,20 @@ SETTINGS: Final = (
         variable=seam.UPGRADE_DOMAINS,
         shown_as="N",
         otherwise="what the cookie says",
-        help="How many upgrade domains each zone has; the ordinal says which one is this bookie's.",
+        help="The number of upgrade domains in each zone; the ordinal gives this bookie's domain.",
     ),
     DATA,
     Setting(
         name="journal",
         shown_as="DIR",
-        help="A folder on a device of its own for what arrives, which is written and synced at "
-        "once. For life, as is the next.",
+        help="A folder on a device of its own for arrival segments, which are written and synced "
+        "at once. It can never be changed, nor can --ledger-dirs.",
     ),
     Setting(
         name="ledger-dirs",
         shown_as="DIR,DIR",
-        help="Folders on devices of their own for what is sorted by ledger, in the background.",
+        help="Folders on devices of their own for sorted segments, which are written in the "
+        "background.",
     ),
     Setting(
         name="listen",
@@ -130,19 +132,19 @@ SETTINGS: Final = (
         name="disk-warn",
         shown_as="SHARE",
         default="90%",
-        help="A device of which so much is used is warned about.",
+        help="When this share of a device is used, the bookie logs a warning.",
     ),
     Setting(
         name="disk-full",
         shown_as="SHARE",
         default="95%",
-        help="A bookie with a device of which so much is used takes no entries.",
+        help="When this share of a device is used, the bookie takes no entries.",
     ),
     Setting(
         name="disk-low",
         shown_as="SHARE",
         default="90%",
-        help="It takes them again when no more than so much is used.",
+        help="When at most this share is used again, the bookie takes entries again.",
     ),
     Setting(
         name="disk-check-interval",
@@ -160,13 +162,13 @@ SETTINGS: Final = (
         name="minor-compaction-interval",
         shown_as="DURATION",
         default="1h",
-        help="How often segments of which at most 20% lives are compacted.",
+        help="How often sorted segments with at most 20% live bytes are compacted.",
     ),
     Setting(
         name="major-compaction-interval",
         shown_as="DURATION",
         default="1d",
-        help="How often segments of which at most 80% lives are compacted.",
+        help="How often sorted segments with at most 80% live bytes are compacted.",
     ),
     Setting(
         name="compaction-rate",
@@ -179,21 +181,21 @@ SETTINGS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookieSettings:
-    """All that a bookie's process needs to be told."""
+    """All settings of a bookie's process."""
 
     metadata: str
     bookie_id: BookieId
-    #: None: not told; then the cookie must know it.
+    #: None: not given; then the cookie must have it.
     location: Location | None
     data: Path
-    #: None: in that of the data, as the ledgers if there are none.
+    #: None: the data folder is the journal. Empty ``ledger_dirs``: it is the ledger directory.
     journal: Path | None
     ledger_dirs: tuple[Path, ...]
     listen: Address
     #: What others connect to.
     advertise: str
     http: Address
-    #: None: whoever reaches the port is served, and nothing is encrypted.
+    #: None: every client that reaches the port is served, and nothing is encrypted.
     tls: TlsFiles | None
     drain_timeout_ms: int
     waiting_bytes_max: int

@@ -1,11 +1,11 @@
-"""Room on the bookie's devices: from what is free to whether entries may come.
+"""The room on a bookie's devices, and whether the bookie may take entries.
 
-A device *warns* when so much of it is used, and is *full* at more. A bookie with a full device, or
-with a ledger directory that failed, takes no more entries, and takes them again only when no device
-is above the low mark any more: between full and low nothing changes, so that a bookie at the brink
-does not come and go. A device that cannot say how full it is counts as it did before.
+A device is *warned* about at the warn mark, and is *full* at the full mark. A full device stays
+full until its used share is at or under the low mark. So a bookie near the full mark does not
+switch to and fro. While a device is full, or a ledger directory has failed, the bookie takes no
+plain appends. A device that cannot say how full it is keeps its last level.
 
-``judge`` decides; ``DeviceWatch`` looks from time to time and tells whom it concerns.
+``judge`` decides; ``DeviceWatch`` looks from time to time and reports changes.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
-    """Used shares of a device."""
+    """Used shares of a device: ``0 < low <= full <= 1`` and ``0 < warn <= full``."""
 
     warn: float = 0.90
     full: float = 0.95
-    #: At or under it a full device takes entries again.
+    #: At or under this share, a full device is no longer full.
     low: float = 0.90
 
     def __post_init__(self) -> None:
@@ -38,7 +38,7 @@ class Marks:
 
 
 class DeviceLevel(enum.Enum):
-    """What a device allows."""
+    """The level of a device."""
 
     GOOD = "good"
     WARNED = "warned"
@@ -47,18 +47,19 @@ class DeviceLevel(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceVerdict:
-    """What is to be done about the devices."""
+    """The judgement of all devices."""
 
     levels: Mapping[str, DeviceLevel] = field(default_factory=dict)
+    #: Used shares.
     used: Mapping[str, float] = field(default_factory=dict)
-    #: Why no entries are taken; none: they are.
+    #: Why the bookie takes no plain appends; empty: it takes them.
     refusing: tuple[str, ...] = ()
 
 
 def judge(
     before: DeviceVerdict, spaces: Mapping[str, Space | None], troubles: Sequence[str], marks: Marks
 ) -> DeviceVerdict:
-    """Judge devices, by name (None: it cannot say), and what else is wrong."""
+    """Judge the devices by their spaces (None: not known) and by other troubles."""
     levels: dict[str, DeviceLevel] = {}
     used: dict[str, float] = {}
     for name, space in spaces.items():
@@ -81,7 +82,7 @@ def judge(
 
 
 class DeviceWatch:
-    """Looks at some devices."""
+    """Looks at the devices from time to time, and reports changes."""
 
     def __init__(
         self,
@@ -92,7 +93,7 @@ class DeviceWatch:
         troubles: Callable[[], Sequence[str]],
         on_change: Callable[[tuple[str, ...]], None],
     ) -> None:
-        """``on_change`` hears why no entries are to be taken, or nothing, whenever that changes."""
+        """``on_change`` is called with ``refusing`` whenever its reasons change."""
         self.verdict = DeviceVerdict()
         self._devices = devices
         self._disk = disk
@@ -101,7 +102,7 @@ class DeviceWatch:
         self._on_change = on_change
 
     async def run(self, every_ms: int) -> None:
-        """Look for ever."""
+        """Look again and again, until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(every_ms / 1_000)
@@ -129,7 +130,7 @@ class DeviceWatch:
 
 
 def _kinds(verdict: DeviceVerdict) -> tuple[object, ...]:
-    """Give what of a verdict is news; how full exactly a device is, is not."""
+    """Give the part of a verdict that counts as a change; the exact used share does not."""
     full = [name for name, level in verdict.levels.items() if level is DeviceLevel.FULL]
     others = len(verdict.refusing) - len(full)
     return (tuple(full), verdict.refusing[len(full) :] if others else ())

@@ -1,4 +1,4 @@
-"""What a bookie keeps, on its disks: arrival segments, sorted segments, index, checkpoint.
+"""The data on a bookie's disks: arrival segments, sorted segments, index, checkpoint.
 
 ::
 
@@ -7,8 +7,8 @@
                  ▼                           ├─▶ checkpoint: mark, sorted segments, ledger state
              memory: ledgers, tail index     └─▶ index: where the sorted entries are
 
-Data is acknowledged from an arrival segment and rewritten once, sorted by ledger. The *checkpoint*
-is the one place that says what counts: which sorted segments there are, the ledger state, and the
-mark, up to which nothing in the arrival segments is needed any more. The index can be lost: it is
-built again from the tables of the sorted segments and from the arrival segments past the mark.
+An entry is acknowledged when it is in an arrival segment. Later it is rewritten once, sorted by
+ledger. The *checkpoint* alone says what counts: the sorted segments, the ledger state, and the
+mark. Nothing in the arrival segments up to the mark is needed any more. The index can be lost: it
+is built again from the tables of the sorted segments and from the arrival segments past the mark.
 """

@@ -1,24 +1,28 @@
-"""The files of the arrival segments: opened, taken into use, sealed, recycled, written in advance.
+"""The files of the arrival segments: opened, used, sealed, recycled, and written in advance.
 
-A segment's file is used in one generation after the other. It is *active* while batches are added,
-*sealed* when the next one is active, and *free* when the checkpoint no longer needs it. A batch
-never goes into a file that has to grow, but for the first segments of a new disk: files are filled
-with zeros in advance (``keep_ready``), one ahead of need, in small steps, off the writer's thread,
-as long as the device has more than its reserve. There are at most ``segments_max`` files; who needs
-one more waits. That is a quarter of the device at most (``sizes_on``), because recycled files keep
-their room: else a rewrite that was behind once could leave a device full for good, however much of
-what is on it is deleted. Files beyond the most, of a life with other sizes, are removed when free.
+A segment's file is used in one generation after another. It is *active* while batches are added. It
+is *sealed* when the next file is active. It is *free* when the checkpoint no longer needs it.
+
+A file is filled with zeros in advance (``keep_ready``), so that batches do not make it grow. One
+file is kept ready. It is filled in small steps, outside the log's thread, as long as the device has
+more than its reserve free. A new disk's first files are not ready in time, and grow with their
+batches.
+
+There are at most ``segments_max`` files; a log that needs one more waits. The files take at most a
+quarter of the device (``sizes_on``), because recycled files keep their room. Without that limit, a
+rewrite that lagged once could leave a device full for good, even after most ledgers were deleted.
+An earlier life with other sizes may have left more files. These are removed when they are free.
 
 A start (``open_arrivals``) trusts the files as little as it can:
 
-* what no later batch says was synced is written again and synced before it is shown. It may be
-  known to the kernel only, after a process died; or not even be its business any more, after a
-  sync failed: then it would be read until the next power loss, and be gone after it;
-* it goes on in a generation of its own, two past the last good one: the one between may have left
-  pieces of batches behind, when it was begun and its first batch was never whole;
-* files in which no batch is good are removed: of their names, too, nothing is known.
+* Batches that no later batch says were synced are written again and synced before they are shown.
+  After a process died, perhaps only the kernel has them. After a failed sync the kernel will not
+  write them any more: they would be read until the next power loss, and be gone after it.
+* The start begins a generation of its own, two after the last good one. The generation between may
+  have been begun without a good first batch, and may have left pieces of batches.
+* Files without a good batch are removed, because it is unknown whether their names are durable.
 
-On a device without any room it takes what the last generation had in advance and did not use.
+On a device without any room, a start uses the room that the last generation had in advance.
 """
 
 import asyncio
@@ -42,32 +46,34 @@ from zonekeeper.bookie.segments.pace import RewritePace
 _PREFIX: Final = "arrival-"
 
 SEGMENT_BYTES_DEFAULT: Final = 64 << 20
-#: The largest batch fits.
+#: Large enough for the largest batch.
 SEGMENT_BYTES_MIN: Final = 32 << 20
 SEGMENTS_MAX_DEFAULT: Final = 16
-#: One is written, one rewritten, and one ahead of need.
+#: One segment that is written, one that is rewritten, and one that is kept ready.
 SEGMENTS_MIN: Final = 3
-#: The share of a device that the files take at most, but for the least that there must be.
+#: The largest share of a device that the files take, but never fewer than ``SEGMENTS_MIN``.
 DEVICE_SHARE_MAX: Final = 1 / 4
-#: A rewrite begins with so many sealed segments, sorted together for locality, or when it must.
+#: A round of the rewrite begins with this many sealed segments, or with fewer when it must. They
+#: are sorted together, so that the entries of a ledger stand together.
 ROUND_SEGMENTS_DEFAULT: Final = 4
-#: What goes into one new sorted segment at most, by default, and as a share of a device: when half
-#: of it is garbage, the rest must fit into what a full device has left.
+#: The largest new sorted segment.
 SORTED_BYTES_MAX_DEFAULT: Final = 1 << 30
+#: The same as a share of a device. When half of a segment is garbage, compaction must write the
+#: rest anew, and it must fit into the room that a full device has left.
 SORTED_SHARE_MAX: Final = 1 / 32
-#: Room on the device that is left for everything else.
+#: The room on the device that is left for everything else.
 RESERVE_BYTES_DEFAULT: Final = 64 << 20
 _STEP_BYTES: Final = 1 << 20
-#: After a shortage of room, memory or files a step is tried again so much later.
+#: The pause before a step is tried again after a shortage of room, memory or open files.
 SHORT_DELAY_MS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """How large arrival segments are, how many there are at most, and what is kept free.
+    """The size of arrival segments, their largest number, and the room that is kept free.
 
-    All of the reserve is left by plain appends and by writing in advance, half of it by recoveries
-    and by rounds, a quarter by compaction. What is left then is for checkpoints and the index.
+    Plain appends and writing in advance leave the whole reserve free. Recoveries and rounds leave
+    half of it, and compaction a quarter. That quarter is for checkpoints and the index.
     """
 
     segment_bytes: int
@@ -78,12 +84,12 @@ class Sizes:
 
     @property
     def rounds_leave_bytes(self) -> int:
-        """What rounds leave free, and recoveries."""
+        """The room that rounds and recoveries leave free."""
         return self.reserve_bytes // 2
 
     @property
     def compaction_leaves_bytes(self) -> int:
-        """What compaction leaves free."""
+        """The room that compaction leaves free."""
         return self.reserve_bytes // 4
 
 
@@ -93,17 +99,17 @@ class Segment:
 
     file: File
     generation: int
-    #: The last good batch before its generation.
+    #: The last good batch before this segment's generation.
     before: Position
-    #: How much of the file was written in advance.
+    #: The file's length when it became active: up to here it was written in advance.
     prepared_bytes: int
-    #: Where the next batch goes.
+    #: The offset of the next batch.
     offset: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sealed:
-    """A segment to which nothing is added any more, and its last batch."""
+    """A sealed segment, which gets no more batches, and its last batch."""
 
     file: File
     last: Position
@@ -111,22 +117,23 @@ class Sealed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """The segments as a start finds and leaves them; made by ``open_arrivals``."""
+    """The segments after a start; made by ``open_arrivals``."""
 
     log_id: int
     active: Segment
-    #: The number of the last batch, which is on the disk.
+    #: The sequence of the last batch, which is on the disk.
     sequence: int
+    #: By generation.
     sealed: dict[int, Sealed] = field(default_factory=dict)
     free: deque[File] = field(default_factory=deque)
-    #: What the next new file is called.
+    #: The number in the name of the next new file.
     next_number: int = 1
 
 
 def sizes_on(total_bytes: int, *, reserve_bytes: int) -> Sizes:
-    """Choose sizes for a device: on a small one, smaller segments, and fewer.
+    """Choose sizes for a device: a small device gets smaller segments, and fewer.
 
-    Rounds begin before appends are slowed, which is with half of the segments in use.
+    A round begins before appends are slowed, that is, before half of the segments are in use.
     """
     segment_bytes = max(SEGMENT_BYTES_MIN, min(SEGMENT_BYTES_DEFAULT, total_bytes >> 8))
     fitting = int(total_bytes * DEVICE_SHARE_MAX) // segment_bytes
@@ -141,7 +148,7 @@ def sizes_on(total_bytes: int, *, reserve_bytes: int) -> Sizes:
 
 
 class Arrivals:
-    """The files, and what the writer and the rewrite know of each other; on an event loop."""
+    """The files, and the signals between the log and the rewrite; on an event loop."""
 
     def __init__(
         self,
@@ -152,7 +159,7 @@ class Arrivals:
         background: Disk,
         sizes: Sizes,
     ) -> None:
-        """``writing`` is the writer's disk; what it does not wait for goes to ``background``."""
+        """``writing`` is the log's disk; ``background`` does what the log does not wait for."""
         self._files = files
         self._writing = writing
         self._background = background
@@ -162,32 +169,33 @@ class Arrivals:
         self.segment_bytes = sizes.segment_bytes
         self.counters = StorageCounters()
         self.pace = RewritePace()
-        #: Room on the device, as of the last write here.
+        #: The room on the device at the last write here.
         self.space = Space(total_bytes=0, free_bytes=0)
         #: By generation, oldest first.
         self.sealed = opened.sealed
+        #: All files: active, sealed and free.
         self._count = 1 + len(opened.free) + len(opened.sealed)
         self._changed = asyncio.Event()
-        #: Free files, from the next one on, that need not grow.
+        #: The number of free files, counted from the next one on, that are filled to their end.
         self.prepared = 0
-        #: Does the writer wait for room on the device, whatever is in its reach?
+        #: Does the log wait for room on the device?
         self.writer_waits = False
-        #: Why there can be no round, however many segments wait for one.
+        #: Why the rewrite has no room for a round; None: it has.
         self.stands_still: str | None = None
         self._tell()
 
     @property
     def in_reach(self) -> int:
-        """How many segments can still be begun before the writer has to wait."""
+        """The number of segments that the log can still begin before it must wait."""
         return len(self._free) + max(0, self.sizes.segments_max - self._count)
 
     @property
     def used_share(self) -> float:
-        """Give the share of the segments that are in use, the active one among them."""
+        """The share of the segments that are in use, with the active one."""
         return 1 - self.in_reach / self.sizes.segments_max
 
     async def take(self) -> File:
-        """Give a file for the next generation; waits until there is one."""
+        """Give a file for the next generation; wait until there is one."""
         if not self.in_reach:
             self.counters.waits_for_segments += 1
         while True:
@@ -203,7 +211,7 @@ class Arrivals:
                 await self.wait_for_room()
 
     async def wait_for_room(self) -> None:
-        """Let the writer wait for a while; what is sealed, however little, is room, too."""
+        """Make the log wait for a moment; meanwhile even one sealed segment is due for a round."""
         self.counters.waits_for_room += 1
         self.writer_waits = True
         self._tell()
@@ -213,45 +221,45 @@ class Arrivals:
             self.writer_waits = False
 
     def give_back(self, file: File) -> None:
-        """Free a file that was taken, and in which there is no batch."""
+        """Free a file that was taken and holds no batch."""
         self._free.append(file)
         self._tell()
 
     def seal(self, segment: Segment, last: Position) -> None:
-        """Note that nothing is added to a segment any more, and that all of it is on the disk."""
+        """Note that a segment gets no more batches, and that all of it is on the disk."""
         self.sealed[segment.generation] = Sealed(file=segment.file, last=last)
         self._tell()
 
     def recycle(self, through: int) -> None:
-        """Free the sealed segments up to a generation: nobody needs or reads them any more."""
+        """Free the sealed segments up to a generation, which are not needed or read any more."""
         for generation in [each for each in self.sealed if each <= through]:
             self._free.append(self.sealed.pop(generation).file)
         self._tell()
 
     @property
     def is_due(self) -> bool:
-        """Are enough segments sealed for a rewrite, or is the writer about to need one of them?"""
+        """Are enough segments sealed for a round, or does the log need a free one now?"""
         enough = len(self.sealed) >= self.sizes.round_segments
         return bool(self.sealed) and (enough or self.in_reach == 0 or self.writer_waits)
 
     async def wait_for_sealed(self) -> None:
-        """Return when a rewrite is due."""
+        """Return when a round is due."""
         while not self.is_due:
             await self._change()
 
     async def wait_for_reach(self, reach: int) -> None:
-        """Return when the writer can begin so many segments, or no round is about to free more."""
+        """Return when ``in_reach >= reach``, or when no round is about to free segments."""
         while self.in_reach < reach and self.is_due and self.stands_still is None:
             await self._change()
 
     def stand_still(self, why: str | None) -> None:
-        """Note that there is no room for a round, or (None) that there is."""
+        """Note why there is no room for a round; None: there is room."""
         if why != self.stands_still:
             self.stands_still = why
             self._tell()
 
     async def give_up_free(self) -> bool:
-        """Remove all free files but the next one; False: there are none."""
+        """Remove all free files except the next one; False: there was none to remove."""
         given_up = False
         while len(self._free) > 1:
             await self._remove(self._free.pop())
@@ -259,7 +267,7 @@ class Arrivals:
         return given_up
 
     async def keep_ready(self) -> None:
-        """Keep one file filled with zeros, and no more files than there may be, for ever."""
+        """Keep the next free file filled with zeros, and remove surplus files, until cancelled."""
         while True:
             if self._free and self._count > self.sizes.segments_max:
                 await self._remove(self._free.pop())
@@ -269,18 +277,18 @@ class Arrivals:
                 else:
                     await asyncio.sleep(SHORT_DELAY_MS / 1_000)
             elif self._free and self._free[0].size() < self.segment_bytes:
-                # It was left short by an earlier life, or was a new disk's first one.
+                # An earlier life left it short, or it was the first file of a new disk.
                 await self._fill(self._free.popleft())
             else:
                 await self._change()
 
     def close(self) -> None:
-        """Give all files back but the active one's, when nobody writes or reads any more."""
+        """Close all files except the active one, when nothing is read or written any more."""
         for file in (*self._free, *(sealed.file for sealed in self.sealed.values())):
             file.close()
 
     async def _try_to_create(self, disk: Disk) -> File | None:
-        """Create a file; None: something is short."""
+        """Create a file; None: there was a shortage."""
         self._count += 1
         name = name_of(self._next_number)
         self._next_number += 1
@@ -289,15 +297,15 @@ class Arrivals:
         except OSError as error:
             if error.errno not in SHORTAGES:
                 raise
-            # If its name is there, nothing is in it: a start removes it.
+            # The name may exist, but the file is empty: a start removes it.
             self._count -= 1
             self._tell()
             return None
 
     async def _fill(self, file: File) -> None:
-        """Fill a file that nobody has with zeros to its end, and free it; if it does not fit, wait.
+        """Fill an unused file with zeros to its end, and free it; after a shortage, pause first.
 
-        The part that did not fit may be there or not: nothing is in it.
+        After a shortage the last step may be in the file or not; it holds only zeros.
         """
         try:
             for at in range(file.size(), self.segment_bytes, _STEP_BYTES):
@@ -312,7 +320,7 @@ class Arrivals:
             self._tell()
 
     async def _remove(self, file: File) -> None:
-        """Give up a file that nobody has; that it may be there again after a crash is no harm."""
+        """Remove an unused file; it does no harm if a crash brings the file back."""
         self._count -= 1
         self._tell()
         file.close()
@@ -340,12 +348,12 @@ def name_of(number: int) -> str:
 
 
 def number_of(name: str) -> int | None:
-    """Give the number of the arrival segment's file that is called so; None: none is."""
+    """Give the number in an arrival segment's file name; None: it is no such name."""
     return numbered_names.number_of(_PREFIX, name)
 
 
 def create(files: FileSystem, name: str) -> File:
-    """Create a file whose name is on the disk before anything is in it. Blocks."""
+    """Create a file, and make its name durable before anything is written into it. Blocks."""
     file = files.create(name)
     files.sync_names()
     return file
@@ -354,7 +362,7 @@ def create(files: FileSystem, name: str) -> File:
 def open_arrivals(
     files: FileSystem, log_id: int, mark: Position, visit: Callable[[Scanned], None]
 ) -> Opened:
-    """Read what is past the mark, give its batches to ``visit``, and begin a generation. Blocks.
+    """Read the batches past the mark, give them to ``visit``, and begin a generation. Blocks.
 
     Raises ``DamagedLogError``, or ``OSError`` from the disk.
     """
@@ -408,7 +416,7 @@ def open_arrivals(
 
 
 def _begin(segment: Segment, log_id: int, give_back: Callable[[], None]) -> None:
-    """Write a start's first batch, which is empty and says that all before it is on the disk."""
+    """Write a start's first batch: it is empty and says that all batches before it are synced."""
     known_synced = segment.before.sequence
     position = Position(segment.generation, known_synced + 1)
     batch = batch_format.build(log_id, position, known_synced, segment.before, ())
@@ -424,7 +432,7 @@ def _begin(segment: Segment, log_id: int, give_back: Callable[[], None]) -> None
 
 
 def _nothing() -> None:
-    """No generation before has anything to give back."""
+    """Do nothing: there is no earlier generation with room to give back."""
 
 
 def _write(file: File, offset: int, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""The checkpoint: what counts on this disk, in one file that is replaced whole or not at all.
+"""The checkpoint: one file, always replaced as a whole, that says what counts on this disk.
 
 ::
 
@@ -15,21 +15,22 @@
     a ledger
     | ledger 8 | since 8 | LAC that was shown 8, signed | records 4 | record | record | ...
 
-All numbers are big-endian; a record is that of ``record_format``; the crc32c covers all before it.
-Version 1 has no limbo generation, which is 0 then. Where it is 0, version 1 is written, so that a
-release which reads no other can go on with this disk.
+All numbers are big-endian. The records are those of ``record_format``. The crc32c covers all bytes
+before it. Version 1 has no limbo generation; that means 0. If the limbo generation is 0, version 1
+is written, so that a release that reads only version 1 can use this disk.
 
-* The *mark* never goes back. Nothing that stands in an arrival segment up to it is needed: its
-  entries are in the sorted segments that the same file names, and its ledger state is in the file.
-* Ledger state may be newer than the mark: the records past the mark are applied to it again, in
-  their order, and the last ones decide. One exception: a disk was lost, and what it held is in
-  limbo here. That an earlier limbo ended stands in the log still, up to the *limbo generation*, and
-  says nothing of this one.
-* A sorted segment that is not named does not count: it was never finished, or was compacted.
-* A row of a sorted segment counts exactly if its ledger is in the file, and the segment's number is
-  not below the ledger's *since*: what a ledger had under its id before it was forgotten is gone.
-* The index has rows of the *forgotten* ledgers until its own number of the sweep is this one.
-* Live bytes are for choosing what to compact, and nothing else.
+* The *mark* never goes back. No record in an arrival segment up to the mark is needed: its entries
+  are in the sorted segments that this file names, and its ledger state is in this file.
+* The ledger state may be newer than the mark. At a start the records past the mark are applied to
+  it again, in order, and the last ones decide. There is one exception. After a disk was replaced,
+  ledgers are put in limbo here. The log may still have records that ended an *earlier* limbo.
+  Records of generations up to the *limbo generation* therefore end no limbo.
+* A sorted segment that is not named here does not count: it was never finished, or was compacted.
+* A row of a sorted segment counts exactly if its ledger is in this file and
+  ``segment number >= since`` of the ledger. So rows from before a ledger was forgotten do not count
+  for a later ledger with the same id.
+* The index may have rows of the *forgotten* ledgers until its own sweep number equals this one.
+* Live bytes only serve to choose the segments to compact.
 """
 
 import struct
@@ -65,13 +66,13 @@ _CRC: Final = struct.Struct(">I")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What is kept of a ledger besides its entries."""
+    """The state of a ledger in the checkpoint, without its entries."""
 
-    #: In an order in which they give its state (``admission.applied``).
+    #: Applied in this order, they give the ledger's state (``admission.applied``).
     records: tuple[LedgerRecord, ...]
     #: The highest LAC that was shown.
     confirmed: EntryId
-    #: No sorted segment with a lower number has anything of it.
+    #: Rows of sorted segments with ``number < since`` do not count.
     since: int = 1
 
 
@@ -80,8 +81,9 @@ class SortedSegment:
     """A sorted segment that counts."""
 
     number: int
-    #: Which of the ledger directories it is in, in their configured order.
+    #: The index of its ledger directory, in their configured order.
     directory: int
+    #: Bytes of all frames.
     size_bytes: int
     #: Bytes of frames that count.
     live_bytes: int
@@ -92,19 +94,22 @@ _NO_MARK: Final = Position(0, 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """What counts."""
+    """The content of a checkpoint: all that counts on this disk."""
 
     log_id: int
     mark: Position = _NO_MARK
+    #: The number of the next new sorted segment.
     next_sorted: int = 1
     #: By their numbers, ascending.
     segments: tuple[SortedSegment, ...] = ()
+    #: Did a person make the bookie read-only?
     read_only: bool = False
     ledgers: Mapping[LedgerId, Kept] = field(default_factory=dict)
-    #: How often ledgers were swept out of the index, and which ones the last time.
+    #: The number of the last sweep.
     sweep: int = 0
+    #: The ledgers that the last sweep removes from the index.
     forgotten: tuple[LedgerId, ...] = ()
-    #: No record of this generation, or of one before, ends a limbo.
+    #: A record with ``generation <= limbo_generation`` ends no limbo.
     limbo_generation: int = 0
 
     @property
@@ -119,7 +124,7 @@ class Checkpoint:
 
 
 def records_of(ledger_id: LedgerId, state: AdmissionState) -> tuple[LedgerRecord, ...]:
-    """Give records whose application to an unknown ledger gives this state."""
+    """Give records that, applied to an unknown ledger, give this state."""
 
     def found() -> Iterator[LedgerRecord]:
         key = state.master_key
@@ -144,7 +149,7 @@ def rendered(ledger_id: LedgerId, kept: Kept) -> bytes:
 
 
 def render(checkpoint: Checkpoint, ledgers: Sequence[bytes] | None = None) -> bytes:
-    """Give the file's bytes; ``ledgers``, if given, are those of its ledgers."""
+    """Give the file's bytes; ``ledgers``: its ledgers' bytes, if they were rendered before."""
     if ledgers is None:
         ledgers = [rendered(*one) for one in checkpoint.ledgers.items()]
     numbers = (checkpoint.log_id, *checkpoint.mark, checkpoint.next_sorted, checkpoint.sweep)
@@ -203,17 +208,19 @@ def parse(data: bytes) -> Checkpoint:
 def load(files: FileSystem) -> Checkpoint:
     """Read the checkpoint; raises ``DamagedLogError`` or ``OSError``. Blocks.
 
-    Who only looks needs no more. Before anything goes that an older one needs: ``secured``.
+    This is enough for a tool that only reads. Before anything is removed that an older checkpoint
+    needs, call ``secured``.
     """
     return _read(files)[0]
 
 
 def secured(files: FileSystem) -> Checkpoint:
-    """Read the checkpoint, as ``load``, and let no power loss bring an older one back. Blocks.
+    """Read the checkpoint like ``load``, and make it durable: no power loss brings an older back.
 
-    The kernel may be alone in knowing its name: a process was killed before it had synced it, or
-    the sync failed, and after that not even another one needs to write what was dropped. So the
-    checkpoint is written anew. A device without room for that leaves but the sync.
+    The checkpoint's name may be known to the kernel alone. Perhaps a process was killed before it
+    synced the name, or the sync failed; after a failed sync another sync need not write it either.
+    So the checkpoint is written anew. On a device without room for that, the names are only synced.
+    Blocks.
     """
     last, data = _read(files)
     try:
@@ -247,7 +254,7 @@ def _read(files: FileSystem) -> tuple[Checkpoint, bytes]:
 
 
 def save(files: FileSystem, checkpoint: Checkpoint, ledgers: Sequence[bytes] | None = None) -> None:
-    """Put a checkpoint into the place of the last one, durably; as ``render``. Blocks."""
+    """Replace the checkpoint durably; the parameters are those of ``render``. Blocks."""
     _replace(files, render(checkpoint, ledgers))
 
 
@@ -265,7 +272,7 @@ def _replace(files: FileSystem, data: bytes) -> None:
 
 
 def _head_of(data: bytes) -> struct.Struct:
-    """Give the form of a file's head; raises ``FormatError`` unless the file is whole."""
+    """Check a file, and give the layout of its head; raises ``FormatError`` if it is not whole."""
     end = len(data) - _CRC.size
     if end < _HEAD_1.size:
         raise bad(Fault.TRUNCATED, f"a checkpoint of {len(data)} bytes")

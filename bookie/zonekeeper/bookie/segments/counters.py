@@ -1,11 +1,11 @@
-"""What a storage has done since its start, in numbers; ``docs/bookie.md`` says what they mean."""
+"""The counters of a storage since its start; ``docs/bookie.md`` says what they mean."""
 
 from dataclasses import dataclass
 
 
 @dataclass(slots=True, kw_only=True)
 class StorageCounters:
-    """What was done since the start."""
+    """Counters since the start; none ever falls."""
 
     rewritten_segments: int = 0
     rewritten_bytes: int = 0
@@ -16,7 +16,7 @@ class StorageCounters:
     swept_ledgers: int = 0
     #: How often a step waited because a device was full.
     waits_for_room: int = 0
-    #: How often the writer stopped because it had no segment.
+    #: How often the log stopped because it had no segment.
     waits_for_segments: int = 0
-    #: How long the writer paused because the rewrite was behind.
+    #: The time that the log paused because the rewrite lagged behind.
     throttled_seconds: float = 0.0

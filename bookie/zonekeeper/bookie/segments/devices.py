@@ -1,4 +1,4 @@
-"""What a storage is made of: its file systems, its index, and the threads that work on them."""
+"""The devices of a storage: its file systems, its index, and the threads that work on them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,19 +10,21 @@ from zonekeeper.bookie.formats.index import Index
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Devices:
-    """Where everything is; the file systems may be one and the same."""
+    """File systems, index and disks of one storage; all file systems may be the same one."""
 
+    #: The arrival segments.
     arrival_files: FileSystem
     #: The checkpoint.
     files: FileSystem
     index: Index
-    #: The writer's own.
+    #: Used by the log alone.
     writing: Disk
-    #: For the rewrite, and for writing zeros; one piece of work after the other.
+    #: Used by the rewrite, and for writing zeros; one piece of work after the other.
     background: Disk
+    #: Used for reads.
     reads: Disk
-    #: The ledger directories, in an order that stays; none: they are where the checkpoint is.
+    #: The ledger directories; their order never changes. Empty: ``files`` is the only one.
     sorted_files: Sequence[FileSystem] = ()
-    #: For reads of what arrived last, which is in memory still: who follows a ledger does not wait
-    #: behind those who read old ones from the disk. None: the same as the others.
+    #: Used for reads of the newest entries, which are still in memory. So a reader that follows a
+    #: ledger does not wait behind reads of old entries from the disk. None: ``reads``.
     tails: Disk | None = None

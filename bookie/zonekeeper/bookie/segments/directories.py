@@ -1,11 +1,12 @@
-"""The ledger directories: where sorted segments are, and which directories cannot be used.
+"""The ledger directories: the place of each sorted segment, and the directories that have failed.
 
-A new segment goes where there is most room. A directory that cannot be written, or from which
-segments are missing at the start, has *failed*: nothing new goes there, what is in it is tried
-again at every read, and stays unknown as long as that fails. Whoever serves says so, and takes no
-more entries. Only a start makes a failed directory good again.
+A new segment goes into the directory with the most room. A directory has *failed* if it cannot be
+written, or if segments are missing from it at the start. No new segment goes into a failed
+directory. Its segments are tried again at every read, and their entries are unknown as long as that
+fails. While a directory has failed, the bookie reports it, and takes no more entries. Only a start
+makes a failed directory good again.
 
-All calls but ``failed`` block, in any thread.
+All calls except ``failed`` block; any thread may make them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,38 +28,42 @@ def name_of(number: int) -> str:
 
 
 def number_of(name: str) -> int | None:
-    """Give the number of the sorted segment that is called so; None: none is."""
+    """Give the number in a sorted segment's file name; None: it is no such name."""
     return numbered_names.number_of(_PREFIX, name)
 
 
 class Directories:
-    """Some directories, in their configured order."""
+    """The ledger directories, in their configured order."""
 
     def __init__(self, files: Sequence[FileSystem]) -> None:
         assert files, "sorted segments need a place"
         self._files = files
+        #: The directory of each segment, by the segment's number.
         self._where: dict[int, int] = {}
+        #: Why a directory failed, for each that has.
         self._failed: dict[int, str] = {}
-        #: Files of segments that do not count, by their numbers, and in which directory.
+        #: Files of segments that do not count: (number, directory).
         self._strays: list[tuple[int, int]] = []
 
     @property
     def failed(self) -> Mapping[int, str]:
-        """Those that failed, and why."""
+        """The directories that have failed, and why."""
         return self._failed
 
     def look(self, segments: Sequence[SortedSegment], indexed: frozenset[int]) -> None:
-        """Find the segments that count; those that are missing must be in the index.
+        """Find the segments that count; a missing segment must be in the index.
 
-        Raises ``DamagedLogError`` if it is not even known which entries are gone, or if there is
-        but one directory, which then is not the one that it was.
+        Raises ``DamagedLogError`` in two cases: a missing segment is not in the index, so it is
+        unknown which entries are lost; or there is only one directory, which then cannot be the
+        right one.
         """
         found = self._found()
         named = {(segment.number, segment.directory) for segment in segments}
         lost = [segment for segment in segments if (segment.number, segment.directory) not in found]
         lost_numbers = {segment.number for segment in lost}
-        # A segment that counts may have left a piece in another directory, where it was begun. One
-        # that is not in its place may have been moved: then what is elsewhere is all there is.
+        # A segment that counts may have left a piece in another directory, where its writing was
+        # begun first: that piece is a stray. If the segment itself is missing, a file of its name
+        # in another directory may be the segment, moved: it must be kept.
         elsewhere = {number: at for number, at in found - named if number in lost_numbers}
         self._strays = sorted(each for each in found - named if each[0] not in lost_numbers)
         self._where = dict(self._strays) | dict(named)
@@ -82,7 +87,7 @@ class Directories:
             )
 
     def _found(self) -> set[tuple[int, int]]:
-        """Give all files of segments: their numbers, and in which directory."""
+        """Give all files of segments: (number, directory)."""
         found: set[tuple[int, int]] = set()
         for directory, files in enumerate(self._files):
             try:
@@ -95,9 +100,10 @@ class Directories:
         return found
 
     def remove_strays(self) -> None:
-        """Remove the segments that were found and do not count: unfinished ones, compacted ones.
+        """Remove the segments that were found and do not count: unfinished and compacted ones.
 
-        The checkpoint that does not name them must be on the disk, and the log must fit to it.
+        Before that the checkpoint, which does not name them, must be durable, and the log must
+        match it.
         """
         for number, directory in self._strays:
             if self._where.get(number) == directory:
@@ -121,7 +127,7 @@ class Directories:
             raise
 
     def roomiest(self) -> tuple[int, Space]:
-        """Give the directory with most room, and that; raises ``OSError`` if all have failed."""
+        """Give the directory with the most room, and its room; raises ``OSError`` if all failed."""
         rooms = self._rooms()
         if not rooms:
             why = "; ".join(self._failed.values())
@@ -129,9 +135,9 @@ class Directories:
         return max(rooms, key=lambda room: (room[1].free_bytes, -room[0]))
 
     def space(self) -> Space:
-        """Give the room for sorted segments in all.
+        """Give the whole room for sorted segments.
 
-        Directories that are alike in both figures count once: they are on one device.
+        Directories with equal figures (total and free) count once: they are on one device.
         """
         rooms = {(room.total_bytes, room.free_bytes) for _, room in self._rooms()}
         return Space(
@@ -139,7 +145,7 @@ class Directories:
         )
 
     def _rooms(self) -> list[tuple[int, Space]]:
-        """Ask each directory that is used."""
+        """Ask each directory that has not failed for its room."""
         rooms: list[tuple[int, Space]] = []
         for directory, files in enumerate(self._files):
             if directory in self._failed:
@@ -161,7 +167,7 @@ class Directories:
         self._files[directory].sync_names()
 
     def remove(self, number: int) -> None:
-        """Remove a segment's file; one that cannot be removed is left for the next start."""
+        """Remove a segment's file; a file that cannot be removed is left for the next start."""
         self._remove(number, self._where.pop(number))
 
     def _remove(self, number: int, directory: int) -> None:
@@ -171,6 +177,6 @@ class Directories:
             self.fail(directory, error)
 
     def fail(self, directory: int, error: OSError) -> None:
-        """Use a directory no more for what is new, unless the error says nothing about it."""
+        """Mark a directory as failed, unless the error is only a shortage."""
         if error.errno not in SHORTAGES:
             self._failed.setdefault(directory, f"{error.strerror or error}")

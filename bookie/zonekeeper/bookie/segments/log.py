@@ -1,25 +1,26 @@
-"""The writer: records come in, and are acknowledged when one write and one sync held them all.
+"""The log: it writes records in batches, and acknowledges a batch after one write and one sync.
 
-What is put in waits in a queue. Whenever the disk is free, all that waits becomes one batch: one
-vectored write into the active arrival segment, one sync, then the answers. So one record alone does
-not wait for company, and a flood shares its syncs. Order in is order out, on disk and in the
-answers. A batch is smaller than what is left of its segment, or the next segment is begun; if there
-is none, everything waits (``arrivals``); before it comes to that, batches are paced (``pace``).
+A record that is put in waits in a queue. When the disk is free, all waiting records become one
+batch: one vectored write into the active arrival segment, one sync, then the answers. So a single
+record does not wait for others, and many records share a sync. The order of the puts is the order
+on disk and the order of the answers. A batch that does not fit into its segment begins the next
+one. If there is no segment, all records wait (``arrivals``). Before that, the log makes pauses
+between batches (``pace``).
 
-*Deferred* frames (``Flags.DEFERRED_SYNC``) are answered when they are written. They are not shown
-to anybody (``on_placed``) before a sync, so that what was seen stays; ``settle`` waits for that.
-A sync comes with the next record that is not deferred, with a put without a record (``force``),
-when there are many bytes without one, and when the log falls idle.
+*Deferred* frames (``Flags.DEFERRED_SYNC``) are answered when they are written. They are shown to
+readers (``on_placed``) only after a sync, so that an entry that was shown is never lost; ``settle``
+waits for that sync. A sync happens in four cases: with the next record that is not deferred, with a
+put without a record (``force``), when ``UNSYNCED_BYTES_MAX`` are not synced, and when the log falls
+idle.
 
-When the log falls idle, and at the end, an empty batch says that all before it was synced: damage
-to what was acknowledged last is then told from a torn end.
+When the log falls idle, and at its end, it writes an empty batch, the covering batch. It says that
+all earlier batches were synced. So damage to the last acknowledged batch is told from a torn end.
 
-A shortage of room, or of memory, is waited for: a write that did not fit is made again. What comes
-is refused before that (``has_room``), so that what waits here is what other users of the device
-took from it.
+The log waits while room or memory is short, and repeats a write that did not fit. New records are
+refused earlier (``has_room``). So the log waits for room only if other users of the device took it.
 
-Any other error of the disk ends it: everything that waits fails with IoFailed, which says that it
-may be there nevertheless, and ``run`` raises. Nothing is ever tried again on that disk.
+Any other error of the disk ends the log. Every waiting put fails with IoFailed, which says that the
+record may be on the disk. ``run`` raises. No write to that disk is ever tried again.
 """
 
 import asyncio
@@ -39,11 +40,12 @@ from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.wire.formats import errors
 from zonekeeper.wire.formats.frames import Flags, Frame
 
-#: A log without work for so long gets its empty batch.
+#: A log without work for this time writes its covering batch.
 IDLE_MS: Final = 100
-#: Deferred frames of so many bytes are synced even if nobody asks.
+#: When this many bytes of deferred frames are not synced, the next batch is synced.
 UNSYNCED_BYTES_MAX: Final = 8 << 20
-#: Of what is written in advance, entries leave this to fences, to what is forgotten, and to starts.
+#: Of the room that is written in advance, entries leave this much to fences, to records that forget
+#: a ledger, and to starts.
 STATE_BYTES: Final = 1 << 20
 
 
@@ -53,16 +55,19 @@ class DiskFailedError(Trouble):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPut:
-    """Something for the log, and who hears of it. Without a record: all before it, synced."""
+    """A record for the log, and the callbacks for its outcome.
+
+    Without a record the put asks that all earlier records be synced.
+    """
 
     record: Record | None
-    #: Called when it, and all before it, is on disk; a deferred frame: is written.
+    #: Called when the record and all earlier ones are on disk; for a deferred frame: are written.
     written: Callable[[], None]
     failed: Callable[[errors.ProtocolError], None]
 
 
 class Log:
-    """Adds to the arrival segments, on an event loop."""
+    """Appends batches to the arrival segments, on an event loop."""
 
     def __init__(
         self,
@@ -74,30 +79,38 @@ class Log:
         on_placed: Callable[[Sequence[Placed]], None],
         on_segment: Callable[[Segment], None],
     ) -> None:
-        """Of a batch ``on_placed`` hears before those who put it; of a segment, before use."""
+        """Set up the log; ``run`` does the work.
+
+        ``on_placed`` is called with records that are synced: before their puts are answered, or
+        after, for deferred frames. ``on_segment`` is called before a segment is used.
+        """
         self._files = files
         self._disk = disk
         self._log_id = opened.log_id
         self._arrivals = arrivals
         self._segment = opened.active
-        #: The last batch that was written, and the last that is known to be on disk.
+        #: The last batch written is ``_sequence``, the last one known to be on disk ``_synced``:
+        #: ``_synced <= _sequence``.
         self._sequence = self._synced = opened.sequence
         self._on_placed = on_placed
         self._on_segment = on_segment
-        #: Called after all who put a batch's records have heard of it.
+        #: Called after all puts of a batch were answered.
         self.on_batch: Callable[[], None] = _nothing
         self._queue: deque[LogPut] = deque()
+        #: The puts of the batch that is being written.
         self._in_work: Sequence[LogPut] = ()
-        #: Written, acknowledged as deferred, and not shown.
+        #: Records that are written, but neither synced nor shown.
         self._hidden: list[Placed] = []
         self._hidden_bytes = 0
         self._wake = asyncio.Event()
+        #: Is the last batch a covering batch?
         self._covered = True
         self._closing = False
-        #: What is told to who comes too late.
+        #: The error for every further put; None: puts are taken.
         self._refusal: errors.ProtocolError | None = None
-        #: Put in, and not begun to be written.
+        #: Bytes of the queue.
         self.waiting_bytes = 0
+        #: Bytes of ``_in_work``.
         self._in_work_bytes = 0
 
     @property
@@ -107,17 +120,18 @@ class Log:
 
     @property
     def space(self) -> Space:
-        """Room on the device, as of the last write or ``measure``."""
+        """The room on the device at the last write or ``measure``."""
         return self._arrivals.space
 
     def has_room(self, record: Record, *, urgent: bool) -> bool:
-        """Say whether one more record fits behind all that waits, and leaves the reserve.
+        """Say whether one more record fits after all that waits, and leaves the reserve.
 
-        What is written in advance is room, even on a device that has none. What is *urgent* may use
-        that up, and half of the reserve. What waits must never be more than can be written: what
-        would make room, such as the record that a ledger is forgotten, waits behind it.
+        Room that is written in advance counts, even if the device has no other room. An *urgent*
+        record may use all of that, and half of the reserve. The records that wait must never need
+        more than can be written. Otherwise a record that makes room, for example one that forgets a
+        ledger, would wait behind them for ever.
         """
-        # Each may come in a batch of its own, and an empty one may come before and behind it.
+        # Each record may get a batch of its own, with an empty batch before it and after it.
         batches = len(self._queue) + len(self._in_work) + 3
         needed = self.waiting_bytes + self._in_work_bytes + record_format.size_of(record)
         needed += batches * batch_format.HEADER_BYTES
@@ -128,27 +142,27 @@ class Log:
         return left >= sizes.reserve_bytes
 
     def _free_bytes(self) -> int:
-        """Give the room that is not written in advance, and that can be."""
+        """Give the room that is not written in advance and that the log may use."""
         arrivals, free, segment = self._arrivals, self.space.free_bytes, self._segment
         size = arrivals.segment_bytes
         if arrivals.stands_still is None and free >= arrivals.sizes.rounds_leave_bytes + size:
             return free
-        # There may be no round any more that frees a segment.
+        # Perhaps no round will free a segment, so only segments in reach count.
         growing = max(0, size - max(segment.offset, segment.prepared_bytes))
         return min(free, growing + (arrivals.in_reach - arrivals.prepared) * size)
 
     def _prepared_bytes(self, needed: int) -> int:
-        """Give how much of this surely fits into what is written in advance."""
+        """Give the room in segments written in advance that surely can be used."""
         segment, size = self._segment, self._arrivals.segment_bytes
         rest = max(0, segment.prepared_bytes - segment.offset)
         if needed < rest:
             return rest
-        # A batch that does not fit any more leaves less than its size behind.
+        # A batch that does not fit leaves less than its own size unused in a segment.
         wasted = self._batch_aim + batch_format.RECORD_BYTES_MAX
         return max(0, rest - wasted) + self._arrivals.prepared * max(0, size - wasted)
 
     def put(self, put: LogPut) -> None:
-        """Add something; its outcome comes later, never from within this call."""
+        """Add a put to the queue; its callback is called later, never within this call."""
         if self._refusal is not None:
             asyncio.get_running_loop().call_soon(put.failed, self._refusal)
             return
@@ -158,7 +172,7 @@ class Log:
         self._wake.set()
 
     async def settle(self) -> None:
-        """Return when everything that was answered is on disk, and shown."""
+        """Return when everything that was answered is on disk and shown."""
         if not self._hidden and not any(map(_deferred, self._in_work)):
             return
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -192,21 +206,21 @@ class Log:
             ) from error
 
     def close(self) -> None:
-        """Let ``run`` end when all that was put in is done."""
+        """Make ``run`` end once all puts are done; refuse new puts."""
         self._closing = True
         if self._refusal is None:
             self._refusal = errors.ShuttingDown("the bookie is stopping; this was not written")
         self._wake.set()
 
     async def measure(self) -> None:
-        """Look at the room on the device; a device that cannot say keeps what it said."""
+        """Measure the room on the device; after an error the last figure stays."""
         try:
             self._arrivals.space = await self._disk.run(self._files.space)
         except OSError:
             return
 
     async def _is_idle(self) -> bool:
-        """Wait for work; True: there is none, and the last batch is not covered."""
+        """Wait for work; True: there was none for ``IDLE_MS``, and no covering batch yet."""
         self._wake.clear()
         if self._covered:
             await self._wake.wait()
@@ -232,7 +246,7 @@ class Log:
         return taken
 
     async def _keep_pace(self, begun_s: float, size_bytes: int) -> None:
-        """Pause while the rewrite is behind; what comes meanwhile shares a batch."""
+        """Pause while the rewrite lags behind; records that arrive meanwhile share a batch."""
         arrivals, now_s = self._arrivals, asyncio.get_running_loop().time()
         pause_s = arrivals.pace.pause_s(
             begun_s, now_s, used_share=arrivals.used_share, size_bytes=size_bytes
@@ -242,14 +256,14 @@ class Log:
             await asyncio.sleep(pause_s)
 
     async def _commit(self, puts: Sequence[LogPut]) -> int:
-        """Write some of what was put in, tell those who put it, and give its size."""
+        """Write the records of some puts, answer the puts, and give their bytes."""
         self._in_work = puts
         wanted = [put.record for put in puts if put.record is not None]
         if not all(map(_deferred, puts)) or self._hidden_bytes >= UNSYNCED_BYTES_MAX:
             await self._write(wanted, sync=True)
         else:
             await self._write(wanted, sync=False)
-        # Empty if everybody was told meanwhile that it failed (``fail``).
+        # Empty if ``fail`` was called meanwhile, which answered all puts.
         done, self._in_work = self._in_work, ()
         size, self._in_work_bytes = self._in_work_bytes, 0
         for put in done:
@@ -264,10 +278,10 @@ class Log:
             self._covered = True
 
     async def _write(self, wanted: Sequence[Record], *, sync: bool) -> None:
-        """Write a batch, if there is anything for it; sync what is not; show what is."""
+        """Write a batch, if there are records; with ``sync``, sync everything and show it."""
         if wanted:
             placed = await self._append(wanted, sync=sync)
-            # Only now: on the way into the next segment, what was hidden is shown.
+            # Only after the append: a roll to the next segment shows the hidden records.
             self._hidden += placed
             self._hidden_bytes += batch_format.size_of(wanted)
         if sync:
@@ -275,13 +289,13 @@ class Log:
             self._show()
 
     def _show(self) -> None:
-        """Let everybody see what was written; it is synced."""
+        """Show the hidden records; they are synced."""
         shown, self._hidden, self._hidden_bytes = self._hidden, [], 0
         self._on_placed(shown)
 
     async def _append(self, wanted: Sequence[Record], *, sync: bool) -> list[Placed]:
         size = batch_format.size_of(wanted)
-        # There is always room for one empty batch more: who is idle never waits for a segment.
+        # Leave room for one more empty batch: so an idle log never waits for a segment.
         needed = size + batch_format.HEADER_BYTES if wanted else size
         if needed >= self._arrivals.segment_bytes - self._segment.offset:
             await self._roll()
@@ -289,7 +303,8 @@ class Log:
         while (placed := await self._try_to_append(wanted, sync=sync)) is None:
             grows = self._segment.offset + size > self._segment.prepared_bytes
             if grows and self._arrivals.prepared:
-                # That need not grow. What was written of the batch is behind the last good one.
+                # The next segment need not grow. The partly written batch stands after the last
+                # good one of this segment, so it is never read.
                 await self._roll()
             else:
                 await self._arrivals.wait_for_room()
@@ -307,7 +322,8 @@ class Log:
             try:
                 segment.file.write(offset, batch.buffers)
             except OSError as error:
-                # Not so for a sync, after which nothing is known of what was written.
+                # A write may be repeated after a shortage. A sync may not: after a failed one, the
+                # state of the written bytes is unknown.
                 if error.errno not in SHORTAGES:
                     raise
                 return None
@@ -328,16 +344,16 @@ class Log:
         return [Placed(r, locations.location(key, offset + at)) for r, at in batch.placed]
 
     async def _sync(self) -> None:
-        """Sync what was written without; batches of earlier segments are."""
+        """Sync the active segment, if needed; earlier segments were synced at their end."""
         if self._synced < self._sequence:
             await self._disk.run(self._segment.file.sync)
             self._synced = self._sequence
 
     async def _roll(self) -> None:
-        """Go on in the next segment; nothing in the one before is left to be synced or shown.
+        """Go on in the next segment, after all of this one was synced and shown.
 
-        One into which not one batch fitted is no segment: its generation begins in the next file.
-        So each generation has a batch, and one generation at most was begun without one.
+        If no batch fitted into this segment's file, the file is given back, and its generation
+        begins in the next file. So each generation has a batch, except perhaps the newest.
         """
         await self._sync()
         self._show()
@@ -358,7 +374,7 @@ class Log:
             self._arrivals.seal(last, before)
 
     def fail(self, error: OSError) -> None:
-        """Tell everybody who waits that nothing will be written any more."""
+        """Answer every waiting put with IoFailed, and refuse new puts."""
         failed = errors.IoFailed(f"the bookie's log cannot be written: {error}")
         self._refusal = failed
         puts = [*self._in_work, *self._queue]
@@ -370,9 +386,9 @@ class Log:
 
 
 def _nothing() -> None:
-    """Nobody gathers the answers of a batch."""
+    """Do nothing: the default of ``on_batch``."""
 
 
 def _deferred(put: LogPut) -> bool:
-    """Say whether it may be answered before it is on disk."""
+    """Say whether a put may be answered before its record is on disk."""
     return isinstance(put.record, Frame) and Flags.DEFERRED_SYNC in put.record.flags

@@ -1,9 +1,9 @@
-"""The segments that can be read, open, as one file whose offsets are locations.
+"""All readable segments, open, as one file whose offsets are locations.
 
-Who reads *pins* the segments first: an arrival segment is not recycled, a sorted one not removed,
-and no file closed, under a reader. Between looking up where something is and pinning it there is no
-``await``, because what nobody has pinned may go. Reading may happen in any thread, all else belongs
-to the event loop.
+A read *pins* its segments first. A pinned arrival segment is not recycled, a pinned sorted segment
+is not removed, and its file is not closed. There must be no ``await`` between a look-up and the
+pinning, because a segment that is not pinned may be dropped. Any thread may read; all other calls
+belong to the event loop.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from zonekeeper.bookie.formats.locations import SegmentKey
 
 T = TypeVar("T")
 
-#: More sorted segments than this are not kept open.
+#: The most sorted segments that are kept open.
 OPEN_MAX: Final = 512
 
 
@@ -34,11 +34,11 @@ class Places:
         self._lock = threading.Lock()
         self._pins: Counter[SegmentKey] = Counter()
         self._unpinned = asyncio.Event()
-        #: How often segments were dropped: what was looked up before may be there no more.
+        #: Grows with each drop of segments. A location that was looked up before may be gone then.
         self.drops = 0
 
     def adopt(self, generation: int, file: File) -> None:
-        """Take note of an arrival segment; its file stays somebody else's."""
+        """Add an arrival segment; ``arrivals`` still owns its file, and closes it."""
         self._arrivals[locations.arrival_key(generation)] = file
 
     def read(self, offset: int, size: int) -> bytes:
@@ -46,12 +46,12 @@ class Places:
         return self._file(locations.key_of(offset)).read(locations.offset_of(offset), size)
 
     def read_into(self, offset: int, into: memoryview) -> int:
-        """Read from a pinned segment into a buffer, and say how much; raises ``OSError``."""
+        """Read from a pinned segment into a buffer; give the bytes read. Raises ``OSError``."""
         return self._file(locations.key_of(offset)).read_into(locations.offset_of(offset), into)
 
     @contextmanager
     def pinned(self, wanted: Iterable[int]) -> Iterator[None]:
-        """Keep the segments of these locations as they are."""
+        """Pin the segments of these locations within the block."""
         keys = {locations.key_of(at) for at in wanted}
         self._pins.update(keys)
         try:
@@ -60,9 +60,9 @@ class Places:
             self._unpin(keys)
 
     def pinning(self, wanted: Iterable[int], work: Callable[[], T]) -> Callable[[], T]:
-        """Keep the segments of these locations until this work is done, and give the work.
+        """Pin the segments of these locations now; give work that unpins them at its end.
 
-        It may be done in any thread, and when nobody waits for it any more.
+        The work may be done in any thread, also after its caller has stopped waiting for it.
         """
         keys = {locations.key_of(at) for at in wanted}
         self._pins.update(keys)
@@ -77,7 +77,7 @@ class Places:
         return pinned_work
 
     async def drop_arrivals(self, generations: Iterable[int]) -> None:
-        """Forget arrival segments of which nothing is in an index, once nobody reads them."""
+        """Drop arrival segments that no index names any more, once they are not pinned."""
         self.drops += 1
         keys = {locations.arrival_key(generation) for generation in generations}
         await self._wait_for(keys)
@@ -85,7 +85,7 @@ class Places:
             del self._arrivals[key]
 
     async def drop_sorted(self, numbers: Iterable[int]) -> None:
-        """Close sorted segments of which nothing is in an index, once nobody reads them."""
+        """Close sorted segments that no index names any more, once they are not pinned."""
         self.drops += 1
         keys = {locations.sorted_key(number) for number in numbers}
         await self._wait_for(keys)
@@ -94,7 +94,7 @@ class Places:
                 self._sorted.pop(key).close()
 
     def close(self) -> None:
-        """Close the sorted segments, when nobody reads any more."""
+        """Close the sorted segments, when nothing is read any more."""
         with self._lock:
             for file in self._sorted.values():
                 file.close()
@@ -120,7 +120,7 @@ class Places:
             if file is None:
                 self._close_oldest()
                 file = self._open_sorted(key)
-            # The order of the dictionary is that of the last use.
+            # The dictionary is ordered by last use, the oldest first.
             self._sorted[key] = file
         return file
 

@@ -1,4 +1,4 @@
-"""The index's store for real: RocksDB in a folder of its own."""
+"""The real store of the index: RocksDB in a folder of its own."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from zonekeeper.wire.formats import errors
 
 T = TypeVar("T")
 
-#: Above every key that is used.
+#: Greater than every key in use.
 _END: Final = b"\xff"
 _REMEDY: Final = (
     "with the bookie stopped, build it again with `zonekeeper bookie rebuild-index`: nothing is "
@@ -23,7 +23,7 @@ class RocksOrdered:
     """Keys and values in RocksDB, with its write-ahead log."""
 
     def __init__(self, folder: Path) -> None:
-        """Open or create it; raises ``OSError``, also for one that is damaged."""
+        """Open or create the store; raises ``OSError``, also if it is damaged."""
         options = Options(raw_mode=True)
         options.create_if_missing(True)
         self._folder = folder
@@ -33,7 +33,7 @@ class RocksOrdered:
             raise OSError(f"the index in {folder} cannot be opened ({error}); {_REMEDY}") from error
 
     def from_floor(self, key: bytes) -> Iterator[Pair]:
-        """Give the pairs in order, from the greatest key on that is not above this one."""
+        """Give the pairs in order, beginning with the greatest key ``<= key``."""
         rows = self._open.iter()
 
         def start() -> None:
@@ -48,7 +48,7 @@ class RocksOrdered:
         self._read(rows.status)
 
     def write(self, changes: Sequence[Change], *, sync: bool) -> None:
-        """Change all or none."""
+        """Make all changes or none."""
         batch = WriteBatch(raw_mode=True)
         for key, value in changes:
             if value is None:
@@ -68,7 +68,7 @@ class RocksOrdered:
         _written(lambda: self._open.write(batch, how))
 
     def close(self) -> None:
-        """Give the folder back."""
+        """Close the store."""
         self._open.close()
 
     def _read(self, work: Callable[[], T]) -> T:

@@ -1,14 +1,14 @@
-"""Writing a sorted segment: which frames to copy, and copying them, in large writes.
+"""Write a sorted segment: choose the frames to copy, and copy them in large writes.
 
-Frames go from their segments straight into aligned memory, and from there to the disk past the page
-cache, one slice after the other; where a device refuses that, through the cache with a sync behind
-each slice. Either way nothing piles up that a later sync would have to write all at once, which the
-writer's own syncs would wait for. They are read, not mapped: where a disk fails, a mapping would
-end the process and a read is an error.
+Frames are read from their segments straight into aligned memory. From there they are written
+directly, slice by slice, without the page cache. If a device refuses direct writes, the cache is
+used, with a sync after each slice. Either way no unwritten bytes pile up that a later sync would
+have to write at once; the syncs of the log would wait for those. Frames are read, not mapped: if a
+disk fails, a read is an error, but a mapping would end the process.
 
-A frame of which only some entries count (others came before, or are past the end of a closed
-ledger) is cut to them. One that is damaged is copied as it is: its entries stay "unknown", and are
-never denied.
+If only some entries of a frame count, the frame is cut to these. The other entries have an earlier
+place, or are past the end of a closed ledger. A damaged frame is copied as it is: its entries stay
+"unknown", and are never denied.
 """
 
 import errno
@@ -31,21 +31,21 @@ from zonekeeper.wire.formats.errors import FormatError
 
 SLICE_BYTES: Final = 1 << 20
 
-#: Where ``wire.frames`` puts the number of a frame's entries.
+#: The place of the number of entries in a frame, see ``wire.formats.frames``.
 _COUNT: Final = struct.Struct(">I")
 _COUNT_AT: Final = 32
 
-#: Gives the last entry of a closed ledger (-1: nothing of it is kept); None: keep everything.
+#: Gives the last entry of a closed ledger (-1: no entry is kept); None: all entries are kept.
 EndOf: TypeAlias = Callable[[LedgerId], EntryId | None]
 
 
 class UnreadableSegmentError(OSError):
-    """What should have been copied cannot be read."""
+    """A frame that should be copied cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """A frame in a segment, and those of its entries that count."""
+    """A frame in a segment, and the runs of its entries that count."""
 
     ledger_id: LedgerId
     location: int
@@ -55,18 +55,18 @@ class Copy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenSegment:
-    """A sorted segment that is whole and durable, and that nothing counts on yet."""
+    """A sorted segment that is complete and durable; no checkpoint names it yet."""
 
     number: int
     directory: int
     #: Bytes of its frames.
     size_bytes: int
-    #: By ledger and entry.
+    #: Sorted by ledger and first entry.
     rows: Sequence[ExtentRow]
 
 
 def plan(rows: Iterable[ExtentRow], end_of: EndOf) -> list[Copy]:
-    """Say which frames to copy, in order; the rows of a ledger follow each other in order."""
+    """Give the frames to copy, in order; the rows of a ledger are given together and in order."""
     by_frame: dict[tuple[LedgerId, int, int], list[tuple[EntryId, EntryId]]] = {}
     for ledger_id, extent in rows:
         end = end_of(ledger_id)
@@ -91,16 +91,16 @@ class _Gather:
 
     @property
     def at(self) -> int:
-        """Where the next byte goes."""
+        """The offset of the next byte in the file."""
         return self._written + self._used
 
     @property
     def room(self) -> memoryview:
-        """What is left of the present slice."""
+        """The unused part of the present slice."""
         return self._memory[self._used :]
 
     def took(self, size: int) -> None:
-        """Keep the first bytes of ``room``."""
+        """Note that the first ``size`` bytes of ``room`` were filled."""
         self._used += size
         if self._used == len(self._memory):
             self._file.write(self._written, [self._memory])
@@ -118,7 +118,7 @@ class _Gather:
             view = view[len(some) :]
 
     def end(self) -> None:
-        """Write what is left, and make all of it durable."""
+        """Write the rest, and make the file durable."""
         size = self.at
         padded = -(-self._used // BLOCK_BYTES) * BLOCK_BYTES
         self._memory[self._used : padded] = bytes(padded - self._used)
@@ -129,7 +129,7 @@ class _Gather:
 
 
 class Job:
-    """The writing of one sorted segment; all calls block, and come one after the other."""
+    """The writing of one sorted segment. All calls block, and are made one after the other."""
 
     def __init__(
         self,
@@ -140,9 +140,9 @@ class Job:
         copies: Sequence[Copy],
         leaves_bytes: int,
     ) -> None:
-        """The segments that are copied from stay as they are as long as this is worked on.
+        """The caller keeps the source segments unchanged until the job is done.
 
-        It does not begin where less than ``leaves_bytes`` would be left free.
+        The job does not begin if it would leave less than ``leaves_bytes`` free.
         """
         self._directories = directories
         self._source = source
@@ -154,11 +154,11 @@ class Job:
         self._rows: list[ExtentRow] = []
         self._file: File | None = None
         self._gather: _Gather | None = None
-        #: Where it is written; None: not begun.
+        #: The directory that is written to; None: not begun.
         self.directory: int | None = None
 
     def step(self) -> int:
-        """Write about a slice, and give its size; 0: everything was taken."""
+        """Copy about a slice, and give its size; 0: all frames were copied."""
         gather = self._gather or self._begin()
         start = gather.at
         while self._next < len(self._copies) and gather.at - start < SLICE_BYTES:
@@ -167,7 +167,7 @@ class Job:
         return gather.at - start
 
     def finish(self) -> WrittenSegment:
-        """Write the table, make file and name durable, and give what was written."""
+        """Write the table, make the file and its name durable, and give the segment."""
         file, gather, directory = self._file, self._gather, self.directory
         assert file is not None, "it was begun"
         assert gather is not None
@@ -184,7 +184,7 @@ class Job:
         )
 
     def discard(self) -> None:
-        """Remove what was written; nothing counts on it."""
+        """Remove the file; nothing names it yet."""
         if self._file is not None:
             self._file.close()
             self._directories.remove(self._number)
@@ -196,8 +196,8 @@ class Job:
         if space.free_bytes < size + self._leaves_bytes:
             raise OSError(
                 errno.ENOSPC,
-                f"of {space.free_bytes} bytes that are free {self._leaves_bytes} are to be left, "
-                f"and {size} are needed",
+                f"{space.free_bytes} bytes are free; {size} are needed, and {self._leaves_bytes} "
+                "must stay free",
                 name_of(self._number),
             )
         self._file = self._directories.create(self.directory, self._number)
@@ -236,7 +236,7 @@ class Job:
             raise UnreadableSegmentError(
                 f"ledger {copy.ledger_id}, entry {copy.runs[0][0]} cannot be copied: {error}"
             ) from error
-        # What is missing at the end is damage, and stays it.
+        # Missing bytes at the end are damage. Zeros in their place stay damage.
         into[got:] = bytes(len(into) - got)
 
 
@@ -265,13 +265,13 @@ def rows_of(directories: Directories, log_id: int, number: int) -> list[ExtentRo
 
 
 def _is_whole(data: memoryview | bytearray, copy: Copy) -> bool:
-    """Say whether all of a frame's entries count; they are the frame's, so that is a number."""
+    """Say whether all of a frame's entries count; ``runs`` is a part of them, so count them."""
     (count,) = _COUNT.unpack_from(data, _COUNT_AT)
     return bool(sum(last - first + 1 for first, last in copy.runs) == count)
 
 
 def _cut(data: bytes, copy: Copy) -> bytes:
-    """Give the frame of the entries that count; of a damaged one, its bytes."""
+    """Give the frame of the entries that count; for a damaged frame, its bytes."""
     try:
         frame = frames.parse(data)
     except FormatError:

@@ -1,1 +1,1 @@
-"""The bookie's service: what is asked is admitted, stored, read, counted and collected."""
+"""The bookie's service: it admits, stores and reads entries, measures, and collects garbage."""

@@ -1,16 +1,18 @@
-"""Garbage collection: which ledgers a bookie may forget, on positive proof only.
+"""Garbage collection: the bookie forgets a ledger only on positive proof that it was deleted.
 
-Two readings of the metadata, which have nothing to do with each other, must say that a ledger is
-gone: a whole listing that began after the bookie knew the ledger and does not have it, and a direct
-synced reading of its node (``ledgers.proven_deleted``). The second one also wants the root to be
-whole, to be the cluster that was opened, and to have nothing restored from an older export. It
-comes last, right before the ledger is forgotten. An answer that cannot be had is no proof: a round
-that meets one ends, and the next one begins anew.
+Two independent readings of the metadata must agree that the ledger does not exist:
 
-A ledger's metadata is there before any bookie hears of the ledger, so one that is known when the
-listing begins and is not listed was deleted; one that came later is not looked at.
+1. A whole listing does not name the ledger. The listing began after the bookie knew the ledger.
+2. A direct, synced reading of the ledger's node finds none (``ledgers.proven_deleted``). It also
+   requires that the root is whole, that it is the cluster that was opened, and that no older export
+   was restored into it. This reading comes last, right before the ledger is forgotten.
 
-``candidates`` decides, ``Collector`` does.
+A missing answer is no proof: the round ends, and the next one begins anew.
+
+A ledger's metadata exists before any bookie gets an entry of the ledger. So a ledger that was known
+when the listing began, and is not listed, was deleted. A ledger that came later is not examined.
+
+``candidates`` decides; ``Collector`` performs.
 """
 
 import asyncio
@@ -31,18 +33,18 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collecting:
-    """When, and how fast."""
+    """The settings of garbage collection."""
 
     every_ms: int = 600_000
-    #: Direct readings of the metadata.
+    #: The most direct readings of the metadata in a second.
     proofs_per_second: int = 100
 
 
 class Forgetful(Protocol):
-    """What garbage is collected from."""
+    """The storage that garbage is collected from."""
 
     def known_ledgers(self) -> list[LedgerId]:
-        """Give the ledgers of which anything is on the disk, ascending."""
+        """Give the ledgers that have a record or an entry on the disk, ascending."""
         ...
 
     async def forget(self, ledger_ids: Iterable[LedgerId]) -> None:
@@ -50,26 +52,26 @@ class Forgetful(Protocol):
         ...
 
     async def reclaim(self) -> None:
-        """Give up what was forgotten."""
+        """Begin to free the space of forgotten ledgers."""
         ...
 
 
 @dataclass(slots=True, kw_only=True)
 class CollectionCounters:
-    """What was done since the start."""
+    """Counters since the start; none ever falls."""
 
     rounds: int = 0
     #: Rounds that ended because the metadata could not be read.
     rounds_failed: int = 0
     #: Rounds that did nothing because the root was restored from an export.
     rounds_held: int = 0
-    #: Ledgers that a listing lacked, and that the second reading did not prove to be gone.
+    #: Ledgers that a listing did not name, and that the second reading did not prove deleted.
     unproven: int = 0
     forgotten: int = 0
 
 
 async def candidates(known: Iterable[LedgerId], listed: AsyncIterator[LedgerId]) -> list[LedgerId]:
-    """Give those of the known ledgers that a whole listing lacks; both ascend."""
+    """Give the known ledgers that a whole listing does not name; both are ascending."""
     missing: list[LedgerId] = []
     rest = iter(known)
     at = next(rest, None)
@@ -85,7 +87,7 @@ async def candidates(known: Iterable[LedgerId], listed: AsyncIterator[LedgerId])
 
 
 class Collector:
-    """Collects from time to time."""
+    """Collects garbage from time to time."""
 
     def __init__(self, cluster: Cluster, storage: Forgetful, settings: Collecting) -> None:
         self.counters = CollectionCounters()
@@ -95,13 +97,13 @@ class Collector:
         self._one_at_a_time = asyncio.Lock()
 
     async def run(self) -> None:
-        """Do rounds for ever; raises what the storage raises when its disk fails."""
+        """Do rounds until cancelled; raises the storage's error when its disk fails."""
         while True:
             await asyncio.sleep(self._settings.every_ms / 1_000)
             await self.round()
 
     async def round(self) -> int:
-        """Forget what is proven to be deleted, and give how many ledgers that were."""
+        """Forget the ledgers that are proven deleted, and give their number."""
         async with self._one_at_a_time:
             self.counters.rounds += 1
             count = 0
@@ -119,7 +121,7 @@ class Collector:
         if await restored.read(self._cluster) is not None:
             self.counters.rounds_held += 1
             return []
-        # Before the listing begins.
+        # Must be read before the listing begins.
         known = self._storage.known_ledgers()
         return await candidates(known, ledger_listing.ids(self._cluster))
 

@@ -1,8 +1,9 @@
-"""Comparing a frame that comes with what is here of its entries, on disk and on its way there.
+"""Compare an arriving frame with the entries that are here, on disk or on their way there.
 
-An entry that is the same but for its LAC and digest (``entries.same``) is the one that is here, and
-is acknowledged without being written again. While one is compared others come, so it is looked
-again until nothing is new: what is said then holds until the next ``await``.
+Two entries are the same if they differ at most in LAC and digest (``entries.same``). An entry that
+is the same as the one here is acknowledged without being written again. Other frames may arrive
+during the comparison. So it looks again until there is no new entry. The result then holds until
+the next ``await``.
 """
 
 from collections.abc import Set as AbstractSet
@@ -16,14 +17,15 @@ from zonekeeper.placement.base.ids import EntryId
 from zonekeeper.wire.formats import carriers, entries
 from zonekeeper.wire.formats.frames import Frame
 
-#: Listing looks up as many extents at a time as there may be.
+#: No limit in bytes: a listing looks up as many extents at a time as it may.
 LIST_BYTES: Final = 1 << 62
 
 
 async def compare(storage: Storage, ledger: Ledger, frame: Frame) -> tuple[Here, set[EntryId]]:
-    """Say whether what is here of a frame is the same, and which of its entries are here.
+    """Say whether the entries here are the same as a frame's, and which entries are here.
 
-    Raises ``ProtocolError`` where that cannot be read.
+    Raises ``ProtocolError`` if an entry that is here cannot be read. If they differ, perhaps not
+    all entries that are here are given.
     """
     compared = set[EntryId]()
     while True:
@@ -38,10 +40,10 @@ async def compare(storage: Storage, ledger: Ledger, frame: Frame) -> tuple[Here,
 
 
 async def _ids_on_disk(storage: Storage, ledger: Ledger, frame: Frame) -> list[EntryId]:
-    """Give those of a frame's ids that are on disk, as of the moment of the return."""
+    """Give the ids of a frame that are on disk; true at the moment of the return."""
     known = await storage.look_up(ledger, frame.first, frame.last, LIST_BYTES)
     if known.last < frame.last:
-        # A frame over a thousand others: rare enough to be looked up on the event loop.
+        # The frame overlaps more than a thousand others: so rare that the event loop may block.
         return ids_in(ledger.extents.between(frame.first, frame.last), frame)
     return ids_in(known.extents, frame)
 
@@ -53,7 +55,7 @@ async def _are_same(
     entry_ids: AbstractSet[EntryId],
     on_the_way: dict[EntryId, memoryview],
 ) -> bool:
-    """Compare these entries of a frame with those that are here."""
+    """Say whether these entries of a frame are the same as those that are here."""
     digest = ledger.admitted.digest
     assert digest is not None, "frames come to opened ledgers"
     for entry_id in entry_ids & on_the_way.keys():

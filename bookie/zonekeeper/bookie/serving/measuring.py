@@ -1,8 +1,8 @@
-"""A bookie that is measured: the same service, which counts what is asked and how long it takes.
+"""A measured bookie: the same service, which also counts requests and measures their time.
 
-It stands between the transport and the bookie, so the bookie knows nothing of it. The time of an
-append runs from when its carrier was handed over until its outcome is told: the wait for the disk
-included, the network not. So a bookie whose disk is slow shows itself, and none else.
+It stands between the transport and the bookie, and the bookie does not know of it. The time of an
+append runs from handing over its carrier to giving its outcome. It includes the wait for the disk,
+but not the network. So a slow disk shows in the figures of its own bookie, and only there.
 """
 
 import asyncio
@@ -24,8 +24,9 @@ OK: Final = "ok"
 
 @dataclass(slots=True)
 class Measures:
-    """All that was counted since the start."""
+    """All counters since the start."""
 
+    #: By operation.
     seconds: defaultdict[str, Histogram] = field(default_factory=lambda: defaultdict(Histogram))
     #: By operation and outcome: ``OK`` or the name of an error.
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -35,16 +36,16 @@ class Measures:
     read_bytes: int = 0
 
     def done(self, operation: str, outcome: str, seconds: float) -> None:
-        """Count an operation that has come to its end."""
+        """Count an operation that has ended."""
         self.seconds[operation].observe(seconds)
         self.outcomes[operation, outcome] += 1
 
     def families(self) -> list[Family | HistogramFamily]:
-        """Give all, to be rendered."""
+        """Give all metrics, to be rendered."""
         return [
             HistogramFamily(
                 name="zonekeeper_bookie_operation_seconds",
-                help="From taking a request to telling its outcome, by operation.",
+                help="Time from taking a request to giving its outcome, by operation.",
                 label="operation",
                 histograms=self.seconds,
             ),
@@ -54,7 +55,7 @@ class Measures:
                     (("operation", operation), ("outcome", outcome)): count
                     for (operation, outcome), count in self.outcomes.items()
                 },
-                "Requests that came to their end, by operation and outcome.",
+                "Requests that have ended, by operation and outcome.",
             ),
             single(
                 "zonekeeper_bookie_appended_entries_total",
@@ -80,7 +81,7 @@ class Measures:
 
 
 class _TimedReplies:
-    """Hears the outcomes of one carrier's items, counts them, and passes them on."""
+    """Counts the outcomes of one carrier's items, and passes them on."""
 
     __slots__ = ("_frames", "_measures", "_now", "_replies", "_since")
 
@@ -113,17 +114,17 @@ class _TimedReplies:
 
 
 class MeasuredBookie:
-    """A ``wire.service.BookieService`` around another."""
+    """A ``wire.contract.service.BookieService`` that measures another one."""
 
     def __init__(self, bookie: service.BookieService, measures: Measures) -> None:
-        """To be made on the event loop that serves it."""
+        """Must be called on the event loop that serves the bookie."""
         self._bookie = bookie
         self._measures = measures
         self._loop = asyncio.get_running_loop()
 
     @property
     def boot_epoch(self) -> int:
-        """Grows with each start."""
+        """The number of this start; it grows with each start."""
         return self._bookie.boot_epoch
 
     def append(self, items: Sequence[carriers.Request], replies: service.Replies) -> None:
@@ -131,19 +132,19 @@ class MeasuredBookie:
         self._bookie.append(items, _TimedReplies(replies, self._measures, self._loop, items))
 
     async def read(self, request: service.ReadRequest) -> service.ReadReply:
-        """Give what is here of a range."""
+        """Give the entries of a range that are here."""
         with self._timed("read" if request.fence_key is None else "fencing-read"):
             reply = await self._bookie.read(request)
         self._given(reply.frames)
         return reply
 
     async def fence(self, ledger_id: LedgerId, master_key: MasterKey) -> service.LacEvidence:
-        """Fence."""
+        """Fence a ledger."""
         with self._timed("fence"):
             return await self._bookie.fence(ledger_id, master_key)
 
     async def read_lac(self, ledger_id: LedgerId) -> service.LacEvidence:
-        """Say what is known of the LAC."""
+        """Give the evidence for the LAC."""
         with self._timed("read-lac"):
             return await self._bookie.read_lac(ledger_id)
 
@@ -153,27 +154,27 @@ class MeasuredBookie:
             await self._bookie.force(ledger_id)
 
     async def tail(self, request: service.TailRequest) -> AsyncGenerator[service.TailUpdate, None]:
-        """Send updates; a tail waits for its writer, so its time says nothing and is not taken."""
+        """Send updates. A tail mostly waits for its writer, so its time is not measured."""
         async with aclosing(self._bookie.tail(request)) as updates:
             async for update in updates:
                 self._given(update.frames)
                 yield update
 
     async def list_entries(self, request: service.ListEntriesRequest) -> service.EntryRanges:
-        """List what is here."""
+        """List the entries that are here."""
         with self._timed("list"):
             return await self._bookie.list_entries(request)
 
     async def info(self) -> service.BookieInfo:
-        """Speak about itself."""
+        """Give the bookie's id, state, start, version and room."""
         return await self._bookie.info()
 
     async def set_read_only(self, *, read_only: bool) -> None:
-        """Take no more appends, or take them again."""
+        """Take no more plain appends, or take them again."""
         await self._bookie.set_read_only(read_only=read_only)
 
     async def end_limbo(self, ledger_id: LedgerId, boot_epoch: int) -> None:
-        """Answer for a ledger again."""
+        """End a ledger's limbo."""
         await self._bookie.end_limbo(ledger_id, boot_epoch)
 
     async def compact(self, *, major: bool) -> None:

@@ -1,14 +1,14 @@
-"""A bookie as ``wire`` serves it: admission decides, storage keeps, and here they meet.
+"""The bookie's service for ``wire``: it joins admission, which decides, and the storage.
 
-Two rules carry everything here:
+Two rules hold for all code here:
 
-* between deciding about a ledger and handing the effects to the log there is no ``await``. So the
-  log's order is the order of the decisions, and a fence and an append never race;
-* nothing that is not on disk is shown to anybody: not an entry, a LAC or a fence. So what somebody
-  read stays, and a LAC never falls. An entry on its way was never acknowledged, and may be denied.
+* There is no ``await`` between a decision about a ledger and handing its effects to the log. So the
+  log's order is the order of the decisions, and a fence and an append never race.
+* Nothing is shown before it is on disk: no entry, no LAC, no fence. So an entry that was read is
+  never lost, and a LAC never falls. An entry on its way was never acknowledged, and may be denied.
 
-Frames are appended without a task or a future each. One that overlaps what is here is compared in a
-task of its own, and decided about again afterwards, because a fence may have come meanwhile.
+A frame costs no task and no future. Only a frame that may overlap entries that are here is compared
+in a task of its own. It is decided again afterwards, because a fence may have come meanwhile.
 """
 
 import asyncio
@@ -31,23 +31,23 @@ from zonekeeper.wire.formats import carriers, entries, errors
 from zonekeeper.wire.formats.digests import MasterKey
 from zonekeeper.wire.formats.frames import Flags, Frame
 
-#: The reason for being read-only that stays over a restart.
+#: The one reason for being read-only that a restart keeps.
 BY_PERSON: Final = "by a person's order"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookieLimits:
-    """What a bookie takes at most."""
+    """The limits of what a bookie accepts."""
 
-    #: Appends that wait for the disk; more are refused with TooManyRequests.
+    #: The most bytes of appends that wait for the disk; more are refused with TooManyRequests.
     waiting_bytes_max: int = 256 << 20
-    #: Ledgers that it knows, each of them memory; new ones beyond are refused likewise.
+    #: The most known ledgers, each of which takes memory. More are refused with TooManyRequests.
     ledgers_max: int = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """Where the outcome of one append goes."""
+    """The receiver of the outcome of one item."""
 
     replies: service.Replies
     number: int
@@ -57,7 +57,7 @@ class _Answer:
 
 
 class BookieServer:
-    """A ``wire.service.BookieService`` over a storage that somebody else runs."""
+    """A ``wire.contract.service.BookieService`` over a storage; the caller runs the storage."""
 
     def __init__(
         self,
@@ -79,52 +79,52 @@ class BookieServer:
         self._limits = limits or BookieLimits()
         self._compacting: asyncio.Task[int] | None = None
         self._draining = False
-        #: Why it is read-only, besides a person's order.
+        #: Why the bookie is read-only, besides a person's order.
         self.conditions: tuple[str, ...] = ()
         self._mode_changed = asyncio.Event()
-        #: Appends of the present batch: whom to tell, and which numbers.
+        #: The acks of the present batch: for each stream the numbers of its items.
         self._acked: dict[int, tuple[service.Replies, list[int]]] = {}
         self._measuring = False
-        #: Of frames that are compared with what is here.
+        #: Bytes of frames that are being compared with entries that are here.
         self._comparing_bytes = 0
         self._log.on_batch = self._tell_acked
 
     @property
     def boot_epoch(self) -> int:
-        """Grows with each start."""
+        """The number of this start; it grows with each start."""
         return self._boot_epoch
 
     @property
     def read_only(self) -> bool:
-        """Does it take no appends, whatever the reason?"""
+        """Does the bookie take no plain appends, for any reason?"""
         return bool(self.read_only_reasons)
 
     @property
     def read_only_reasons(self) -> tuple[str, ...]:
-        """Say why it takes no appends; empty: it does."""
+        """The reasons for taking no plain appends; empty: the bookie takes them."""
         by_person = (BY_PERSON,) if self._memory.read_only else ()
         return (*by_person, *self.conditions)
 
     @property
     def state(self) -> service.BookieState:
-        """What it takes."""
+        """The state that the bookie shows."""
         if self._draining:
             return service.BookieState.DRAINING
         return service.BookieState.READ_ONLY if self.read_only else service.BookieState.WRITABLE
 
     def set_conditions(self, reasons: Sequence[str]) -> None:
-        """Be read-only for these reasons, too, until they are others; none: no longer for any."""
+        """Replace the conditions: the bookie is read-only for these reasons, too."""
         self.conditions = tuple(reasons)
         self._mode_changed.set()
 
     async def mode_changed(self, read_only: bool) -> None:
-        """Wait until the mode is another one than this."""
+        """Wait until ``self.read_only != read_only``."""
         while self.read_only == read_only:
             self._mode_changed.clear()
             await self._mode_changed.wait()
 
     def drain(self) -> None:
-        """Take no more appends, and let tails and a compaction end; everything else goes on."""
+        """Take no more appends, and end tails and a compaction; all other work goes on."""
         self._draining = True
         if self._compacting is not None:
             self._compacting.cancel()
@@ -134,7 +134,7 @@ class BookieServer:
     # ── appends ──
 
     def append(self, items: Sequence[carriers.Request], replies: service.Replies) -> None:
-        """Take openings, frames and LACs, in order; each outcome comes when it is known."""
+        """Take openings, frames and LACs, in order; each outcome is given when it is known."""
         for item in items:
             answer = _Answer(replies, item.number)
             match item:
@@ -150,8 +150,8 @@ class BookieServer:
             answer.refuse(refusal)
             return
         ledger = self._ledger(frame.ledger_id)
-        # A writer's next entries are known not to be here at once; the rest is looked up, off the
-        # event loop.
+        # Entries above ``highest`` are surely not here; a writer's next ones are such. For others
+        # the index is asked, outside the event loop.
         here = Here.NONE if frame.first > ledger.highest else Here.UNCOMPARED
         event = admission.AppendWanted(recovery=Flags.RECOVERY in frame.flags, here=here)
         for effect in ledger.decide(event):
@@ -167,7 +167,7 @@ class BookieServer:
                     raise AssertionError("an append writes nothing but its frame")
 
     async def _append_again(self, ledger: Ledger, frame: Frame, answer: _Answer) -> None:
-        """Append a frame of which something is here, or is on its way."""
+        """Append a frame some of whose entries may be here or on their way."""
         try:
             here, compared = await comparing.compare(self._storage, ledger, frame)
         except errors.ProtocolError as error:
@@ -175,7 +175,7 @@ class BookieServer:
             return
         finally:
             self._comparing_bytes -= frame.size_bytes
-        # Its opening may be on its way still.
+        # Do not ask for ``known`` here: the opening may still be on its way to the disk.
         if self._memory.ledgers.get(ledger.ledger_id) is not ledger:
             answer.refuse(errors.NotOpened(f"ledger {ledger.ledger_id} was deleted meanwhile"))
             return
@@ -183,7 +183,7 @@ class BookieServer:
         for effect in ledger.decide(event):
             if isinstance(effect, admission.Take):
                 missing = frame.subset(frozenset(frame.entry_ids) - compared)
-                # What else came meanwhile may have taken the room.
+                # Other frames may have taken the room meanwhile.
                 if missing is not None and (refusal := self._refusal(missing)) is not None:
                     answer.refuse(refusal)
                 else:
@@ -195,7 +195,10 @@ class BookieServer:
     def _hand_over(
         self, ledger: Ledger, record: Frame | LedgerRecord | None, answer: _Answer
     ) -> None:
-        """Give a record (None: nothing, but in its turn) to the log, and answer when it is safe."""
+        """Hand a record to the log, and answer when it is safe.
+
+        None: no record, only an answer after all earlier records.
+        """
         if record is not None:
             ledger.sent(record)
         self._log.put(
@@ -203,11 +206,11 @@ class BookieServer:
         )
 
     def _change(self, ledger_id: LedgerId, event: admission.Event, answer: _Answer) -> None:
-        """Decide about a ledger's state, and answer when the outcome is safe.
+        """Decide a change of a ledger's state, and answer when the outcome is safe.
 
-        A fenced ledger can be opened, for its recovery. On a full device that ends before there is
-        no room for fences, and for the record that a ledger is forgotten, which makes room. What
-        changes nothing needs no room.
+        A fenced ledger can be opened, for its recovery. On a full device openings are refused while
+        there is still room for fences, and for records that forget a ledger, which make room. A
+        request that changes nothing needs no room.
         """
         refusal = self._shutting_down() if self._draining else self._flooded(0)
         if refusal is not None:
@@ -222,7 +225,7 @@ class BookieServer:
                 if refusal is not None:
                     answer.refuse(refusal)
                     return
-                # A ledger begins with its first record; a refused request leaves none behind.
+                # A ledger is remembered with its first record. A refused request leaves no ledger.
                 ledger.admit(record)
                 self._memory.remember(ledger)
                 self._hand_over(ledger, record, answer)
@@ -240,11 +243,10 @@ class BookieServer:
             replies.acked(numbers)
 
     def _refusal(self, frame: Frame) -> errors.ProtocolError | None:
-        """Say why this bookie takes no frames, or not this one, whatever its ledger.
+        """Say why the bookie cannot take a frame, for reasons outside the frame's ledger.
 
-        Recovery's are taken as long as that is possible: what was acknowledged of a ledger that
-        nobody closed can only be read when its recovery could write, and it may have no other
-        bookies to write to.
+        Frames of a recovery are taken as long as possible. The entries of an open ledger can only
+        be read safely after a recovery has written, and there may be no other bookies to write to.
         """
         if self._draining:
             return self._shutting_down()
@@ -261,17 +263,17 @@ class BookieServer:
     def _cramped(
         self, record: LedgerRecord | Frame, *, urgent: bool
     ) -> errors.ProtocolError | None:
-        """Say why there is no room for a record."""
+        """Say why there is no room for a record; None: there is."""
         if self._log.has_room(record, urgent=urgent):
             return None
         self._measure_soon()
         return errors.InsufficientSpace(
             f"{self._bookie_id}: {self._log.space.free_bytes} bytes are free, too few beside "
-            "those that are kept; make room on its disk, or write to another bookie"
+            "the reserve; make room on its disk, or write to another bookie"
         )
 
     def _flooded(self, size_bytes: int) -> errors.ProtocolError | None:
-        """Say why so much more may not wait for the disk."""
+        """Say why ``size_bytes`` more may not wait for the disk; None: they may."""
         waiting = self._log.waiting_bytes + self._comparing_bytes
         most = self._limits.waiting_bytes_max
         if waiting + size_bytes <= most:
@@ -295,22 +297,22 @@ class BookieServer:
     # ── ledger state ──
 
     async def fence(self, ledger_id: LedgerId, master_key: MasterKey) -> service.LacEvidence:
-        """Fence, known ledger or not, durably before the answer."""
+        """Fence a ledger, which may be unknown here; the fence is durable before the answer."""
         await self._settle(ledger_id, admission.FenceWanted(master_key=master_key))
         return await self.read_lac(ledger_id)
 
     async def force(self, ledger_id: LedgerId) -> None:
         """Return when all that was acknowledged, deferred or not, is on disk."""
-        del ledger_id  # one log for all
+        del ledger_id  # all ledgers share one log
         await self._written(None)
 
     async def set_read_only(self, *, read_only: bool) -> None:
-        """Take no more appends, or take them again; stays over a restart."""
+        """Take no more plain appends, or take them again; a restart keeps the mode."""
         await self._written(records.ModeRecord(read_only=read_only))
         self._mode_changed.set()
 
     async def end_limbo(self, ledger_id: LedgerId, boot_epoch: int) -> None:
-        """Answer for a ledger again, durably, if what is known of this disk is of this start."""
+        """End a ledger's limbo, durably, if the caller has looked at this start of the bookie."""
         if boot_epoch != self._boot_epoch:
             raise errors.StartedAgain(
                 f"{self._bookie_id} was looked at in its start {boot_epoch} and is in "
@@ -320,12 +322,12 @@ class BookieServer:
         await self._settle(ledger_id, admission.LimboWanted(in_limbo=False))
 
     async def compact(self, *, major: bool) -> None:
-        """Begin to compact, unless a compaction that was asked for is under way."""
+        """Begin a compaction, unless an earlier call's is still under way."""
         if self._compacting is None or self._compacting.done():
             self._compacting = self._tasks.create_task(self._storage.compact(major=major))
 
     async def _settle(self, ledger_id: LedgerId, event: admission.Event) -> None:
-        """Decide, and return when the outcome is safe; raises what the decision refuses."""
+        """Decide an event, and return when the outcome is safe; raises the error of a refusal."""
         if (crowded := self._crowded(ledger_id)) is not None:
             raise crowded
         ledger = self._ledger(ledger_id)
@@ -342,7 +344,7 @@ class BookieServer:
             await self._written(None)
 
     async def _written(self, record: records.ModeRecord | None) -> None:
-        """Return when this, and all before it, is on disk."""
+        """Return when a record, if any, and all earlier ones are on disk."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def written() -> None:
@@ -359,7 +361,7 @@ class BookieServer:
     # ── reads ──
 
     async def read(self, request: service.ReadRequest) -> service.ReadReply:
-        """Give what is here of a range; with a key, fence first."""
+        """Give the entries of a range that are here; with a key, fence first."""
         if request.fence_key is not None:
             await self._settle(
                 request.ledger_id, admission.FenceWanted(master_key=request.fence_key)
@@ -367,7 +369,7 @@ class BookieServer:
         await self._log.settle()
         ledger = self._known(request.ledger_id)
         wanted = range(request.first_entry_id, request.last_entry_id + 1, request.step)
-        # What was looked up in limbo is told as in limbo: it may have ended meanwhile.
+        # The state of now decides for the whole answer: limbo may end during the look-up.
         state = ledger.durable
         if state.in_limbo:
             known = await self._storage.look_up(ledger, wanted[0], wanted[-1], request.bytes_max)
@@ -387,7 +389,7 @@ class BookieServer:
         )
 
     async def read_lac(self, ledger_id: LedgerId) -> service.LacEvidence:
-        """Say what is known of the LAC, and change nothing."""
+        """Give the evidence for the LAC; change nothing."""
         await self._log.settle()
         ledger = self._ledger(ledger_id)
         admission.refuse_limbo(ledger_id, ledger.durable)
@@ -401,7 +403,7 @@ class BookieServer:
         return service.LacEvidence(explicit_lac=explicit_lac, last_entry=bytes(packet))
 
     async def tail(self, request: service.TailRequest) -> AsyncGenerator[service.TailUpdate, None]:
-        """Send the LAC, and what it confirms, whenever there is news; at least every quiet_ms."""
+        """Send the LAC and the entries that it confirms: on news, and at least every quiet_ms."""
         await self._log.settle()
         ledger = self._known(request.ledger_id)
         following, told = request.first_entry_id, None
@@ -426,7 +428,7 @@ class BookieServer:
         raise self._shutting_down()
 
     async def list_entries(self, request: service.ListEntriesRequest) -> service.EntryRanges:
-        """List what is here, or raise if that is not known for sure."""
+        """List the entries that are here; raise if that is not known for sure."""
         await self._log.settle()
         ledger = self._known(request.ledger_id)
         admission.refuse_limbo(ledger.ledger_id, ledger.durable)
@@ -445,7 +447,7 @@ class BookieServer:
         )
 
     async def info(self) -> service.BookieInfo:
-        """Speak about itself."""
+        """Give the bookie's id, state, start, version and room."""
         space = await self._storage.room()
         return service.BookieInfo(
             bookie_id=self._bookie_id,
@@ -457,11 +459,11 @@ class BookieServer:
         )
 
     def _ledger(self, ledger_id: LedgerId) -> Ledger:
-        """Give a ledger; one that is not known is not remembered by this."""
+        """Give a ledger; an unknown one is made, but not remembered."""
         return self._memory.find(ledger_id)
 
     def _crowded(self, ledger_id: LedgerId) -> errors.ProtocolError | None:
-        """Say why nothing may begin to be known of a ledger."""
+        """Say why an unknown ledger may not be remembered; None: it may, or is known."""
         ledgers, most = self._memory.ledgers, self._limits.ledgers_max
         if len(ledgers) < most or ledger_id in ledgers:
             return None
@@ -481,8 +483,8 @@ class BookieServer:
 
 
 def _nothing() -> None:
-    """Nobody waits for this record by itself."""
+    """Do nothing: the caller waits for a later put."""
 
 
 def _unheard(error: errors.ProtocolError) -> None:
-    """Whoever waits behind this record hears it."""
+    """Do nothing: the later put that the caller waits for fails, too."""

@@ -1,1 +1,1 @@
-"""All that a bookie keeps, put together: its memory, its segments, the rewrite, compaction."""
+"""The storage of a bookie: its memory and its segments, with the rewrite and compaction."""

@@ -1,17 +1,17 @@
-"""Compaction: sorted segments of which little counts are written anew, without the rest.
+"""Compaction: sorted segments with few live bytes are written anew, without the other bytes.
 
-It is a rewrite like that of arrival segments, with the same steps in the same order: the new
-segment, the checkpoint that names it in place of the old ones, the index, and, when their last
-reader has ended, the old files. A crash before the checkpoint leaves the old segments, one after it
-the new one; a start tidies up.
+Compaction has the same steps as a round of the rewrite, in the same order: the new segment; the
+checkpoint that names it in place of the old ones; the index; and, when the last read of the old
+segments has ended, the removal of their files. After a crash before the checkpoint the old segments
+count, after a later crash the new one. A start removes the files that do not count.
 
-*Minor* compaction takes segments that are nearly empty, and often; *major* compaction all that are
-worth it, and seldom, or when the rewrite stands still. Both go at a pace, and let the rewrite go
-first when that is short of segments.
+*Minor* compaction runs often, and takes segments that are nearly empty. *Major* compaction runs
+seldom, or when the rewrite stands still, and takes all segments that are worth it. Both have a
+limited rate, and let the rewrite go first when free segments are short.
 
-On a full device it is the way out, so it waits for no room: it takes what fits, the emptiest first,
-each of which makes room for the next. Where nothing fits, arrival segments that nobody uses are
-given up, and the rest is left for the next time.
+Compaction is what frees a full device, so it does not wait for room. It takes the segments that
+fit, the emptiest first; each of them makes room for the next. If none fits, it removes free arrival
+segments. If that is not enough, it leaves the rest for the next time.
 """
 
 import asyncio
@@ -35,9 +35,9 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compacting:
-    """When, and how fast."""
+    """The settings of compaction."""
 
-    #: Live bytes by bytes, at or under which a segment is compacted.
+    #: A segment is compacted if ``live bytes <= share * bytes``.
     minor_share: float = 0.2
     major_share: float = 0.8
     minor_every_ms: int = 3_600_000
@@ -48,9 +48,9 @@ class Compacting:
 def choose(
     due: Iterable[SortedSegment], *, live_bytes_max: int, room_bytes: int
 ) -> tuple[SortedSegment, ...]:
-    """Choose what to write into one new segment, the emptiest first; at least one if one fits.
+    """Choose the segments to write into one new one, the emptiest first; at least one if one fits.
 
-    Only one that has more by itself goes beyond ``live_bytes_max``.
+    Together they have at most ``live_bytes_max``, unless a single segment has more by itself.
     """
     ordered = sorted(due, key=lambda each: (each.live_bytes / max(1, each.size_bytes), each.number))
     chosen: list[SortedSegment] = []
@@ -67,20 +67,21 @@ def choose(
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What is in the chosen segments."""
+    """The rows of the chosen segments."""
 
+    #: All rows, by the segment's number.
     rows: dict[int, list[ExtentRow]]
-    #: Of those, the ones of ledgers that count, by ledger and entry.
+    #: The rows that count, sorted by ledger and entry.
     counted: list[ExtentRow]
     ledger_ids: list[LedgerId]
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is to be written."""
+    """The frames to copy into the new segment."""
 
     copies: list[Copy]
-    #: Ledgers that lose entries, which are past these ends.
+    #: Ledgers that lose entries, with their ends: the entries are past these.
     cut: dict[LedgerId, EntryId]
 
 
@@ -92,11 +93,11 @@ class Compactor:
         self._settings = settings
         self._on = on
         self._one_at_a_time = asyncio.Lock()
-        #: Segments that could not be read; a start tries them again.
+        #: Segments that could not be read. They are tried again after the next start.
         self._skipped: set[int] = set()
 
     async def run(self) -> None:
-        """Compact from time to time, for ever; raises ``OSError`` as the rewrite does."""
+        """Compact from time to time, until cancelled; raises ``OSError`` like the rewrite."""
         loop, settings = asyncio.get_running_loop(), self._settings
         major_at = loop.time() + settings.major_every_ms / 1_000
         while True:
@@ -108,11 +109,11 @@ class Compactor:
                 major_at = loop.time() + settings.major_every_ms / 1_000
 
     async def compact(self, *, major: bool) -> int:
-        """Compact all that is due and fits, and give how many segments that were."""
+        """Compact all segments that are due and fit, and give their number."""
         share = self._settings.major_share if major else self._settings.minor_share
         count, most, fitting = 0, self._rewriter.sizes.sorted_bytes_max, sys.maxsize
         async with self._one_at_a_time:
-            # What was forgotten since the last checkpoint counts no more.
+            # So that ledgers that were forgotten since the last checkpoint do not count.
             await self._rewriter.sweep()
             while due := self._due(share):
                 room = min(fitting, await self._room())
@@ -141,13 +142,13 @@ class Compactor:
         ]
 
     async def _room(self) -> int:
-        """Give the live bytes for which there is room."""
+        """Give the room for live bytes in a new segment."""
         _, space = await self._rewriter.do(self._on.directories.roomiest)
         leaves_bytes = self._rewriter.sizes.compaction_leaves_bytes
         return max(0, space.free_bytes - leaves_bytes - sorted_format.HEADER_BYTES)
 
     async def _write_anew(self, chosen: Sequence[SortedSegment]) -> int | None:
-        """Write what counts anew, and give how many segments are gone; None: there is no room."""
+        """Write the rows that count anew; give the number of segments removed. None: no room."""
         numbers = [each.number for each in chosen]
         number = self._on.memory.begin_sorted()
         leaves_bytes = self._rewriter.sizes.compaction_leaves_bytes
@@ -236,7 +237,7 @@ class Compactor:
 
 
 class _UnreadableTableError(Exception):
-    """It is not known what is in a segment."""
+    """The table of a segment cannot be read, so its content is unknown."""
 
     def __init__(self, number: int, error: Exception) -> None:
         super().__init__(str(error))

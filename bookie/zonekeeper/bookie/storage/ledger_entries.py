@@ -1,11 +1,11 @@
-"""Where the entries of one ledger are: in memory those in arrival segments, the rest in the index.
+"""The places of one ledger's entries: arrival segments in memory, sorted segments in the index.
 
-Together they are disjoint: what comes fills gaps only. The rewrite puts extents into the index
-first and takes them out of memory later; in between they are in both, and memory's count.
+An entry has one place: a new frame only fills gaps. The rewrite first adds extents to the index and
+later removes them from memory. In between they are in both, and those in memory count.
 
-The index blocks: who reads many entries looks it up in a thread (``sorted_between``) and joins what
-was found with memory afterwards (``joined_with``). In between, extents may have moved; ``moves``
-tells.
+The index blocks. So a read of many entries looks it up in a thread (``sorted_between``), and then
+joins the result with memory (``joined_with``). If extents left memory in between, ``moves`` has
+changed.
 """
 
 from array import array
@@ -20,7 +20,7 @@ from zonekeeper.wire.formats.entries import ID_END
 
 
 class LedgerEntries(Extents):
-    """Extents of which some are in the index; offsets are locations."""
+    """Extents in memory, joined with those in the index; offsets are locations."""
 
     __slots__ = ("_index", "_index_last", "_touched", "ledger_id", "moves", "since")
 
@@ -32,10 +32,10 @@ class LedgerEntries(Extents):
         *,
         since: int,
     ) -> None:
-        """``touched`` hears of each generation in which there is something of the ledger.
+        """``touched`` is called for each generation that has a frame of the ledger.
 
-        No sorted segment with a number below ``since`` has anything of it. The index is not asked
-        before it may have something: see ``look_up``.
+        No row of a sorted segment with ``number < since`` counts for the ledger. The index is not
+        asked before ``look_up`` or ``ends_at`` says that it has entries.
         """
         super().__init__()
         self.ledger_id = ledger_id
@@ -43,17 +43,17 @@ class LedgerEntries(Extents):
         self._index = index
         self._index_last: EntryId | None = None
         self._touched = touched
-        #: How often extents have left memory.
+        #: Grows each time that extents leave memory.
         self.moves = 0
 
     @property
     def last(self) -> EntryId | None:
-        """The highest entry; None: there is none."""
+        """The highest entry; None: there is no entry."""
         lasts = [last for last in (super().last, self._index_last) if last is not None]
         return max(lasts, default=None)
 
     def add(self, entry_ids: Sequence[EntryId], offset: int, size: int) -> None:
-        """Note a frame in an arrival segment: those of its entries that are not here yet."""
+        """Note a frame in an arrival segment: it is the place of entries that had none."""
         generation = locations.arrival_generation(offset)
         assert generation is not None, "frames arrive in arrival segments"
         self._touched(generation, self)
@@ -71,20 +71,23 @@ class LedgerEntries(Extents):
         return self._joined(first, last, self._sorted)
 
     def end_of_some(self, first: int, count: int) -> EntryId:
-        """Give the entry up to which there are so many extents in memory, from the first one on."""
+        """Give the last entry of the ``count``-th extent in memory from ``first`` on.
+
+        ``ID_END`` if memory has no more than that.
+        """
         at = self._from(first) + count
         return EntryId(self._lasts[at - 1] if at < len(self._lasts) else ID_END)
 
     def is_sorted(self, first: int) -> bool:
-        """May the index have something from an entry on?"""
+        """May the index have entries ``>= first``?"""
         return self._index_last is not None and first <= self._index_last
 
     def sorted_between(self, first: int, last: int) -> Iterator[Extent]:
-        """Give what the index has, cut to these bounds, in order. Blocks; in any thread."""
+        """Give the index's extents, cut to these bounds, in order. Blocks; in any thread."""
         return self._index.between(self.ledger_id, first, last)
 
     def joined_with(self, there: Sequence[Extent], first: int, last: int) -> Iterator[Extent]:
-        """Give the extents, cut to these bounds, in order; ``there`` are the index's."""
+        """Give all extents, cut to these bounds, in order; ``there`` are those of the index."""
         at = 0
 
         def between(first: int, last: int) -> Iterator[Extent]:
@@ -115,9 +118,9 @@ class LedgerEntries(Extents):
             yield from sorted_between(at, last)
 
     def arrived(self, through: int, start: int, count: int) -> tuple[list[Extent], int | None]:
-        """Give extents in arrival segments up to a generation, from an entry on.
+        """Give extents in arrival segments up to a generation, from the entry ``start`` on.
 
-        Looks at so many extents at most; also gives where to go on, or None at the end.
+        Looks at ``count`` extents at most. Also gives the entry to go on from, or None at the end.
         """
         end = locations.location(locations.arrival_key(through + 1), 0)
         at = self._from(start)
@@ -135,16 +138,16 @@ class LedgerEntries(Extents):
         return found, self._firsts[stop] if stop < len(self._firsts) else None
 
     def sorted_through(self, through: int, index_last: EntryId | None) -> None:
-        """Leave to the index what is in arrival segments up to a generation.
+        """Remove the extents in arrival segments up to a generation; the index has them now.
 
-        ``index_last`` is the highest entry there.
+        ``index_last`` is the highest entry in the index.
         """
         self.moves += 1
         self._index_last = index_last
         end = locations.location(locations.arrival_key(through + 1), 0)
         offsets = self._offsets.tolist()
         if offsets == sorted(offsets):
-            # What was written in order: as many as there are, at the speed of memory.
+            # The usual case, entries written in order: slices are fast for any number of extents.
             kept = slice(bisect_left(offsets, end), None)
             columns = self._firsts, self._lasts, self._offsets, self._sizes
             self._firsts, self._lasts, self._offsets, self._sizes = (each[kept] for each in columns)
@@ -156,15 +159,15 @@ class LedgerEntries(Extents):
         self._sizes = array("I", [self._sizes[at] for at in rest])
 
     def look_up(self) -> None:
-        """Take note of what the index has."""
+        """Read the highest entry in the index."""
         self.ends_at(self._index.last(self.ledger_id))
 
     def ends_at(self, index_last: EntryId | None) -> None:
-        """Take note of the highest entry in the index."""
+        """Note the highest entry in the index; None: it has none."""
         self._index_last = index_last
 
     def clear(self) -> None:
-        """Have nothing any more."""
+        """Remove all extents."""
         super().__init__()
         self.moves += 1
         self._index_last = None

@@ -1,7 +1,7 @@
-"""One ledger of a bookie in memory: its two states, where its entries are, what is on its way.
+"""One ledger in a bookie's memory: its two states, the places of its entries, and unsynced records.
 
-Everything that is on disk comes in through ``placed``, in the log's order: when the log is read at
-the start, and when a batch was written. So a bookie that restarts knows what it knew.
+Everything on the disk enters through ``placed``, in the log's order: when a start reads the log,
+and when a batch was synced. So a restarted bookie has the same state as before.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from zonekeeper.wire.formats.frames import Frame
 
 
 class Ledger:
-    """What a bookie knows of a ledger."""
+    """The state of one ledger in memory."""
 
     __slots__ = (
         "_news",
@@ -35,28 +35,28 @@ class Ledger:
     )
 
     def __init__(self, ledger_id: LedgerId, extents: Extents) -> None:
-        """Know nothing of it but what is in the extents."""
+        """Begin with an unknown ledger that has these extents."""
         self.ledger_id = ledger_id
         self.admitted: AdmissionState = admission.UNKNOWN
         self.durable: AdmissionState = admission.UNKNOWN
-        #: Is anything of it on disk?
+        #: Is a record or an entry of the ledger on disk?
         self.known = False
-        #: The entries on disk.
+        #: The places of the entries on disk.
         self.extents = extents
-        #: What was handed to the log and is not on disk yet, in order.
+        #: Records that were handed to the log and are not on disk yet, in order.
         self.on_the_way: deque[LedgerRecord | Frame] = deque()
-        #: The last entry of a ledger that is closed for ever; None: it is open, or nobody knows.
+        #: The last entry, if the ledger is proven to be closed; None: it is open, or unknown.
         self.closed_at: EntryId | None = None
-        #: No entry is higher, on disk or on its way.
+        #: ``entry <= highest`` for every entry on disk or on its way.
         self.highest: EntryId = NO_ENTRY if extents.last is None else extents.last
-        #: The highest LAC that stands on disk.
+        #: The highest LAC in a record on disk.
         self.confirmed: EntryId = NO_ENTRY
-        #: What was last written of a state and a LAC; another state is another object.
+        #: The bytes last rendered, with their state and LAC. A changed state is another object.
         self.rendered: tuple[AdmissionState, EntryId, bytes] | None = None
         self._news: asyncio.Event | None = None
 
     def decide(self, event: Event) -> Sequence[Effect]:
-        """Decide about an event. Writes among the effects must be handed to the log at once."""
+        """Decide an event. The caller must hand the records of the effects to the log at once."""
         effects = admission.decide(self.ledger_id, self.admitted, event)
         for effect in effects:
             if isinstance(effect, admission.WriteRecord):
@@ -64,17 +64,17 @@ class Ledger:
         return effects
 
     def admit(self, record: LedgerRecord) -> None:
-        """Count on a record that is handed to the log at once."""
+        """Add a record to the admitted state; the caller hands it to the log at once."""
         self.admitted = admission.applied(self.admitted, record)
 
     def sent(self, record: LedgerRecord | Frame) -> None:
-        """Note what is handed to the log."""
+        """Note a record that is handed to the log."""
         self.on_the_way.append(record)
         if isinstance(record, Frame):
             self.highest = max(self.highest, record.last)
 
     def placed(self, record: LedgerRecord | Frame, offset: int) -> None:
-        """Note what is on disk, and for a frame where."""
+        """Note a record that is on disk; ``offset`` is the place of a frame."""
         if self.on_the_way:
             sent = self.on_the_way.popleft()
             assert sent is record, "records reach the disk in the order in which they were sent"
@@ -89,23 +89,23 @@ class Ledger:
         self.tell()
 
     def restarted(self) -> None:
-        """Let what is on disk be all there is."""
+        """Begin after a restart: the admitted state is the durable one."""
         self.admitted = self.durable
 
     def news(self) -> asyncio.Event:
-        """Give the event that is set when something of the ledger reaches the disk."""
+        """Give an event that is set when a record of the ledger reaches the disk."""
         if self._news is None:
             self._news = asyncio.Event()
         return self._news
 
     def tell(self) -> None:
-        """Wake whoever waits for news."""
+        """Set the event of ``news``."""
         if self._news is not None:
             self._news.set()
             self._news = None
 
     def packets_on_the_way(self, frame: Frame) -> dict[EntryId, memoryview]:
-        """Give the packets on their way under a frame's ids."""
+        """Give the packets that are on their way to the disk under ids of a frame."""
         ids = frame.entry_ids
         wanted: Container[int] = ids if isinstance(ids, range) else frozenset(ids)
         return {
@@ -118,7 +118,7 @@ class Ledger:
 
 
 def ids_in(extents: Iterable[Extent], frame: Frame) -> list[EntryId]:
-    """Give those of a frame's ids that are in these extents, ascending."""
+    """Give the ids of a frame that are in these extents, ascending."""
     ids, found = frame.entry_ids, list[EntryId]()
     for extent in extents:
         found += ids[bisect_left(ids, extent.first) : bisect_right(ids, extent.last)]

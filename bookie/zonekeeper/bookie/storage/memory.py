@@ -1,12 +1,12 @@
-"""What a bookie knows in memory: its ledgers, and which of them have entries in which generation.
+"""The memory of a bookie: its ledgers, and for each generation the ledgers with entries in it.
 
-All of it is what the checkpoint and the batches behind it say. Only what is on the disk comes in,
-so everything in it may be shown, and may go into the next checkpoint.
+The memory follows from the checkpoint and the batches after it. Only records on the disk enter it,
+so all of it may be shown to readers and written into the next checkpoint.
 
-A ledger that is *forgotten* goes in one step, when the record that says so is on the disk: from
-then on it is not known. What was handed to the log for it behind that record begins a new ledger
-under its id, of which nothing is in any sorted segment yet; ``since`` keeps the old one's rows in
-there from being taken for it.
+A ledger is *forgotten* in one step, when the record that forgets it is on the disk. From then on
+the ledger is not known. Records that were handed to the log after that record begin a new ledger
+with the same id. The new ledger has no rows in sorted segments yet; its ``since`` excludes the rows
+of the old one.
 """
 
 import heapq
@@ -30,16 +30,17 @@ class Memory:
     """Ledgers and the bookie's mode; on an event loop."""
 
     def __init__(self, index: Index, last: Checkpoint) -> None:
-        """Begin with a checkpoint; the batches behind it are placed next."""
+        """Begin with a checkpoint; the batches after it are replayed next."""
         self._index = index
         self.ledgers: dict[LedgerId, Ledger] = {}
         #: Did a person make this bookie read-only?
         self.read_only = last.read_only
-        #: No sorted segment with this number, or a higher one, was begun.
+        #: ``number < next_sorted`` for every sorted segment that was begun.
         self.next_sorted = last.next_sorted
         self._limbo_generation = last.limbo_generation
+        #: By generation: the ledgers with frames in it.
         self._touched: defaultdict[int, dict[LedgerEntries, None]] = defaultdict(dict)
-        #: Not swept out of the index yet.
+        #: Forgotten ledgers that were not swept out of the index yet.
         self._forgotten: dict[LedgerId, None] = {}
         for ledger_id, kept in last.ledgers.items():
             entries = LedgerEntries(ledger_id, index, self._touch, since=kept.since)
@@ -52,26 +53,26 @@ class Memory:
             ledger.confirmed = max(ledger.confirmed, kept.confirmed)
 
     def ledger(self, ledger_id: LedgerId) -> Ledger:
-        """Give a ledger, made if it was unknown."""
+        """Give a ledger; an unknown one is made and remembered."""
         ledger = self.find(ledger_id)
         self.remember(ledger)
         return ledger
 
     def find(self, ledger_id: LedgerId) -> Ledger:
-        """Give a ledger; one that is not known is not remembered by this."""
+        """Give a ledger; an unknown one is made, but not remembered."""
         ledger = self.ledgers.get(ledger_id)
         if ledger is None:
-            # Were anything of it in the index, it would be known.
+            # A ledger with rows in the index is known, so this one has none there.
             ledger = Ledger(ledger_id, self._no_entries(ledger_id))
         return ledger
 
     def remember(self, ledger: Ledger) -> None:
-        """Take a ledger that was found, and that from now on is known."""
+        """Remember a ledger that ``find`` gave."""
         remembered = self.ledgers.setdefault(ledger.ledger_id, ledger)
         assert remembered is ledger, "found twice"
 
     def place(self, placed: Iterable[Placed]) -> None:
-        """Take note of what is on the disk, in the log's order."""
+        """Take in records that are on the disk, in the log's order."""
         for record, location in placed:
             match record:
                 case records.ModeRecord(read_only=read_only):
@@ -90,21 +91,21 @@ class Memory:
                     assert_never(record)
 
     def replay(self, batch: Scanned) -> None:
-        """Take note of a batch that a start finds behind the checkpoint."""
+        """Take in a batch that a start finds past the mark."""
         stale = batch.position.generation <= self._limbo_generation
         self.place(each for each in batch.placed if not (stale and _ends_limbo(each.record)))
 
     def restarted(self) -> None:
-        """Let what is on the disk be all there is."""
+        """Begin after a restart: for each ledger the admitted state is the durable one."""
         for ledger in self.ledgers.values():
             ledger.restarted()
 
     def entries(self, ledger_id: LedgerId) -> LedgerEntries:
-        """Give where the entries of a known ledger are."""
+        """Give the places of the entries of a known ledger."""
         return _entries_of(self.ledgers[ledger_id])
 
     def begin_sorted(self) -> int:
-        """Give the number of a sorted segment that is begun."""
+        """Give the number for a new sorted segment."""
         self.next_sorted += 1
         return self.next_sorted - 1
 
@@ -114,41 +115,41 @@ class Memory:
         return ledger is not None and number >= _entries_of(ledger).since
 
     def open_ones(self, ledger_ids: Iterable[LedgerId], count: int) -> list[Ledger]:
-        """Give some of these ledgers that may be closed without this bookie's knowing it.
+        """Give at most ``count`` of these ledgers whose end is not known here.
 
-        Fenced ones first: what is past the end of a ledger was sent by a writer that a recovery
-        fenced, or that failed.
+        Fenced ledgers come first, because they may have entries past their end: those of a writer
+        that a recovery fenced, or that failed.
         """
         there = (self.ledgers.get(each) for each in dict.fromkeys(ledger_ids))
         found = [ledger for ledger in there if ledger is not None and ledger.closed_at is None]
         return heapq.nsmallest(count, found, key=lambda ledger: not ledger.durable.fenced)
 
     def end_of(self, ledger_id: LedgerId) -> EntryId | None:
-        """Give where a ledger is closed; None: it is open, or nobody knows. In any thread."""
+        """Give a closed ledger's last entry; None: it is open, or unknown. In any thread."""
         ledger = self.ledgers.get(ledger_id)
         return None if ledger is None else ledger.closed_at
 
     @property
     def has_forgotten(self) -> bool:
-        """Are there forgotten ledgers of which something may be in the index?"""
+        """Are there forgotten ledgers that may have rows in the index?"""
         return bool(self._forgotten)
 
     def take_forgotten(self) -> tuple[LedgerId, ...]:
-        """Give the ledgers that were forgotten since this was last asked."""
+        """Give the ledgers that were forgotten since the last call."""
         taken = tuple(sorted(self._forgotten))
         self._forgotten.clear()
         return taken
 
     def take_back(self, ledger_ids: Iterable[LedgerId]) -> None:
-        """Take ledgers back that were given (``take_forgotten``), and perhaps not swept."""
+        """Take back ledgers from ``take_forgotten`` that perhaps were not swept."""
         self._forgotten.update(dict.fromkeys(ledger_ids))
 
     def rendered(self, some: Iterable[Ledger]) -> list[bytes]:
-        """Give what a checkpoint keeps of these ledgers; one thread at a time, in any.
+        """Give the checkpoint's bytes of these ledgers; in any thread, but in one at a time.
 
-        Of some now and of others later is as good: what comes meanwhile is past the mark. A ledger
-        of which nothing changed since is not rendered again: most never change any more, and what
-        is made for a hundred thousand of them is work, and garbage, that everybody waits for.
+        The ledgers may change during the call, because changes made meanwhile are past the mark. A
+        ledger that has not changed is not rendered again: most ledgers never change any more, and
+        to render a hundred thousand of them costs time and garbage collection.
         """
         found: list[bytes] = []
         for ledger in some:
@@ -168,7 +169,7 @@ class Memory:
         return found
 
     def touched_through(self, generation: int) -> list[LedgerEntries]:
-        """Give the entries of ledgers that have some up to a generation, by ledger."""
+        """Give the entries of the ledgers with frames up to a generation, by ledger id."""
         found = {
             entries
             for each, all_in in self._touched.items()
@@ -178,11 +179,11 @@ class Memory:
         return sorted(found, key=lambda entries: entries.ledger_id)
 
     def is_touched(self, entries: LedgerEntries, through: int) -> bool:
-        """Say whether it has some up to a generation still: its ledger was not forgotten."""
+        """Say whether a ledger still has frames up to a generation, and was not forgotten."""
         return any(entries in each for number, each in self._touched.items() if number <= through)
 
     def forget_touched(self, through: int) -> None:
-        """Forget generations, when nothing of them is in memory any more."""
+        """Drop the notes about generations up to one, when no extent in them is in memory."""
         for generation in [each for each in self._touched if each <= through]:
             del self._touched[generation]
 
@@ -193,7 +194,7 @@ class Memory:
         return LedgerEntries(ledger_id, self._index, self._touch, since=self.next_sorted)
 
     def _forget(self, ledger_id: LedgerId) -> None:
-        """Know nothing of a ledger any more; what is on its way is that of a new one."""
+        """Remove a ledger; records of it that are on their way belong to a new one."""
         old = self.ledgers.pop(ledger_id, None)
         self._forgotten[ledger_id] = None
         if old is None:
@@ -201,7 +202,7 @@ class Memory:
         entries = _entries_of(old)
         for all_in in self._touched.values():
             all_in.pop(entries, None)
-        # Whoever still holds the old one finds nothing in it, rather than what is recycled.
+        # A task may still hold the old ledger: it must not find places that are recycled.
         entries.clear()
         old.known = False
         old.tell()
@@ -221,5 +222,5 @@ def _ends_limbo(record: records.Record) -> bool:
 
 
 def _entries_of(ledger: Ledger) -> LedgerEntries:
-    assert isinstance(ledger.extents, LedgerEntries), "it was made here"
+    assert isinstance(ledger.extents, LedgerEntries), "the ledger was made here"
     return ledger.extents

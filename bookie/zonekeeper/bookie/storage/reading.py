@@ -1,10 +1,10 @@
-"""Reading ranges of entries out of segments: what is to be read is planned first, then read.
+"""Read ranges of entries out of segments: first plan the read, then carry it out.
 
-A plan is made on the event loop from the index, in one step, so that it is a true picture of one
-moment: what is not in it was not here. It is carried out in a thread, where each frame is checked
-whole (its checksum, and that it is the one which the index meant) before anything of it is given
-away. A frame that cannot be read, or is not what it should be, is *unknown*: the reading stops
-before it, and never says that its entries are not here.
+A plan is made in one step on the event loop, so it is true for one moment: an entry that is not in
+it was not here. The plan is carried out in a thread. There each frame is checked as a whole before
+an entry of it is given out: its checksum, and that it is the frame that the extent means. A frame
+that cannot be read, or fails a check, is *unknown*: the read stops before it, and never denies its
+entries.
 """
 
 from bisect import bisect_right
@@ -18,12 +18,12 @@ from zonekeeper.wire.formats import errors, frames
 from zonekeeper.wire.formats.errors import FormatError
 from zonekeeper.wire.formats.frames import Frame
 
-#: One answer is made of no more frames than this.
+#: The most frames of one answer.
 FRAMES_MAX: Final = 1_024
 
 
 class Source(Protocol):
-    """Where the bytes are; an extent's offset says where in it."""
+    """The source of the bytes; an extent's offset is a position in it."""
 
     def read(self, offset: int, size: int) -> bytes:
         """Read up to ``size`` bytes; raises ``OSError``."""
@@ -41,7 +41,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadPlan:
-    """What to read, in order."""
+    """The frames to read, in order."""
 
     ledger_id: LedgerId
     pieces: Sequence[Piece]
@@ -51,16 +51,16 @@ class ReadPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntriesFound:
-    """What was read; it speaks for the wanted entries before ``next_entry_id``."""
+    """The frames that were read; they speak for the wanted entries before ``next_entry_id``."""
 
     frames: tuple[Frame, ...]
     next_entry_id: EntryId
 
 
 def plan(ledger_id: LedgerId, extents: Iterable[Extent], wanted: range, bytes_max: int) -> ReadPlan:
-    """Choose frames until there are enough of them, or of their bytes.
+    """Choose frames until there are ``FRAMES_MAX`` of them, or ``bytes_max`` bytes.
 
-    The first one does not count: the reading may begin at its end.
+    The bytes of the first frame do not count: perhaps only its last entries are wanted.
     """
     pieces: list[Piece] = []
     total = 0
@@ -94,7 +94,7 @@ def enough(extents: Iterable[Extent], bytes_max: int) -> list[Extent]:
 
 
 def up_to(wanted: range, last: EntryId) -> range:
-    """Give the wanted entries that are not above this one; what follows them is wanted next."""
+    """Give the wanted entries ``<= last``; its ``stop`` is the next wanted entry."""
     if last >= wanted[-1]:
         return wanted
     count = max(0, (last - wanted.start) // wanted.step + 1)
@@ -102,7 +102,7 @@ def up_to(wanted: range, last: EntryId) -> range:
 
 
 def carry_out(source: Source, made: ReadPlan, bytes_max: int) -> EntriesFound:
-    """Read a plan. Blocks; raises IoFailed if not even the first of its entries can be read."""
+    """Read a plan. Blocks; raises IoFailed if the first of its entries cannot be read."""
     found: list[Frame] = []
     total = 0
     for piece in made.pieces:
@@ -151,7 +151,7 @@ def _part(frame: Frame, entry_ids: Sequence[EntryId]) -> Frame:
 
 
 def _fitting(frame: Frame, bytes_max: int, *, at_least: int) -> int:
-    """Count the entries whose packets fit."""
+    """Count the first entries whose packets fit into ``bytes_max``."""
     return max(at_least, bisect_right(frame.ends, bytes_max))
 
 
@@ -160,7 +160,7 @@ def _of(wanted: range, first: EntryId, last: EntryId) -> Sequence[EntryId]:
     skipped = -(-max(0, first - wanted.start) // wanted.step)
     start = wanted.start + skipped * wanted.step
     stop = min(last + 1, wanted.stop)
-    # Not a list: a reader from behind asks for a million entries a second.
+    # Not a list: a reader of old entries asks for a million entries a second.
     return cast("Sequence[EntryId]", range(start, stop, wanted.step))
 
 

@@ -1,31 +1,32 @@
-"""Write once, sort later: what lives in sealed arrival segments goes to a sorted segment.
+"""The rewrite: it copies the live entries of sealed arrival segments into a sorted segment.
 
-A round takes the oldest sealed segments, gathers what the memory's extents say is in them, ordered
-by ledger and entry, and copies those frames one behind the other. A ledger that is gone costs
-nothing.
+A *round* takes the oldest sealed segments. It gathers the extents in them from memory, ordered by
+ledger and entry, and copies their frames one after the other. A forgotten ledger costs nothing.
 
-The order of a round is what makes it safe at every point, and no step begins before the last one
-is on the disk:
+A round is safe at every point because of the order of its steps. No step begins before the one
+before it is on the disk:
 
-1. the sorted segment, with its table and its name;
-2. the checkpoint, which names it, moves the mark, and holds the ledger state: now the arrival
-   segments are not needed by any start;
-3. the index: now they are not needed by any reader that begins;
-4. when the last reader that began before has ended, they are recycled.
+1. The sorted segment, with its table and its name.
+2. The checkpoint, which names the segment, moves the mark, and holds the ledger state. From now on
+   no start needs the arrival segments.
+3. The index. From now on no new read needs the arrival segments.
+4. When the last read that began earlier has ended, the arrival segments are recycled.
 
-What is past the end of a closed ledger was never acknowledged, and is not copied. Where ledgers end
-is asked for before (``learn_ends``): some of them, in bounded time, and what is unknown is kept.
+Entries past the end of a closed ledger were never acknowledged, and are not copied. Before a round
+the metadata is asked for the ends of some ledgers, in bounded time (``learn_ends``). If an end is
+unknown, all entries are kept.
 
-Steps 2 and 3 are a *commit*. Commits come one after the other, whoever makes them: rounds,
-compaction, and the sweep, which takes forgotten ledgers out of the index. In a commit, too, the
-checkpoint comes first: it names the ledgers that are swept, so that a start can do it again.
+Steps 2 and 3 are a *commit*. Rounds, compaction and sweeps make commits, always one at a time. A
+*sweep* takes forgotten ledgers out of the index. Here, too, the checkpoint comes first: it names
+the swept ledgers, so that a start can repeat the sweep.
 
-It works in slices and, unless free segments run short, at a pace that leaves the device to the
-writer.
+The rewrite works in slices. Unless free segments are short, it limits its rate to leave the device
+to the log.
 
-A round that finds no room takes fewer segments. If there is no room for one, the rewrite *stands
-still* until there is, or until something was given up; no lock is held meanwhile, and nobody waits
-for it who could make room.
+If a round finds no room, the next round takes fewer segments. If there is no room for a round of
+one segment, the rewrite *stands still* until there is room, or until a commit of another kind has
+changed what is to be copied. It holds no lock meanwhile, so work that makes room does not wait for
+it.
 """
 
 import asyncio
@@ -57,24 +58,25 @@ from zonekeeper.placement.base.ids import EntryId, LedgerId
 
 T = TypeVar("T")
 
-#: Gives where those of some ledgers end that are proven to be closed; raises nothing.
+#: Gives the last entries of those ledgers that are proven to be closed; raises nothing.
 Ends: TypeAlias = Callable[[Sequence[LedgerId]], Awaitable[Mapping[LedgerId, EntryId]]]
 
 ROUND_SEGMENTS_MAX: Final = 16
-#: With fewer segments in reach of the writer, a round does not pause, and all else waits.
+#: With fewer segments in reach of the log, a round makes no pauses, and compaction waits.
 HURRY_IN_REACH: Final = 4
-#: Ledgers whose ends are asked for at a time, and how long that may take.
+#: The most ledgers whose ends are asked for in a round.
 ENDS_MAX: Final = 100
+#: The longest time for that.
 ENDS_TIMEOUT_MS: Final = 1_000
-#: Extents that are gathered before the event loop is let go on.
+#: The number of extents that are gathered in one turn of the event loop.
 _GATHER: Final = 2_000
-#: Ledgers whose extents leave memory before the event loop is let go on.
+#: The number of ledgers whose extents leave memory in one turn of the event loop.
 _MOVED: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteGround:
-    """What rewriting works on."""
+    """The parts of a storage that the rewrite and compaction work on."""
 
     devices: Devices
     directories: Directories
@@ -85,14 +87,15 @@ class RewriteGround:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteStep:
-    """What a commit makes count, or no longer."""
+    """The changes that a commit makes."""
 
-    #: None: it stays where it is.
+    #: The new mark; None: it stays.
     mark: Position | None = None
+    #: A new sorted segment; None: there is none.
     added: WrittenSegment | None = None
-    #: Sorted segments, with rows of theirs that may still be in the index.
+    #: Sorted segments that no longer count, with their rows that may still be in the index.
     dropped: Mapping[int, Sequence[ExtentRow]] = field(default_factory=dict)
-    #: Ledgers that lose entries in the index, and the ends that those are past.
+    #: Ledgers that lose entries in the index, with their ends: the entries are past these.
     cut: Mapping[LedgerId, EntryId] = field(default_factory=dict)
 
 
@@ -100,7 +103,7 @@ class Rewriter:
     """Does rounds and commits, on an event loop."""
 
     def __init__(self, on: RewriteGround, arrivals: Arrivals, last: Checkpoint) -> None:
-        """``last`` is the checkpoint on the disk; its ledgers are the memory's business now."""
+        """``last`` is the checkpoint on the disk; its ledgers are in the memory now."""
         self.counters = arrivals.counters
         self._on = on
         self._memory = on.memory
@@ -108,23 +111,23 @@ class Rewriter:
         self._arrivals = arrivals
         self._last = replace(last, ledgers={})
         self._sweep = last.sweep
-        #: How many segments the next round takes at most.
+        #: The most segments of the next round.
         self._round_segments = self._round_segments_max
         self._committing = asyncio.Lock()
 
     @property
     def log_id(self) -> int:
-        """The log that all of it belongs to."""
+        """The id of the storage's log."""
         return self._last.log_id
 
     @property
     def segments(self) -> tuple[SortedSegment, ...]:
-        """The sorted segments that count, as of the last commit."""
+        """The sorted segments that count since the last commit."""
         return self._last.segments
 
     @property
     def sizes(self) -> Sizes:
-        """What there may be at most, and what is kept free."""
+        """The sizes of segments, and the room that is kept free."""
         return self._arrivals.sizes
 
     @property
@@ -133,13 +136,13 @@ class Rewriter:
         return self._arrivals.stands_still is not None
 
     async def run(self) -> None:
-        """Do rounds for ever; raises ``OSError``, after which nothing may be tried again."""
+        """Do rounds until cancelled; raises ``OSError``, after which no round may be tried."""
         while True:
             await self._arrivals.wait_for_sealed()
             await self.round()
 
     async def round(self) -> None:
-        """Rewrite the oldest sealed segments; without room for that, the next round takes fewer."""
+        """Rewrite the oldest sealed segments; without room, make the next round smaller."""
         loop, pace = asyncio.get_running_loop(), self._arrivals.pace
         generations = list(self._arrivals.sealed)[: self._round_segments]
         pace.begin_round(len(generations) * self._arrivals.segment_bytes, loop.time())
@@ -171,7 +174,7 @@ class Rewriter:
         pace.end_round(loop.time())
 
     async def learn_ends(self, ledger_ids: Iterable[LedgerId]) -> None:
-        """Ask where some of these ledgers end; what is not heard in time stays unknown."""
+        """Ask for the ends of some of these ledgers; what is not answered in time stays unknown."""
         asked = self._memory.open_ones(ledger_ids, ENDS_MAX)
         if not asked:
             return
@@ -181,7 +184,7 @@ class Rewriter:
         except TimeoutError:
             return
         for ledger in asked:
-            # What was forgotten meanwhile is not asked any more.
+            # A ledger that was forgotten meanwhile is set here, too; nothing uses it any more.
             ledger.closed_at = ends.get(ledger.ledger_id)
 
     async def write(
@@ -192,10 +195,11 @@ class Rewriter:
         *,
         leaves_bytes: int,
     ) -> WrittenSegment:
-        """Write a sorted segment, in whichever directory takes it, and leave so much room there.
+        """Write a sorted segment into the roomiest directory, and leave ``leaves_bytes`` there.
 
-        ``pause`` is awaited after each slice, with its size. Raises ``UnreadableSegmentError``, or
-        ``OSError``: one of ``SHORTAGES``, or that no directory is left. Nothing of it stays then.
+        If a directory fails, try the next one. ``pause`` is awaited after each slice, with its
+        size. Raises ``UnreadableSegmentError``, or ``OSError``: one of ``SHORTAGES``, or because no
+        directory is left. After an error the file is removed.
         """
         where = (self._on.directories, self._on.places)
         while True:
@@ -211,17 +215,17 @@ class Rewriter:
                 await self.do(job.discard)
                 if job.directory is None or error.errno in SHORTAGES:
                     raise
-                # What it holds is read as long as that works; the segment goes elsewhere.
+                # Segments in the failed directory are still read; this one goes to another.
                 self._on.directories.fail(job.directory, error)
 
     async def commit(self, step: RewriteStep) -> None:
-        """Make a step count, and sweep what was forgotten until now."""
+        """Make the changes of a step, and sweep the ledgers that were forgotten until now."""
         async with self._committing:
             gone = self._memory.take_forgotten()
             try:
                 await self._commit(step, gone)
             except BaseException:
-                # Whether they were swept is not known: the next sweep has them again.
+                # It is unknown whether they were swept, so the next sweep has them again.
                 self._memory.take_back(gone)
                 raise
 
@@ -229,7 +233,7 @@ class Rewriter:
         freed = await self.do(lambda: self._index.bytes_of(gone)) if gone else Counter[int]()
         last = self._after(step, freed)
         if gone:
-            # One that was cut short has used its number.
+            # A sweep that was cut short has used up its number.
             self._sweep += 1
             last = replace(last, sweep=self._sweep, forgotten=tuple(gone))
         assert last.mark >= self._last.mark, "the mark never goes back"
@@ -240,7 +244,7 @@ class Rewriter:
         self.counters.swept_ledgers += len(gone)
 
     async def _cut(self, ends: Mapping[LedgerId, EntryId]) -> None:
-        """Let nobody take for a ledger's last entry what is about to leave the index."""
+        """Lower the last entries in memory, before entries past an end leave the index."""
         if not ends:
             return
         index = self._index
@@ -255,11 +259,11 @@ class Rewriter:
             await self.commit(RewriteStep())
 
     async def do(self, work: Callable[[], T]) -> T:
-        """Do a piece of work off the event loop, after those that were given before."""
+        """Do a piece of work on the background disk, after the pieces given before."""
         return await self._on.devices.background.run(work)
 
     async def give_up_free(self) -> bool:
-        """Make room of the arrival segments that nobody uses; False: there was nothing to do."""
+        """Remove free arrival segments to make room; False: there was none to remove."""
         return await self._arrivals.give_up_free()
 
     @property
@@ -268,11 +272,11 @@ class Rewriter:
         return max(1, min(ROUND_SEGMENTS_MAX, fitting))
 
     async def calm(self) -> None:
-        """Return when no round is in a hurry, or that stands still."""
+        """Return when no round is in a hurry, or when the rewrite stands still."""
         await self._arrivals.wait_for_reach(HURRY_IN_REACH)
 
     async def _gather(self, through: int) -> list[ExtentRow]:
-        """Give what is in the segments, by ledger and entry; nothing is added to them any more."""
+        """Give the extents in sealed segments up to a generation, by ledger and entry."""
         rows: list[ExtentRow] = []
         looked_at = 0
         for entries in self._memory.touched_through(through):
@@ -287,11 +291,11 @@ class Rewriter:
         return rows
 
     async def _leave_to_index(self, through: int) -> None:
-        """Take out of memory what the index has now; some ledgers in each step of the loop."""
+        """Remove extents from memory that the index has now, some ledgers at a time."""
         index = self._index
         touched = self._memory.touched_through(through)
         for some in (touched[at : at + _MOVED] for at in range(0, len(touched), _MOVED)):
-            # In a commit's place: what the index has must not change in between.
+            # Under the commit's lock: the index must not change in between.
             async with self._committing:
                 ids = [entries.ledger_id for entries in some]
                 lasts = await self.do(partial(_lasts, index, ids))
@@ -301,7 +305,7 @@ class Rewriter:
         self._memory.forget_touched(through)
 
     def _after(self, step: RewriteStep, freed: Mapping[int, int]) -> Checkpoint:
-        """Give the checkpoint after a step, but for its ledgers."""
+        """Give the checkpoint after a step, without its ledgers."""
         segments = [
             replace(each, live_bytes=max(0, each.live_bytes - freed.get(each.number, 0)))
             for each in self._last.segments
@@ -326,7 +330,7 @@ class Rewriter:
         )
 
     async def _save(self, last: Checkpoint) -> None:
-        """Replace the checkpoint; the memory's ledger state is that of the mark, or newer."""
+        """Replace the checkpoint; the ledger state in memory is that of the mark, or newer."""
         known = list(self._memory.ledgers.values())
         ledgers = await self.do(lambda: self._memory.rendered(known))
         waited = False
@@ -336,7 +340,7 @@ class Rewriter:
             except OSError as error:
                 if error.errno not in SHORTAGES:
                     raise
-                # The one before stands; the next attempt begins with a new file.
+                # The last checkpoint still counts; the next attempt begins with a new file.
                 waited = True
                 self._arrivals.stand_still(str(error))
                 await self._let_time_pass()
@@ -358,14 +362,14 @@ class Rewriter:
         return [row for row in written.rows if self._memory.counts(row.ledger_id, written.number)]
 
     async def _take_fewer(self, count: int, needed_bytes: int, error: OSError) -> None:
-        """Let the next round be smaller; after one of one segment, wait until it is worth it."""
+        """Make the next round smaller; after a round of one segment, wait until there is room."""
         self._round_segments = max(1, count // 2)
         if count > 1:
             return
         self._arrivals.stand_still(str(error))
         last, directories = self._last, self._on.directories
         room = 0
-        # What was given up since may be what the round would have copied.
+        # A commit meanwhile (``_last`` changes) may have reduced what the round must copy.
         while self._last is last and room < needed_bytes:
             await self._let_time_pass()
             room = (await self.do(directories.roomiest))[1].free_bytes
@@ -380,7 +384,7 @@ class Rewriter:
 
 
 async def know_no_ends(ledger_ids: Sequence[LedgerId]) -> Mapping[LedgerId, EntryId]:
-    """Know of no ledger that it is closed."""
+    """Say of no ledger that it is closed."""
     del ledger_ids
     return {}
 

@@ -1,12 +1,13 @@
-"""What a bookie keeps, put together: the log, the memory, the rewrite, and reads.
+"""The storage of a bookie: it joins the log, the memory, the rewrite, compaction and reads.
 
-``create`` makes it on an empty disk, ``open_storage`` reads what is past the mark, ``run`` writes
-until the log is closed. The arrival segments may be on a device of their own (``arrival_files``),
-and sorted segments in several directories (``sorted_files``); the index has its store. Reads go to
-a disk object of their own and wait for neither a sync nor the rewrite.
+``create`` makes a storage on an empty disk. ``open_storage`` opens one, and reads the log past the
+mark. ``run`` writes until the log is closed. The arrival segments may be on a device of their own
+(``arrival_files``), and the sorted segments in several directories (``sorted_files``). The index
+has a store of its own. Reads use a disk object of their own, so they wait for neither a sync nor
+the rewrite.
 
-``forget`` is the one way in which something that was acknowledged goes: first a record, which alone
-decides, then its extents, then, by compaction, its space.
+Only ``forget`` removes acknowledged entries. First a record forgets the ledger; that alone decides.
+Then the ledger's extents leave the index. Last, compaction frees the space.
 """
 
 import asyncio
@@ -44,39 +45,41 @@ from zonekeeper.wire.formats import errors
 
 T = TypeVar("T")
 
-#: With a smaller share of the device free, room is short.
+#: If a smaller share of the device is free, ``reclaim`` compacts at once.
 SHORT_SHARE: Final = 0.1
 _ID_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """Where entries are, up to the last one that was looked up; to be used before any ``await``."""
+    """The result of a look-up: the places of entries. It must be used before the next ``await``."""
 
     extents: Iterator[Extent]
+    #: Entries up to here were looked up.
     last: EntryId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """How far the rewrite is behind."""
+    """The work that the rewrite has not done yet."""
 
-    #: Arrival segments that wait to be rewritten.
+    #: The number of arrival segments that wait to be rewritten.
     sealed: int
-    #: How many more the writer can begin; with none, nothing is acknowledged any more.
+    #: The number of segments that the log can still begin. At 0, acknowledging stops when the
+    #: active one is full.
     in_reach: int
-    #: Of the segments that there may be; from ``pace.START_SHARE`` on, appends are slowed.
+    #: The share of the segments in use. Above ``pace.START_SHARE`` appends are slowed.
     used_share: float
-    #: What the rewrite frees, by its last rounds.
+    #: The rate at which the rewrite frees segments.
     bytes_per_second: float
-    #: Why it frees nothing now; None: it goes on.
+    #: Why the rewrite frees nothing now; None: it goes on.
     stands_still: str | None
-    #: Does the writer wait for room on its device?
+    #: Does the log wait for room on its device?
     writer_waits: bool
 
     @property
     def trouble(self) -> str | None:
-        """Say why nothing can be acknowledged once no segment is left; None: it can."""
+        """Why the log cannot go on, or soon cannot; None: it can."""
         if self.stands_still is not None:
             return f"the rewrite waits for room: {self.stands_still}"
         if self.writer_waits:
@@ -88,7 +91,7 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoragePolicy:
-    """What the rewrite and the compaction go by."""
+    """The settings of the rewrite and of compaction."""
 
     ends: Ends = rewrite.know_no_ends
     compacting: Compacting = field(default_factory=Compacting)
@@ -96,7 +99,7 @@ class StoragePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """What a start found."""
+    """The parts of a storage that a start has read."""
 
     last: Checkpoint
     directories: Directories
@@ -105,7 +108,7 @@ class _Found:
 
 
 class Storage:
-    """All that is on the disks, open."""
+    """An open storage."""
 
     def __init__(
         self, devices: Devices, sizes: Sizes, found: _Found, policy: StoragePolicy
@@ -142,12 +145,12 @@ class Storage:
         )
         self._rewriter = Rewriter(on, self._arrivals, found.last)
         self._compactor = Compactor(self._rewriter, policy.compacting, on)
-        #: What ended all writing, whoever met it: ``run`` raises it.
+        #: The error that ended all writing, met by any task; ``run`` raises it.
         self._failure: asyncio.Queue[DiskFailedError] = asyncio.Queue()
 
     @property
     def backlog(self) -> Backlog:
-        """How far the rewrite is behind; for metrics and readiness."""
+        """The rewrite's backlog now; for metrics and readiness."""
         arrivals = self._arrivals
         return Backlog(
             sealed=len(arrivals.sealed),
@@ -159,12 +162,12 @@ class Storage:
         )
 
     async def room(self) -> Space:
-        """Give the room for what is kept for good; the journal may be on another device."""
+        """Give the room for sorted segments; the journal may be on another device."""
         return await self._devices.reads.run(self._directories.space)
 
     @property
     def counters(self) -> StorageCounters:
-        """What the writer, the rewrite and the compaction have done."""
+        """The counters of the log, the rewrite and compaction."""
         return self._arrivals.counters
 
     @property
@@ -174,7 +177,7 @@ class Storage:
 
     @property
     def failed_directories(self) -> Sequence[str]:
-        """What is wrong with which ledger directory: entries in there may be unknown."""
+        """The failed ledger directories, and why; entries in them may be unknown."""
         return [
             f"ledger directory {number + 1}: {why}"
             for number, why in sorted(self._directories.failed.items())
@@ -192,11 +195,11 @@ class Storage:
             await self.log.run()
             for task in background:
                 task.cancel()
-        # What they had begun is done when this is; nobody closes a file under it.
+        # The disk works in order: after this, their last work is done, and files may be closed.
         await self._devices.background.run(_nothing)
 
     async def read(self, ledger: Ledger, wanted: range, bytes_max: int) -> reading.EntriesFound:
-        """Read entries that are on disk; raises IoFailed if not even the first can be read."""
+        """Read entries that are on disk; raises IoFailed if the first one cannot be read."""
         known = await self.look_up(ledger, wanted[0], wanted[-1], bytes_max)
         wanted = reading.up_to(wanted, known.last)
         plan = reading.plan(ledger.ledger_id, known.extents, wanted, bytes_max)
@@ -209,18 +212,18 @@ class Storage:
         return await self._disk_for(offsets).run(work)
 
     async def look_up(self, ledger: Ledger, first: int, last: int, bytes_max: int) -> Known:
-        """Say where entries are, from the first one on, as of the moment of the return.
+        """Look up the places of entries, from ``first`` on; true at the moment of the return.
 
-        Goes as far as a read of so many bytes needs it.
+        The look-up goes as far as a read of ``bytes_max`` needs, at least.
         """
         extents = ledger.extents
-        assert isinstance(extents, LedgerEntries), "the memory's ledgers are made so"
+        assert isinstance(extents, LedgerEntries), "the memory makes its ledgers with these"
         while True:
             seen = (extents.moves, self._places.drops)
             rows: list[Extent] = []
             until = min(last, extents.end_of_some(first, reading.FRAMES_MAX))
             if extents.is_sorted(first):
-                # Up to milliseconds: not on the event loop, and not before the acks.
+                # This may take milliseconds, so it must not block the event loop and delay acks.
                 rows = await self._devices.reads.run(
                     lambda: reading.enough(extents.sorted_between(first, last), bytes_max)
                 )
@@ -230,7 +233,7 @@ class Storage:
                 return Known(extents=extents.joined_with(rows, first, until), last=EntryId(until))
 
     def kept(self, found: Iterable[Extent]) -> Iterator[Extent]:
-        """Give what was looked up; raises IoFailed where it is in a directory that failed."""
+        """Give the extents; raises IoFailed at one that is in a failed directory."""
         for extent in found:
             number = locations.sorted_number(extent.offset)
             if number is not None and self._directories.is_lost(number):
@@ -241,21 +244,21 @@ class Storage:
             yield extent
 
     def known_ledgers(self) -> list[LedgerId]:
-        """Give the ledgers of which anything is on the disk, ascending."""
+        """Give the ledgers that have a record or an entry on the disk, ascending."""
         return sorted(ledger_id for ledger_id, each in self.memory.ledgers.items() if each.known)
 
     async def forget(self, ledger_ids: Iterable[LedgerId]) -> None:
-        """Forget ledgers for good, and return when that is durable; raises ``ProtocolError``.
+        """Forget ledgers for good; return when that is durable. Raises ``ProtocolError``.
 
-        The caller has proof that nobody will ever want them.
+        The caller has proof that the ledgers were deleted.
         """
         puts = [self._forget(ledger_id) for ledger_id in ledger_ids]
         await asyncio.gather(*puts)
 
     async def reclaim(self) -> None:
-        """Take what was forgotten out of the index; its space is then the compaction's.
+        """Take forgotten ledgers out of the index. Compaction frees their space later.
 
-        Where room is short, it is given back at once.
+        If room is short, compact at once.
         """
         await self._until_failure(self._rewriter.sweep)
         space = self.log.space
@@ -263,18 +266,18 @@ class Storage:
             await self.compact(major=True)
 
     async def compact(self, *, major: bool) -> int:
-        """Compact all sorted segments that are due, and give how many those were."""
+        """Compact all sorted segments that are due, and give their number."""
         return await self._until_failure(lambda: self._compactor.compact(major=major))
 
     def close(self) -> None:
-        """Give the files back, when nobody writes or reads any more."""
+        """Close all files, when nothing is written or read any more."""
         self._places.close()
         self._arrivals.close()
         self.log.active.close()
         self._devices.index.close()
 
     def _disk_for(self, offsets: Iterable[int]) -> Disk:
-        """Part those who read what arrived last from those who read what is sorted."""
+        """Give the disk for a read: ``tails`` if all of it is in arrival segments."""
         devices = self._devices
         is_tail = all(locations.arrival_generation(each) is not None for each in offsets)
         return devices.tails if is_tail and devices.tails is not None else devices.reads
@@ -311,20 +314,21 @@ class Storage:
             raise failed from error
 
     async def _fail(self) -> None:
-        """End ``run`` also when it was somebody else's work that failed."""
+        """Make ``run`` raise an error that a call outside ``run`` has met."""
         raise await self._failure.get()
 
 
 def create(files: FileSystem, chance: Chance) -> None:
-    """Make an empty storage, whole or not at all. Blocks."""
+    """Make an empty storage, completely or not at all. Blocks."""
     log_id = int.from_bytes(bytes(int(chance.random() * 256) for _ in range(_ID_BYTES)), "big")
     checkpoints.save(files, Checkpoint(log_id=log_id))
 
 
 def was_served(files: FileSystem, folders: Iterable[FileSystem]) -> bool:
-    """Say whether it was ever open: each start begins a segment before anything is served. Blocks.
+    """Say whether a storage was ever open. Blocks.
 
-    The segments are in any of the folders. If none of them is mounted, the mark may still tell.
+    Each start begins a segment before anything is served. So a storage with a segment, in any of
+    the folders, was open. If the folders are not mounted, a mark in the checkpoint tells it, too.
     """
     for name in chain.from_iterable(each.names() for each in folders):
         if arrivals.number_of(name) is not None or ledger_directories.number_of(name) is not None:
@@ -336,10 +340,10 @@ def was_served(files: FileSystem, folders: Iterable[FileSystem]) -> bool:
 async def open_storage(
     devices: Devices, sizes: Sizes, policy: StoragePolicy | None = None
 ) -> Storage:
-    """Read what ``create`` made and others wrote; raises ``DamagedLogError`` or ``OSError``."""
+    """Open the storage that ``create`` made; raises ``DamagedLogError`` or ``OSError``."""
 
     def open_all() -> _Found:
-        # The segments that it made superfluous are about to be removed, and used again.
+        # Segments that this checkpoint no longer needs are about to be removed or used again.
         last = checkpoints.secured(devices.files)
         directories = settle(devices.index, last, devices.sorted_files or (devices.files,))
         memory = Memory(devices.index, last)
@@ -347,7 +351,7 @@ async def open_storage(
             devices.arrival_files, last.log_id, last.mark, memory.replay
         )
         memory.restarted()
-        # Only now is it known that checkpoint, log and sorted segments belong together.
+        # Only now is it sure that checkpoint, log and sorted segments belong together.
         directories.remove_strays()
         return _Found(last=last, directories=directories, memory=memory, opened=opened)
 
@@ -365,10 +369,11 @@ def rebuild_index(files: FileSystem, index: Index, sorted_files: Sequence[FileSy
 
 
 def settle(index: Index, last: Checkpoint, sorted_files: Sequence[FileSystem]) -> Directories:
-    """Find the sorted segments, and hold the index to the checkpoint. Blocks.
+    """Find the sorted segments, and make the index match the checkpoint. Blocks.
 
-    The index may be behind, empty, another log's, or have what was compacted since. It can always
-    be built again, so that this destroys nothing: who only looks may do it, too.
+    The index may lag behind, be empty, belong to another log, or have rows of segments that were
+    compacted since. It can always be built again, so this destroys nothing: a tool that only reads
+    may call it, too.
     """
     directories = Directories(sorted_files)
     index.prepare(last.log_id)
@@ -390,7 +395,7 @@ def settle(index: Index, last: Checkpoint, sorted_files: Sequence[FileSystem]) -
 def _drop_compacted(
     directories: Directories, index: Index, log_id: int, numbers: Iterable[int]
 ) -> bool:
-    """Take segments out of the index that count no more; False: it is not known what they had."""
+    """Remove segments that no longer count from the index; False: their rows are not known."""
     for number in sorted(numbers):
         try:
             rows = sorted_writing.rows_of(directories, log_id, number)
@@ -401,4 +406,4 @@ def _drop_compacted(
 
 
 def _nothing() -> None:
-    """Come after what was begun before."""
+    """Do nothing: only the turn on the disk matters."""

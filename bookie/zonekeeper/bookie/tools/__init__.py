@@ -1,6 +1,6 @@
-"""What a person does to a bookie that stands still: look, check, rebuild, export, prepare.
+"""The tools for a stopped bookie: look, check, rebuild, export, prepare.
 
-Every tool holds the lock that a bookie's process holds, so none works beside a running bookie. The
-tools that look change nothing that counts: the index, which can always be built again, may be
-brought up to date, as each start does.
+Every tool takes the lock that a bookie's process takes, so no tool works beside a running bookie. A
+tool that only looks changes nothing that counts. It may bring the index up to date, like each
+start; the index can always be built again.
 """

@@ -1,4 +1,4 @@
-"""The arrival segments that count, opened to be read: what a start reads, and nothing changed."""
+"""The arrival segments that count, opened for reading: those that a start reads, unchanged."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,9 +30,10 @@ def opened(
     last: Checkpoint,
     damaged: Callable[[DamagedLogError | OSError], None] = _refuse,
 ) -> Iterator[Chain]:
-    """Open the arrival segments; raises ``DamagedLogError`` or ``OSError`` where a start would.
+    """Open the arrival segments; raises ``DamagedLogError`` or ``OSError`` like a start.
 
-    Who wants to hear of that instead (``damaged``) gets what can be read in spite of it.
+    If ``damaged`` is given, it is called with each error instead. Then the segments that can still
+    be read are given.
     """
     named: dict[str, File] = {}
     headers: dict[str, BatchHeader | None] = {}
@@ -65,7 +66,7 @@ def opened(
 
 
 def _unchained(heads: Mapping[str, BatchHeader], last: Checkpoint) -> list[ChainLink]:
-    """Give the generations past the mark, each as if it were the newest."""
+    """Give the generations past the mark, each without an end, as if it were the newest."""
     found = [
         ChainLink(name=name, generation=head.position.generation, before=head.before, last=None)
         for name, head in heads.items()

@@ -1,7 +1,7 @@
-"""What is on a bookie's disks, read as its next start would read it, and nothing changed.
+"""The content of a bookie's disks, read like a start would read it, but without a change.
 
-A start takes a new generation, writes again what may not be on the disk, and removes what was never
-finished. Here all of that is left as it is.
+A start begins a new generation, writes again batches that may not be on the disk, and removes
+unfinished segments. This module does none of that.
 """
 
 from collections.abc import Iterator
@@ -26,15 +26,15 @@ class ArrivalFile:
 
     name: str
     size_bytes: int
-    #: None: nothing in it is needed any more, or was ever written.
+    #: None: the file has no batch that is still needed.
     generation: int | None
-    #: Where its good batches end.
+    #: The offset at which its good batches end.
     used_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """All that is there."""
+    """All content of a bookie's disks."""
 
     checkpoint: Checkpoint
     memory: Memory
@@ -45,12 +45,12 @@ class Contents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerSummary:
-    """What is kept of a ledger."""
+    """The state and the entries of a ledger, in numbers."""
 
     ledger_id: LedgerId
     state: AdmissionState
     lac: EntryId
-    #: Maximal runs of entries.
+    #: The number of maximal runs of entries.
     runs: int
     entries: int
     first: EntryId | None
@@ -58,7 +58,10 @@ class LedgerSummary:
 
 
 def load(last: Checkpoint, arrival_files: FileSystem, index: Index) -> Contents:
-    """Read everything; raises ``DamagedLogError`` or ``OSError``. The index is up to date."""
+    """Read everything; raises ``DamagedLogError`` or ``OSError``.
+
+    The caller has brought the index up to date.
+    """
     memory = Memory(index, last)
     with chains.opened(arrival_files, last) as chain:
         ends = {
@@ -82,7 +85,7 @@ def load(last: Checkpoint, arrival_files: FileSystem, index: Index) -> Contents:
 
 
 def ledgers(contents: Contents) -> Iterator[LedgerSummary]:
-    """Give all ledgers of which anything is here, by their ids."""
+    """Give all ledgers with a record or an entry here, by their ids."""
     for ledger_id, ledger in sorted(contents.memory.ledgers.items()):
         if not ledger.known:
             continue

@@ -1,6 +1,6 @@
-"""A bookie's folders, held against the bookie: only one of them works on them at a time.
+"""Lock the folders of a stopped bookie, so that either a tool or the bookie works on them.
 
-The folder of the data says which others there are: it is the only one that is asked for.
+Only the data folder must be given: its cookie names the other folders.
 """
 
 from collections.abc import Iterator
@@ -27,14 +27,14 @@ class ToolFailedError(Trouble):
 
 @contextmanager
 def held(data: Path, *, lost: str | None = None) -> Iterator[HeldFolders]:
-    """Hold the folders of a bookie that was started or prepared once.
+    """Lock the folders of a bookie that was started or prepared before.
 
-    The folder that is ``lost`` is not looked into, and is made if it is gone.
+    The ``lost`` folder is not checked, and is made if it does not exist.
     """
     if not _is_bookies(data):
         raise ToolError(
             f"--data: {data} is no bookie's data folder: no bookie was ever started or prepared in "
-            "it; is the disk mounted?"
+            "it; check that the disk is mounted"
         )
     version = _read(data)
     if version is None:
@@ -45,8 +45,8 @@ def held(data: Path, *, lost: str | None = None) -> Iterator[HeldFolders]:
         if other != lost and not _is_bookies(Path(other)):
             raise ToolError(
                 f"{other} belongs to the bookie of {data}, and no bookie was ever started or "
-                "prepared in it; is the disk mounted? If it is lost for good, see `zonekeeper "
-                "bookie cookie replace-disk --folder`"
+                "prepared in it; check that the disk is mounted. If the disk is lost for good, see "
+                "`zonekeeper bookie cookie replace-disk --folder`"
             )
     with open_all(data, version.cookie) as opened:
         for folder, files in opened.folders.items():
@@ -57,7 +57,7 @@ def held(data: Path, *, lost: str | None = None) -> Iterator[HeldFolders]:
 
 @contextmanager
 def open_all(data: Path, cookie: Cookie) -> Iterator[HeldFolders]:
-    """Hold all folders that a cookie names; what is not there is made."""
+    """Lock all folders that a cookie names; missing folders are made."""
     others = identity.other_folders(cookie)
 
     def path(folder: str) -> Path:
@@ -70,7 +70,11 @@ def open_all(data: Path, cookie: Cookie) -> Iterator[HeldFolders]:
 
 
 def open_sorted(held: HeldFolders, last: Checkpoint, number: int) -> File:
-    """Open a sorted segment: where it counts, or wherever it is; raises ``FileNotFoundError``."""
+    """Open a sorted segment; raises ``FileNotFoundError``.
+
+    If the checkpoint names the segment, it must be in the directory named there. Any other segment
+    may be in any directory.
+    """
     name = directories.name_of(number)
     counts_in = {each.number: each.directory for each in last.segments}.get(number)
     wanted = held.ledgers if counts_in is None else held.ledgers[counts_in : counts_in + 1]
@@ -83,7 +87,7 @@ def open_sorted(held: HeldFolders, last: Checkpoint, number: int) -> File:
 
 
 def own_cookie(files: FileSystem) -> Cookie:
-    """Read the cookie that must stand beside the data."""
+    """Read the cookie in the data folder; raises ``ToolError`` if there is none."""
     version = identity.read(files)
     if version is None:
         raise ToolError(

@@ -1,4 +1,4 @@
-"""What a bookie knows of its ledgers, for ``zonekeeper metadata rebuild``."""
+"""Export hints: a bookie's knowledge of ledgers' metadata, for ``zonekeeper metadata rebuild``."""
 
 from collections.abc import Iterator
 

@@ -1,7 +1,7 @@
-"""Who a bookie is: its cookie beside its data, and its cookie in the metadata store.
+"""The identity of a bookie: its cookie in the data folder, and its cookie in the metadata store.
 
-The store's is the authority. Each change is a person's explicit command, on a bookie that stands
-still, and says what it means before it is done.
+The store's cookie is the authority. Each change is a person's explicit command for a stopped
+bookie. A command says what it will change before it does so.
 """
 
 from dataclasses import dataclass
@@ -23,16 +23,18 @@ from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import BookieId, LedgerId
 from zonekeeper.placement.base.locations import Location
 
-#: What a new file system has by itself, and what a prepared folder may hold.
+#: Names that an empty folder may hold: a file system's own, and that of the lock.
 _NOT_DATA: Final = frozenset({"lost+found", identity.LOCK_NAME})
 _NAMED_MAX: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """The two cookies of a bookie, and what follows."""
+    """The two cookies of a bookie, and the advice that follows from them."""
 
+    #: The cookie in the data folder.
     local: Cookie | None
+    #: The cookie in the metadata store.
     stored: Cookie | None
     #: Can the bookie start?
     fits: bool
@@ -40,7 +42,7 @@ class Compared:
 
 
 async def compare(cluster: Cluster, local: Cookie | None, bookie: BookieId) -> Compared:
-    """Hold the cookie beside the data against the one in the store."""
+    """Compare the cookie in the data folder with the one in the store."""
     found = await cookie_store.read(cluster, bookie)
     stored = None if found is None else found.cookie
     fits, advice = _advice(cluster, local, stored)
@@ -48,11 +50,11 @@ async def compare(cluster: Cluster, local: Cookie | None, bookie: BookieId) -> C
 
 
 async def restore_cookie(cluster: Cluster, local: Cookie) -> None:
-    """Write the cookie beside the data into a store that lost it."""
+    """Write the cookie of the data folder into a store that lost it."""
     if local.instance != cluster.instance:
         raise ToolError(
-            f"the data is of cluster {local.instance}, and this is {cluster}: check --metadata; a "
-            "root that is rebuilt keeps the old instance"
+            f"the data belongs to cluster {local.instance}, and this is {cluster}: check "
+            "--metadata; a root that is rebuilt keeps the old instance"
         )
     await cookie_store.create(cluster, local)
 
@@ -61,30 +63,33 @@ async def check_movable(cluster: Cluster, bookie: BookieId) -> Cookie:
     """Give the stored cookie of a bookie that may be moved to another zone."""
     stored = await cookie_store.read(cluster, bookie)
     if stored is None:
-        raise ToolError(f"{bookie} has no cookie in {cluster}: start it, or `cookie create` it")
+        raise ToolError(
+            f"{bookie} has no cookie in {cluster}: start the bookie, or see `zonekeeper bookie "
+            "cookie create`"
+        )
     await refuse_registered(cluster, bookie)
     return stored.cookie
 
 
 async def move(cluster: Cluster, bookie: BookieId, location: Location) -> Cookie:
-    """Let a bookie stand in another zone; its file follows at its next start."""
+    """Give a bookie another location in the store; its next start writes it to the folders."""
     await check_movable(cluster, bookie)
     return await cookie_store.move(cluster, bookie, location)
 
 
 async def check_removable(cluster: Cluster, bookie: BookieId) -> None:
-    """Refuse to forget a bookie that runs, or that some ledger still counts on."""
+    """Refuse to forget a bookie that runs, or that a ledger names."""
     await refuse_registered(cluster, bookie)
     if found := await naming(cluster, bookie):
         named = ", ".join(map(str, found[:_NAMED_MAX]))
         raise ToolError(
             f"{len(found)} ledgers name {bookie} ({named}{', ...' * (len(found) > _NAMED_MAX)}): "
-            "have their copies replaced first"
+            "let them be repaired first"
         )
 
 
 async def refuse_registered(cluster: Cluster, bookie: BookieId) -> None:
-    """Refuse a bookie that runs."""
+    """Refuse a bookie that is registered."""
     if await registration.read_service_info(cluster, bookie) is not None:
         raise ToolError(
             f"{bookie} is registered in {cluster}: it runs, or its session has not ended yet; stop "
@@ -93,7 +98,7 @@ async def refuse_registered(cluster: Cluster, bookie: BookieId) -> None:
 
 
 async def naming(cluster: Cluster, bookie: BookieId) -> tuple[LedgerId, ...]:
-    """Give all ledgers that name a bookie; one that cannot be read may, and is refused."""
+    """Give all ledgers that name a bookie; raises ``ToolError`` for an unreadable ledger."""
     found: list[LedgerId] = []
     async for listed in ledger_listing.all_of(cluster):
         if isinstance(listed, UnreadableLedger):
@@ -116,7 +121,7 @@ async def remove(cluster: Cluster, bookie: BookieId) -> bool:
 
 
 def check_empty(folder: Path, *, besides: frozenset[str] = frozenset()) -> None:
-    """Refuse a folder in which anything else is."""
+    """Refuse a folder that holds other files than ``besides``."""
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     used = sorted(names - _NOT_DATA - besides)
     if used:
@@ -127,7 +132,7 @@ def check_empty(folder: Path, *, besides: frozenset[str] = frozenset()) -> None:
 
 
 async def check_new(cluster: Cluster, mine: Cookie, location: Location | None) -> None:
-    """Refuse to prepare a name that is not new."""
+    """Refuse to prepare a bookie whose id has a cookie already."""
     cookies.located(mine, location)
     stored = await cookie_store.read(cluster, mine.bookie)
     if stored is not None:
@@ -145,7 +150,7 @@ async def make_new(
     held: HeldFolders,
     chance: Chance,
 ) -> Cookie:
-    """Prepare a new bookie in empty folders: what its first start does before it serves."""
+    """Prepare a new bookie in empty folders, as its first start does before it serves."""
     await check_new(cluster, mine, location)
     disk = ThreadDisk("format", threads=1)
     try:
@@ -157,7 +162,7 @@ async def make_new(
 
 
 def local_cookie(data: Path) -> Cookie | None:
-    """Read the cookie beside the data of a bookie that stands still."""
+    """Read the cookie in the data folder of a stopped bookie; None: there is none."""
     with folders.held(data) as held:
         version = identity.read(held.data)
         return None if version is None else version.cookie
@@ -165,7 +170,7 @@ def local_cookie(data: Path) -> Cookie | None:
 
 def _advice(cluster: Cluster, local: Cookie | None, stored: Cookie | None) -> tuple[bool, str]:
     if local is None and stored is None:
-        return True, "neither is there: a new bookie; it makes both when it first starts"
+        return True, "there is no cookie at all: a new bookie; its first start makes both cookies"
     if stored is None:
         return False, (
             f"{cluster} does not know the bookie. If the store was lost: `zonekeeper bookie cookie "
@@ -186,13 +191,13 @@ def _advice(cluster: Cluster, local: Cookie | None, stored: Cookie | None) -> tu
     if local.location == stored.location:
         return True, "they are the same"
     return True, (
-        f"they differ in the location alone: the store says {stored.location}, and counts; the "
-        "file follows at the next start"
+        f"they differ only in the location: the store says {stored.location}, and the store "
+        "counts; the next start changes the folders' cookie"
     )
 
 
 def plain(compared: Compared) -> dict[str, object]:
-    """Give it as plain data."""
+    """Give the comparison as plain data."""
     return {
         "local": None if compared.local is None else _cookie(compared.local),
         "stored": None if compared.stored is None else _cookie(compared.stored),
@@ -202,7 +207,7 @@ def plain(compared: Compared) -> dict[str, object]:
 
 
 def text(compared: Compared) -> str:
-    """Give it as lines for a person."""
+    """Give the comparison as lines for a person."""
     lines = []
     for where, cookie in (("beside data", compared.local), ("in store", compared.stored)):
         said = (

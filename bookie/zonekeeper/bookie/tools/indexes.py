@@ -1,8 +1,8 @@
-"""The index of a bookie that stands still: opened, and built again.
+"""The index of a stopped bookie: open it, or build it again.
 
-The index holds only what the sorted segments' tables say. It is built beside the live one, compared
-with it, and takes its place by renaming; a crash in between leaves none, and the next start builds
-it again.
+The index follows from the sorted segments' tables alone. The new index is built beside the live
+one, is compared with it, and replaces it by renaming. A crash between the renames leaves no index;
+then the next start builds it again.
 """
 
 import shutil
@@ -28,10 +28,10 @@ _OLD: Final = f"{process.INDEX_NAME}.old"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """How a new index and the live one differ."""
+    """The difference between a new index and the live one."""
 
     rows: int
-    #: None: there is no live index, or none that can be read; ``problem`` says which.
+    #: None: the live index was not compared; ``problem`` says why.
     live_rows: int | None
     equal: bool
     problem: str
@@ -39,7 +39,7 @@ class Comparison:
 
 @contextmanager
 def live(data: Path) -> Iterator[Index]:
-    """Open the live index as it is; it is made if there is none."""
+    """Open the live index without a change; make an empty one if there is none."""
     try:
         index = Index(RocksOrdered(data / process.INDEX_NAME))
     except OSError as error:
@@ -53,7 +53,7 @@ def live(data: Path) -> Iterator[Index]:
 def rebuild(
     data: Path, held: HeldFolders, *, keep: bool, told: Callable[[str], None]
 ) -> Comparison:
-    """Build the index again, compare it with the live one, and (``keep``) put it into its place."""
+    """Build the index again, and compare it with the live one; with ``keep``, replace that."""
     new = data / _NEW
     for left in (new, data / _OLD):
         shutil.rmtree(left, ignore_errors=True)

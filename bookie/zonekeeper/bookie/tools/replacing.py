@@ -1,21 +1,24 @@
-"""A bookie whose disk is lost for good gets an empty one under its old name.
+"""Replace the lost disk of a bookie by an empty one; the bookie keeps its id.
 
-It must deny nothing that it once acknowledged. So before it serves, every ledger of which the disk
-may have held anything is in limbo in its checkpoint, and fenced with that: what is not here is
-unknown, and no writer goes on with a ledger of which this bookie may have forgotten the fence.
+The bookie must not deny an entry that it acknowledged. So before it serves, its checkpoint puts
+every ledger that the lost disk may have held into limbo, which also fences the ledger. Then an
+entry that is not here is unknown. No writer goes on with a ledger whose fence may have been lost.
 
-If all is lost, those are the ledgers whose metadata names the bookie in any fragment. While it is
-not registered nobody names it in a new ensemble, so none is missed. If the journal alone is lost,
-those are added that the checkpoint knows; if one folder of sorted segments is, they are the ledgers
-that had something in the segments which are missing now.
+The ledgers that are put into limbo depend on the lost folder:
 
-A lost folder of sorted segments leaves the log as it is. What stands in there may end a limbo of
-before, and must not end this one: the checkpoint says up to which generation that is so. A ledger
-that lost nothing is left out of that: the checkpoint says itself that its limbo ended. With a lost
-journal all its generations are gone, and nothing is said of them.
+* All folders: every ledger whose metadata names the bookie in any fragment. No ledger is missed,
+  because no new ensemble gets a bookie that is not registered.
+* The journal alone: these ledgers, and every ledger in the checkpoint.
+* One ledger directory: every ledger with entries in the segments that are missing now.
 
-The checkpoint is written before the cookie: without a cookie in each folder nothing starts, so a
-replacement that was cut short is done again.
+If a ledger directory is lost, the log stays. The log may hold records that ended an earlier limbo.
+They must not end this one, so the checkpoint sets ``limbo_generation`` to the log's newest
+generation. A ledger whose earlier limbo had ended, and that lost nothing now, must stay out of
+limbo: the checkpoint itself says that its limbo ended. If the journal is lost, all its generations
+are lost, and ``limbo_generation`` is 0.
+
+The checkpoint is written before the cookie. A bookie does not start without a cookie in each
+folder. So a replacement that was cut short must be, and can be, done again.
 """
 
 import os
@@ -42,7 +45,8 @@ from zonekeeper.metadata.formats.cookies import Cookie
 from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, LedgerId
 
-#: What a replacement that was cut short leaves, in the folder of the data and in others.
+#: The files that a replacement may leave when it is cut short: in any folder, in the data folder,
+#: and in the other folders.
 _CUT_SHORT_IN_A_FOLDER: Final = frozenset({boots.NAME, boots.NEW_NAME, identity.NEW_NAME})
 _CUT_SHORT: Final = _CUT_SHORT_IN_A_FOLDER | {checkpoints.NAME, f"{checkpoints.NAME}.new"}
 _CUT_SHORT_ELSEWHERE: Final = _CUT_SHORT_IN_A_FOLDER | {identity.VERSION_NAME}
@@ -50,19 +54,19 @@ _CUT_SHORT_ELSEWHERE: Final = _CUT_SHORT_IN_A_FOLDER | {identity.VERSION_NAME}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewDisk:
-    """What a new disk is to hold."""
+    """The data for a new disk."""
 
     cookie: Cookie
-    #: Those that name the bookie.
+    #: The ledgers that name the bookie.
     ledgers: tuple[LedgerId, ...]
-    #: How often the bookie was started.
+    #: The bookie's count of starts in the store.
     started: int
 
 
 def check_unused(data: Path, cookie: Cookie, folder: str | None) -> None:
-    """Refuse a new disk on which anything is, but for a replacement that was cut short.
+    """Refuse a new disk that is not empty; files of a replacement that was cut short are allowed.
 
-    With a ``folder`` that alone is new.
+    With ``folder`` only that folder is new.
     """
     if folder is not None:
         identities.check_empty(Path(folder), besides=_CUT_SHORT_IN_A_FOLDER)
@@ -73,7 +77,7 @@ def check_unused(data: Path, cookie: Cookie, folder: str | None) -> None:
 
 
 def data_of(cookie: Cookie, given: Path) -> Path:
-    """Give the folder of the bookie's data as the cookie spells it; raises ``ToolError``."""
+    """Give the bookie's data folder as the cookie spells it; raises ``ToolError``."""
     known = cookie.index_dirs or cookie.journal_dirs
     if (folder := _spelled(known, given)) is None:
         raise ToolError(
@@ -95,17 +99,17 @@ def folder_of(cookie: Cookie, given: Path) -> str:
 
 
 def _spelled(known: Iterable[str], given: Path) -> str | None:
-    """Find a folder among those of a cookie, which has them as they were given to the bookie."""
+    """Find a folder among those of a cookie, which spells them as they were given to the bookie."""
     wanted = os.path.normpath(given)
     return next((each for each in known if os.path.normpath(each) == wanted), None)
 
 
 async def look(cluster: Cluster, bookie: BookieId, data: Path) -> NewDisk:
-    """Find what is known of the bookie, and every ledger that names it."""
+    """Read the bookie's cookie, its count of starts, and every ledger that names it."""
     stored = await cookie_store.read(cluster, bookie)
     if stored is None:
         raise ToolError(
-            f"{cluster} does not know {bookie}, so nothing of it can be missing: prepare a new "
+            f"{cluster} does not know {bookie}, so there is no disk to replace: prepare a new "
             "bookie with `zonekeeper bookie format`"
         )
     cookie = stored.cookie
@@ -119,7 +123,7 @@ async def look(cluster: Cluster, bookie: BookieId, data: Path) -> NewDisk:
 
 
 def replace_disk(held: HeldFolders, wanted: NewDisk, chance: Chance) -> None:
-    """Prepare new disks for everything; the cookie beside the data comes last. Blocks."""
+    """Prepare new disks for all folders; the data folder's cookie comes last. Blocks."""
     storage.create(held.data, chance)
     boots.save_all(held.data, held.journal, wanted.started)
     checkpoints.save(held.data, _with_limbo(checkpoints.load(held.data), wanted.ledgers))
@@ -128,7 +132,7 @@ def replace_disk(held: HeldFolders, wanted: NewDisk, chance: Chance) -> None:
 
 
 def replace_folder(held: HeldFolders, folder: str, wanted: NewDisk, index: Index) -> int:
-    """Prepare a new disk for one folder, and give how many ledgers are in limbo. Blocks."""
+    """Prepare a new disk for one folder, and give the number of ledgers in limbo. Blocks."""
     last = checkpoints.load(held.data)
     after = last
     if folder in wanted.cookie.journal_dirs:
@@ -150,13 +154,13 @@ def replace_folder(held: HeldFolders, folder: str, wanted: NewDisk, index: Index
 
 
 def _newest(held: HeldFolders, last: Checkpoint) -> int:
-    """Give the newest generation of the log; the next start begins another."""
+    """Give the newest generation of the log; the next start begins a newer one."""
     with chains.opened(held.journal, last) as chain:
         return max((link.generation for link in chain.links), default=last.mark.generation)
 
 
 def _out_of_limbo(held: HeldFolders, last: Checkpoint, index: Index) -> dict[LedgerId, Kept]:
-    """Give the ledgers whose limbo the log ended, as the checkpoint has to have them then."""
+    """Give the ledgers whose limbo the log ended, with the checkpoint record that says so."""
     memory = contents.load(last, held.journal, index).memory
     found: dict[LedgerId, Kept] = {}
     for ledger_id, kept in last.ledgers.items():
@@ -168,7 +172,7 @@ def _out_of_limbo(held: HeldFolders, last: Checkpoint, index: Index) -> dict[Led
 
 
 def _missing(held: HeldFolders, last: Checkpoint) -> frozenset[int]:
-    """Give the sorted segments that count, and are not where they should be."""
+    """Give the sorted segments that count and are not in their directory."""
     names = [frozenset(files.names()) for files in held.ledgers]
     return frozenset(
         each.number
@@ -178,7 +182,7 @@ def _missing(held: HeldFolders, last: Checkpoint) -> frozenset[int]:
 
 
 def _ledgers_in(missing: frozenset[int], last: Checkpoint, index: Index) -> set[LedgerId]:
-    """Give the ledgers of which something is in these segments, or, if nobody knows, all."""
+    """Give the ledgers with entries in these segments; all ledgers, if the index does not know."""
     if not missing <= index.segments():
         return set(last.ledgers)
     found: set[LedgerId] = set()
@@ -201,7 +205,7 @@ def _with_limbo(last: Checkpoint, ledgers: Collection[LedgerId]) -> Checkpoint:
 
 
 def _in_limbo(kept: Kept) -> bool:
-    """Say whether the records, one after the other, leave the ledger in limbo."""
+    """Say whether the records, applied in order, leave the ledger in limbo."""
     state = admission.UNKNOWN
     for record in kept.records:
         state = admission.applied(state, record)

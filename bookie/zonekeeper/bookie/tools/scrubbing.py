@@ -1,10 +1,10 @@
-"""Looking at everything that a bookie keeps, and saying what is damaged; repairing nothing.
+"""Scrub: read everything that a bookie keeps, and report damage. Nothing is repaired.
 
-What cannot be read is damage, too, and ends nothing: the rest is read.
+Bytes that cannot be read are damage, too. After damage the rest is still read.
 
-Every batch and frame that counts is read and its checksums are compared; every row of a sorted
-segment's table is held against its frame; the index is held against the tables. So each extent of
-the index is held against its frame. Entries' digests are compared where that needs no password.
+Every batch and frame that counts is read, and its checksums are compared. Every row of a sorted
+segment's table is compared with its frame, and the index with the tables. So each extent of the
+index is compared with its frame. Digests of entries are compared if that needs no password.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,20 +29,20 @@ from zonekeeper.placement.base.ids import LedgerId
 
 @dataclass(slots=True, kw_only=True)
 class Findings:
-    """What was read, and what is wrong with it."""
+    """The result of a scrub: counts and damage."""
 
     files: int = 0
     frames: int = 0
     entries: int = 0
-    #: Of those, so many whose digests could not be compared.
+    #: Entries whose digests could not be compared: ``unchecked <= entries``.
     unchecked: int = 0
     size_bytes: int = 0
-    #: Where, and what.
+    #: The place and the kind of each damage.
     damage: list[str] = field(default_factory=list)
 
 
 def scrub(data: Path, held: HeldFolders, told: Callable[[str], None]) -> Findings:
-    """Read everything; ``told`` hears of each file."""
+    """Read everything; ``told`` is called with the name of each part before it is read."""
     found = Findings()
     try:
         last = checkpoints.load(held.data)
@@ -109,7 +109,7 @@ def _count(found: Findings, name: str, parts: Iterator[segments.Part]) -> None:
 
 
 def _arrivals(files: FileSystem, last: Checkpoint, found: Findings, digests: Digests) -> None:
-    """Read those that a start would read, as it would; one that is damaged ends not the others."""
+    """Read the arrival segments that a start would read; after a damaged one, read the others."""
 
     def damaged(error: DamagedLogError | OSError) -> None:
         found.damage.append(_damage(error))
@@ -126,7 +126,7 @@ def _arrivals(files: FileSystem, last: Checkpoint, found: Findings, digests: Dig
 
 
 def _arrival(file: File, link: ChainLink, log_id: int, found: Findings, digests: Digests) -> None:
-    """Read one to its end; behind a batch that is damaged, what is whole is read, too."""
+    """Read an arrival segment to its end; after a damaged batch, read the later good ones, too."""
     try:
         end = arrival_scan.scan(file.read, log_id, link, _nothing).offset
     except DamagedLogError as error:
@@ -144,14 +144,14 @@ def _good_part(file: File, log_id: int, end: int, digests: Digests) -> Iterator[
 
 
 def _index(data: Path, held: HeldFolders, last: Checkpoint, found: Findings) -> None:
-    """Hold the index against the tables; one that is behind is brought up to date first."""
+    """Bring the index up to date, and compare it with the tables."""
     try:
         with indexes.live(data) as index:
             storage.settle(index, last, held.ledgers)
         compared = indexes.rebuild(data, held, keep=False, told=_silent)
     except (DamagedLogError, OSError) as error:
         problem = _damage(error)
-        found.damage.append(f"the index cannot be held against the tables: {problem}")
+        found.damage.append(f"the index cannot be compared with the tables: {problem}")
     except ToolError as error:
         found.damage.append(str(error))
     else:
@@ -162,15 +162,15 @@ def _index(data: Path, held: HeldFolders, last: Checkpoint, found: Findings) -> 
 
 
 def _damage(error: Exception) -> str:
-    """Say what is wrong; raises what says nothing of the disk."""
+    """Give the text of an error; raises it if it is a shortage, which is no damage."""
     if isinstance(error, OSError) and error.errno in SHORTAGES:
         raise error
     return f"it cannot be read: {error}" if isinstance(error, OSError) else str(error)
 
 
 def _nothing(_: Scanned) -> None:
-    """Only the end of the good batches is looked for."""
+    """Do nothing: only the end of the good batches is wanted."""
 
 
 def _silent(_: str) -> None:
-    """Say nothing of the steps inside a step."""
+    """Do nothing: the steps of a rebuild inside a scrub are not reported."""

@@ -1,9 +1,9 @@
-"""A segment file as it is, part by part: what is good, what is damaged, and at which byte.
+"""A segment file, part by part: its good parts and its damaged ones, each with its offset.
 
-A frame is checked by its checksum; its entries, one by one, by their digests, where the ledger's
-digest is known and needs no password. Damage ends nothing: what can be found behind it is read.
-Whether a bad part matters is not decided here; behind the last good batch of an arrival segment
-anything may stand that an earlier use left.
+A frame is checked by its checksum. Its entries are checked by their digests, if the ledger's kind
+of digest is known and needs no password. After damage the later parts are still read. This module
+does not decide whether a bad part matters. After the last good batch of an arrival segment there
+may be any bytes from an earlier use of the file.
 """
 
 from collections.abc import Iterator, Mapping
@@ -65,7 +65,7 @@ class TableSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """Bytes that are not what they should be."""
+    """Bytes that break the format."""
 
     offset: int
     problem: str
@@ -73,7 +73,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rest:
-    """What is behind the last good batch of an arrival segment, and was never needed."""
+    """The bytes after the last good batch of an arrival segment, which are not needed."""
 
     offset: int
     size: int
@@ -84,7 +84,7 @@ Part: TypeAlias = BatchSeen | FrameSeen | StateSeen | TableSeen | Damage | Rest
 
 
 def is_segment(name: str) -> bool:
-    """Say whether a file is called as segments are."""
+    """Say whether a name is that of a segment."""
     return arrivals.number_of(name) is not None or directories.number_of(name) is not None
 
 
@@ -121,7 +121,7 @@ def arrival(file: File, log_id: int, digests: Digests) -> Iterator[Part]:
 
 
 def ordered(file: File, log_id: int, number: int, digests: Digests) -> Iterator[Part]:
-    """Give the parts of a sorted segment; its table's rows are held against the frames."""
+    """Give the parts of a sorted segment; the rows of its table are compared with the frames."""
     size = file.size()
     head = sorted_format.header(log_id, number)
     if file.read(0, len(head)) != head:
@@ -140,7 +140,7 @@ def ordered(file: File, log_id: int, number: int, digests: Digests) -> Iterator[
     at = len(head)
     for offset, named in sorted(by_offset.items()):
         if offset < at:
-            yield Damage(offset=offset, problem=f"the table names a frame inside that before {at}")
+            yield Damage(offset=offset, problem=f"the frame overlaps the one that ends at {at}")
             continue
         if offset > at:
             yield Damage(offset=at, problem=f"no row of the table names these {offset - at} bytes")
@@ -219,7 +219,7 @@ def _named_frame(
 
 
 def _frames_between(file: File, at: int, end: int, digests: Digests) -> Iterator[Part]:
-    """Give frames back to back, where no table tells of them."""
+    """Give the frames that follow each other, if there is no table that names them."""
     while at < end:
         try:
             head = file.read(at, frames.FRAME_BYTES_MAX)

@@ -1,4 +1,4 @@
-"""A bookie that stands still, at a glance."""
+"""The state of a stopped bookie, in short."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,26 +15,27 @@ from zonekeeper.placement.base import units
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderState:
-    """What there is to know of it."""
+    """The state of a bookie's folders."""
 
     cookie: Cookie
-    #: None: nobody was asked; only the metadata store knows.
+    #: The start number in the metadata store; None: the store was not asked.
     boot_epoch: int | None
     contents: Contents
     ledgers: int
     entries: int
     sorted_bytes: int
-    #: Arrival segments, and bytes in them, that wait to be sorted.
+    #: The number of arrival segments that wait for the rewrite.
     backlog_segments: int
+    #: Their bytes.
     backlog_bytes: int
-    #: By folder; that of the data is without a name.
+    #: By folder; the data folder is "".
     spaces: Mapping[str, Space]
 
 
 def look(
     held: HeldFolders, cookie: Cookie, contents: Contents, boot_epoch: int | None
 ) -> FolderState:
-    """Gather it."""
+    """Gather the state."""
     counts = [each.entries for each in all_of.ledgers(contents)]
     waiting = [each for each in contents.arrivals if each.generation is not None]
     return FolderState(
@@ -53,7 +54,7 @@ def look(
 
 
 def plain(state: FolderState) -> dict[str, object]:
-    """Give it as plain data."""
+    """Give the state as plain data."""
     cookie, contents = state.cookie, state.contents
     return {
         "bookie": cookie.bookie,
@@ -85,13 +86,13 @@ def plain(state: FolderState) -> dict[str, object]:
 
 
 def text(state: FolderState) -> str:
-    """Give it as lines for a person."""
+    """Give the state as lines for a person."""
     cookie, contents = state.cookie, state.contents
     epoch = "not asked (--metadata)" if state.boot_epoch is None else state.boot_epoch
-    mode = "read-only, as a person decided" if contents.memory.read_only else "writable"
+    mode = "read-only by a person's order" if contents.memory.read_only else "writable"
     numbers = contents.checkpoint.sorted_numbers
     lines = [
-        f"bookie:   {cookie.bookie} at {cookie.location or 'a location that is not known'}, {mode}",
+        f"bookie:   {cookie.bookie} at {cookie.location or 'an unknown location'}, {mode}",
         f"cluster:  {cookie.instance}",
         f"boots:    {epoch}",
         f"ledgers:  {state.ledgers}, with {state.entries} entries",

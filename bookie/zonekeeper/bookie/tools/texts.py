@@ -1,4 +1,4 @@
-"""Ledgers and the parts of segments, as lines for people and as plain data."""
+"""Ledgers and the parts of segments, as lines for a person and as plain data."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -138,7 +138,7 @@ def _entry_text(entry: dict[str, int]) -> str:
 
 
 def _record(record: records.Record) -> str:
-    """Name a record and what it says, without a master key."""
+    """Give the text of a record, without its master key and its packet."""
     if isinstance(record, records.FragmentRecord):
         opening = record.opening
         return (
@@ -150,4 +150,4 @@ def _record(record: records.Record) -> str:
         for field in dataclasses.fields(record)
         if field.name not in ("master_key", "packet")
     )
-    return f"{type(record).__name__.lower()}: {said}"
+    return f"{type(record).__name__.removesuffix('Record').lower()}: {said}"

@@ -1,1 +1,1 @@
-"""What an application holds: a client, a writer, a reader, and their blocking forms."""
+"""The objects that an application uses: client, writer and reader, and their blocking forms."""

@@ -1,13 +1,14 @@
 """The client for code that does not await: scripts, notebooks, Spark's workers.
 
-The same names as in ``client``, ``writer`` and ``reader``, which say what each call does; here it
-returns when it is done. All of it may be shared by threads, but a stream (what ``read``, ``tail``
-or ``ledgers`` give) belongs to the thread that iterates over it. A writer's block closes its
-ledger; the client's block ends all that the client opened, and closes no ledger.
+The names are those of ``client``, ``writer`` and ``reader``, whose docstrings say what each call
+does. Here a call returns when it is done. Threads may share all objects except streams: a stream
+(the result of ``read``, ``tail`` or ``ledgers``) belongs to the thread that iterates over it. The
+end of a writer's block closes its ledger. The end of the client's block ends everything that the
+client opened, and closes no ledger.
 
-Only an address and a ``ClientConfig`` may go to another process, where ``connect`` makes a client
-of its own; ``loop_thread`` says why. Each call goes over to the loop and back: appending entry by
-entry costs that for each, ``append_many`` for each mebibyte, and reading for each batch.
+No object here can be sent to another process. Send the address and the ``ClientConfig``, and call
+``connect`` there; ``loop_thread`` says why. Each call costs a trip to the event loop and back:
+``append`` makes one for each entry, ``append_many`` one for each MiB, reading one for each batch.
 """
 
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping
@@ -42,13 +43,13 @@ def connect(uri: str, config: ClientConfig | None = None) -> Iterator["Client"]:
 
 @contextmanager
 def over(opening: AbstractAsyncContextManager[client.Client]) -> Iterator["Client"]:
-    """Give a client over an async one, which is opened, lives and is closed on the loop."""
+    """Give a client over an async client, which is opened, used and closed on the loop."""
     with loop_thread.opened(opening) as (opened, calls):
         yield Client(opened, calls)
 
 
 class _Local:
-    """Lives in one process, on its loop."""
+    """An object that belongs to one process and its loop."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -69,12 +70,12 @@ class Client(_Local):
 
     @property
     def config(self) -> ClientConfig:
-        """The settings that it was made with."""
+        """The settings that the client was made with."""
         return self._client.config
 
     @property
     def counters(self) -> ClientCounters:
-        """What it has done so far."""
+        """The client's counters."""
         return self._client.counters
 
     def create(
@@ -108,11 +109,11 @@ class Client(_Local):
         return Reader(opened, self._calls)
 
     def delete(self, ledger_id: LedgerId) -> None:
-        """Delete a ledger; that it is gone already counts as done."""
+        """Delete a ledger; if it does not exist any more, that is no error."""
         self._calls.do(lambda: self._client.delete(ledger_id))
 
     def metadata(self, ledger_id: LedgerId) -> LedgerMetadata:
-        """Give what is remembered of a ledger, no older than this call."""
+        """Give a ledger's metadata, no older than this call."""
         return self._calls.do(lambda: self._client.metadata(ledger_id))
 
     def ledgers(self) -> Generator[LedgerId, None, None]:
@@ -129,27 +130,27 @@ class Writer(_Local):
 
     @property
     def ledger_id(self) -> LedgerId:
-        """The ledger that it writes."""
+        """The ledger that is written."""
         return self._writer.ledger_id
 
     @property
     def last_appended(self) -> EntryId:
-        """The last id that was given out; -1: none."""
+        """The last entry id that was given out; -1: none."""
         return self._writer.last_appended
 
     @property
     def last_confirmed(self) -> EntryId:
-        """Up to here everything is acknowledged; -1: nothing."""
+        """The last entry up to which everything is acknowledged for good; -1: none."""
         return self._writer.last_confirmed
 
     @property
     def used_bytes(self) -> int:
-        """What is held of the byte budget now."""
+        """The bytes of the budget in use now."""
         return self._writer.used_bytes
 
     @property
     def ensemble(self) -> tuple[BookieId, ...]:
-        """The bookies that are written to now."""
+        """The bookies that the writer writes to now."""
         return self._writer.ensemble
 
     def append(self, data: Data) -> EntryId:
@@ -161,10 +162,11 @@ class Writer(_Local):
         return self._calls.do_now(lambda: self._writer.append_nowait(data))
 
     def append_many(self, many: Iterable[Data]) -> EntryId:
-        """Append entries in order, and give the id of the last one (or of the last before).
+        """Append entries in order; give the id of the last one, or ``last_appended`` if none came.
 
-        They are taken in this thread, and go over in portions. Where that ends with an error, some
-        were appended: ``last_appended`` says which was the last.
+        The entries are taken from ``many`` in this thread, and go to the loop in portions. If the
+        call ends with an error, some entries may have been appended: ``last_appended`` says which
+        was the last.
         """
         last = before = self.last_appended
         try:
@@ -192,15 +194,15 @@ class Writer(_Local):
         self._calls.do(self._writer.force)
 
     def tell_confirmed(self) -> None:
-        """Have every reader who asks from now on hear of ``last_confirmed``."""
+        """Make ``last_confirmed`` known to every reader that asks from now on."""
         self._calls.do(self._writer.tell_confirmed)
 
     def close(self) -> None:
-        """Wait for what was appended, and close the ledger behind it."""
+        """Wait until everything appended is acknowledged; close the ledger at its last entry."""
         self._calls.do(self._writer.close)
 
     def halt(self) -> None:
-        """Stop without a word, as a process does that dies; the ledger is left to a recovery."""
+        """Stop at once, like a process that dies; the ledger is left to a recovery."""
         self._calls.do_now(self._writer.halt)
 
     def __enter__(self) -> Self:
@@ -227,7 +229,7 @@ class Reader(_Local):
 
     @property
     def ledger_id(self) -> LedgerId:
-        """The ledger that it reads."""
+        """The ledger that is read."""
         return self._reader.ledger_id
 
     @property
@@ -237,19 +239,19 @@ class Reader(_Local):
 
     @property
     def last_confirmed(self) -> EntryId:
-        """Up to here this reader may read; -1: nothing."""
+        """The last entry that this reader may read; -1: none."""
         return self._reader.last_confirmed
 
     def read_last_confirmed(self) -> EntryId:
-        """Ask how far an open ledger is confirmed now; it never goes back."""
+        """Ask for the LAC of an open ledger; ``last_confirmed`` never falls."""
         return self._calls.do(self._reader.read_last_confirmed)
 
     def refresh(self) -> bool:
-        """Read the metadata again; say whether other bookies hold the entries now."""
+        """Read the metadata again; say whether the fragments have changed."""
         return self._calls.do(self._reader.refresh)
 
     def read(self, first: int = 0, last: int | None = None) -> Generator[ReadBatch, None, None]:
-        """Read entries from ``first`` to ``last`` (None: to the end that is known), in batches."""
+        """Read entries from ``first`` to ``last`` (None: ``last_confirmed``), in batches."""
         return _stream(self._calls, lambda: self._reader.read(first, last))
 
     def read_entries(self, first: int = 0, last: int | None = None) -> Generator[Entry, None, None]:
@@ -261,13 +263,13 @@ class Reader(_Local):
     def read_unconfirmed(
         self, first: int = 0, last: int | None = None
     ) -> Generator[ReadBatch, None, None]:
-        """UNSAFE: read what bookies hold beyond the confirmed end, too. It may vanish or change."""
+        """UNSAFE: also read entries beyond the confirmed end. They may vanish or change."""
         return _stream(self._calls, lambda: self._reader.read_unconfirmed(first, last))
 
     def tail(self, first: int = 0) -> Generator[ReadBatch, None, None]:
-        """Follow an open ledger from an entry on; ends when the ledger is closed and all is read.
+        """Follow an open ledger from an entry on; end when it is closed and all entries are given.
 
-        Waits in between. Where that is interrupted, the stream is over.
+        The stream waits for new entries. If a wait is interrupted, the stream has ended.
         """
         return _stream(self._calls, lambda: self._reader.tail(first))
 
@@ -275,10 +277,11 @@ class Reader(_Local):
 def _stream(
     calls: Calls, begin: Callable[[], AsyncGenerator[Item, None]]
 ) -> Generator[Item, None, None]:
-    """Iterate over what is produced on the loop.
+    """Iterate over a stream that is produced on the loop.
 
-    What is left half-read is closed by the loop once nobody holds it, as all async generators are.
-    Nothing here waits for that: it may be a collector that closes this, in any thread.
+    A half-read stream is closed by the loop once nothing refers to it, like all async generators.
+    This function does not wait for that close: the garbage collector may close this generator, in
+    any thread.
     """
     stream = begin()
 
@@ -290,7 +293,7 @@ def _stream(
 
 
 def _portions(many: Iterable[Data]) -> Iterator[list[bytes]]:
-    """Cut into lists to be appended at once, of what cannot change any more."""
+    """Copy entries to bytes, and cut them into lists to be appended at once."""
     portion, size_bytes = list[bytes](), 0
     for data in writer.as_many(many):
         portion.append(writer.as_bytes(data))

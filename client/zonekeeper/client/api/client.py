@@ -1,7 +1,7 @@
 """A client of one cluster: create, open, delete and list ledgers.
 
-``connect`` is for applications: it opens the metadata store that an address names, and reaches
-bookies over gRPC. ``on`` is the same client over any store and any links.
+``connect`` is for applications: it opens the metadata store at an address, and reaches bookies over
+gRPC. ``on`` gives the same client over any store and any links.
 """
 
 import asyncio
@@ -50,10 +50,10 @@ LinkMaker = Callable[[asyncio.TaskGroup], LinkFactory]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Where a client's chance and wall time come from."""
+    """The sources of a client's chance and wall time."""
 
     chance: Chance
-    #: Only ever written down for people.
+    #: Only stored for people to read; nothing is decided by it.
     wall_ms: Callable[[], int]
 
 
@@ -85,7 +85,7 @@ async def connect(uri: str, config: ClientConfig | None = None) -> AsyncIterator
 
 @asynccontextmanager
 async def over_grpc(cluster: Cluster, config: ClientConfig) -> AsyncIterator["Client"]:
-    """Give a client over a cluster that is open already; ``config.store`` is not looked at."""
+    """Give a client over a cluster that is open already; ``config.store`` is not used."""
     surroundings = _real()
     credentials = None if config.tls is None else tls.ClientCredentials(config.tls)
 
@@ -122,7 +122,7 @@ async def on(
             try:
                 await client.bookies.known(config.start_timeout_ms)
                 yield client
-            except Exception as error:  # noqa: BLE001 the group would wrap what is not its own
+            except Exception as error:  # noqa: BLE001 the group would wrap it in an ExceptionGroup
                 failure = error
             finally:
                 await client.close()
@@ -134,7 +134,7 @@ async def on(
 
 
 class _OverError(Exception):
-    """Ends what still runs in a client's group, such as the tasks of a stream left half-read."""
+    """Ends the tasks that still run in a client's group, such as those of a half-read stream."""
 
 
 def _end() -> None:
@@ -142,7 +142,7 @@ def _end() -> None:
 
 
 class Client:
-    """All that one process does with a cluster's ledgers. Make it with ``connect`` or ``on``."""
+    """Creates, opens, deletes and lists a cluster's ledgers. Made by ``connect`` or ``on``."""
 
     def __init__(
         self,
@@ -178,8 +178,8 @@ class Client:
     ) -> Writer:
         """Create a ledger, and give its writer; quorums and digest are the policy's by default.
 
-        ``custom`` is kept with the ledger for who reads its metadata. With ``deferred_sync``
-        entries are durable only when the writer forces them.
+        ``custom`` is stored in the ledger's metadata, for anyone to read. With ``deferred_sync``
+        entries are durable only once the writer has forced them.
         """
         self._check_open()
         arguments.check_password(password)
@@ -223,9 +223,9 @@ class Client:
     ) -> Reader:
         """Open a ledger for reading.
 
-        With ``recover`` the ledger is closed when this returns: its writer, if there is one, is
-        fenced and gets no further acknowledgement. Without, nobody is disturbed, and the reader
-        sees as far as the writer has said that it is acknowledged.
+        With ``recover`` the ledger is closed when this returns. Its writer, if there is one, is
+        fenced and gets no further acknowledgement. Without ``recover`` the writer is not disturbed,
+        and the reader sees the entries up to the LAC that the writer has told.
         """
         self._check_open()
         arguments.check_ledger_id(ledger_id)
@@ -246,7 +246,7 @@ class Client:
         return reader
 
     def reading(self, ledger_id: LedgerId, ledger: LedgerMetadata) -> Reading:
-        """Give the way to ask bookies for a ledger's entries, whatever its password."""
+        """Give the way to ask bookies for a ledger's entries; no password is checked."""
         return Reading(
             entries.Sealer(ledger_id, ledger.digest, ledger.password),
             placement_stamp.quorums_of(ledger),
@@ -256,14 +256,14 @@ class Client:
         )
 
     async def delete(self, ledger_id: LedgerId) -> None:
-        """Delete a ledger; that it is gone already counts as done."""
+        """Delete a ledger; if it does not exist any more, that is no error."""
         self._check_open()
         arguments.check_ledger_id(ledger_id)
         with boundary.translated(f"deleting ledger {ledger_id}"):
             await ledgers.delete(self.cluster, ledger_id)
 
     async def metadata(self, ledger_id: LedgerId) -> LedgerMetadata:
-        """Give what is remembered of a ledger, no older than this call."""
+        """Give a ledger's metadata, no older than this call."""
         self._check_open()
         arguments.check_ledger_id(ledger_id)
         with boundary.translated(f"reading the metadata of ledger {ledger_id}"):

@@ -1,21 +1,23 @@
-"""A process's one event loop for those who cannot await, in a thread of its own.
+"""A process's one event loop for code that cannot await, in a thread of its own.
 
-``opened`` enters an async context on that loop, and gives what it opened together with ``Calls``:
-the way for any thread to have a coroutine run there and to wait for its answer. The loop starts
-with the first block and ends with the last one. There is never more than one, because gRPC serves
-one loop of a process well, and several badly.
+``opened`` enters an async context on that loop. It gives the object that the context opened, and
+``Calls``. With ``Calls`` any thread can run a coroutine on the loop and wait for its result. The
+loop starts with the first block and ends with the last one. There is never more than one loop,
+because gRPC serves one loop of a process well, and several badly.
 
-A call ends with its block at the latest. One whose thread is interrupted is cancelled.
+A call ends with its block at the latest. If the calling thread is interrupted, its call is
+cancelled.
 
-Who leaves a block waits until what it opened is closed. A block may also be *dropped*: a generator
-that stands in it is closed, or collected, or the interpreter ends. Collectors run in any thread, in
-the middle of anything, mostly in the loop's own thread; and the loop's thread stands still when the
-interpreter is ending. So what drops a block takes no lock and waits for nothing: the loop ends it.
-What a collector runs may also begin a call, in the middle of one that begins: calls take no lock.
+Leaving a block waits until the opened object is closed. A block may also be *dropped*: a generator
+that is suspended inside the block is closed or garbage-collected, or the interpreter ends. The
+garbage collector runs in any thread, at any point, mostly in the loop's own thread. When the
+interpreter ends, the loop's thread stands still. So the code that drops a block takes no lock and
+waits for nothing; the loop ends the block. Code that the garbage collector runs may also begin a
+call while another call begins. So calls take no lock.
 
-Nothing here survives a fork: the child has no such thread, and gRPC, whose own threads outlive the
-last block by an unknown time, aborts a process that uses it on both sides of a fork. So a child of
-a process that ever opened something here is refused, in words, whatever it wants to open or call.
+Nothing here survives a fork. The child process has no such thread. gRPC aborts a process that uses
+it on both sides of a fork, and its own threads outlive the last block by an unknown time. So a
+child of a process that ever opened a block is refused, with an error, all it wants to open or call.
 """
 
 import asyncio
@@ -35,7 +37,7 @@ Result = TypeVar("Result")
 
 
 class ClientEnded(errors.ClientError):
-    """The block that the client lived in has ended."""
+    """The block that the client was opened in has ended."""
 
     def __init__(self, message: str, *, maybe_applied: bool) -> None:
         super().__init__(message)
@@ -53,11 +55,12 @@ class ForkedAfterUse(errors.ClientError):
 
 
 class Calls:
-    """Calls to what one block has opened, from any thread, until it ends."""
+    """Runs calls from any thread on the loop, until the block has ended."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        #: How to cancel each call that waits. One step of the interpreter adds, takes or lists.
+        #: For each waiting call: the function that cancels it. Each use of this set is one step of
+        #: the interpreter, so it needs no lock.
         self._running: set[Callable[[], bool]] = set()
         self._ended = False
         self._process = os.getpid()
@@ -68,7 +71,7 @@ class Calls:
         return os.getpid() != self._process
 
     def do(self, work: Callable[[], Coroutine[None, None, Result]]) -> Result:
-        """Run what ``work`` gives on the loop, and wait for its result."""
+        """Run the coroutine that ``work`` makes on the loop, and wait for its result."""
         if _waits_in_vain(self._loop):
             raise ClientEnded(
                 "the interpreter is ending, or collects garbage in the client's own thread, where "
@@ -80,7 +83,7 @@ class Calls:
             return answer.result()
         except concurrent.futures.CancelledError:
             raise ClientEnded(
-                "the client ended while this call waited: what was asked for may have happened",
+                "the client ended while this call waited: the call may have had its effect",
                 maybe_applied=True,
             ) from None
         except errors.ClientClosed as error:
@@ -88,7 +91,7 @@ class Calls:
                 raise
             raise ClientEnded(str(error), maybe_applied=error.maybe_applied) from error
         finally:
-            answer.cancel()  # of a thread that was interrupted; else it is done
+            answer.cancel()  # matters only if this thread was interrupted; else it is done
 
     def do_now(self, function: Callable[[], Result]) -> Result:
         """Call a function on the loop."""
@@ -99,13 +102,13 @@ class Calls:
         return self.do(call)
 
     def drop(self, function: Callable[[], object]) -> None:
-        """Have a function called on the loop, and wait for nothing: for what is dropped."""
+        """Call a function on the loop without waiting: for a block or stream that is dropped."""
         if not self.forked:
-            with suppress(RuntimeError):  # the loop has ended, and all with it
+            with suppress(RuntimeError):  # the loop has ended, and everything on it
                 self._loop.call_soon_threadsafe(function)
 
     def end(self) -> None:
-        """Cancel the calls that wait, and refuse others from now on."""
+        """Cancel the calls that wait, and refuse new ones."""
         self._ended = True
         for cancel in list(self._running):
             cancel()
@@ -124,7 +127,7 @@ class Calls:
             raise ClientEnded(ended, maybe_applied=False) from None
         self._running.add(answer.cancel)
         answer.add_done_callback(lambda _: self._running.discard(answer.cancel))
-        if self._ended:  # meanwhile: it may have been added after all that run were cancelled
+        if self._ended:  # since the check above: ``end`` may have missed this call
             answer.cancel()
         return answer
 
@@ -149,7 +152,7 @@ def opened(context: AbstractAsyncContextManager[Made]) -> Iterator[tuple[Made, C
 
 
 class _Block(Generic[Made]):
-    """One context and the task that stays in it, which is one more user of the process's loop."""
+    """One async context, and the task that stays in it; it counts as a user of the loop."""
 
     def __init__(self, context: AbstractAsyncContextManager[Made]) -> None:
         self._loop = _PROCESS.enter()
@@ -161,19 +164,19 @@ class _Block(Generic[Made]):
         self._staying.add_done_callback(lambda _: self._settled.set())
 
     def entered(self) -> Made:
-        """Wait until the context is entered, and give what it opened; raises why it is not."""
+        """Wait until the context is entered, and give its object; raises the error of entering."""
         self._settled.wait()
         if not self._there:
             self._staying.result()
         return self._there[0]
 
     def give_up(self) -> None:
-        """End before the context is entered."""
+        """End the block before the context is entered."""
         self._staying.cancel()
         _PROCESS.leave()
 
     def leave(self) -> None:
-        """Leave the context, and wait until that is done; raises what fails there."""
+        """Leave the context, and wait until it is left; raises the error of leaving."""
         if self.calls.forked:
             return
         if _waits_in_vain(self._loop):
@@ -187,7 +190,7 @@ class _Block(Generic[Made]):
             _PROCESS.leave()
 
     def drop(self) -> None:
-        """Have the context left by the loop."""
+        """Make the loop leave the context, without waiting for it."""
         self.calls.drop(self._drop)
 
     def _drop(self) -> None:
@@ -205,15 +208,15 @@ class _Block(Generic[Made]):
 
 
 def _waits_in_vain(loop: asyncio.AbstractEventLoop) -> bool:
-    """Say whether who waits here for the loop waits for ever."""
+    """Say whether this thread would wait for ever if it waited for the loop."""
     try:
         return sys.is_finalizing() or asyncio.get_running_loop() is loop
     except RuntimeError:
-        return False  # no loop turns in this thread
+        return False  # no loop runs in this thread
 
 
 class _LoopThread:
-    """A loop that turns until it is stopped."""
+    """A thread that runs an event loop until it is stopped."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -230,7 +233,7 @@ class _LoopThread:
         await self._stopped.wait()
 
     def stop(self) -> None:
-        """End the loop; who is not in its thread waits until it has ended."""
+        """End the loop. A caller in another thread waits until the loop has ended."""
         self.loop.call_soon_threadsafe(self._stopped.set)
         if threading.current_thread() is not self._thread:
             self.join()
@@ -240,12 +243,12 @@ class _LoopThread:
 
 
 class _Process:
-    """Who uses this process's loop."""
+    """The users of this process's loop, and the loop's thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._users = 0
-        #: With users it turns; without, it has ended or is ending.
+        #: ``_users > 0``: the thread runs. ``_users == 0``: it has ended or is ending.
         self._thread: _LoopThread | None = None
         self._refuses = False
 
@@ -254,7 +257,7 @@ class _Process:
             if self._refuses:
                 raise ForkedAfterUse
             if self._thread is None or self._users == 0:
-                if self._thread is not None:  # there are never two
+                if self._thread is not None:  # there are never two loops
                     self._thread.join()
                 self._thread = _LoopThread()
             self._users += 1
@@ -264,11 +267,11 @@ class _Process:
         with self._lock:
             self._users -= 1
             if self._users == 0:
-                assert self._thread is not None, "who leaves has entered"
+                assert self._thread is not None, "a block that leaves has entered"
                 self._thread.stop()
 
     def forked(self) -> None:
-        """Be the child: the thread is not here, and somebody may have held the lock."""
+        """Set up the forked child: it has no loop thread, and the lock may have been held."""
         self._lock = threading.Lock()
         self._refuses = self._thread is not None
 

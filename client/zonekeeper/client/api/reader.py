@@ -1,10 +1,10 @@
-"""A ledger's reader, as an application has it.
+"""The reader of a ledger, for applications.
 
-Nothing beyond the confirmed end is ever given: not beyond the last entry of a closed ledger, and
-not beyond the LAC that this reader knows of an open one, whatever bookies hold. The one exception
-has it in its name: ``read_unconfirmed`` promises nothing of what it finds there. Entries come in
-order, each once, each checked against its digest. Where every known replica fails, the metadata is
-read again before giving up, because the ledger may have got another ensemble meanwhile.
+A reader gives no entry beyond the confirmed end: the last entry of a closed ledger, or the LAC that
+the reader knows of an open ledger. The one exception is ``read_unconfirmed``, which promises
+nothing about entries beyond that end. Entries come in order, each once, and each digest is checked.
+If every known replica fails, the reader reads the metadata again before it gives up, because the
+ledger may have another ensemble by then.
 """
 
 import asyncio
@@ -27,15 +27,17 @@ from zonekeeper.metadata.ledgers import ledgers
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.wire.formats.entries import Entry
 
-#: With E > Qw, what one window of all shares together aims at; and how many entries at most.
+#: With E > Qw: the payload bytes that one window of all shares together aims at.
 WINDOW_BYTES_AIM: Final = 1 << 20
+#: The most entries of one window.
 WINDOW_ENTRIES_MAX: Final = 4_096
 
-#: Who follows a ledger looks again so much later when there was nothing new, up to a limit.
+#: ``tail`` pauses when there was nothing new. The pause doubles each time, from the first value up
+#: to the second.
 _PAUSE_FIRST_S: Final = 0.02
 _PAUSE_MAX_S: Final = 2.0
-#: After so many silences (``tailing.QUIET_MS``) of its replica in a row it asks the others again,
-#: however long the silence has lasted: a quiet writer may begin again at any time.
+#: While its replica is silent, ``tail`` asks the other replicas again after this many silences
+#: (``tailing.QUIET_MS``) at the latest. It never stops, because a quiet writer may go on any time.
 _SILENCES_MAX: Final = 8
 
 _logger = logging.getLogger(__name__)
@@ -79,7 +81,7 @@ class Reader:
         self._reading = reading
         self._tasks = tasks
         self._confirmed = _end_by(metadata)
-        #: E > Qw: how many entries the next window asks for.
+        #: With E > Qw: the number of entries that the next window asks for.
         self._window = metadata.ensemble_size
 
     @property
@@ -89,11 +91,11 @@ class Reader:
 
     @property
     def last_confirmed(self) -> EntryId:
-        """Up to here this reader may read; -1: nothing."""
+        """The last entry that this reader may read; -1: none."""
         return self._confirmed
 
     async def read_last_confirmed(self) -> EntryId:
-        """Ask how far an open ledger is confirmed now; it never goes back."""
+        """Ask for the LAC of an open ledger; ``last_confirmed`` never falls."""
         await self.refresh()
         if not self._metadata.is_closed:
             fragment, quorums = self._metadata.last_fragment, self._reading.quorums
@@ -118,7 +120,7 @@ class Reader:
         return self._confirmed
 
     async def refresh(self) -> bool:
-        """Read the metadata again; say whether other bookies hold the entries now."""
+        """Read the metadata again; say whether the fragments have changed."""
         with boundary.translated(f"reading the metadata of ledger {self.ledger_id}"):
             stored = await ledgers.read(self._reading.bookies.cluster, self.ledger_id, sync=True)
         if stored is None:
@@ -130,9 +132,9 @@ class Reader:
     async def read(
         self, first: int = 0, last: int | None = None
     ) -> AsyncGenerator[ReadBatch, None]:
-        """Read entries from ``first`` to ``last`` (None: to the end that is known), in batches.
+        """Read entries from ``first`` to ``last`` (None: ``last_confirmed``), in batches.
 
-        While one batch is looked at, the next is under way.
+        The next batch is fetched while the caller works on one.
         """
         self._check_bounds(first, last)
         end = self._confirmed if last is None else EntryId(last)
@@ -170,11 +172,11 @@ class Reader:
     async def read_unconfirmed(
         self, first: int = 0, last: int | None = None
     ) -> AsyncGenerator[ReadBatch, None]:
-        """UNSAFE: read on beyond the confirmed end of an open ledger, as far as bookies hold it.
+        """UNSAFE: read also entries beyond the confirmed end of an open ledger.
 
-        What lies beyond the end is not acknowledged: it may vanish, and other entries may come in
-        its place, when the ledger is recovered. It ends at ``last``, or before the first entry that
-        no replica has. Of a closed ledger it is ``read``, up to its end.
+        Those entries are not acknowledged. When the ledger is recovered they may vanish, and other
+        entries may take their ids. The reading ends at ``last``, or before the first entry that no
+        replica has. A closed ledger is read like in ``read``, up to its end.
         """
         self._check_bounds(first, last)
         following = EntryId(first)
@@ -187,7 +189,7 @@ class Reader:
                         yield batch
             if last is not None and following > last:
                 return
-            if following <= self._confirmed:  # more has become known while that was read
+            if following <= self._confirmed:  # the confirmed end has moved meanwhile
                 continue
             if self._metadata.is_closed:
                 return
@@ -204,16 +206,19 @@ class Reader:
             yield batch
 
     def _unconfirmed_to(self, first: EntryId, last: int | None) -> EntryId:
-        """Say up to where to ask at once: striped entries beyond the end may have gaps."""
+        """Give the last entry to ask for in one request.
+
+        With E > Qw it is one entry at a time, because striped entries beyond the end may have gaps.
+        """
         if self._reading.quorums.ensemble > self._reading.quorums.write:
             return first
         end = first + WINDOW_ENTRIES_MAX - 1
         return EntryId(end if last is None else min(end, last))
 
     async def tail(self, first: int = 0) -> AsyncGenerator[ReadBatch, None]:
-        """Follow an open ledger from an entry on; ends when the ledger is closed and all is read.
+        """Follow an open ledger from an entry on; end when it is closed and all entries are given.
 
-        It is patient: what may succeed later is tried again until it does.
+        A failure that may pass (``retryable``) is retried without limit.
         """
         self._check_bounds(first, None)
         following, pause_s = EntryId(first), _PAUSE_FIRST_S
@@ -224,7 +229,7 @@ class Reader:
                     async for batch in batches:
                         following, pause_s = EntryId(batch.last + 1), _PAUSE_FIRST_S
                         yield batch
-                if following <= self._confirmed:  # more has become known while that was read
+                if following <= self._confirmed:  # the confirmed end has moved meanwhile
                     continue
                 if self._metadata.is_closed:
                     return
@@ -238,24 +243,24 @@ class Reader:
                     raise
                 failed = True
                 _logger.warning("following ledger %d at %d: %s", self.ledger_id, following, error)
-            # What failed may fail again at once, as links do that back off: never without a pause.
+            # A failure may repeat at once, for example of a link that backs off: so always pause.
             if failed or (following > self._confirmed and not self._metadata.is_closed):
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _PAUSE_MAX_S)
 
     async def _known(self, following: EntryId) -> AsyncGenerator[ReadBatch, None]:
-        """Read up to the end that is known."""
+        """Read up to the confirmed end that is known."""
         if following <= self._confirmed:
             async with aclosing(self.read(following)) as batches:
                 async for batch in batches:
                     yield batch
 
     async def _spell(self, following: EntryId) -> AsyncGenerator[ReadBatch, None]:
-        """Follow one replica, as long as it and the metadata last.
+        """Follow one replica until it fails or the metadata changes.
 
-        It may be the one that nobody told how far the ledger is confirmed: while it has no news,
-        the others are asked, at distances that grow up to a limit; but each time that it is silent
-        where others do have news, for then it may have been left behind.
+        The replica may be one that was never told the LAC. So while it has no news, the other
+        replicas are asked: after 1, 2, 4 and 8 silences in a row, and then every 8 silences. If the
+        others have news, the count begins anew, because the replica may lag behind.
         """
         silent = 0
         known, confirmed = self._metadata, self._confirmed
@@ -288,7 +293,7 @@ class Reader:
         return self._tasks.start(self._fetch_or_fail(first, last))
 
     async def _fetch_or_fail(self, first: EntryId, last: EntryId) -> ReadBatch | errors.ClientError:
-        """Give a failure as a value: nobody may be there any more to be told."""
+        """Fetch a batch; give a failure as a value, because the caller may have gone."""
         tried = self._metadata
         try:
             try:
@@ -301,14 +306,17 @@ class Reader:
             return error
 
     async def _is_elsewhere(self, tried: LedgerMetadata) -> bool:
-        """Read the metadata again; say whether it promises what ``tried``, which is what failed,
-        did not. Somebody else who reads here may have read it again already."""
+        """Read the metadata again; say whether it differs from ``tried``, with which a read failed.
+
+        The comparison is with ``tried``, because another read of this reader may have refreshed the
+        metadata already.
+        """
         await self.refresh()
         now = self._metadata
         return (now.fragments, now.is_closed) != (tried.fragments, tried.is_closed)
 
     def _check_bounds(self, first: int, last: int | None) -> None:
-        """Refuse here what would only fail in the middle of a task."""
+        """Refuse bad bounds here, before a task would fail by them."""
         for name, bound in (("first", first), ("last", last)):
             if bound is not None and not isinstance(bound, int):
                 raise TypeError(
@@ -320,7 +328,7 @@ class Reader:
             raise ValueError(f"ledger {self.ledger_id}: no entries from {first} to {end}")
 
     async def _fetch(self, first: EntryId, last: EntryId) -> ReadBatch:
-        """Read some entries from ``first`` on, at least that one."""
+        """Read some entries from ``first`` on: ``first`` itself, and perhaps more."""
         fragment, fragment_end = self._fragment(first, last)
         if self._reading.quorums.ensemble == self._reading.quorums.write:
             read = await self._reading.share(fragment, range(first, fragment_end + 1))
@@ -329,7 +337,7 @@ class Reader:
         return await self._fetch_window(fragment, range(first, window_end + 1))
 
     def _fragment(self, first: EntryId, last: EntryId) -> tuple[Fragment, int]:
-        """Give the fragment that an entry is in, and up to where it holds what is wanted."""
+        """Give the fragment that holds ``first``, and the last entry up to ``last`` in it."""
         fragment, end = self._metadata.fragment_of(first), last
         for other in self._metadata.fragments:
             if other.first_entry > first:
@@ -339,8 +347,9 @@ class Reader:
     async def _fetch_window(self, fragment: Fragment, window: range) -> ReadBatch:
         """Read entries that are striped over the ensemble: each stripe from its own replicas.
 
-        A replica gives as much as fits into one read; what comes behind the first gap that this
-        leaves is read again. So a batch is bounded, however much larger entries have become.
+        A replica gives as many entries as fit into one answer, so the window may have gaps. The
+        entries after the first gap are dropped, and are read again later. So the size of a batch is
+        bounded, even if the entries become much larger.
         """
         size = self._reading.quorums.ensemble
         stripes = [window[at::size] for at in range(min(size, len(window)))]
@@ -362,14 +371,14 @@ class Reader:
         )
 
     async def _stripe(self, fragment: Fragment, stripe: range) -> list[Entry] | errors.ClientError:
-        """Read what one answer gives of a stripe, at least its first entry."""
+        """Read the part of a stripe that one answer holds: its first entry, and perhaps more."""
         try:
             return self._entries(await self._reading.share(fragment, stripe), fragment)
         except errors.ClientError as error:
             return error
 
     def _entries(self, read: ShareRead, fragment: Fragment) -> list[Entry]:
-        """Give what was read, or say why nothing was."""
+        """Give the entries of a finished read; raises EntryLost or ReadFailed if there are none."""
         if read.outcome is ReadStanding.GOT:
             return read.entries
         entry_id, asked = read.wanted[0], [fragment.ensemble[at] for at in read.order]
@@ -388,7 +397,10 @@ class Reader:
 
 
 def _end_by(metadata: LedgerMetadata) -> EntryId:
-    """Say how far a ledger is confirmed by its metadata alone: a fragment begins after the LAC."""
+    """Give the confirmed end that follows from the metadata alone.
+
+    An open ledger is confirmed at least up to the entry before its last fragment.
+    """
     if metadata.is_closed:
         return metadata.last_entry
     return EntryId(metadata.last_fragment.first_entry - 1)

@@ -1,18 +1,19 @@
-"""A ledger's writer, as an application has it.
+"""The writer of a ledger, for applications.
 
-``append`` gives an entry its id and returns; the network is never waited for. What was appended is
-acknowledged in the order of its ids, and ``flushed`` waits for that. The bytes that are held for
-entries are limited: when they are spent ``append`` waits, ``append_nowait`` raises, and nothing of
-what was refused was begun.
+``append`` gives an entry its id and returns; it does not wait for the network. Entries are
+acknowledged in the order of their ids, and ``flushed`` waits for that. The bytes that the writer
+holds for entries have a budget. When the budget is spent, ``append`` waits and ``append_nowait``
+raises; an entry that is refused was not appended.
 
-A ledger with deferred sync is for those who append much and can lose the last of it: bookies answer
-before they have synced. ``flushed`` then says only that an ack quorum has the entry, which a power
-loss may undo; ``force`` makes durable what was appended, and the ledger is confirmed up to there,
-and no further. Closing forces first. When half of the byte budget is not forced, the writer forces
-by itself.
+A ledger with deferred sync is for an application that appends much and can lose the last entries.
+Bookies then acknowledge before they have synced. ``flushed`` says only that an ack quorum has
+written the entry, which a power loss may undo. ``force`` makes all appended entries durable, and
+the ledger is confirmed only up to the last forced entry. ``close`` forces first. When entries that
+are not forced fill half of the byte budget, the writer forces by itself.
 
-Each method may be cancelled. An ``append`` that was cancelled has appended nothing; the others only
-wait, so what they waited for goes on.
+Each method may be cancelled. A cancelled ``append`` has appended nothing. A cancelled
+``append_many`` may have appended some. The other methods only wait; cancelling them does not stop
+the writer's work.
 """
 
 import asyncio
@@ -27,19 +28,23 @@ from zonekeeper.client.writing.batches import ENTRY_OVERHEAD_BYTES
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.wire.formats import carriers, entries
 
-#: After appending so much without a pause the loop gets a turn, or nothing would ever be sent.
+#: After so many appended bytes ``append`` yields to the event loop once. Without that a long run of
+#: appends would keep the loop from sending.
 TURN_BYTES: Final = carriers.CARRIER_BYTES_AIM
-#: A writer that closes waits so long for bookies that its ack quorum did not need. Without that,
-#: who writes little and closes at once leaves ledgers that lack copies until they are checked.
+#: The longest time that ``close`` waits for bookies that the ack quorum did not need. Without this
+#: wait, a short ledger that is closed at once would lack copies until a check finds that.
 LAGGARDS_MS: Final = 1_000
-#: Whether a writer is quiet is looked at so seldom at least, however soon it counts as quiet.
+#: The shortest pause between two looks whether the writer is quiet, for any ``quiet_ms``.
 _LOOK_AGAIN_S: Final = 0.001
 
 Data = bytes | bytearray | memoryview
 
 
 def as_bytes(data: Data) -> bytes:
-    """Give what cannot change any more; raises TypeError, for ``bytes`` itself takes a number."""
+    """Copy an entry to ``bytes``, unless it is; raises TypeError for anything but binary data.
+
+    ``bytes`` itself would accept a number.
+    """
     if isinstance(data, bytes):
         return data
     if not isinstance(data, bytearray | memoryview):
@@ -51,7 +56,7 @@ def as_bytes(data: Data) -> bytes:
 
 
 def as_many(many: Iterable[Data]) -> Iterable[Data]:
-    """Give several entries; raises TypeError for the bytes of one, which are numbers."""
+    """Check an iterable of entries; raises TypeError for one entry, which iterates over numbers."""
     if isinstance(many, bytes | bytearray | memoryview):
         raise TypeError(
             f"append_many takes several entries, such as a list of bytes, not one of "
@@ -61,7 +66,7 @@ def as_many(many: Iterable[Data]) -> Iterable[Data]:
 
 
 class Writer:
-    """The one writer of a ledger. Closing it closes the ledger; ``async with`` does."""
+    """The one writer of a ledger. ``close``, or the end of ``async with``, closes the ledger."""
 
     def __init__(
         self,
@@ -85,31 +90,31 @@ class Writer:
         self._without_turn_bytes = 0
         self._closing = False
         self._closed = False
-        #: Why the ledger was not closed at what was appended.
+        #: Why the ledger was not closed at the last appended entry; None: it was, or is still open.
         self._failure: errors.ClientError | None = None
 
     @property
     def last_appended(self) -> EntryId:
-        """The last id that was given out; -1: none."""
+        """The last entry id that was given out; -1: none."""
         return self._session.last_appended
 
     @property
     def last_confirmed(self) -> EntryId:
-        """Up to here everything is acknowledged for good; -1: nothing."""
+        """The last entry up to which everything is acknowledged for good; -1: none."""
         return self._session.core.confirmed
 
     @property
     def used_bytes(self) -> int:
-        """What is held of the byte budget now."""
+        """The bytes of the budget in use now."""
         return self._session.used_bytes
 
     @property
     def ensemble(self) -> tuple[BookieId, ...]:
-        """The bookies that are written to now."""
+        """The bookies that the writer writes to now."""
         return self._session.core.ensemble
 
     async def append(self, data: Data) -> EntryId:
-        """Append an entry, waiting only while the byte budget is spent."""
+        """Append an entry; wait only while the byte budget is spent."""
         payload = self._payload(data)
         if self._without_turn_bytes >= TURN_BYTES:
             self._without_turn_bytes = 0
@@ -130,10 +135,10 @@ class Writer:
         return self._put(payload)
 
     async def append_many(self, many: Iterable[Data]) -> EntryId:
-        """Append entries in order, and give the id of the last one (or of the last before).
+        """Append entries in order; give the id of the last one, or ``last_appended`` if none came.
 
-        Where that is cancelled or fails, some were appended: ``last_appended`` says which was the
-        last.
+        If the call is cancelled or fails, some entries may have been appended: ``last_appended``
+        says which was the last.
         """
         last = before = self.last_appended
         try:
@@ -153,7 +158,7 @@ class Writer:
     async def flushed(self, entry_id: EntryId) -> None:
         """Wait until an entry, and so everything before it, is acknowledged.
 
-        With deferred sync: by bookies that may not have synced it.
+        With deferred sync the bookies may not have synced it yet.
         """
         if entry_id > self.last_appended:
             raise ValueError(
@@ -169,28 +174,30 @@ class Writer:
     async def force(self) -> None:
         """Wait until everything that was appended so far is on disk, and readers may see it.
 
-        Without deferred sync that is so when it is flushed.
+        Without deferred sync this is the same as ``flush``.
         """
         await self._session.forced(self.last_appended)
 
     async def tell_confirmed(self) -> None:
-        """Have every reader who asks from now on hear of ``last_confirmed``.
+        """Make ``last_confirmed`` known to every reader that asks from now on.
 
-        Readers hear of entries by those behind them, and of the last ones when the writer has been
-        quiet for a moment; this is for who cannot wait for that. Raises ``LacNotTold`` if too few
-        bookies can be told; the writer goes on.
+        Without this call, a reader learns of an entry through later entries, and of the last
+        entries when the writer has been quiet for a moment. Call it if a reader must not wait for
+        that. Raises ``LacNotTold`` if too few bookies can be told; the writer goes on.
         """
         if self._over:
             self._refuse()
         await self._session.lac_known()
 
     async def close(self) -> None:
-        """Wait for what was appended, and close the ledger behind it; twice is as good as once.
+        """Wait until everything appended is acknowledged; close the ledger at its last entry.
 
-        Bookies that the ack quorum did not need get a moment to have their copies, too.
+        Bookies that the ack quorum did not need get ``LAGGARDS_MS`` to acknowledge, too. If the
+        writer has stopped, this raises the error that stopped it. The ledger is then closed at its
+        LAC, or left to a recovery.
 
-        Raises what stopped the writer, if something did; the ledger is then closed at its LAC, or
-        left to a recovery.
+        After a retryable error, call it again. Once the writer has ended, another call does
+        nothing, or raises the same error.
         """
         if self._closed:
             if self._failure is not None:
@@ -204,7 +211,7 @@ class Writer:
             await self._owner.close(core.confirmed, core.confirmed_length)
         except errors.ClientError as error:
             if error.retryable:
-                raise  # the ledger may still be closed: call again
+                raise  # a second call may still close the ledger
             await self._session.settled()
             self._failure = error
             self._end()
@@ -212,14 +219,14 @@ class Writer:
         self._end()
 
     def halt(self) -> None:
-        """Stop without a word, as a process does that dies; the ledger is left to a recovery."""
+        """Stop at once, like a process that dies; the ledger is left to a recovery."""
         self._closing = True
         if not self._closed:
-            # Who closes it now must not hear that it is closed.
+            # A later ``close`` must raise this: the ledger is not closed.
             self._failure = errors.WriterClosed(
                 f"ledger {self.ledger_id}: the writer was halted, by its owner or with its client, "
-                "and the ledger is not closed; whoever opens it recovers it, and may find there "
-                f"what was appended behind entry {self.last_confirmed}",
+                "and the ledger is not closed; opening it recovers it, and may find entries that "
+                f"were appended after entry {self.last_confirmed}",
                 maybe_applied=True,
             )
         self._end()
@@ -244,7 +251,7 @@ class Writer:
             self.halt()
 
     def _payload(self, data: Data) -> bytes:
-        """Give what is appended, as what cannot change any more."""
+        """Check the data of an entry, and give it as bytes."""
         if self._over:
             self._refuse()
         payload = as_bytes(data)
@@ -257,11 +264,11 @@ class Writer:
 
     @property
     def _over(self) -> bool:
-        """Can nothing be begun any more?"""
+        """Is the writer closing, closed or stopped, so that nothing may be begun?"""
         return self._closing or self._session.stopped is not None
 
     def _refuse(self) -> NoReturn:
-        """Say why nothing is begun any more; what stopped the writer comes first."""
+        """Raise why nothing is begun any more; the error that stopped the writer comes first."""
         stopped = self._session.stopped
         if isinstance(stopped, errors.WriterStopped | errors.ClientClosed):
             raise type(stopped)(
@@ -274,12 +281,15 @@ class Writer:
         )
 
     def _has_room(self, payload_bytes: int) -> bool:
-        """Is there budget? One entry may always be held; a stopped writer refuses otherwise."""
+        """Does an entry fit into the budget? If nothing is held, an entry of any size does.
+
+        After a stop nothing is held, so this is true, and ``_put`` refuses the entry.
+        """
         used = self._session.used_bytes
         return used == 0 or used + payload_bytes + ENTRY_OVERHEAD_BYTES <= self._budget_bytes
 
     def _put(self, payload: bytes) -> EntryId:
-        if self._over:  # it has ended while this append waited
+        if self._over:  # the writer has ended while this append waited
             self._refuse()
         self._without_turn_bytes += len(payload) + ENTRY_OVERHEAD_BYTES
         self._appended_s = self._loop.time()
@@ -288,7 +298,7 @@ class Writer:
         return self._session.put(payload)
 
     def _look_quiet(self) -> None:
-        """Tell the LAC if nothing was appended for a while, and all of it is acknowledged."""
+        """Tell the LAC if nothing was appended for ``quiet_ms`` and everything is acknowledged."""
         self._quiet_timer = None
         left_s = self._appended_s + self._quiet_s - self._loop.time()
         if left_s > 0 or not self._session.quiet:

@@ -1,1 +1,1 @@
-"""What all of a client stands on: errors, settings, counters, tasks."""
+"""The base of the client: errors, settings, counters, tasks."""

@@ -1,8 +1,9 @@
-"""What a caller hands in, looked at before anything is begun: types are promised, and not kept.
+"""Checks of a caller's arguments, made before anything is begun.
 
-A wrong one would else fail deep inside, where it says nothing to its caller, or be written. Each
-check names the argument and says what is wanted: TypeError for another kind of thing, ValueError
-for one that is out of bounds.
+Python does not enforce type hints. Without a check, a wrong argument would fail deep inside, where
+the error does not help the caller, or it would be written. Each check names the argument and says
+what is wanted. It raises TypeError for a value of another type, and ValueError for a value that is
+out of bounds.
 """
 
 from collections.abc import Mapping
@@ -15,13 +16,13 @@ from zonekeeper.placement.policy.rules_data import ENSEMBLE_MAX
 
 
 def check_address(value: object) -> None:
-    """Check the address of a metadata store, as far as its kind."""
+    """Check that the address of a metadata store is a str; its content is not checked here."""
     if not isinstance(value, str):
         raise _wrong("uri", "a str, such as zk://host:2181/ledgers", value)
 
 
 def check_whole(name: str, value: object, least: int, most: int | None) -> None:
-    """Check a whole number; ``most`` None: it may be as large as you like."""
+    """Check a whole number: ``least <= value <= most``; ``most`` None: no upper bound."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise _wrong(name, "an int", value)
     if value < least or (most is not None and value > most):
@@ -30,7 +31,7 @@ def check_whole(name: str, value: object, least: int, most: int | None) -> None:
 
 
 def check_kind(name: str, value: object, *kinds: type) -> None:
-    """Check what is of one of some kinds."""
+    """Check that a value is of one of these types."""
     if not isinstance(value, kinds):
         names = ("None" if kind is NoneType else kind.__name__ for kind in kinds)
         raise _wrong(name, " or ".join(names), value)
@@ -42,17 +43,17 @@ def check_ledger_id(value: object) -> None:
 
 
 def check_password(value: object) -> None:
-    """Check a ledger's password, which is not repeated."""
+    """Check a ledger's password; the error does not repeat it."""
     if not isinstance(value, bytes):
         raise _wrong("password", "bytes", value)
 
 
 def check_quorums(value: object) -> None:
-    """Check quorums, or that there are none."""
+    """Check quorums; None is allowed."""
     if value is None:
         return
     if not isinstance(value, Quorums):
-        raise _wrong("quorums", "a placement.quorums.Quorums, or None for the policy's", value)
+        raise _wrong("quorums", "a zonekeeper.client.Quorums, or None for the policy's", value)
     check_whole("quorums.ensemble", value.ensemble, 1, ENSEMBLE_MAX)
     check_whole("quorums.write", value.write, 1, value.ensemble)
     check_whole("quorums.ack", value.ack, 1, value.write)
@@ -60,18 +61,18 @@ def check_quorums(value: object) -> None:
 
 
 def check_digest(value: object) -> None:
-    """Check a kind of digest, or that there is none."""
+    """Check a kind of digest; None is allowed."""
     if not isinstance(value, Digest | None):
-        raise _wrong("digest", "a placement.digests.Digest, or None for the policy's", value)
+        raise _wrong("digest", "a zonekeeper.client.Digest, or None for the policy's", value)
 
 
 def check_flag(name: str, value: object) -> None:
-    """Check a yes or no: other things would count as yes, and ``"no"`` among them."""
+    """Check a bool. Without this check Python would take ``"no"`` for true."""
     check_kind(name, value, bool)
 
 
 def check_custom(custom: object) -> None:
-    """Check custom metadata, or that there is none."""
+    """Check custom metadata; None is allowed."""
     if custom is None:
         return
     if not isinstance(custom, Mapping):

@@ -1,7 +1,8 @@
-"""Several questions at once, and their answers one after the other, as they come.
+"""Several questions asked at once; their answers are given one by one, in the order they arrive.
 
-Each question is a coroutine that gives its answer, or its failure, as a value. Who leaves early
-cancels what is still under way, which is safe for everything that a link can be asked.
+Each question is a coroutine that returns its answer or its failure as a value. Leaving the
+``async with`` block cancels the questions still under way. That is safe for every request of a
+link.
 """
 
 import asyncio
@@ -17,14 +18,15 @@ Answer = TypeVar("Answer")
 
 
 class Asks(Generic[Answer]):
-    """Questions of one purpose; to be used in ``async with``."""
+    """Questions that belong together; to be used in ``async with``."""
 
     def __init__(self, group: Tasks) -> None:
         self._tasks = group
         self._running: set[asyncio.Task[Answer]] = set()
         self._timers: list[Alarm] = []
-        #: Each answer in a tuple; None: there is none, and the client is over: it was closed, or it
-        #: ends by this question's fault, in which nobody else may be left to answer.
+        #: Each answer in a tuple. None: a question ended without an answer, and the client is over.
+        #: Either the client was closed, or this question's fault ends it. Then no other question
+        #: may be left that answers, so ``next`` must be woken by this None.
         self._answers: asyncio.Queue[tuple[Answer] | None] = asyncio.Queue()
 
     def ask(self, question: Coroutine[None, None, Answer]) -> None:
@@ -34,7 +36,7 @@ class Asks(Generic[Answer]):
         task.add_done_callback(self._answered)
 
     def later(self, delay_ms: int, answer: Answer) -> None:
-        """Have an answer after a time."""
+        """Put a given answer into the queue after a delay."""
         self._timers.append(Alarm(delay_ms, partial(self._answers.put_nowait, (answer,))))
 
     async def next(self) -> Answer:
@@ -59,7 +61,7 @@ class Asks(Generic[Answer]):
             task.cancel()
 
     def _answered(self, task: "asyncio.Task[Answer]") -> None:
-        """Pass an answer on; a task that was cancelled before it began ends here, too."""
+        """Pass an answer on. A task that was cancelled before it began is handled here, too."""
         self._running.discard(task)
         ended = task.cancelled() or task.exception() is not None
         self._answers.put_nowait(None if ended else (task.result(),))

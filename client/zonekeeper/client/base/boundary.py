@@ -1,4 +1,4 @@
-"""Where errors of the layers below become the client's: one table, at the edge."""
+"""The one table that translates errors of the layers below into errors of the client."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +13,10 @@ from zonekeeper.placement.ensembles.failures import PlacementError
 
 @contextmanager
 def translated(doing: str) -> Iterator[None]:
-    """Raise errors of the metadata store, placement and bookies as the client's."""
+    """Translate errors of metadata and placement that are raised in the block.
+
+    ``doing`` says what was attempted; the message begins with it.
+    """
     try:
         yield
     except NoLedgerError as error:

@@ -1,7 +1,7 @@
-"""What a client may be told; everything has a default, and the owner's rules are not among it.
+"""Settings of one client; each has a default.
 
-Quorums, placement, read order and hold times stand in the cluster's policy record. Here are limits
-of this process, and who it is.
+The owner's rules are not among them: quorums, placement, read order and hold times stand in the
+cluster's policy record. These settings are the limits of this process, its zone and its TLS files.
 """
 
 import os
@@ -16,15 +16,15 @@ from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.wire.contract.links import LinkSettings
 from zonekeeper.wire.grpc.tls import TlsFiles
 
-#: Names the zone that a process runs in, where no setting does.
+#: The environment variable that names the process's zone if ``ClientConfig.zone`` is None.
 ZONE_VARIABLE: Final = "ZONEKEEPER_ZONE"
 
-#: What a number is between; None: it has no upper bound.
+#: ``least <= value <= most`` for each number; most None: no upper bound.
 _BOUNDS: Final[Mapping[str, tuple[int, int | None]]] = {
     "writer_budget_bytes": (1, None),
     "add_timeout_ms": (1, None),
     "quiet_ms": (0, None),
-    "read_bytes": (1, (1 << 32) - 1),  # what a request has room for on the wire
+    "read_bytes": (1, (1 << 32) - 1),  # the field of the request on the wire has 32 bits
     "start_timeout_ms": (1, None),
 }
 
@@ -33,22 +33,24 @@ _BOUNDS: Final[Mapping[str, tuple[int, int | None]]] = {
 class ClientConfig:
     """Settings of one client."""
 
-    #: The zone that this process runs in; None: unknown, and every replica counts as remote.
+    #: The zone that this process runs in. None: ``ZONEKEEPER_ZONE`` says it. Without either the
+    #: zone is unknown, and every replica counts as remote.
     zone: ZoneName | None = None
-    #: Bytes that one writer holds without an acknowledgement.
+    #: The most bytes that one writer holds without an acknowledgement.
     writer_budget_bytes: int = 64 << 20
-    #: From an entry's first sending to its acknowledgement; then the writer stops.
+    #: The longest time from an entry's first sending to its acknowledgement; after it the writer
+    #: stops.
     add_timeout_ms: int = 60_000
-    #: After so long without an append, a writer tells its LAC by itself.
+    #: A writer that has appended nothing for this time tells its LAC by itself.
     quiet_ms: int = 20
-    #: What one read request may bring. With less a reader pays more, for each answer has a cost of
-    #: its own; with more a bookie's acknowledgements wait longer.
+    #: The most bytes of one answer to a read. A smaller value costs a reader more, because each
+    #: answer has a cost of its own. A larger value delays the bookie's acknowledgements.
     read_bytes: int = 2 << 20
-    #: How long ``connect`` waits for the cluster's policy and bookies to be known.
+    #: How long ``connect`` waits until the cluster's policy and bookies are known.
     start_timeout_ms: int = 10_000
     links: LinkSettings = field(default_factory=LinkSettings)
     store: Timeouts = field(default_factory=Timeouts)
-    #: None: nothing is encrypted, and whoever says to be a bookie is believed.
+    #: None: no connection is encrypted, and no bookie has to prove its identity.
     tls: TlsFiles | None = None
 
     def __post_init__(self) -> None:
@@ -61,7 +63,7 @@ class ClientConfig:
 
 
 def own_zone(config: ClientConfig, environment: Mapping[str, str] | None = None) -> ZoneName | None:
-    """Say which zone this process runs in: the setting, then the environment, then unknown."""
+    """Give the zone of this process: the setting, else the environment variable, else None."""
     if config.zone is not None:
         return config.zone
     named = (os.environ if environment is None else environment).get(ZONE_VARIABLE)

@@ -1,4 +1,4 @@
-"""What a client counts: for people, for tests, and for the bill of what crosses zones."""
+"""The counters of a client: for people, for tests, and for the cost of traffic between zones."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -9,35 +9,38 @@ from zonekeeper.placement.ensembles.read_order import Reason
 
 @dataclass(slots=True)
 class ClientCounters:
-    """Ever growing numbers of one client."""
+    """Counters of one client; a counter never falls."""
 
     entries_confirmed: int = 0
     entries_read: int = 0
     frames_sent: int = 0
-    #: Bytes of frames sent to bookies of the own zone, and of others or of unknown ones.
+    #: Bytes of frames sent to bookies of the client's zone.
     bytes_written_local: int = 0
+    #: Bytes of frames sent to all other bookies, also where a zone is unknown.
     bytes_written_remote: int = 0
-    #: Bytes of packets that bookies of the own zone, and others, have sent.
+    #: Bytes of packets received from bookies of the client's zone.
     bytes_read_local: int = 0
+    #: Bytes of packets received from all other bookies.
     bytes_read_remote: int = 0
+    #: Reads whose first request went to the client's zone.
     reads_local: int = 0
-    #: Requests sent first to another zone, by why.
+    #: Reads whose first request went to another zone, by reason.
     reads_remote: Counter[Reason] = field(default_factory=Counter)
-    #: Requests sent because another one was slow.
+    #: Requests sent because an earlier request was slow.
     reads_hedged: int = 0
     ensemble_changes: int = 0
-    #: Copies of entries whose digest did not match, by bookie: they need repair.
+    #: Copies of entries whose digest did not match, by bookie. Such a copy needs repair.
     bad_copies: Counter[BookieId] = field(default_factory=Counter)
     links_moved: int = 0
 
     @property
     def reads_spilled(self) -> int:
-        """Requests sent first to another zone, though a replica stands in the own one."""
+        """Reads sent first to another zone although a replica stands in the client's zone."""
         remote = self.reads_remote
         return remote.total() - remote[Reason.OWN_ZONE_UNKNOWN] - remote[Reason.NO_LOCAL_REPLICA]
 
     @property
     def spill_ratio(self) -> float:
-        """Their share of the requests that could have stayed in the own zone; 0 of none."""
+        """``reads_spilled / (reads_spilled + reads_local)``; 0 if nothing was spilled."""
         spilled = self.reads_spilled
         return spilled / (spilled + self.reads_local) if spilled else 0.0

@@ -1,41 +1,41 @@
-"""What a client's call can end with: one tree, and two questions that every error answers.
+"""The errors of a client: one tree. Every error answers two questions.
 
 ``retryable``
-    may the same call succeed later, on the same handle or a new one?
+    May the same call succeed later, on the same handle or on a new one?
 ``maybe_applied``
-    may what was asked for have happened all the same? An append whose writer stopped is *maybe*:
-    it is not acknowledged, and whoever recovers the ledger may yet find it there.
+    May the requested change have happened although the call failed? An append whose writer stopped
+    is *maybe*: the entry is not acknowledged, and a recovery of the ledger may still find it.
 
-Messages name the ledger, the entry and the bookies, and say what to do. Errors of the layers below
-(the metadata store, placement, bookies) never pass as they are: ``boundary`` translates them, and
-they stand in ``__cause__``.
+A message names the ledger, the entry and the bookies, and says what to do. Errors of the layers
+below (metadata store, placement, bookies) do not reach the caller: the client translates them, and
+keeps the original in ``__cause__``. ``boundary`` does it for metadata and placement.
 """
 
 from zonekeeper.placement.base.troubles import Trouble
 
 
 class ClientError(Trouble):
-    """Base of all that a client raises."""
+    """Base of all errors of a client."""
 
     def __init__(self, message: str, *, maybe_applied: bool | None = None) -> None:
-        """``maybe_applied``: where it hangs on the call, and not on the kind of error alone."""
+        """``maybe_applied``: given where it depends on the call, not on the error's class alone."""
         super().__init__(message)
         if maybe_applied is not None:
             self.maybe_applied = maybe_applied
 
 
 class ClusterNotReady(ClientError):
-    """There is no cluster at the address, or it has no policy yet."""
+    """There is no cluster at the address, or the cluster has no policy yet."""
 
     retryable = True
 
 
 class ClientClosed(ClientError):
-    """The client that this belongs to is over; what is asked for after that is not begun."""
+    """The client has ended; a call made after that begins nothing."""
 
 
 class MetadataFailed(ClientError):
-    """The metadata store refused, gave no answer, or holds what cannot be read."""
+    """The metadata store refused, gave no answer, or holds data that cannot be read."""
 
     def __init__(self, message: str, *, retryable: bool, maybe_applied: bool) -> None:
         super().__init__(message)
@@ -48,11 +48,11 @@ class NoSuchLedger(ClientError):
 
 
 class Unauthorized(ClientError):
-    """The password is not the ledger's, or a bookie does not let this client do it."""
+    """The ledger has another password, or a bookie does not allow this client the request."""
 
 
 class NotEnoughBookies(ClientError):
-    """No legal ensemble can be had of the bookies that are there; they may come back."""
+    """The bookies that are available make no legal ensemble; others may come back."""
 
     retryable = True
 
@@ -62,48 +62,50 @@ class IllegalPlacement(ClientError):
 
 
 class TooLarge(ClientError):
-    """The entry is larger than a ledger takes; nothing else is affected."""
+    """The entry is larger than the limit; nothing else is affected."""
 
 
 class BudgetSpent(ClientError):
-    """The writer holds as many bytes without an acknowledgement as it may: await, or try later."""
+    """The writer's byte budget for unacknowledged entries is full: await, or try later."""
 
     retryable = True
 
 
 class WriterClosed(ClientError):
-    """Its owner has closed or halted the writer: what is asked for after that is not begun.
+    """The application has closed or halted the writer.
 
-    Who waited then for what was appended hears that it may be there: ``maybe_applied``.
+    A call made after that begins nothing. A call that was waiting for an appended entry gets
+    ``maybe_applied``: the entry may be in the ledger.
     """
 
 
 class WriterStopped(ClientError):
-    """The writer cannot go on. What was not acknowledged may or may not be in the ledger.
+    """The writer cannot go on. An entry that was not acknowledged may or may not be in the ledger.
 
-    What is asked for after that is not begun, and hears the same, without ``maybe_applied``.
+    A call made after that begins nothing. It raises the same error, without ``maybe_applied``.
 
-    Where the ledger is said to end at its LAC: one with deferred sync that has entries which are
-    flushed and not forced is left to a recovery, which keeps them where no power was lost.
+    Several subclasses say that the ledger ends at its LAC. There is one exception: a ledger with
+    deferred sync that has entries flushed and not forced. It is left to a recovery, which keeps
+    those entries unless they were lost with the power of their bookies.
     """
 
     maybe_applied = True
 
 
 class Fenced(WriterStopped):
-    """Another client recovers the ledger, or has recovered it: this writer is no longer its own."""
+    """Another client recovers or has recovered the ledger: this writer may write no more."""
 
 
 class ClosedByOther(WriterStopped):
-    """The ledger was closed at another end than this writer knows."""
+    """Another client closed the ledger, at another end than this writer's, or deleted it."""
 
 
 class LostQuorum(WriterStopped):
-    """Too few bookies took the entries, and no others could be had; the ledger ends at its LAC."""
+    """Too few bookies took the entries, and there were no others; the ledger ends at its LAC."""
 
 
 class LacNotTold(ClientError):
-    """Too few bookies could be told how far the ledger is confirmed; the writer goes on."""
+    """Too few bookies could be told the LAC; the writer goes on."""
 
     retryable = True
     maybe_applied = True
@@ -114,34 +116,34 @@ class AddTimedOut(WriterStopped):
 
 
 class KeyRefused(WriterStopped):
-    """A bookie does not let this writer write; the ledger ends at its LAC."""
+    """A bookie does not allow this writer to write; the ledger ends at its LAC."""
 
 
 class Misfit(WriterStopped):
-    """A bookie holds another entry under the same id: two writers, and this one cannot go on."""
+    """A bookie holds another entry under the same id: two writers were at work; this one stops."""
 
 
 class ReadFailed(ClientError):
-    """No replica gave the entry, and at least one did not say that it has none: unknown."""
+    """No replica gave the entry, and not every replica denied it: whether it exists is unknown."""
 
     retryable = True
 
 
 class EntryLost(ClientError):
-    """Every replica says that it never had an entry that was acknowledged."""
+    """Every replica says that it never had the entry, although the entry was acknowledged."""
 
 
 class BeyondEnd(ClientError):
-    """The entry lies beyond what is confirmed; an open ledger may get there."""
+    """The entry lies beyond the confirmed end; an open ledger may reach it later."""
 
 
 class RecoveryFailed(ClientError):
-    """The ledger's end could not be established; it stays in recovery, for anybody to try again."""
+    """The ledger's end could not be established; it stays in recovery, and any client may retry."""
 
     retryable = True
     maybe_applied = True
 
 
 def describe(bookie: str, error: Exception) -> str:
-    """Give one bookie's failure, for a message that lists several."""
+    """Give the text of one bookie's failure, for a message that lists several."""
     return f"{bookie}: {type(error).__name__}: {error}"

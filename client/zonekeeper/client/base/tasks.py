@@ -1,6 +1,6 @@
-"""The background work of one client, which ends with the client.
+"""The background tasks of one client. They end with the client.
 
-Whoever still holds a reader or a stream then is told so by the next thing that it asks for.
+A reader or a stream may be held longer than its client. Its next call raises ``ClientClosed``.
 """
 
 import asyncio
@@ -17,13 +17,16 @@ class Tasks:
 
     def __init__(self, group: asyncio.TaskGroup) -> None:
         self._group = group
-        #: What was raised that ended the client.
+        #: The error that ended the client, if an error did.
         self._fault: BaseException | None = None
-        #: Was it closed? Its block may go on.
+        #: Was the client closed? The block that it lives in may still run.
         self.over = False
 
     def start(self, work: Coroutine[None, None, Result]) -> "asyncio.Task[Result]":
-        """Begin work; what it raises is a bug, and ends the client. Raises ClientClosed."""
+        """Begin work. An error that the work raises is a bug and ends the client.
+
+        Raises ClientClosed.
+        """
         if self.over:
             work.close()
             raise self.closed()
@@ -36,7 +39,10 @@ class Tasks:
         return task
 
     async def result(self, task: "asyncio.Task[Result]") -> Result:
-        """Wait for a task; that the client ended it is an error, and no cancellation of ours."""
+        """Wait for a task. If the client's end cancelled the task, raise ClientClosed.
+
+        Only a cancellation of the waiting task itself is passed on as CancelledError.
+        """
         try:
             return await task
         except asyncio.CancelledError:
@@ -55,7 +61,7 @@ class Tasks:
         return self._fault is not None
 
     def closed(self, *, maybe_applied: bool = False) -> ClientClosed:
-        """Say that the client is over, and what fault ended it, if one did."""
+        """Give the error that says that the client has ended, and by which fault, if by one."""
         why = "was closed"
         if self._fault is not None:
             why = f"ended by a fault, {type(self._fault).__name__}: {self._fault}"

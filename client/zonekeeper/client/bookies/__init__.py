@@ -1,1 +1,1 @@
-"""The bookies as one client knows them, and the links to them."""
+"""The bookies that one client knows, and the links to them."""

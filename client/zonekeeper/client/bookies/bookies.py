@@ -1,12 +1,13 @@
-"""The bookies as one client knows them: who is there, who is suspect, and the way to each.
+"""A client's view of the bookies: which are registered, which are suspect, and the link to each.
 
-Topology, policy and the state of zones are watched in the metadata store; what failed and how many
-requests are outstanding the client has seen itself, over all of its ledgers. New ensembles are
+Topology, policy and the state of zones are watched in the metadata store. Failures and the number
+of outstanding requests are noted by the client itself, over all of its ledgers. New ensembles are
 chosen here, and nowhere else in the client.
 
-A bookie that failed a ledger is avoided for a while: for the policy's quarantine if it answered
-badly or not in time, and, if it only could not be reached, for as long as its registration can
-outlive it. Who is avoided is still chosen where nothing legal can be built without it.
+A bookie that failed a ledger becomes suspect: new ensembles avoid it for a while. If the bookie
+answered badly or too late, that is the policy's quarantine. If the bookie was only not reached, it
+is the session timeout, because its registration can outlive it for so long. A suspect bookie is
+still chosen where no legal ensemble exists without it.
 """
 
 import asyncio
@@ -66,48 +67,48 @@ class Bookies:
         self._policy: Policy | None = None
         self._policy_seen = False
         self._zones_down: frozenset[ZoneName] = frozenset()
-        #: Until when they are avoided.
+        #: For each suspect bookie: the time (``now_ms``) until which it is avoided.
         self._suspects: dict[BookieId, int] = {}
         self._replicas: dict[BookieId, Replica] = {}
         self._ready = asyncio.Event()
-        #: Called after each change of the topology. A dict: sets have no order of their own.
+        #: Called after each change of the topology. A dict, because a set has no fixed order.
         self._listeners: dict[Callable[[], None], None] = {}
 
     # ── what is watched ──
 
     async def follow(self) -> None:
-        """Watch all there is to watch, until cancelled."""
+        """Watch topology, policy and zones until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow_topology())
             group.create_task(self._follow_policy())
             group.create_task(self._follow_zones())
 
     async def known(self, timeout_ms: int) -> None:
-        """Wait until bookies and policy are known."""
+        """Wait until the bookies and the policy record were read once; raises ClusterNotReady."""
         try:
             async with asyncio.timeout(timeout_ms / 1_000):
                 await self._ready.wait()
         except TimeoutError as late:
             raise ClusterNotReady(
                 f"{self.cluster}: bookies and policy were not read in {timeout_ms} ms; "
-                "is the metadata store reached?"
+                "check that the metadata store can be reached"
             ) from late
 
     @property
     def topology(self) -> Topology:
-        """All bookies, as the metadata store shows them."""
+        """All bookies that the metadata store shows."""
         assert self._topology is not None, "wait until it is known"
         return self._topology
 
     @property
     def policy(self) -> Policy:
-        """The owner's rules; once there are some, there always are."""
+        """The last policy that could be read; raises ClusterNotReady if there was none yet."""
         self.check()
         assert self._policy is not None
         return self._policy
 
     def check(self) -> None:
-        """Raise ClusterNotReady as long as there are no rules to read and write by."""
+        """Raise ClusterNotReady as long as no policy could be read."""
         if self._policy is None:
             raise ClusterNotReady(
                 f"{self.cluster} has no policy that can be read: set one with `zonekeeper policy "
@@ -153,12 +154,12 @@ class Bookies:
     # ── ensembles ──
 
     def zone(self, bookie_id: BookieId) -> ZoneName | None:
-        """Say where a bookie stands; None: unresolved."""
+        """Give a bookie's zone; None: unresolved."""
         location = self.topology.location(bookie_id)
         return None if location is None else location.zone
 
     def zones(self, ensemble: Sequence[BookieId]) -> tuple[ZoneName | None, ...]:
-        """Say where the members of an ensemble stand."""
+        """Give the zones of an ensemble's members; None: unresolved."""
         return tuple(self.zone(bookie_id) for bookie_id in ensemble)
 
     def choose(self, quorums: Quorums) -> tuple[BookieId, ...]:
@@ -173,7 +174,7 @@ class Bookies:
         return selector.replace(request, ensemble, positions, self._chance).ensemble
 
     def suspect(self, bookie_id: BookieId, error: errors.ProtocolError) -> None:
-        """Avoid a bookie that failed, for a while."""
+        """Avoid a bookie that failed for a while."""
         policy, now_ms = self.policy, self.now_ms()
         for_ms = (
             policy.zone_watch.session_timeout_ms
@@ -185,7 +186,7 @@ class Bookies:
 
     @property
     def suspects(self) -> frozenset[BookieId]:
-        """Whom new ensembles avoid for now."""
+        """The bookies that new ensembles avoid now."""
         now_ms = self.now_ms()
         self._suspects = {who: until for who, until in self._suspects.items() if until > now_ms}
         return frozenset(self._suspects)
@@ -207,31 +208,31 @@ class Bookies:
             self.counters.bytes_written_remote += size_bytes
 
     def count_read(self, bookie_id: BookieId, size_bytes: int) -> None:
-        """Count what a bookie has sent of entries."""
+        """Count bytes of entries that a bookie has sent."""
         if self._is_local(bookie_id):
             self.counters.bytes_read_local += size_bytes
         else:
             self.counters.bytes_read_remote += size_bytes
 
     def _is_local(self, bookie_id: BookieId) -> bool:
-        """Does it stand in the own zone, for sure?"""
+        """Is the bookie known to stand in the client's zone?"""
         return self.own_zone is not None and self.zone(bookie_id) == self.own_zone
 
     # ── reading ──
 
     def replica(self, bookie_id: BookieId) -> Replica:
-        """Give what decides how soon a bookie is asked."""
+        """Give the facts about a bookie that decide its place in a read order."""
         bookie = self.topology.get(bookie_id)
         seen = self._replicas.get(bookie_id, _UNKNOWN)
         registration = Registration.ABSENT if bookie is None else bookie.registration
         return dataclasses.replace(seen, zone=self.zone(bookie_id), registration=registration)
 
     def note(self, bookie_id: BookieId, change: Callable[[Replica], Replica]) -> None:
-        """Note something that was seen of a bookie."""
+        """Change what is noted about a bookie."""
         self._replicas[bookie_id] = change(self._replicas.get(bookie_id, _UNKNOWN))
 
     def now_ms(self) -> int:
-        """Give the loop's time."""
+        """Give the loop's time in whole milliseconds."""
         return int(self._loop.time() * 1_000)
 
 
@@ -239,7 +240,7 @@ _UNKNOWN: Final = Replica(zone=None)
 
 
 def _down(records: Mapping[str, ZoneRecord | UnreadableError]) -> frozenset[ZoneName]:
-    """Say which zones new ensembles avoid; a record that cannot be read accuses nobody."""
+    """Give the zones that new ensembles avoid; an unreadable record makes no zone avoided."""
     return frozenset(
         record.zone
         for record in records.values()

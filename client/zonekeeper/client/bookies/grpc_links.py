@@ -1,4 +1,4 @@
-"""Bookies reached over gRPC, at the addresses that they register."""
+"""Links to bookies over gRPC, at the addresses that the bookies register."""
 
 import asyncio
 import logging
@@ -10,14 +10,14 @@ from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import BookieId
-from zonekeeper.wire.contract.links import BookieLink, LinkSettings
+from zonekeeper.wire.contract.links import LinkSettings, OwnedLink
 from zonekeeper.wire.grpc import grpc_edge, grpc_link, tls
 
 _logger = logging.getLogger(__name__)
 
 
 class GrpcLinks:
-    """A ``link_pool.LinkFactory``."""
+    """A ``link_pool.LinkFactory`` over gRPC."""
 
     def __init__(
         self,
@@ -35,9 +35,9 @@ class GrpcLinks:
         self._chance = chance
 
     async def find(self, bookie_id: BookieId) -> str | None:
-        """Say at which address a bookie is registered now."""
+        """Give the address that a bookie registers now; None: not registered, or not readable."""
         if not cookies.is_bookie_id(bookie_id):
-            return None  # no bookie is called that, and no header could name it
+            return None  # no bookie has such an id, and no header can carry it
         try:
             info = await registration.read_service_info(self._cluster, bookie_id)
         except (StoreError, UnreadableError) as error:
@@ -48,8 +48,8 @@ class GrpcLinks:
         host, port = info.bookie.host, info.bookie.port
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
-    def make(self, bookie_id: BookieId, address: str) -> BookieLink:
-        """Give a new link."""
+    def make(self, bookie_id: BookieId, address: str) -> OwnedLink:
+        """Give a new link to a bookie at an address."""
         return grpc_link.connect(
             grpc_edge.name_of(bookie_id, self._cluster.instance),
             address,

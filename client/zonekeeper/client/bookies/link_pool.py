@@ -1,47 +1,45 @@
-"""One link to each bookie, made when it is first wanted and shared by all ledgers of a process.
+"""One link to each bookie, made when it is first used and shared by all ledgers of a client.
 
-A bookie that many want at once, such as all ledgers of a process at its start, is looked up once.
+Several ledgers may want the same bookie at the same time, for example when a process starts. They
+share one look-up.
 
-A bookie keeps its name and may change its address. A link whose bookie is not reached is kept, as
-it knows when to try again; but where the bookie now registers another address, the link is given up
-for a new one. Whoever asks a bookie has to say so (``moved``) after each error of ``UNREACHED``:
-nobody else looks, and a link leads where it led for ever.
+A bookie keeps its id and may change its address. A link that does not reach its bookie is kept,
+because the link knows when to try again. If the bookie now registers another address, the pool
+closes the link and makes a new one. The callers of ``link`` need not care: a ``FollowingLink``
+always uses the present link.
 """
 
 import asyncio
 from typing import Final, Protocol
 
 from zonekeeper.client.base.counters import ClientCounters
+from zonekeeper.client.bookies.following_link import FollowingLink
 from zonekeeper.placement.base.ids import BookieId
-from zonekeeper.wire.contract.links import BookieLink
+from zonekeeper.wire.contract.links import BookieLink, OwnedLink
 from zonekeeper.wire.formats import errors
 
-#: A bookie that is not reached is looked up again at most this often.
+#: The shortest time between two look-ups of a bookie that is not reached.
 LOOK_UP_EVERY_MS: Final = 1_000
-
-
-#: How a question ends where the bookie is no more: refused, cut off, or not heard at all.
-UNREACHED: Final = (errors.NotConnected, errors.ConnectionLost, errors.Timeout)
 
 
 class LinkFactory(Protocol):
     """How bookies are found and reached: gRPC, or the simulated network."""
 
     async def find(self, bookie_id: BookieId) -> str | None:
-        """Say where a bookie is now; None: it is not registered, or nobody can tell."""
+        """Give a bookie's present address; None: it is not registered, or the look-up failed."""
         ...
 
-    def make(self, bookie_id: BookieId, address: str) -> BookieLink:
-        """Give a new link to a bookie; it connects when it is first used."""
+    def make(self, bookie_id: BookieId, address: str) -> OwnedLink:
+        """Give a new link to a bookie; the link connects when it is first used."""
         ...
 
 
 class _Known:
-    """A link, and where it leads."""
+    """A link, its address, and the time of the last look-up."""
 
     __slots__ = ("address", "link", "looked_s")
 
-    def __init__(self, address: str, link: BookieLink, looked_s: float) -> None:
+    def __init__(self, address: str, link: OwnedLink, looked_s: float) -> None:
         self.address = address
         self.link = link
         self.looked_s = looked_s
@@ -54,15 +52,22 @@ class LinkPool:
         self._factory = factory
         self._counters = counters
         self._known: dict[BookieId, _Known] = {}
-        #: Links that are given up and not closed yet: who was to close one may have been cancelled.
-        self._given_up: dict[BookieLink, None] = {}
-        #: Look-ups under way. None: who asked was cancelled, and somebody else is to ask.
+        #: Links that are given up and not closed yet. The task that closes one may be cancelled;
+        #: then ``close`` closes it.
+        self._given_up: dict[OwnedLink, None] = {}
+        #: Look-ups under way. Result None: the look-up was cancelled or failed, and another waiter
+        #: must repeat it.
         self._looking: dict[BookieId, asyncio.Future[tuple[str | None] | None]] = {}
         self._loop = asyncio.get_running_loop()
         self._closed = False
 
-    async def link(self, bookie_id: BookieId) -> BookieLink:
-        """Give the link to a bookie; raises NotConnected if nobody knows where it is."""
+    async def link(self, bookie_id: BookieId) -> FollowingLink:
+        """Give a link that follows a bookie; raises NotConnected if its address is not known."""
+        await self.current(bookie_id)
+        return FollowingLink(bookie_id, self)
+
+    async def current(self, bookie_id: BookieId) -> BookieLink:
+        """Give the link to a bookie's present address; raises NotConnected if it is not known."""
         known = self._known.get(bookie_id)
         if known is not None:
             return known.link
@@ -70,7 +75,7 @@ class LinkPool:
         if address is None:
             raise errors.NotConnected(f"{bookie_id} is not registered")
         if (known := self._known.get(bookie_id)) is not None:
-            return known.link  # somebody else was faster
+            return known.link  # another caller made it during the look-up
         if self._closed:
             raise errors.NotConnected("the client was closed")
         link = self._factory.make(bookie_id, address)
@@ -78,13 +83,13 @@ class LinkPool:
         return link
 
     async def moved(self, bookie_id: BookieId, asked: BookieLink) -> bool:
-        """Say, of a bookie that was not reached over a link, whether there is another one to ask.
+        """Say whether there is another link to a bookie that was not reached over ``asked``.
 
-        All whose questions fail at the same time share one look-up, and what came of it.
+        All callers whose requests fail at the same time share one look-up and its result.
         """
         known, now_s = self._known.get(bookie_id), self._loop.time()
         if known is None or known.link is not asked:
-            return True  # somebody else found that it is elsewhere
+            return True  # another caller has found the bookie's new address
         if bookie_id not in self._looking and now_s - known.looked_s < LOOK_UP_EVERY_MS / 1_000:
             return False
         known.looked_s = now_s
@@ -101,7 +106,7 @@ class LinkPool:
         return True
 
     async def _find(self, bookie_id: BookieId) -> str | None:
-        """Look a bookie up, once for all who want it meanwhile."""
+        """Look a bookie up; callers that want it at the same time share one look-up."""
         while (looking := self._looking.get(bookie_id)) is not None:
             if (answer := await asyncio.shield(looking)) is not None:
                 return answer[0]
@@ -115,7 +120,7 @@ class LinkPool:
         return answer[0]
 
     async def close(self) -> None:
-        """Close all links, and make no others."""
+        """Close all links, and make no new ones."""
         self._closed = True
         links = [each.link for each in self._known.values()] + [*self._given_up]
         self._known.clear()

@@ -1,1 +1,1 @@
-"""What answers to a read or a recovery mean; every module is pure."""
+"""Decide what the answers to a read, a survey or a recovery mean; every module is pure."""

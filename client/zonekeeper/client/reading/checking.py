@@ -1,4 +1,4 @@
-"""From a bookie's reply to entries that may be shown to somebody: only what its digest covers."""
+"""Check a bookie's reply: only entries whose digest matches are given on."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,10 +11,14 @@ from zonekeeper.wire.formats.frames import Frame
 
 @dataclass(frozen=True, slots=True)
 class CheckedReply:
-    """What a reply holds: a bad copy says nothing of its entry, and nothing of the others."""
+    """The copies of a reply, good and bad.
+
+    A bad copy proves nothing about its entry. It does not make the other copies bad.
+    """
 
     #: In the order of their ids.
     good: list[Entry] = field(default_factory=list)
+    #: The flaw of each bad copy, by the id that the bookie gave it.
     bad: dict[EntryId, EntryError] = field(default_factory=dict)
 
 
@@ -30,7 +34,7 @@ def check(sealer: Sealer, parts: Sequence[Frame]) -> CheckedReply:
 
 
 def _check_each(sealer: Sealer, part: Frame, checked: CheckedReply) -> None:
-    """Tell the good copies of a frame from the bad ones."""
+    """Check the copies of a frame one by one, after the frame as a whole failed."""
     for entry_id, packet in part:
         try:
             checked.good.append(sealer.open(packet, entry_id))

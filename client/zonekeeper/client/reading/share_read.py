@@ -1,12 +1,12 @@
-"""Reading some entries that have the same replicas: whom to ask, when to ask the next, what to make
-of the answers. Pure.
+"""Read entries of one share: which replica to ask, when to ask the next one, how to judge answers.
 
-Replicas are asked in the given order. The next one is asked when nobody who was asked can help any
-more, or when the hedge time is over without an answer; each further hedge waits twice as long. The
-first answer with the first entry wanted ends it, with all that follows that entry without a gap.
+Pure. The replicas are asked in the given order. The next replica is asked in two cases: no question
+is outstanding and the entry was not given, or the hedge time has passed without an answer. Each
+further hedge waits twice as long. The read ends with the first answer that holds the first wanted
+entry. Its result is that entry and those that follow it in the answer without a gap.
 
-"I never had it" and "I cannot tell" are kept apart to the end: only if *every* replica denies the
-entry it is missing; one that failed, or whose copy is bad, makes it unknown.
+"I never had it" and "I cannot tell" are kept apart to the end. The entry is missing only if *every*
+replica denies it. One replica that failed, or whose copy is bad, makes the result unknown.
 """
 
 import enum
@@ -22,7 +22,7 @@ _entry_id: Final = attrgetter("entry_id")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Got:
-    """A replica has the first entry, and perhaps more; all of it checked."""
+    """A replica gave the first wanted entry, and perhaps more; every digest was checked."""
 
     position: int
     entries: Sequence[Entry]
@@ -30,14 +30,14 @@ class Got:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Denied:
-    """A replica is sure that it never had the first entry."""
+    """A replica is sure that it never had the first wanted entry."""
 
     position: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown:
-    """A replica failed, or what it gave is bad."""
+    """A replica failed, or its copy of the first wanted entry is bad."""
 
     position: int
     error: Exception
@@ -53,16 +53,16 @@ Event: TypeAlias = Got | Denied | Unknown | HedgeDue
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskReplica:
-    """Ask a replica, and give its answer when there is one."""
+    """Ask a replica; ``Got``, ``Denied`` or ``Unknown`` follows."""
 
     position: int
-    #: It is asked because another one is slow.
+    #: Is the replica asked because another one is slow?
     hedging: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WakeLater:
-    """Give ``HedgeDue`` after this time."""
+    """Give a ``HedgeDue`` after this time."""
 
     delay_ms: int
 
@@ -78,21 +78,22 @@ Effect: TypeAlias = AskReplica | WakeLater | CallSlow
 
 
 class ReadStanding(enum.Enum):
-    """How a read stands."""
+    """The state of a read."""
 
     GOING_ON = "going on"
     GOT = "got"
-    #: Every replica denies it.
+    #: Every replica denies the first wanted entry.
     MISSING = "missing"
+    #: No replica gave the first wanted entry, and at least one did not deny it.
     UNKNOWN = "unknown"
 
 
 @dataclass(slots=True, kw_only=True)
 class ShareRead:
-    """One read: of ``wanted``, all of whose entries are on the same replicas."""
+    """One read of ``wanted``; all entries of ``wanted`` have the same replicas."""
 
     wanted: range
-    #: Replicas by position, to be asked first first.
+    #: The positions of the replicas, in the order of asking.
     order: tuple[int, ...]
     hedge_after_ms: int
     outcome: ReadStanding = ReadStanding.GOING_ON
@@ -102,7 +103,7 @@ class ShareRead:
     _outstanding: dict[int, None] = field(default_factory=dict)
 
     def start(self) -> list[Effect]:
-        """Ask the first."""
+        """Ask the first replica."""
         return [*self._ask_next(hedging=False), WakeLater(delay_ms=self.hedge_after_ms)]
 
     def handle(self, event: Event) -> list[Effect]:
@@ -148,7 +149,7 @@ class ShareRead:
         return [AskReplica(position=position, hedging=hedging)]
 
     def _run(self, given: Sequence[Entry]) -> list[Entry]:
-        """Give what of the answer follows the first wanted entry without a gap."""
+        """Give the entries of an answer from the first wanted one up to the first gap."""
         run = list(given[: len(self.wanted)])
         if all(map(eq, map(_entry_id, run), self.wanted)):
             return run

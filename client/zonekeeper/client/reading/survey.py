@@ -1,9 +1,10 @@
-"""What the bookies of an ensemble know of a ledger's end, and whether enough of them have spoken.
+"""A survey: what the bookies of an ensemble know of a ledger's end, and whether enough answered.
 
-Each answer is one of: good evidence, "I have nothing of it" (a *no*, and as good as evidence), or
-anything else, which is *unknown*: silence, an error, a bookie in limbo, a packet whose digest does
-not match. The survey is complete when in every write set fewer than an ack quorum are unknown
-(``placement.coverage``). By zones alone nothing is taken as proven: a bookie may have been moved.
+There are three kinds of answers. Good evidence counts. "I have nothing of the ledger" is a *no*,
+and counts as much as evidence. Everything else is *unknown*: silence, an error, a bookie in limbo,
+a packet whose digest does not match. The survey is complete when in every write set fewer than an
+ack quorum of bookies are unknown (``placement.base.coverage``). Zones alone prove nothing here: a
+bookie may have been moved to another zone since.
 """
 
 from dataclasses import dataclass, field
@@ -18,10 +19,10 @@ from zonekeeper.wire.formats import entries
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What one bookie's packets show, after their digests were checked."""
+    """The content of one bookie's packets, after their digests were checked."""
 
     last_add_confirmed: EntryId
-    #: The highest entry that it has.
+    #: The highest entry that the bookie has.
     last_entry: entries.Entry | None
 
 
@@ -31,7 +32,7 @@ def check(sealer: entries.Sealer, said: service.LacEvidence) -> Evidence:
     if said.explicit_lac is not None:
         confirmed = sealer.open_lac(said.explicit_lac)
     if (packet := said.last_entry) is not None:
-        # The id is the packet's own word, which its digest covers.
+        # The packet itself names its id; the digest covers that, so ``open`` checks it.
         long_enough = len(packet) >= entries.HEADER_BYTES
         named = entries.header(packet).entry_id if long_enough else EntryId(0)
         entry = sealer.open(packet, named)
@@ -41,15 +42,17 @@ def check(sealer: entries.Sealer, said: service.LacEvidence) -> Evidence:
 
 @dataclass(slots=True, kw_only=True)
 class Survey:
-    """The answers of one ensemble, as far as they have come."""
+    """The answers of one ensemble so far."""
 
     quorums: Quorums
     zones: tuple[ZoneName | None, ...]
-    #: The LAC that follows from the metadata alone.
+    #: The highest LAC known. It starts as the caller's LAC, and never falls.
     last_add_confirmed: EntryId
+    #: Positions that gave good evidence or denied the ledger.
     answered: set[int] = field(default_factory=set)
+    #: Positions that are unknown, and why.
     errors: dict[int, Exception] = field(default_factory=dict)
-    #: The ledger's length up to those entries of which a packet was seen.
+    #: The ledger's length up to an entry, for each entry whose packet was seen.
     lengths: dict[EntryId, int] = field(default_factory=dict)
 
     def heard(self, position: int, evidence: Evidence) -> None:
@@ -60,16 +63,16 @@ class Survey:
             self.lengths[entry.entry_id] = entry.length
 
     def denied(self, position: int) -> None:
-        """Note that a bookie is sure to have nothing of the ledger."""
+        """Note that a bookie is sure that it has nothing of the ledger."""
         self.answered.add(position)
 
     def failed(self, position: int, error: Exception) -> None:
-        """Note that nothing is known from a bookie."""
+        """Note that a bookie's answer is unknown."""
         self.errors[position] = error
 
     @property
     def pending(self) -> frozenset[int]:
-        """Who may still answer."""
+        """The positions that may still answer."""
         everyone = frozenset(range(self.quorums.ensemble))
         return everyone - self.answered - self.errors.keys()
 
@@ -83,5 +86,5 @@ class Survey:
 
     @property
     def hopeless(self) -> bool:
-        """Has everybody answered, and not enough of them with something that is known?"""
+        """Has no position an answer pending, although the survey is not complete?"""
         return not self.pending and not self.complete

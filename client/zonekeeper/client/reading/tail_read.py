@@ -1,15 +1,18 @@
-"""Recovery's reading: which entries behind the LAC are to be kept, and where the ledger ends. Pure.
+"""A recovery's reading: which entries after the LAC are kept, and where the ledger ends. Pure.
 
-A window of entries is asked of the whole ensemble, and each request fences. Entry by entry, in
-order, the answers of its write set decide:
+The whole ensemble is asked for a window of entries, and each request fences. The entries are
+decided one by one, in order, by the answers of the entry's write set:
 
-* somebody has it: it is kept, though nobody may have been told that it was acknowledged;
-* so many deny it that it can never have been acknowledged, nor ever will be (they are fenced): the
-  ledger ends before it, and what lies behind it is dropped;
-* neither, and nobody left to ask: unknown. The recovery fails, and changes nothing.
+* A bookie has the entry: the entry is kept, even if its writer never acknowledged it.
+* So many bookies deny the entry that it was never acknowledged: the ledger ends before it, and all
+  later entries are dropped. It cannot be acknowledged later either, because those bookies are
+  fenced.
+* Neither, and no bookie is left to ask: the entry is unknown. The recovery fails, and does not
+  close the ledger.
 
-Only an explicit "I never had it" denies. A reply denies what it speaks for and does not hold; a
-bookie that failed or timed out is silent from there on, and a bad copy says nothing of its entry.
+Only an explicit "I never had it" denies. A reply denies each entry of the range that it speaks for
+and does not hold. A bookie that failed or timed out is silent about the rest of the window. A bad
+copy proves nothing about its entry.
 """
 
 import enum
@@ -28,19 +31,20 @@ _NONE_BAD: Final[Mapping[EntryId, Exception]] = MappingProxyType({})
 
 
 class WindowStanding(enum.Enum):
-    """How the reading of a window stands."""
+    """The state of the reading of a window."""
 
     GOING_ON = "going on"
-    #: All of the window is to be kept; the next one is to be read.
+    #: All entries of the window are kept; the next window is to be read.
     FULL = "full"
-    #: The ledger ends behind what was found.
+    #: The ledger ends after the entries found.
     ENDED = "ended"
+    #: The next entry can be neither kept nor denied.
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskMember:
-    """Ask a member for these entries, with the fence."""
+    """Ask a member for these entries, in a request that fences."""
 
     position: int
     wanted: range
@@ -48,28 +52,32 @@ class AskMember:
 
 @dataclass(slots=True, kw_only=True)
 class TailRead:
-    """One window."""
+    """The reading of one window."""
 
     quorums: Quorums
     zones: tuple[ZoneName | None, ...]
     window: range
-    #: What is to be kept, without a gap from the start of the window.
+    #: The entries to keep: ``found[i].entry_id == window.start + i``.
     found: list[Entry] = field(default_factory=list)
     verdict: WindowStanding = WindowStanding.GOING_ON
+    #: Positions that are silent, and why.
     errors: dict[int, Exception] = field(default_factory=dict)
-    #: By position: up to where it has spoken, and what it has.
+    #: By position: the bookie has spoken for all entries ``< _spoken[position]``.
     _spoken: dict[int, int] = field(default_factory=dict)
+    #: By entry id: a good copy from any member of the entry's write set.
     _held: dict[int, Entry] = field(default_factory=dict)
+    #: By (position, entry id): the flaw of a bad copy.
     _bad: dict[tuple[int, int], Exception] = field(default_factory=dict)
+    #: Positions with a request under way.
     _outstanding: dict[int, None] = field(default_factory=dict)
 
     @property
     def failures(self) -> dict[int, Exception]:
-        """Say what went wrong, by position."""
+        """The failures and bad copies, by position."""
         return {**{position: bad for (position, _), bad in self._bad.items()}, **self.errors}
 
     def start(self) -> list[AskMember]:
-        """Ask everybody."""
+        """Ask every member."""
         self._spoken = dict.fromkeys(range(self.quorums.ensemble), self.window.start)
         return self._asks()
 
@@ -80,9 +88,10 @@ class TailRead:
         until: EntryId,
         bad: Mapping[EntryId, Exception] = _NONE_BAD,
     ) -> list[AskMember]:
-        """Take in what a member has before ``until``; what it does not have there it denies.
+        """Take in a reply: the member speaks for its range of entries before ``until``.
 
-        Of the entries in ``bad`` it has copies that are no good: there it says nothing.
+        The member denies each entry of that range that is neither in ``entries`` nor in ``bad``.
+        ``bad`` names its bad copies; for those entries the member says nothing.
         """
         self._outstanding.pop(position, None)
         self._bad.update({(position, number): error for number, error in bad.items()})
@@ -93,11 +102,11 @@ class TailRead:
         return self._go_on()
 
     def denied(self, position: int) -> list[AskMember]:
-        """Take in that a member has nothing from where it was asked on."""
+        """Take in that a member denies all entries that it was asked for."""
         return self.told(position, (), EntryId(self.window.stop))
 
     def silent(self, position: int, error: Exception) -> list[AskMember]:
-        """Take in that nothing more will be heard of a member."""
+        """Take in that a member failed: it says nothing more."""
         self._outstanding.pop(position, None)
         self.errors[position] = error
         return self._go_on()
@@ -108,7 +117,7 @@ class TailRead:
         return self._asks() if self.verdict is WindowStanding.GOING_ON else []
 
     def _decide(self) -> None:
-        """Go forward entry by entry as far as it is decided."""
+        """Decide entry by entry, in order, until an entry is still open."""
         for number in range(self._next, self.window.stop):
             if (entry := self._held.get(number)) is not None:
                 self.found.append(entry)
@@ -136,7 +145,7 @@ class TailRead:
         return self.window.start + len(self.found)
 
     def _asks(self) -> list[AskMember]:
-        """Ask on those who have not spoken of the next entry that is open."""
+        """Ask each member that has not spoken for the next open entry and has no request."""
         asks = []
         for position, spoken in self._spoken.items():
             if (

@@ -1,1 +1,1 @@
-"""The shells around the machines: writing, reading, following and recovering for real."""
+"""The shells around the pure machines: they write, read, follow and recover ledgers."""

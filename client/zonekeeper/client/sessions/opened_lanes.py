@@ -1,7 +1,7 @@
-"""A lane that a writer has open, and the ear that it has there: what comes of it, as events.
+"""An open lane of a writer, and its sink, which translates the lane's outcomes into events.
 
-A lane numbers what is put into it; the writer's core knows batches and LACs, and the lane's term.
-Each number is translated once, and is forgotten with its outcome.
+A lane numbers the items that are put into it. The writer's core knows batches, LACs and the lane's
+term, but no numbers. Each number is translated once, and is forgotten with its outcome.
 """
 
 from collections.abc import Callable
@@ -14,20 +14,21 @@ from zonekeeper.wire.formats import errors
 
 
 class Ear:
-    """A ``links.AppendSink`` that says what it hears as events of its term."""
+    """A ``links.AppendSink`` that turns each outcome into an event of its term."""
 
     __slots__ = ("_feed", "_firsts", "_lacs", "_term")
 
     def __init__(self, term: ev.Term, feed: Callable[[ev.LaneEvent], None]) -> None:
         self._term = term
         self._feed = feed
-        #: What each number in the lane stands for: a batch, by its first entry, or a LAC.
+        #: For each number of a batch in the lane: the batch's first entry.
         self._firsts: dict[int, EntryId] = {}
+        #: For each number of a LAC in the lane: the LAC.
         self._lacs: dict[int, EntryId] = {}
 
     @property
     def waits(self) -> bool:
-        """Is there anything that was sent and not answered?"""
+        """Is an item in the lane that has no outcome yet?"""
         return bool(self._firsts or self._lacs)
 
     def sent(self, number: int, first: EntryId) -> None:
@@ -39,7 +40,7 @@ class Ear:
         self._lacs[number] = lac
 
     def acked(self, number: int) -> None:
-        """Hear that the bookie has it."""
+        """Take in that the bookie has acknowledged an item."""
         event: ev.LaneEvent
         if (first := self._firsts.pop(number, None)) is not None:
             event = ev.BatchAcked(term=self._term, first=first)
@@ -48,7 +49,7 @@ class Ear:
         self._feed(event)
 
     def failed(self, number: int, error: errors.ProtocolError) -> None:
-        """Hear that it failed, or that nobody knows."""
+        """Take in that an item failed, or that its outcome is unknown."""
         event: ev.LaneEvent
         if (first := self._firsts.pop(number, None)) is not None:
             event = ev.Failed(term=self._term, first=first, error=error)
@@ -57,13 +58,13 @@ class Ear:
         self._feed(event)
 
     def room(self) -> None:
-        """Hear that a lane that was full takes more."""
+        """Take in that a lane that was full takes items again."""
         self._feed(ev.RoomAgain(term=self._term))
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedLane:
-    """A lane that is open, and who listens."""
+    """An open lane, its sink and its bookie."""
 
     lane: AppendLane
     sink: Ear

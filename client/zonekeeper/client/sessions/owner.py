@@ -1,9 +1,9 @@
-"""What a ledger's own writer does in metadata: replace members, and give the ledger its end.
+"""The changes that a ledger's own writer makes in metadata: replace members, close the ledger.
 
-Both are compare-and-set loops that decide on what stands there. A ledger that is not OPEN any more
-has been taken by a recovery; its writer stops, whatever it was about to change. Closing is the
-exception: when everything that was appended is acknowledged, the writer's end and that of any
-recovery are the same, so it may be written over IN_RECOVERY.
+Both are compare-and-set loops that decide on the stored version. If the ledger is not OPEN any
+more, a recovery has taken it, and the writer stops without a change. There is one exception. When
+everything that was appended is acknowledged, any recovery finds the same end as the writer. So the
+writer may then close the ledger although it is IN_RECOVERY.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from zonekeeper.placement.ensembles.failures import PlacementError
 
 _BEYOND_REPAIR: Final = (UnreadableError, IllegalChangeError)
 
-#: Before asking again for a change of which nothing is known.
+#: The pause before a change of unknown outcome is tried again.
 _UNKNOWN_PAUSE_MS: Final = 100
 
 _logger = logging.getLogger(__name__)
@@ -41,11 +41,11 @@ class Owner:
         self._bookies = bookies
         self._ledger_id = ledger_id
         self._quorums = quorums
-        #: An earlier change may still be applied.
+        #: May an earlier change of unknown outcome still be applied?
         self._doubtful = False
 
     async def change(self, wanted: ev.ChangeEnsemble) -> ev.ChangeEvent:
-        """Replace failed members of the last ensemble, and say what came of it."""
+        """Replace failed members of the last ensemble, and give the outcome."""
         tried = False
 
         def decide(ledger: LedgerMetadata) -> LedgerMetadata | None:
@@ -76,10 +76,11 @@ class Owner:
     async def _undecided(
         self, error: PlacementError | StoreError, *, tried: bool
     ) -> ev.ChangeEvent:
-        """Say what it means that nothing was changed, or that nobody knows.
+        """Give the outcome of a change that failed: impossible, unknown, or the ledger is lost.
 
-        After an attempt of unknown outcome, metadata may come to show another ensemble at any time,
-        until some version is seen to stand: so even "no newcomers" is then no answer.
+        After an attempt of unknown outcome, metadata may show another ensemble at any later time,
+        until a later read or write has settled its version. So "no newcomers" is then no answer:
+        the outcome stays unknown.
         """
         if isinstance(error, StoreError) and not (error.retryable or error.maybe_applied):
             return ev.Dispossessed(error=_unreadable(self._ledger_id, error))
@@ -91,11 +92,11 @@ class Owner:
         return ev.ChangeUnknown(error=error)
 
     async def close(self, last_entry: EntryId, length: int) -> None:
-        """Close at an end behind which nothing was appended; raises ``ClientError``."""
+        """Close the ledger at its last appended entry; raises ``ClientError``."""
         await self._close(last_entry, length, over_recovery=True)
 
     async def abandon(self, last_entry: EntryId, length: int) -> None:
-        """Close at the LAC, unless somebody else does; what fails is left to a recovery."""
+        """Close at the LAC, unless a recovery has the ledger; a failure leaves it to a recovery."""
         try:
             await self._close(last_entry, length, over_recovery=False)
         except errors.ClientError as error:
@@ -120,7 +121,7 @@ def _taken(ledger_id: LedgerId, ledger: LedgerMetadata) -> errors.WriterStopped:
     if ledger.is_closed:
         return errors.ClosedByOther(
             f"ledger {ledger_id} was closed by another client, at entry {ledger.last_entry} "
-            f"and {ledger.length} bytes: what is behind that was not acknowledged by this writer"
+            f"and {ledger.length} bytes: this writer acknowledged no entry after that"
         )
     return errors.Fenced(
         f"ledger {ledger_id} is {ledger.state.value}: another client recovers it; stop writing"

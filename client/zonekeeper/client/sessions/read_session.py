@@ -1,16 +1,14 @@
-"""Asking bookies for entries and for a ledger's end: the shell around ``ShareRead`` and ``Survey``.
+"""Ask bookies for entries and for a ledger's end: the shell around ``ShareRead`` and ``Survey``.
 
-What is seen of bookies here (requests outstanding, failures, slowness, bad copies) is noted for all
-ledgers of the client, and decides who is asked first next time.
+This module notes outstanding requests, failures, slowness and bad copies of each bookie. The notes
+are shared by all ledgers of the client, and decide which replica is asked first next time.
 """
 
 import logging
-from collections.abc import Callable, Coroutine
 from typing import TypeVar, assert_never
 
 from zonekeeper.client.base.asks import Asks
 from zonekeeper.client.base.tasks import Tasks
-from zonekeeper.client.bookies import link_pool
 from zonekeeper.client.bookies.bookies import Bookies
 from zonekeeper.client.reading import checking, share_read, survey
 from zonekeeper.client.reading.share_read import ReadStanding, ShareRead
@@ -21,7 +19,6 @@ from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.ensembles import read_order
 from zonekeeper.placement.ensembles.read_order import ReadOrder, Replica
 from zonekeeper.wire.contract import service
-from zonekeeper.wire.contract.links import BookieLink
 from zonekeeper.wire.formats import entries, errors
 from zonekeeper.wire.formats.digests import MasterKey
 
@@ -31,7 +28,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Reading:
-    """How one ledger's entries are asked for."""
+    """The way to ask bookies for one ledger's entries."""
 
     def __init__(
         self,
@@ -49,7 +46,7 @@ class Reading:
         self.bytes_max = bytes_max
 
     async def share(self, fragment: Fragment, wanted: range) -> ShareRead:
-        """Read entries that have the same replicas; give the read as it ended."""
+        """Read entries that have the same replicas; give the finished read."""
         rules = self.bookies.policy.reads
         order = self._order(fragment, EntryId(wanted[0]))
         read = ShareRead(wanted=wanted, order=order.positions, hedge_after_ms=rules.hedge_after_ms)
@@ -66,19 +63,19 @@ class Reading:
         return read
 
     async def survey(self, fragment: Fragment, fence_key: MasterKey | None, found: Survey) -> None:
-        """Ask a whole ensemble for the ledger's end, until enough have answered or all have.
+        """Ask a whole ensemble for the ledger's end, until enough or all have answered.
 
-        With a key, each is fenced first. UnauthorizedAccess of anybody ends it.
+        With ``fence_key`` the request fences each bookie first. An UnauthorizedAccess of any bookie
+        ends the survey.
         """
 
         async def ask(position: int) -> tuple[int, survey.Evidence | Exception]:
-            def question(link: BookieLink) -> Coroutine[None, None, service.LacEvidence]:
-                if fence_key is None:
-                    return link.read_lac(self.sealer.ledger_id)
-                return link.fence(self.sealer.ledger_id, fence_key)
-
             try:
-                said = await self.call(fragment.ensemble[position], question)
+                link = await self.bookies.pool.link(fragment.ensemble[position])
+                if fence_key is None:
+                    said = await link.read_lac(self.sealer.ledger_id)
+                else:
+                    said = await link.fence(self.sealer.ledger_id, fence_key)
                 return position, survey.check(self.sealer, said)
             except (errors.ProtocolError, entries.EntryError) as error:
                 return position, error
@@ -98,24 +95,13 @@ class Reading:
                     if isinstance(answer, errors.UnauthorizedAccess):
                         return
 
-    async def call(
-        self,
-        bookie: BookieId,
-        question: Callable[[BookieLink], Coroutine[None, None, Reply]],
-    ) -> Reply:
-        """Ask a bookie; if it is not reached, ask where it is now, which may be a second time."""
-        link = await self.bookies.pool.link(bookie)
-        try:
-            return await question(link)
-        except link_pool.UNREACHED:
-            if not await self.bookies.pool.moved(bookie, link):
-                raise
-        return await question(await self.bookies.pool.link(bookie))
-
     async def entries(
         self, bookie: BookieId, wanted: range, fence_key: MasterKey | None = None
     ) -> tuple[checking.CheckedReply, EntryId]:
-        """Ask one bookie for entries; give what came, and up to where it has spoken."""
+        """Ask one bookie for entries; give the checked copies, and ``next_entry_id``.
+
+        The bookie has spoken for all wanted entries ``< next_entry_id``.
+        """
         request = service.ReadRequest(
             ledger_id=self.sealer.ledger_id,
             first_entry_id=EntryId(wanted[0]),
@@ -126,7 +112,7 @@ class Reading:
         )
         self._pending(bookie, 1)
         try:
-            reply = await self.call(bookie, lambda link: link.read(request))
+            reply = await (await self.bookies.pool.link(bookie)).read(request)
         finally:
             self._pending(bookie, -1)
         self.bookies.count_read(bookie, sum(frame.size_bytes for frame in reply.frames))
@@ -136,7 +122,7 @@ class Reading:
         return checked, reply.next_entry_id
 
     def nearest(self, fragment: Fragment, entry_id: EntryId) -> BookieId:
-        """Give the replica of an entry that is to be asked first."""
+        """Give the replica that is asked first for an entry."""
         return fragment.ensemble[self._order(fragment, entry_id).positions[0]]
 
     def _order(self, fragment: Fragment, entry_id: EntryId) -> ReadOrder:
@@ -200,7 +186,7 @@ class Reading:
         self.bookies.note(bookie, counted)
 
     def report(self, bookie: BookieId, error: Exception) -> None:
-        """Note a failure; a bad copy is counted, for it needs repair."""
+        """Note a failure of a bookie; a bad copy is also counted, because it needs repair."""
         rules, now_ms = self.bookies.policy.reads, self.bookies.now_ms()
         self.bookies.note(bookie, lambda replica: replica.failed(rules, now_ms))
         if isinstance(error, entries.EntryError):

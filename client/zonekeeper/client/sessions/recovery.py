@@ -1,18 +1,20 @@
-"""Recovery: take a ledger from its writer, and give it an end that everybody will agree on.
+"""Recovery: take a ledger from its writer, and close it at an end that all clients agree on.
 
-1. Metadata: OPEN becomes IN_RECOVERY. The last ensemble, as it stands then, is the only one that is
-   read from until the end.
-2. Fence that ensemble until it is covered; the tail starts behind the highest LAC heard, and not
+1. In metadata, OPEN becomes IN_RECOVERY. The tail is read only from the last ensemble of the
+   metadata that this step leaves.
+2. That ensemble is fenced until it is covered. The tail starts after the highest LAC heard, and not
    before the last fragment.
-3. Read the tail forward, fencing with every request (``tail_read``), and write what is kept back to
-   an ack quorum: same entries, packets rebuilt with the LAC that the recovery started from. So a
-   recovery that dies half-way cannot mislead the next one by a LAC that only it believed in.
-4. Bookies that fail meanwhile are replaced in memory only. Metadata learns of it in the same
-   compare-and-set that closes the ledger; published earlier, it would send another recovery to
-   bookies that have nothing.
+3. The tail is read forward, with a fence in each request (``tail_read``). The entries that are kept
+   are written back to an ack quorum. They are the same entries, in packets rebuilt with the LAC
+   that the recovery started from. So a recovery that dies half-way leaves no LAC of its own, which
+   could mislead the next recovery.
+4. Bookies that fail meanwhile are replaced in memory only. The new ensembles are published in the
+   same compare-and-set that closes the ledger. Published earlier, they would send another recovery
+   to bookies that have no entries yet.
 
-Any number of recoveries may run at once, and any may die: one closing wins, and the others accept
-it. What is unknown is never decided: then it fails, and the ledger stays IN_RECOVERY for the next.
+Any number of recoveries may run at once, and each may die. One closing wins, and the others accept
+it. A recovery never decides what is unknown: it fails, and leaves the ledger IN_RECOVERY for the
+next recovery.
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -43,12 +45,12 @@ from zonekeeper.wire.formats import digests
 from zonekeeper.wire.formats import errors as wire_errors
 from zonekeeper.wire.formats.entries import Entry
 
-#: Entries read, and then written back, at a time.
+#: The number of entries that are read, and then written back, at a time.
 WINDOW_ENTRIES: Final = 1_024
 
 
 class _InMemory:
-    """A ``write_session.Steward`` that keeps new ensembles to itself."""
+    """A ``write_session.Steward`` that keeps new ensembles in memory."""
 
     def __init__(self, bookies: Bookies, reading: Reading, last: Fragment) -> None:
         self._bookies = bookies
@@ -57,7 +59,7 @@ class _InMemory:
         self.fragments: list[Fragment] = []
 
     async def change(self, wanted: ev.ChangeEnsemble) -> ev.ChangeEvent:
-        """Replace failed members, for the closing to publish."""
+        """Replace failed members; ``_close`` publishes the new ensembles."""
         positions = [at for at, _ in wanted.failed]
         try:
             ensemble = self._bookies.replace(self._reading.quorums, self._ensemble, positions)
@@ -87,7 +89,7 @@ class Recovery:
             with boundary.translated(f"recovering ledger {self.ledger_id}"):
                 return await self._run()
         except errors.RecoveryFailed as failed:
-            if self.tasks.over:  # that is why
+            if self.tasks.over:  # the recovery failed because the client has ended
                 raise self.tasks.closed(maybe_applied=True) from failed
             raise
 
@@ -126,20 +128,23 @@ class Recovery:
         return stored.metadata
 
     def _check_promise(self, ledger: LedgerMetadata) -> None:
-        """Refuse to go on for a writer of whom nobody can tell what its acknowledgements meant."""
+        """Refuse a ledger whose placement stamp cannot be read.
+
+        Without the stamp it is unknown what the writer's acknowledgements promised.
+        """
         try:
             placement_stamp.promised(ledger)
         except UnreadableError as error:
             raise errors.MetadataFailed(
                 f"ledger {self.ledger_id} is not recovered, and nothing was done to it: {error}: "
-                "nobody knows in how many zones its entries must be acknowledged; open it with "
+                "it is unknown in how many zones its entries must be acknowledged; open it with "
                 "recover=False to read it",
                 retryable=False,
                 maybe_applied=False,
             ) from error
 
     async def _fence(self, ledger: LedgerMetadata) -> tuple[EntryId, dict[EntryId, int]]:
-        """Fence, and give the LAC to start from, with the lengths that were seen."""
+        """Fence the last ensemble; give the LAC to start from, and the lengths that were seen."""
         fragment = ledger.last_fragment
         found = Survey(
             quorums=self.reading.quorums,
@@ -159,15 +164,15 @@ class Recovery:
     async def _tail(
         self, ledger: LedgerMetadata, start: EntryId
     ) -> AsyncGenerator[list[Entry], None]:
-        """Read what is to be kept behind the start, a window at a time."""
+        """Read the entries to keep after ``start``, window by window."""
         first = start + 1
         while True:
             read = await self._window(ledger, range(first, first + WINDOW_ENTRIES))
             if read.verdict is WindowStanding.UNKNOWN:
                 self._refused(read.failures)
                 raise errors.RecoveryFailed(
-                    f"ledger {self.ledger_id}, entry {first + len(read.found)}: nobody gave it, "
-                    "and too few say that it never was "
+                    f"ledger {self.ledger_id}, entry {first + len(read.found)}: no bookie gave it, "
+                    "and too few bookies deny it "
                     f"({self._failures(ledger.last_fragment, read.failures)}); "
                     "the ledger stays in recovery, try again"
                 )
@@ -209,7 +214,7 @@ class Recovery:
     def _session(
         self, ledger: LedgerMetadata, start: EntryId, length: int, steward: _InMemory
     ) -> WriteSession:
-        """Begin to write back, behind the start."""
+        """Make the session that writes back, after ``start``."""
         fragment, quorums = ledger.last_fragment, self.reading.quorums
         core = WriterCore(
             self.reading.sealer,
@@ -246,12 +251,12 @@ class Recovery:
         if session.core.confirmed_length != kept[-1].length:
             raise errors.RecoveryFailed(
                 f"ledger {self.ledger_id}: entry {kept[-1].entry_id} says that the ledger is "
-                f"{kept[-1].length} bytes long there, its entries add up to "
+                f"{kept[-1].length} bytes long there, but its entries add up to "
                 f"{session.core.confirmed_length}: a bookie holds entries of two writers"
             )
 
     async def _length(self, ledger: LedgerMetadata, last: EntryId) -> int:
-        """Ask the last entry how long the ledger is, where nothing that was heard tells."""
+        """Read the ledger's length from its last entry, if no answer so far has told it."""
         read = await self.reading.share(ledger.fragment_of(last), range(last, last + 1))
         if read.outcome is not ReadStanding.GOT:
             raise errors.RecoveryFailed(
@@ -263,7 +268,7 @@ class Recovery:
     async def _close(
         self, last: EntryId, length: int, kept_back: Sequence[Fragment]
     ) -> LedgerMetadata:
-        """Give the ledger its end and the new ensembles at once, or accept what stands there."""
+        """Publish the ledger's end and the new ensembles at once, or accept another closing."""
 
         def decide(ledger: LedgerMetadata) -> LedgerMetadata | None:
             if ledger.is_closed:

@@ -1,8 +1,8 @@
-"""Following a ledger that is still written: what one replica sends, and what metadata shows.
+"""Follow a ledger that is still written: one replica sends updates, and the metadata is watched.
 
-A *spell* of following ends when its replica fails or falls silent, or when the metadata changes:
-another ensemble, or the ledger's end. Who follows then reads the metadata again and begins another
-spell behind what was given out last.
+A *spell* is one stretch of following one replica. It ends when the replica fails or falls silent,
+or when the metadata changes: another ensemble, or the ledger's end. The reader then reads the
+metadata again, and begins another spell after the last entry that it gave out.
 """
 
 import asyncio
@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import Final, Self, TypeAlias
 
 from zonekeeper.client.base.tasks import Tasks
-from zonekeeper.client.bookies import link_pool
 from zonekeeper.client.sessions.read_session import Reading
 from zonekeeper.metadata.formats import ledger_format
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
@@ -20,15 +19,14 @@ from zonekeeper.metadata.ledgers import ledgers
 from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.placement.base.ids import EntryId
 from zonekeeper.wire.contract import service
-from zonekeeper.wire.contract.links import BookieLink
 from zonekeeper.wire.formats import errors
 
-#: The replica says something at least this often.
+#: The replica sends an update at least this often.
 QUIET_MS: Final = 5_000
-#: Updates that nobody has looked at; then the replica has to wait.
+#: The most updates that the reader has not taken yet; then the replica must wait.
 UPDATES_MAX: Final = 4
 
-#: None: the spell is over.
+#: An update of the replica; None: the spell is over.
 Heard: TypeAlias = service.TailUpdate | None
 
 
@@ -46,7 +44,7 @@ class Spell:
         self._reading = reading
         self._ledger = ledger
         self._following = following
-        #: What its reader knows the ledger to hold, at least.
+        #: The confirmed end that the reader knew when the spell began.
         self._confirmed = confirmed
         self._tasks = tasks
         self._heard: asyncio.Queue[Heard] = asyncio.Queue()
@@ -70,13 +68,13 @@ class Spell:
             task.cancel()
 
     async def next(self) -> Heard:
-        """Wait for what the replica says next; None: the spell is over."""
+        """Wait for the replica's next update; None: the spell is over."""
         heard = await self._heard.get()
         self._room.release()
         return heard
 
     async def _listen(self) -> None:
-        """Follow the replica that is to be asked first."""
+        """Follow the replica that is first in the read order."""
         bookie = self._reading.nearest(self._ledger.last_fragment, self._following)
         request = service.TailRequest(
             ledger_id=self._reading.sealer.ledger_id,
@@ -84,7 +82,6 @@ class Spell:
             bytes_max=self._reading.bytes_max,
             quiet_ms=QUIET_MS,
         )
-        link: BookieLink | None = None
         try:
             link = await self._reading.bookies.pool.link(bookie)
             async with aclosing(link.tail(request)) as updates:
@@ -94,17 +91,16 @@ class Spell:
                     await self._room.acquire()
                     self._heard.put_nowait(update)
         except errors.Negative as error:
-            # Its fragment has entries: it was left behind, and the next spell asks another one.
-            # Else it has nothing yet, and that is no failure.
+            # If the fragment has confirmed entries, the replica lags behind. That is noted as a
+            # failure, so the next spell asks another replica. Else it has nothing yet, which is no
+            # failure.
             if self._confirmed >= self._ledger.last_fragment.first_entry:
                 self._reading.report(bookie, error)
         except errors.ProtocolError as error:
             self._reading.report(bookie, error)
-            if link is not None and isinstance(error, link_pool.UNREACHED):
-                await self._reading.bookies.pool.moved(bookie, link)  # the next spell asks there
 
     async def _watch(self) -> None:
-        """End the spell when the metadata is another one."""
+        """End the spell when the metadata changes, or cannot be watched."""
         cluster = self._reading.bookies.cluster
         path = ledgers.path(cluster, self._reading.sealer.ledger_id)
         try:
@@ -113,4 +109,4 @@ class Spell:
                     if state is None or ledger_format.parse(state.value) != self._ledger:
                         break
         except* (StoreError, UnreadableError):
-            pass  # whoever follows reads the metadata again, and hears it there
+            pass  # the reader reads the metadata again after the spell, and gets the error there

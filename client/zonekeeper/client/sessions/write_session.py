@@ -1,11 +1,11 @@
-"""The shell around ``WriterCore``: lanes, timers, budget, and those who wait for an entry.
+"""The shell around ``WriterCore``: lanes, timers, byte budget, and calls that wait for an entry.
 
-Nothing here decides what is acknowledged. Events go in one at a time, whoever causes them; what
-they cause in turn waits until the effects are done. Batches are taken when the loop comes round, so
-that what is appended in one go leaves in one frame, and never by a timer.
+The shell does not decide what is acknowledged. It feeds the core one event at a time. Events that
+arise while effects are performed wait until those effects are done. A batch is taken in the next
+turn of the event loop, never by a timer. So all entries appended in one turn leave in one frame.
 
-There is no task and no future for an entry: a lane's sink hears of batches, and only who awaits an
-entry costs a future. A waiter that is cancelled is forgotten; what it waited for goes on.
+An entry as such costs no task and no future: a lane's sink hears of batches, and only a call that
+awaits an entry costs a future. Cancelling that call does not cancel the entry.
 """
 
 import asyncio
@@ -25,9 +25,8 @@ from zonekeeper.client.writing.batches import ENTRY_OVERHEAD_BYTES
 from zonekeeper.client.writing.pending_entries import PendingEntries
 from zonekeeper.client.writing.writer_core import WriterCore
 from zonekeeper.placement.base.digests import Digest
-from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
 from zonekeeper.placement.base.quorums import Quorums
-from zonekeeper.wire.contract.links import AppendLane, BookieLink
 from zonekeeper.wire.formats import entries, errors, openings
 from zonekeeper.wire.formats.digests import MasterKey
 from zonekeeper.wire.link import patience
@@ -37,7 +36,7 @@ TICK_MS: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What every opening of a ledger's fragments says."""
+    """The part of an opening that is the same for all fragments of a ledger."""
 
     ledger_id: LedgerId
     master_key: MasterKey
@@ -46,19 +45,19 @@ class Identity:
 
 
 class Steward(Protocol):
-    """Who changes the ledger's fragments for a writer: in metadata, or for a recovery in memory."""
+    """Changes the ledger's fragments for a writer: in metadata, or for a recovery in memory."""
 
     async def change(self, wanted: ev.ChangeEnsemble) -> ev.ChangeEvent:
-        """Replace members of the last ensemble, and say what came of it."""
+        """Replace members of the last ensemble, and give the outcome."""
         ...
 
     async def abandon(self, last_entry: EntryId, length: int) -> None:
-        """Give the ledger its end, if it still may be: its writer cannot go on."""
+        """Close the ledger at its LAC, if that is still allowed, after its writer has stopped."""
         ...
 
 
 class WriteSession:
-    """One ledger being written, by its writer or by a recovery."""
+    """The writing of one ledger, by its writer or by a recovery."""
 
     def __init__(
         self,
@@ -77,9 +76,10 @@ class WriteSession:
         self._tasks = tasks
         self._loop = asyncio.get_running_loop()
         self._pending = PendingEntries()
-        #: Bytes that are not released: pending, under way, or kept for laggards.
+        #: Bytes of the budget in use: pending, under way, or kept for laggards.
         self.used_bytes = 0
         self.last_appended = core.confirmed
+        #: Entries up to here are in the counter ``entries_confirmed``.
         self._counted = core.confirmed
         self._events: deque[ev.Event] = deque()
         self._busy = False
@@ -89,23 +89,24 @@ class WriteSession:
         self._was_late = False
         self._lanes: dict[ev.Term, OpenedLane] = {}
         self._for_confirmed, self._for_written = Waiters(self._loop), Waiters(self._loop)
-        #: For the LAC to be known; why it is not, or None.
+        #: Calls that wait until the LAC is known. The result is why it is not known, or None.
         self._for_lac: list[asyncio.Future[Exception | None]] = []
         self._released = asyncio.Event()
-        #: Something happened.
+        #: Set after each event.
         self._heard = asyncio.Event()
-        #: Somebody waits for bytes to be released: what is written is forced for that.
+        #: Does an append wait for bytes to be released? Written entries are then forced.
         self._room_wanted = False
+        #: Must the ledger be closed at its LAC, once no change is under way?
         self._abandon = False
         self._ended = False
-        #: Why nothing more will be confirmed; None: it goes on.
+        #: Why nothing more will be confirmed; None: the session goes on.
         self.stopped: Exception | None = None
         self._children: set[asyncio.Task[None]] = set()
         bookies.listen(self._relocate)
 
     @property
     def core(self) -> WriterCore:
-        """What is known of the writing; to look at, not to touch."""
+        """The state of the writing, for reading only."""
         return self._core
 
     @property
@@ -114,18 +115,18 @@ class WriteSession:
         return not self._pending and self._core.quiet
 
     def put(self, payload: bytes) -> EntryId:
-        """Append; the caller has looked after the budget, and that the writer has not stopped."""
+        """Append; the caller has checked the budget, and that the writer has not stopped."""
         begins = self._pending.put(payload)
         self.used_bytes += len(payload) + ENTRY_OVERHEAD_BYTES
         self.last_appended = EntryId(self.last_appended + 1)
-        # An entry that joins a batch changes nothing: that batch waits for the pump, or for an ack.
+        # An entry that joins a batch needs no pump: its batch already waits for one, or for an ack.
         if begins and not self._pump_due and self._may_take:
             self._pump_due = True
             self._loop.call_soon(self._pump)
         return self.last_appended
 
     async def confirmed(self, entry_id: EntryId) -> None:
-        """Wait until an entry is confirmed; raises what stopped the writer before that."""
+        """Wait until an entry is confirmed; raises the error that stopped the writer before."""
         if self._core.confirmed < entry_id and self.stopped is None:
             await self._for_confirmed.wait(entry_id)
         if self._core.confirmed < entry_id:
@@ -139,13 +140,13 @@ class WriteSession:
             self._raise_stopped()
 
     async def forced(self, entry_id: EntryId) -> None:
-        """Have everything up to an entry on disk, and wait for that; raises like ``confirmed``."""
+        """Force everything up to an entry, and wait for it; raises like ``confirmed``."""
         await self.written(entry_id)
         self.feed(ev.ForceWanted(upto=entry_id))
         await self.confirmed(entry_id)
 
     async def lac_known(self) -> None:
-        """Have the LAC known to every reader who asks; raises ``LacNotTold``."""
+        """Make the LAC known to every reader that asks; raises ``LacNotTold``."""
         if self._core.confirmed == NO_ENTRY:
             return
         if self.stopped is None:
@@ -166,9 +167,10 @@ class WriteSession:
         await self._released.wait()
 
     async def copied(self, most_ms: int) -> None:
-        """Wait until each bookie has what it was sent, not the ack quorum alone; so long at most.
+        """Wait, at most ``most_ms``, until each bookie has answered for all that it was sent.
 
-        Whoever ends a session cuts off what is on its way to the others.
+        An ack quorum alone is not enough here: the end of a session cuts off frames that are still
+        on their way to the other bookies.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(most_ms / 1_000):
@@ -177,27 +179,27 @@ class WriteSession:
                     await self._heard.wait()
 
     def _lacks_copies(self) -> bool:
-        """Is there a bookie that was not sent everything, or has not answered for it?"""
+        """Was a bookie not sent everything, or has it not answered for everything?"""
         if self._ended or self.stopped is not None:
             return False
         return self.used_bytes > 0 or any(each.sink.waits for each in self._lanes.values())
 
     async def settled(self) -> None:
-        """Wait, after a stop, until nothing more is done in metadata."""
+        """Wait, after a stop, until the session has no more work in metadata."""
         while self._children and not self._ended:
             await asyncio.wait(self._children)
 
     def fell_quiet(self) -> None:
-        """Say that nothing was appended for a while."""
+        """Take in that nothing was appended for a while."""
         self.feed(ev.FellQuiet())
 
     def end(self, reason: Exception) -> None:
-        """Give up all lanes and timers; who still waits for an entry is told the reason."""
+        """Give up all lanes and timers; calls that still wait for an entry raise the reason."""
         if self._ended:
             return
         self._ended = True
         if self._tasks.failed:
-            reason = self._tasks.closed(maybe_applied=True)  # that is why, whoever says so
+            reason = self._tasks.closed(maybe_applied=True)  # the fault is the true reason
         self.stopped = self.stopped or reason
         self.used_bytes = 0
         self._pending.clear()
@@ -212,7 +214,7 @@ class WriteSession:
             each.lane.close()
 
     def feed(self, event: ev.Event) -> None:
-        """Take an event in, and do what it and what follows from it asks for."""
+        """Take an event in, and perform its effects and those of the events that follow from it."""
         if self._ended:
             return
         self._events.append(event)
@@ -232,7 +234,7 @@ class WriteSession:
             self._start(self._steward.abandon(self._core.confirmed, self._core.confirmed_length))
 
     def _following(self) -> ev.Event | None:
-        """Give the next event: what happened, then what the application wants."""
+        """Give the next event: a queued event first, else ``Taken`` for a batch that may go."""
         if self._events:
             return self._events.popleft()
         if self._may_take:
@@ -241,7 +243,7 @@ class WriteSession:
 
     @property
     def _may_take(self) -> bool:
-        """Is there a batch for which the core has room?"""
+        """Is a batch pending for which the core has room?"""
         if not self._pending:
             return False
         return self._core.room or (self._pending.has_full and self._core.room_for_full)
@@ -290,7 +292,7 @@ class WriteSession:
                 assert_never(effect)
 
     def _tell(self, news: ev.News) -> None:
-        """Wake those who waited for this."""
+        """Wake the calls that waited for this."""
         match news:
             case ev.Confirmed():
                 self._confirmed(news.last)
@@ -326,7 +328,7 @@ class WriteSession:
             to.sink.sent_lac(number, effect.confirmed)
 
     def _confirmed(self, last: EntryId) -> None:
-        """Wake those who wait for entries up to this one."""
+        """Wake the calls that wait for entries up to this one."""
         self._bookies.counters.entries_confirmed += self._core.confirmed - self._counted
         self._counted = self._core.confirmed
         self._for_confirmed.wake(last)
@@ -339,7 +341,7 @@ class WriteSession:
                 waiter.set_result(failure)
 
     def _wake_all(self) -> None:
-        """Wake everybody: nothing will come any more."""
+        """Wake all calls that wait: nothing more will happen."""
         self._confirmed(self.last_appended)
         self._lac_told(None)
         self._released.set()
@@ -353,18 +355,18 @@ class WriteSession:
         try:
             task = self._tasks.start(work)
         except ClientClosed:
-            self._loop.call_soon(self._client_ended)  # effects may follow this one
+            self._loop.call_soon(self._client_ended)  # later: more effects may follow this one
             return
         self._children.add(task)
         task.add_done_callback(self._child_ended)
 
     def _child_ended(self, task: asyncio.Task[None]) -> None:
         self._children.discard(task)
-        if task.cancelled():  # by the client's end, or by ours
+        if task.cancelled():  # by the end of the client, or of this session
             self._client_ended()
 
     def _client_ended(self) -> None:
-        """End, because nothing more can be done: who waits is told why."""
+        """End the session, because its client has ended; calls that wait raise the reason."""
         self.end(self._tasks.closed(maybe_applied=True))
 
     async def _open(self, wanted: ev.OpenLane) -> None:
@@ -378,7 +380,8 @@ class WriteSession:
             ensemble=wanted.ensemble,
         )
         try:
-            lane = await self._lane(wanted.bookie, opening, sink)
+            link = await self._bookies.pool.link(wanted.bookie)
+            lane = await link.open_fragment(opening, sink)
         except errors.ProtocolError as error:
             self.feed(ev.LaneRefused(term=wanted.term, error=error))
             return
@@ -388,23 +391,11 @@ class WriteSession:
         self._lanes[wanted.term] = OpenedLane(lane, sink, wanted.bookie)
         self.feed(ev.LaneOpened(term=wanted.term))
 
-    async def _lane(
-        self, bookie: BookieId, opening: openings.FragmentOpening, sink: Ear
-    ) -> AppendLane:
-        """Open a fragment; of a bookie that is not reached, where it is now."""
-        link: BookieLink = await self._bookies.pool.link(bookie)
-        try:
-            return await link.open_fragment(opening, sink)
-        except errors.NotConnected:
-            if not await self._bookies.pool.moved(bookie, link):
-                raise
-        link = await self._bookies.pool.link(bookie)
-        return await link.open_fragment(opening, sink)
-
     async def _force(self, wanted: ev.Force, to: OpenedLane) -> None:
-        """Have a bookie sync what it acknowledged in a lane, in the boot that the lane talks to.
+        """Make a bookie sync what it acknowledged in a lane.
 
-        Boots only grow: if the bookie is still in that one afterwards, it was when it was forced.
+        The force counts only if the bookie was in the boot that the lane talks to. Boot epochs only
+        grow. So the epoch is read after the force: if it is still the lane's, it was so then, too.
         """
         try:
             link = await self._bookies.pool.link(to.bookie)
@@ -432,10 +423,11 @@ class WriteSession:
             self._tick = self._loop.call_later(TICK_MS / 1_000, self._ticked, set_s)
 
     def _ticked(self, set_s: float) -> None:
-        """Say what time it is; or, where this process stood still, how long.
+        """Feed the time to the core; if this process stood still, feed how long it did.
 
-        Then answers that came in time may wait to be read, and timers come first. They are read by
-        the next tick: if that is late, too, its time counts, for a loop may always be late.
+        After a standstill the loop runs timers first, although answers that came in time wait to
+        be read. These are read before the next tick. If the next tick is late, too, its time
+        counts, because a loop may be late every time.
         """
         self._tick = None
         late_ms = int((self._loop.time() - set_s) * 1_000) - TICK_MS

@@ -1,1 +1,1 @@
-"""A ledger's writer as a machine: events in, effects out; every module is pure."""
+"""A ledger's writer as a state machine: events in, effects out; every module is pure."""

@@ -1,11 +1,12 @@
-"""A batch: consecutive entries that were sealed together, and who has acknowledged them.
+"""A batch: consecutive entries that were sealed together, and the positions that acknowledged them.
 
-The batch is the unit of the ack. With E = Qw every member gets the same frame, built once. With
-E > Qw a member gets the frame of its entries, with their ids listed; the batch is acknowledged
-when each of its entries is, and a position's ack stands for all entries that it holds.
+The batch is the unit of the ack. With E = Qw every member gets the same frame, which is built once.
+With E > Qw a member gets a frame of only those entries whose write sets it belongs to, with their
+ids listed. A position's ack stands for all entries of the batch that the position holds. The batch
+is acknowledged when each of its entries has its ack quorum.
 
-With deferred sync a position first says *written*, which a power loss may undo; that becomes an ack
-when a force has made it durable.
+With deferred sync a position first says *written*, which a power loss may undo. *Written* becomes
+an ack when a force has made the entries durable.
 """
 
 from collections.abc import Set as AbstractSet
@@ -17,23 +18,24 @@ from zonekeeper.placement.base.ids import EntryId, ZoneName
 from zonekeeper.placement.base.quorums import Enough, Quorums
 from zonekeeper.wire.formats.frames import Frame
 
-#: What an entry without payload costs us; so that a byte budget bounds objects too.
+#: Counted for each entry beside its payload, so that a byte budget also bounds empty entries.
 ENTRY_OVERHEAD_BYTES: Final = 64
 
 
 @dataclass(slots=True, kw_only=True)
 class Batch:
-    """Consecutive entries under way."""
+    """Consecutive entries that were sealed together."""
 
     frame: Frame
-    #: The ledger's payload bytes up to its last entry.
+    #: The ledger's payload bytes up to and including the batch's last entry.
     length: int
-    #: What it takes of the writer's budget.
+    #: The batch's share of the writer's byte budget.
     size_bytes: int
+    #: The time at which the batch was taken.
     since_ms: int
-    #: Positions that have all of their entries on disk.
+    #: Positions that have their entries of the batch on disk.
     acked: set[int] = field(default_factory=set)
-    #: Deferred sync: positions that have them, and may lose them with their power.
+    #: Deferred sync: positions that have their entries, but may lose them in a power loss.
     written: set[int] = field(default_factory=set)
 
     @property
@@ -47,12 +49,12 @@ class Batch:
         return self.frame.last
 
     def _representatives(self, quorums: Quorums) -> range:
-        """Give entries such that every write set of the batch is the write set of one of them."""
+        """Give entries of the batch that together have every write set of the batch."""
         distinct = 1 if quorums.ensemble == quorums.write else quorums.ensemble
         return range(self.first, self.first + min(len(self.frame), distinct))
 
     def part(self, position: int, quorums: Quorums) -> Frame | None:
-        """Give what a position is to be sent of it; None: nothing."""
+        """Give the frame that a position is to be sent; None: it holds no entry of the batch."""
         if quorums.ensemble == quorums.write:
             return self.frame
         step = quorums.ensemble
@@ -61,11 +63,11 @@ class Batch:
         return self.frame.subset(frozenset(chain.from_iterable(held)))
 
     def is_written(self, quorums: Quorums, zones: tuple[ZoneName | None, ...]) -> bool:
-        """Has each entry its ack quorum, if nobody loses power?"""
+        """Has each entry an ack quorum, if *written* counts like an ack?"""
         return self._enough(quorums, zones, frozenset(), self.acked | self.written) is Enough.YES
 
     def lacks(self, position: int, quorums: Quorums) -> bool:
-        """Has a position neither written nor acknowledged what it holds of it?"""
+        """Does a position hold entries of the batch that it has neither written nor acked?"""
         if position in self.acked or position in self.written:
             return False
         return any(quorums.holds(position, EntryId(e)) for e in self._representatives(quorums))
@@ -73,7 +75,7 @@ class Batch:
     def enough(
         self, quorums: Quorums, zones: tuple[ZoneName | None, ...], pending: frozenset[int]
     ) -> Enough:
-        """Say whether all of it is acknowledged, or can be if ``pending`` positions answer."""
+        """Say whether each entry has its ack quorum, or can get it if ``pending`` positions ack."""
         return self._enough(quorums, zones, pending, self.acked)
 
     def _enough(

@@ -1,14 +1,16 @@
-"""All batches of a writer that are not done with, in order: kept, written, waiting.
+"""The flight: all batches that a writer still holds, in order: kept, written, waiting.
 
 ::
 
       confirmed and gone | kept ... | written ... | waiting ...        | not taken yet
                                     ^ confirmed   ^ written_to         ^ last
 
-*Waiting* batches have no ack quorum. *Written* ones, of ledgers with deferred sync alone, have one
-that a power loss may undo, and wait for a force. *Kept* ones are confirmed, and some member could
-not be sent them yet. All goes from the front, without a gap, and never back: where members fail,
-a written batch may lose its quorum, and gets it again where it stands.
+A *waiting* batch has no ack quorum yet. A *written* batch has one that a power loss may undo, and
+waits for a force; only ledgers with deferred sync have such batches. A *kept* batch is confirmed,
+but was not yet put into the lane of some member.
+
+Batches move forward only, from the front, without a gap. If members fail, a written batch may lose
+its quorum. It then stays among the written ones until it has a quorum again.
 """
 
 from collections import deque
@@ -22,23 +24,24 @@ from zonekeeper.wire.formats import entries, frames
 
 
 class Flight:
-    """The batches under way of one ledger."""
+    """The batches of one ledger; ``confirmed <= written_to <= last``."""
 
     def __init__(self, confirmed: EntryId, length: int) -> None:
         self.confirmed = confirmed
         #: The ledger's payload bytes up to ``confirmed``.
         self.confirmed_length = length
-        #: The last entry that was written by enough members, even if they have not synced it.
+        #: The last entry up to which enough members have written, synced or not.
         self.written_to = confirmed
-        #: The last entry that was taken, and the length up to it.
+        #: The last entry that was taken.
         self.last = confirmed
+        #: The ledger's payload bytes up to ``last``.
         self._length = length
         self.waiting: deque[Batch] = deque()
         self.written: deque[Batch] = deque()
         self.written_bytes = 0
         self.kept: deque[Batch] = deque()
         self.kept_bytes = 0
-        #: Written and waiting ones, by their first entries.
+        #: The written and waiting batches, by their first entries.
         self._by_first: dict[EntryId, Batch] = {}
 
     @property
@@ -75,7 +78,7 @@ class Flight:
         self._by_first[first] = batch
 
     def ack(self, first: EntryId, position: int, *, deferred: bool) -> bool:
-        """Note an ack; False: nothing waits for it."""
+        """Note an ack; False: no unconfirmed batch begins at ``first``."""
         batch = self._by_first.get(first)
         if batch is None:
             return False
@@ -83,7 +86,7 @@ class Flight:
         return True
 
     def forced(self, position: int, upto: EntryId) -> None:
-        """Note that what a position had written up to an entry is durable there."""
+        """Turn *written* of a position into an ack, for all batches that begin up to ``upto``."""
         for batch in self.unconfirmed:
             if batch.first > upto:
                 break
@@ -92,30 +95,31 @@ class Flight:
                 batch.acked.add(position)
 
     def unack(self, positions: Collection[int]) -> None:
-        """Forget what these positions have acknowledged of all that is not confirmed."""
+        """Forget what these positions acked or wrote of the batches that are not confirmed."""
         for batch in self.unconfirmed:
             batch.acked.difference_update(positions)
         self.unwrite(positions)
 
     def unwrite(self, positions: Collection[int]) -> None:
-        """Forget what these positions may have lost with their power."""
+        """Forget *written* of these positions, in the batches that are not confirmed."""
         for batch in self.unconfirmed:
             batch.written.difference_update(positions)
 
     def wait_longer(self, more_ms: int) -> None:
-        """Let no batch have waited for so long."""
+        """Take ``more_ms`` off the time that each batch has waited."""
         for batch in self.waiting:
             batch.since_ms += more_ms
 
     def complete_to(self, position: int, upto: EntryId, quorums: Quorums) -> bool:
-        """Has a position all that it holds up to an entry? What it lacks is likely the latest."""
+        """Has a position written or acked all that it holds up to an entry?"""
+        # From the end: a batch that the position lacks is most likely among the newest.
         for batch in chain(reversed(self.waiting), reversed(self.written)):
             if batch.first <= upto and batch.lacks(position, quorums):
                 return False
         return True
 
     def write(self, is_written: Callable[[Batch], bool]) -> bool:
-        """Let batches go from the front of the waiting as long as enough have written them."""
+        """Move batches from the front of waiting to written while ``is_written``; did any move?"""
         before = self.written_to
         while self.waiting and is_written(self.waiting[0]):
             batch = self.waiting.popleft()
@@ -125,7 +129,7 @@ class Flight:
         return self.written_to != before
 
     def confirm(self, is_enough: Callable[[Batch], bool]) -> bool:
-        """Confirm batches from the front as long as they have enough acks; did any?"""
+        """Confirm batches from the front while they have enough acks; was any confirmed?"""
         before = self.confirmed
         while (stage := self.written or self.waiting) and is_enough(stage[0]):
             batch = stage.popleft()
@@ -141,7 +145,7 @@ class Flight:
         return self.confirmed != before
 
     def since(self, following: EntryId) -> Iterator[Batch]:
-        """Give what is here of the batches from an entry on; looked for from the end."""
+        """Give the batches that begin at an entry or later, in order; searched from the end."""
         found = []
         for batch in chain(reversed(self.waiting), reversed(self.written), reversed(self.kept)):
             if batch.first < following:
@@ -150,7 +154,7 @@ class Flight:
         return reversed(found)
 
     def let_go(self, wanted: EntryId | None) -> int:
-        """Drop kept batches before an entry (None: all of them); give their bytes."""
+        """Drop the kept batches before an entry (None: all kept batches); give their bytes."""
         dropped = 0
         while self.kept and (wanted is None or self.kept[0].last < wanted):
             dropped += self.kept.popleft().size_bytes
@@ -158,7 +162,7 @@ class Flight:
         return dropped
 
     def abandon(self) -> int:
-        """Drop everything; give its bytes."""
+        """Drop all batches; give their bytes."""
         dropped = self.let_go(None) + sum(batch.size_bytes for batch in self.unconfirmed)
         self.waiting.clear()
         self.written.clear()

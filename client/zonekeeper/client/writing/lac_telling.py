@@ -1,12 +1,16 @@
-"""Telling bookies how far a ledger is confirmed, apart from what its packets say. Pure.
+"""Tell bookies the LAC by itself, in addition to the packets. Pure.
 
-Packets carry the LAC of when they were sealed, so without more a reader would never see the last
-entries of a writer that has paused. A writer that falls quiet tells its LAC over the lanes that it
-has, and waits for nobody; a lane that takes nothing then is told when it does, and one that had no
-room for it when there is some, or from time to time. An application that *wants* it known has it
-told at once, also over lanes that have to be opened for it, and, where the others are too few, on
-bookies that had failed. It is known when an ack quorum of the entry's write set has it on disk,
-because whoever asks for the LAC hears at least one of those (``survey``).
+A packet carries the LAC of the moment at which it was sealed. So without more, a reader would never
+see the last entries of a writer that has paused. There are two ways to tell the LAC:
+
+* A writer that falls quiet tells its LAC over the lanes that it has, and does not wait for the
+  outcome. A lane that takes no items at that moment is told when it takes items again. A lane that
+  had no room for the LAC is told when it has room, or at a later tick.
+* An application may *want* the LAC known. Then it is told at once, also over lanes that must be
+  opened for it. If the other bookies are too few, bookies that had failed are tried, too.
+
+The LAC is known when an ack quorum of its entry's write set has it on disk. A reader that asks for
+the LAC hears at least one bookie of that quorum (``survey``).
 """
 
 from collections.abc import Sequence
@@ -19,57 +23,58 @@ from zonekeeper.placement.base.quorums import Quorums
 
 
 class LacTelling:
-    """What was told, and what is to be known."""
+    """The LAC that was told last, and the LAC that must become known."""
 
     def __init__(self, ledger_id: LedgerId, quorums: Quorums, seats: Sequence[Seat]) -> None:
-        """``seats`` is the writer's own list, looked at as it is then."""
+        """``seats`` is the writer's own list; it is read anew each time."""
         self._ledger_id = ledger_id
         self._quorums = quorums
         self._seats = seats
+        #: The LAC of the last telling; NO_ENTRY: none was told.
         self._told = NO_ENTRY
-        #: None wanted: NO_ENTRY.
+        #: The LAC whose outcome is awaited; NO_ENTRY: none.
         self._wanted = NO_ENTRY
 
     def fell_quiet(self, confirmed: EntryId) -> list[ev.Effect]:
-        """Tell it to whoever can be told now, if that is news there."""
+        """Tell the LAC in each lane that takes items and has not carried it yet."""
         self._told = confirmed
         return self.remind_all()
 
     @property
     def owes(self) -> bool:
-        """Is there a lane that had no room for what was told, and has not been told since?"""
+        """Is there an open lane that was not told the last LAC, for lack of room?"""
         return any(seat.state is SeatState.OPEN and self._is_news(seat) for seat in self._seats)
 
     def remind_all(self) -> list[ev.Effect]:
-        """Tell what was told to whoever can be told now and has not heard it."""
+        """Tell the last LAC again in each lane that takes items and has not carried it yet."""
         return [told for seat in self._seats for told in self.remind(seat)]
 
     def want(self, confirmed: EntryId) -> None:
-        """Have it known; ``missing`` and ``outcome`` go on from here."""
+        """Ask that the LAC be known; ``misses``, ``tell`` and ``outcome`` follow."""
         self._wanted = self._told = confirmed
 
     def misses(self, seat: Seat) -> bool:
-        """Is a seat still to be told what is to be known?"""
+        """Must a seat still be told the wanted LAC?"""
         return self._wanted != NO_ENTRY and not seat.may_know(self._wanted)
 
     def tell(self, seat: Seat) -> list[ev.Effect]:
-        """Tell a seat what is to be known, if it misses that."""
+        """Tell a seat the wanted LAC, if it misses it."""
         return self._tell(seat, self._wanted) if self.misses(seat) else []
 
     def remind(self, seat: Seat) -> list[ev.Effect]:
-        """Tell a seat that takes items now what was told while it took none: it may be followed."""
+        """Tell a seat the last LAC if it missed it: a reader may follow this bookie."""
         return self._tell(seat, self._told) if self._is_news(seat) else []
 
     @property
     def hopeless(self) -> bool:
-        """Can too few come to know what is to be known?"""
+        """Can fewer members than an ack quorum still come to know the wanted LAC?"""
         lac = self._wanted
         if lac == NO_ENTRY:
             return False
         return sum(seat.may_know(lac) for seat in self._members(lac)) < self._quorums.ack
 
     def outcome(self) -> list[ev.Effect]:
-        """Say it, once, when enough know what is to be known, or cannot come to know it."""
+        """Give the outcome of the wanted LAC, once: known by enough members, or hopeless."""
         lac = self._wanted
         if lac == NO_ENTRY:
             return []

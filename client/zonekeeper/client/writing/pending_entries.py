@@ -1,7 +1,8 @@
-"""What was appended and is not taken yet, cut into batches as it comes in.
+"""Entries that were appended and are not taken yet, cut into batches as they are appended.
 
-A batch ends where its frame would outgrow a carrier's aim. So a flood finds full batches, an entry
-that comes alone is a batch of its own, and appending costs the same however much is pending.
+A batch ends where its frame would exceed the size that a carrier aims at. So many entries at once
+make full batches, and a single entry is a batch of its own. The cost of an append does not grow
+with the number of pending entries.
 """
 
 from collections import deque
@@ -10,25 +11,26 @@ from typing import Final
 from zonekeeper.wire.formats import carriers, entries, frames
 from zonekeeper.wire.formats.digests import DIGEST_BYTES_MAX
 
-#: A frame of this size and its item fill an answer to a reader up to the aim; a writer's carrier
-#: takes several.
+#: A frame of this size, with the rest of its item, fills an answer to a reader up to the aim. A
+#: writer's carrier holds several such frames.
 BATCH_BYTES_AIM: Final = carriers.CARRIER_BYTES_AIM - 256
-#: Sealing more at once would hold up the loop for too long.
+#: The most entries of a batch. Sealing more at once would block the event loop for too long.
 BATCH_ENTRIES_MAX: Final = 1 << 13
-#: What an entry takes in a frame beside its payload, at most.
+#: The most bytes that an entry takes in a frame beside its payload.
 ENTRY_BYTES: Final = (
     entries.HEADER_BYTES + DIGEST_BYTES_MAX + frames.LENGTH_BYTES + frames.LISTED_ID_BYTES
 )
 
 
 class PendingEntries:
-    """Payloads in the order of their entries."""
+    """The payloads of the pending entries, in order."""
 
     __slots__ = ("_batches", "_last", "_last_bytes")
 
     def __init__(self) -> None:
         self._batches: deque[list[bytes]] = deque()
-        #: The batch that still grows; the last of ``_batches``, if there is one.
+        #: The last batch of ``_batches``, which still grows. Its content means nothing while
+        #: ``_batches`` is empty.
         self._last: list[bytes] = []
         self._last_bytes = 0
 
@@ -37,11 +39,11 @@ class PendingEntries:
 
     @property
     def has_full(self) -> bool:
-        """Is the next batch full? Then it does not grow by waiting."""
+        """Is the next batch full? A full batch does not grow by waiting."""
         return len(self._batches) > 1
 
     def put(self, payload: bytes) -> bool:
-        """Add the next entry; True: it begins a batch."""
+        """Add the next entry; True: the entry begins a new batch."""
         size_bytes = len(payload) + ENTRY_BYTES
         begins = (
             not self._batches
@@ -56,9 +58,9 @@ class PendingEntries:
         return begins
 
     def take(self) -> list[bytes]:
-        """Give the next batch; there is one."""
+        """Remove the next batch and give it; the caller knows that there is one."""
         return self._batches.popleft()
 
     def clear(self) -> None:
-        """Let go of everything."""
+        """Drop all pending entries."""
         self._batches.clear()

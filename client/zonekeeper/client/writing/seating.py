@@ -1,12 +1,13 @@
-"""The ensemble of a writer, as seats: who has what, who still gets what, and over which lane. Pure.
+"""The ensemble of a writer, as seats: what each member was sent, and over which lane. Pure.
 
-A seat follows the flight: what stands before ``following`` was put into its lane, or is not wanted
-from it. So what a lane loses is found again by moving that back, and a newcomer starts at the first
-entry that is not confirmed. Lanes are opened when there is something for them, never ahead; each
-opening is a term of its own, and what comes of an earlier term finds no seat.
+A seat follows the flight: each batch before ``following`` was put into the seat's lane, or is not
+wanted from it. If a lane is lost, ``following`` is moved back, and the batches are sent again. A
+newcomer starts at the first entry that is not confirmed. A lane is opened when there is something
+to send, never earlier. Each opening has a term of its own. An event of an earlier term finds no
+seat, and changes nothing.
 
-What is to be done is given back as effects, in order. Whether and when a failed member is replaced
-is not decided here.
+The methods give back the effects to perform, in order. Whether and when a failed member is replaced
+is decided in ``writer_core``.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -42,18 +43,18 @@ class Seating:
         self._deferred = deferred
         self._fragment_first = fragment_first
         self._terms = 0
-        #: By position; this list lives as long as the writer.
+        #: By position. The list object is never replaced: ``lac`` and ``forcing`` hold it, too.
         self.seats = [self._seat(at, *member) for at, member in enumerate(members)]
         self.lac = LacTelling(ledger_id, quorums, self.seats)
 
     @property
     def ensemble(self) -> tuple[BookieId, ...]:
-        """The present members."""
+        """The present members, by position."""
         return tuple(seat.bookie for seat in self.seats)
 
     @property
     def zones(self) -> tuple[ZoneName | None, ...]:
-        """Where they are."""
+        """The zones of the present members, by position; None: unknown."""
         return tuple(seat.zone for seat in self.seats)
 
     @property
@@ -63,32 +64,32 @@ class Seating:
 
     @property
     def wanted_from(self) -> EntryId | None:
-        """The first entry that some seat still has to get; None: there is no seat that gets any."""
+        """The first entry that some seat must still be sent; None: all seats have failed."""
         return min((seat.following for seat in self.seats if not seat.failed), default=None)
 
     def behind(self, first: EntryId) -> list[Seat]:
-        """Give the seats that still have to get the batch that begins at an entry."""
+        """Give the seats that must still be sent the batch that begins at an entry."""
         return [seat for seat in self.seats if not seat.failed and seat.following <= first]
 
     def others_are_enough(self, batches: Iterable[Batch]) -> bool:
-        """Can each batch be acknowledged without those that failed?"""
+        """Can each batch be acknowledged without the failed members?"""
         able = frozenset(seat.position for seat in self.seats if not seat.failed)
         answers = {batch.enough(self._quorums, self.zones, able) for batch in batches}
         return not answers & {Enough.NO, Enough.UNKNOWN}
 
     def of(self, term: ev.Term) -> Seat | None:
-        """Give the seat that a lane is of; None: that lane was given up."""
+        """Give the seat whose lane has a term; None: the lane was given up."""
         for seat in self.seats:
             if seat.term == term and not seat.failed:
                 return seat
         return None
 
     def send_all(self) -> list[ev.Effect]:
-        """Send each seat what it still has to get."""
+        """Send each seat what it must still be sent."""
         return [effect for seat in self.seats for effect in self.send(seat)]
 
     def send(self, seat: Seat) -> list[ev.Effect]:
-        """Put into a seat's lane what it still has to get; open one if there is none."""
+        """Put into a seat's lane what it must still be sent; open a lane if it has none."""
         if seat.state is SeatState.IDLE and (not self._flight.idle or self.lac.misses(seat)):
             return self.open(seat)
         if seat.state is not SeatState.OPEN:
@@ -123,23 +124,23 @@ class Seating:
         ]
 
     def opened(self, seat: Seat) -> list[ev.Effect]:
-        """Note that a lane takes frames, for the first time or again."""
+        """Note that a lane takes frames: it was opened, or has room again."""
         seat.state = SeatState.OPEN
         return [*self.send(seat), *self.lac.remind(seat)]
 
     def blocked(self, seat: Seat, first: EntryId) -> None:
-        """Note that a lane had no room for a batch, nor for what was to follow it."""
+        """Note that a lane had no room for a batch, and so for none of the batches after it."""
         seat.state = SeatState.BLOCKED
         seat.following = min(seat.following, first)
 
     def reopen(self, seat: Seat) -> list[ev.Effect]:
-        """Give up a lane that was lost, for another one to the same bookie."""
+        """Replace a lost lane by a new one to the same bookie."""
         self._lose_lane(seat, SeatState.IDLE)
         self._rewind(seat)
         return [ev.CloseLane(term=seat.term), *self.send(seat)]
 
     def retry(self, seat: Seat) -> list[ev.Effect]:
-        """Give a bookie that has failed another chance."""
+        """Open a lane to a bookie that has failed, once more."""
         self._rewind(seat)
         return self.open(seat)
 
@@ -150,7 +151,7 @@ class Seating:
         return [ev.CloseLane(term=seat.term), ev.Suspect(bookie=seat.bookie, error=error)]
 
     def begin_fragment(self, members: Members) -> Collection[int]:
-        """Begin a fragment behind what is confirmed; give the positions that have a newcomer."""
+        """Begin a fragment after the confirmed entries; give the positions that have a newcomer."""
         self._fragment_first = EntryId(self._flight.confirmed + 1)
         replaced = []
         for seat, (bookie, zone) in zip(list(self.seats), members, strict=True):
@@ -166,16 +167,16 @@ class Seating:
         return [ev.CloseLane(term=seat.term) for seat in has_lane]
 
     def _seat(self, position: int, bookie: BookieId, zone: ZoneName | None) -> Seat:
-        """Give a position to a bookie, which is to get all that is not confirmed."""
+        """Give a position to a bookie; the bookie is sent all entries that are not confirmed."""
         following = EntryId(self._flight.confirmed + 1)
         return Seat(position=position, bookie=bookie, zone=zone, following=following)
 
     def _rewind(self, seat: Seat) -> None:
-        """Have a seat get all that is not confirmed, once more."""
+        """Make a seat be sent all entries that are not confirmed, once more."""
         seat.following = EntryId(self._flight.confirmed + 1)
 
     def _lose_lane(self, seat: Seat, state: SeatState) -> None:
-        """Count on nothing that was under way there, or written and not forced."""
+        """Forget what was under way in a lane; with deferred sync, what was not forced, too."""
         seat.state = state
         seat.forget_lane()
         seat.forced_to = self._flight.confirmed

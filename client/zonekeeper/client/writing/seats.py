@@ -1,4 +1,4 @@
-"""A seat: one position of the ensemble, the bookie that has it, and its lane, if any.
+"""A seat: one position of the ensemble, the bookie at that position, and its lane, if any.
 
 ::
 
@@ -7,9 +7,9 @@
      |                v                 v                v
      +--lost, once-- FAILED <-----------+----------------+
 
-A lane that is lost is opened again on the same bookie if that bookie acknowledged something in it:
-a connection may break without its bookie being any worse. If nothing came of the last lane either,
-the bookie has failed. So a bookie that lets itself be opened and never acknowledges is found out.
+A lane may be lost because its connection broke, although the bookie is well. If the bookie had
+acknowledged something in the lane, the lane is opened again on the same bookie. Otherwise the
+bookie has failed. So a bookie that accepts openings and never acknowledges anything is replaced.
 """
 
 import enum
@@ -20,15 +20,15 @@ from zonekeeper.client.writing.writer_events import Term
 from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, ZoneName
 from zonekeeper.wire.formats import errors
 
-#: What ends a lane, and says nothing of the bookie behind it.
+#: Errors that end a lane and prove nothing about its bookie.
 LANE_LOST = (errors.ConnectionLost, errors.NotOpened, errors.NotConnected)
 
-#: The term of a seat that had no lane yet.
+#: The term of a seat that has never had a lane.
 NO_LANE: Final = Term(-1)
 
 
 class SeatState(enum.Enum):
-    """What a seat's lane is good for."""
+    """The state of a seat's lane."""
 
     IDLE = "has no lane"
     OPENING = "its lane is being opened"
@@ -44,42 +44,45 @@ class Seat:
     position: int
     bookie: BookieId
     zone: ZoneName | None
-    #: What is before this entry was put into its lane, or is not wanted from it.
+    #: Each batch before this entry was put into the lane, or is not wanted from the bookie.
     following: EntryId
     state: SeatState = SeatState.IDLE
     term: Term = NO_LANE
-    #: Something was acknowledged in the present lane.
+    #: Was anything acknowledged in the present lane?
     proven: bool = False
-    #: Deferred sync: it is being forced; and up to here it is known to have all on its disk.
+    #: Deferred sync: is a force of the bookie under way?
     forcing: bool = False
+    #: Deferred sync: the bookie has all its entries up to here on disk.
     forced_to: EntryId = NO_ENTRY
-    #: The LACs in its lane; and the one that it is known to have.
+    #: The LACs that were put into the lane and have no outcome yet.
     lacs_sent: set[EntryId] = field(default_factory=set)
+    #: The highest LAC that the bookie is known to have on disk.
     lac_known: EntryId = NO_ENTRY
+    #: Why the bookie failed, if it did.
     error: errors.ProtocolError | None = None
 
     @property
     def failed(self) -> bool:
-        """Is its bookie to be replaced?"""
+        """Is the bookie to be replaced?"""
         return self.state is SeatState.FAILED
 
     @property
     def takes(self) -> bool:
-        """Has it a lane that is open, if perhaps full?"""
+        """Is the lane open, with or without room?"""
         return self.state in (SeatState.OPEN, SeatState.BLOCKED)
 
     def forget_lane(self) -> None:
-        """Begin without what was under way in a lane; what the bookie has on disk stays."""
+        """Forget what was under way in the lane; what the bookie has on disk stays noted."""
         self.forcing = False
         self.lacs_sent.clear()
 
     def heard_lac(self, lac: EntryId) -> None:
-        """Note that the bookie has a LAC that was in its lane."""
+        """Note that the bookie has acknowledged a LAC."""
         self.lacs_sent.discard(lac)
         self.lac_known = max(self.lac_known, lac)
 
     def may_know(self, lac: EntryId) -> bool:
-        """Does it know a LAC, or is that under way?"""
+        """Does the bookie know a LAC, or may it still come to know it in this lane?"""
         if max(self.lac_known, *self.lacs_sent, NO_ENTRY) >= lac:
             return True
         return self.state in (SeatState.OPENING, SeatState.BLOCKED)

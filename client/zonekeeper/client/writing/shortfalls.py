@@ -1,6 +1,6 @@
-"""What a batch lacks of its ack quorum, in words: who has not answered, or which zones are missing.
+"""Say in words what a batch lacks for its ack quorum: answers of bookies, or of zones. Pure.
 
-Only for messages; what counts as acknowledged is decided by ``batches`` and ``quorums``. Pure.
+The words are for messages only. ``batches`` and ``quorums`` decide what counts as acknowledged.
 """
 
 from collections.abc import Collection, Sequence
@@ -11,7 +11,7 @@ from zonekeeper.placement.base.quorums import Quorums
 
 
 def of_batch(batch: Batch, seats: Sequence[Seat], quorums: Quorums) -> str:
-    """Say it of a batch that waited in vain."""
+    """Say what is missing for a batch that was not acknowledged in time."""
     said = []
     silent = [seat.bookie for seat in seats if batch.lacks(seat.position, quorums)]
     if silent:
@@ -25,7 +25,7 @@ def of_batch(batch: Batch, seats: Sequence[Seat], quorums: Quorums) -> str:
 
 
 def of_zones(seats: Collection[Seat], quorums: Quorums) -> str:
-    """Say where members stand, and in how many zones an ack quorum has to."""
+    """Name the zones of members, and say how many zones an ack quorum needs."""
     placed = (
         f"{seat.bookie} ({'in an unknown zone' if seat.zone is None else f'zone {seat.zone}'})"
         for seat in seats

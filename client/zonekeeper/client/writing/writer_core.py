@@ -1,30 +1,32 @@
-"""The writer of a ledger, as a machine: events in, effects out, and nothing else.
+"""The writer of a ledger as a state machine: events in, effects out, and nothing else.
 
-An entry is acknowledged when an ack quorum *of the ensemble that metadata shows for it* has it on
-disk, and everything before it is acknowledged. Four rules keep that true when bookies fail:
+An entry is acknowledged when all entries before it are, and an ack quorum *of the ensemble that
+metadata shows for the entry* has it on disk. Four rules keep that true when bookies fail:
 
-* an ack counts by its term: one of a lane that was given up, of a bookie that was replaced, or of
-  an earlier membership of the same bookie is not heard;
-* from the moment at which the start of a new fragment is computed (LAC + 1) until it is known what
-  metadata shows, nothing is confirmed. So no entry is confirmed on an ensemble that it is no longer
-  shown on;
-* after a change *all* replaced positions are un-acked in *all* batches, and only then is anything
-  confirmed; what they had goes to the newcomers;
-* a failure is acted upon at once while something waits for an ack quorum, and otherwise with the
-  next batch: a writer that has nothing to say does not touch metadata.
+* An ack counts only if its term is the seat's present term. So no ack counts of a lane that was
+  given up, of a bookie that was replaced, or of an earlier membership of the same bookie.
+* A new fragment begins at LAC + 1. From the moment at which this is computed until it is known what
+  metadata shows, nothing is confirmed. So each entry is confirmed by the ensemble that metadata
+  shows for it.
+* After a change the acks of *all* replaced positions are removed from *all* unconfirmed batches.
+  Only then is anything confirmed. The newcomers are sent these batches.
+* While a batch is unconfirmed, a failure is handled at once. Otherwise it is handled with the next
+  batch: an idle writer does not touch metadata.
 
-A member that lags is not waited for. Its part waits here, within the writer's budget; when half of
-that is full of what only laggards still want, they have failed. Where no newcomer can be had, the
-writer goes on without as long as every batch can still reach its ack quorum, tries the failed
-bookies again and asks for others from time to time; else it stops, and the ledger ends at its LAC,
-or is left to a recovery where that may keep more.
+The writer does not wait for a member that lags. The batches that only laggards still need are kept
+within the writer's byte budget; when they fill half of it, those laggards have failed. If no
+newcomer is available, the writer goes on without one as long as every batch can still reach its ack
+quorum. It tries the failed bookies again and asks for newcomers from time to time. If a batch can
+no longer reach its quorum, the writer stops. Then the ledger ends at its LAC, or it is left to a
+recovery where a recovery may keep more.
 
-With ``deferred`` sync an ack is none before the bookie was forced behind it, in the same lane: what
-is lost with a lane is sent again, and the LAC goes up to what was forced. Batches wait for that
-within the budget; when they take half of it, a force is begun that nobody asked for.
+With ``deferred`` sync, an ack counts only when the bookie was forced after it, in the same lane.
+Entries that are lost with a lane are sent again. The LAC covers only forced entries. Batches wait
+for a force within the byte budget; when they fill half of it, the writer begins a force by itself.
 
-The machine changes in place: a copy of all that is under way for each ack would cost more than the
-ack. Recovery writes through it, too: its frames say so and carry the LAC that it started from.
+The machine changes in place, because a copy of all batches for each ack would cost more than the
+ack. A recovery writes through this machine, too. Its frames are marked as recovery's, and carry the
+LAC that the recovery started from.
 """
 
 from collections.abc import Iterable, Sequence
@@ -44,11 +46,13 @@ from zonekeeper.placement.base.quorums import Enough, Quorums
 from zonekeeper.wire.formats import entries, frames
 from zonekeeper.wire.formats import errors as wire_errors
 
-#: Changes in a row without an entry confirmed, while the others are enough to confirm it.
+#: After so many changes in a row without a confirmed entry, the writer goes on without newcomers,
+#: if the other members are enough.
 CHANGES_IN_A_ROW_MAX: Final = 8
-#: And if they are not enough: what is wrong is not the bookies.
+#: After more changes than this in a row without progress, the writer stops: the cause lies
+#: elsewhere than in single bookies.
 CHANGES_WITHOUT_PROGRESS_MAX: Final = 16
-#: How long a writer that found no newcomers waits before it looks again.
+#: The pause of a degraded writer before it tries the failed bookies again.
 DEGRADED_RETRY_MS: Final = 1_000
 
 
@@ -66,7 +70,7 @@ class WriterCore:
         self._deferred = start.deferred
         plain = frames.Flags.DEFERRED_SYNC if start.deferred else frames.Flags.PLAIN
         self._flags = frames.Flags.RECOVERY if start.recovery else plain
-        #: The LAC that recovery started from, which all its packets carry.
+        #: The LAC that a recovery started from; all its packets carry it. None: no recovery.
         self._pinned_lac = start.confirmed if start.recovery else None
         self._flight = Flight(start.confirmed, start.length)
         self._seating = Seating(
@@ -80,13 +84,13 @@ class WriterCore:
         self._lac = self._seating.lac
         self._forcing = Forcing(quorums, self._seating.seats, self._flight)
         self._changing = False
-        #: Why nobody knows what became of the last attempt to change the ensemble.
+        #: Why the outcome of the last attempt to change the ensemble is unknown.
         self._unknown: Exception | None = None
-        #: Changes since something was last confirmed.
+        #: Changes of the ensemble since the last progress.
         self._changes = 0
-        #: Some members failed, and no newcomers were to be had.
+        #: Does the writer go on without successors for failed members?
         self._degraded = False
-        #: When to look for them again; None: not decided yet.
+        #: When to try the failed bookies again; None: not decided yet.
         self._retry_ms: int | None = None
         self._stopped: Exception | None = None
         self._effects: list[ev.Effect] = []
@@ -98,7 +102,7 @@ class WriterCore:
 
     @property
     def room_for_full(self) -> bool:
-        """May another batch be taken that has no room for more entries?"""
+        """May another full batch be taken?"""
         waiting = len(self._flight.waiting)
         return waiting < self._limits.full_in_flight_max and self._stopped is None
 
@@ -114,7 +118,7 @@ class WriterCore:
 
     @property
     def waits(self) -> bool:
-        """Is there anything that time decides?"""
+        """Does the writer need ``Ticked`` events?"""
         if self._stopped is not None:
             return False
         return not self.quiet or bool(self._forcing) or self._degraded or self._lac.owes
@@ -126,17 +130,17 @@ class WriterCore:
 
     @property
     def confirmed(self) -> EntryId:
-        """Up to here everything is acknowledged: the LAC."""
+        """The LAC: the last entry up to which everything is acknowledged."""
         return self._flight.confirmed
 
     @property
     def written(self) -> EntryId:
-        """Up to here everything has an ack quorum, forced or not."""
+        """The last entry up to which everything had its ack quorum, forced or not."""
         return self._flight.written_to
 
     @property
     def confirmed_length(self) -> int:
-        """The ledger's payload bytes up to there."""
+        """The ledger's payload bytes up to ``confirmed``."""
         return self._flight.confirmed_length
 
     @property
@@ -145,7 +149,7 @@ class WriterCore:
         return self._seating.ensemble
 
     def handle(self, event: ev.Event) -> list[ev.Effect]:
-        """Take an event in, and give what is to be done, in order."""
+        """Take an event in, and give the effects to perform, in order."""
         assert not self._effects, "effects are given out before the next event"
         if self._stopped is None:
             self._dispatch(event)
@@ -238,7 +242,7 @@ class WriterCore:
         self._look_hopeless([self._flight.waiting[-1]])
 
     def _advance(self) -> None:
-        """Confirm what can be, in order."""
+        """Confirm all batches that can be confirmed, in order."""
         if self._changing or self._stopped is not None:
             return
         zones = self._seating.zones
@@ -263,7 +267,7 @@ class WriterCore:
         self._effects += self._forcing.asks()
 
     def _tell_forced(self) -> None:
-        """Tell the LAC when all is forced that was to be: no later packet may ever carry it."""
+        """Tell the LAC when all forces are done: perhaps no later packet will ever carry it."""
         if self._deferred and self.quiet and not self._forcing:
             self._effects += self._lac.fell_quiet(self.confirmed)
 
@@ -273,7 +277,7 @@ class WriterCore:
             self._advance()
 
     def _want_lac(self) -> None:
-        """Have the LAC known, by bookies that had failed if too few are left: they may be back."""
+        """Ask that the LAC be known; if too few members are left, retry the failed bookies."""
         self._lac.want(self.confirmed)
         self._effects += self._seating.send_all()
         if self._lac.hopeless and not self._changing:
@@ -281,7 +285,7 @@ class WriterCore:
         self._effects += self._lac.outcome()
 
     def _hear_of_lac(self, seat: Seat, event: ev.LacAcked | ev.LacFailed) -> None:
-        """Note what came of one LAC, whichever of those in the lane it is."""
+        """Note the outcome of one LAC; several may be under way in a lane."""
         match event:
             case ev.LacAcked():
                 seat.proven = True
@@ -291,13 +295,13 @@ class WriterCore:
                 seat.lacs_sent.discard(event.lac)
                 if not isinstance(event.error, wire_errors.TooManyRequests):
                     self._failure(seat, event.error)
-                else:  # it is told again: when there is room, or from time to time
+                else:  # the LAC is told again: when the lane has room, or at a later tick
                     self._effects += self._lac.outcome()
             case _:
                 assert_never(event)
 
     def _trim(self) -> None:
-        """Let go of what nobody still has to be sent; laggards must not make it too much."""
+        """Drop the kept batches that every seat was sent; fail laggards that hold too much back."""
         if not self._flight.kept or self._stopped is not None:
             return
         if released := self._flight.let_go(self._seating.wanted_from):
@@ -305,7 +309,7 @@ class WriterCore:
         kept_bytes = self._flight.kept_bytes
         if 2 * kept_bytes > self._limits.budget_bytes:
             first = self._flight.kept[0].first
-            lags = wire_errors.TooManyRequests(f"{kept_bytes} confirmed bytes wait for it")
+            lags = wire_errors.TooManyRequests(f"it lags: {kept_bytes} confirmed bytes wait for it")
             for seat in self._seating.behind(first):
                 self._fail(seat, lags)
             self._trim()
@@ -314,9 +318,10 @@ class WriterCore:
     # ── failures ──
 
     def _failure(self, seat: Seat, error: wire_errors.ProtocolError) -> None:
-        """Act on what a bookie, or the way to it, has done.
+        """Act on an error of a bookie or of the connection to it.
 
-        What a recovery writes back was checked by its digest: who has other bytes has a bad copy.
+        ``EntryMismatch`` does not stop a recovery. The digests of the entries that it writes back
+        were checked, so a bookie with other bytes has a bad copy, and is replaced.
         """
         said = f"{self._where()}: {errors.describe(seat.bookie, error)}"
         match error:
@@ -347,18 +352,18 @@ class WriterCore:
     # ── changes of the ensemble ──
 
     def _consider_change(self) -> None:
-        """Replace failed bookies if something waits for them, and no change is under way."""
+        """Replace failed bookies if a batch is unconfirmed and no change is under way."""
         decided = self._changing or self._degraded or self._stopped is not None
         if decided or self.idle or not self._seating.failed:
             return
         often = self._changes >= CHANGES_IN_A_ROW_MAX
         if often and self._seating.others_are_enough(self._flight.unconfirmed):
-            self._degrade()  # nothing is confirmed while newcomers fail and are replaced
+            self._degrade()  # during a change nothing is confirmed, so more changes only delay
         else:
             self._begin_change()
 
     def _degrade(self) -> None:
-        """Go on without those that failed, and try again from time to time."""
+        """Go on without successors for the failed bookies, and retry those from time to time."""
         self._degraded, self._retry_ms = True, None
 
     def _begin_change(self) -> None:
@@ -372,7 +377,7 @@ class WriterCore:
         )
 
     def _changed(self, event: ev.Changed) -> None:
-        """Seat the newcomers, and void what those before them had; only then go on."""
+        """Seat the newcomers, and remove the acks of the replaced members; only then go on."""
         self._changes += 1
         members = list(zip(event.ensemble, event.zones, strict=True))
         self._flight.unack(self._seating.begin_fragment(members))
@@ -391,9 +396,9 @@ class WriterCore:
         self._look_hopeless(self._flight.unconfirmed)
 
     def _look_hopeless(self, batches: Iterable[Batch]) -> None:
-        """Stop where all members together are no ack quorum, and none of them is to be replaced.
+        """Stop if all members together make no ack quorum, and none of them is to be replaced.
 
-        Placement that is not strict gives such ensembles when whole zones are away.
+        Placement that is not strict gives such an ensemble when whole zones are away.
         """
         seats, zones = self._seating.seats, self._seating.zones
         if self._changing or self._stopped is not None or any(seat.failed for seat in seats):
@@ -401,7 +406,7 @@ class WriterCore:
         everybody = frozenset(range(len(seats)))
         if any(b.enough(self._quorums, zones, everybody) is Enough.NO for b in batches):
             message = (
-                f"{self._where()}: no answers can be enough: they would be from "
+                f"{self._where()}: no ack quorum is possible: the members are "
                 f"{shortfalls.of_zones(seats, self._quorums)}; write to a new ledger when there "
                 "are bookies in more zones"
             )
@@ -416,7 +421,7 @@ class WriterCore:
                 for seat in self._seating.failed
                 if seat.error is not None
             )
-            message = f"{self._where()}: {failed}; and no others can be had: {error}"
+            message = f"{self._where()}: {failed}; and no bookie can replace them: {error}"
             self._stop(errors.LostQuorum(message), close=True, cause=error)
             return
         self._degrade()
@@ -436,15 +441,15 @@ class WriterCore:
                 self._retry(now_ms)
 
     def _lacking(self, batch: Batch) -> str:
-        """Say what a batch waits for: while the ensemble changes, that is the metadata store."""
+        """Say what a batch waits for; during a change of the ensemble, the metadata store."""
         if not self._changing:
             return shortfalls.of_batch(batch, self._seating.seats, self._quorums)
         failed = ", ".join(seat.bookie for seat in self._seating.failed)
-        doubt = f"the metadata store does not say whether others stand for {failed}"
+        doubt = f"the metadata store does not confirm a replacement of {failed}"
         return f"{doubt}: {self._unknown or 'no answer'}"
 
     def _retry(self, now_ms: int) -> None:
-        """Try the failed bookies again; where that fails again, newcomers are asked for."""
+        """Try the failed bookies again; a bookie that fails again is to be replaced."""
         if self._retry_ms is None:
             self._retry_ms = now_ms + DEGRADED_RETRY_MS
         elif now_ms >= self._retry_ms:
@@ -460,8 +465,8 @@ class WriterCore:
     def _stop(self, error: Exception, *, close: bool, cause: Exception | None = None) -> None:
         """End for good: nothing is confirmed any more.
 
-        What is written and not forced would be lost by closing at the LAC, while a recovery keeps
-        what is still there.
+        Entries that are written and not forced would be lost by closing at the LAC. A recovery
+        keeps those that are still there, so the ledger is then not closed here.
         """
         close = close and self.written == self.confirmed
         error.__cause__ = error.__cause__ or cause

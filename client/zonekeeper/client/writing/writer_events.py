@@ -1,7 +1,7 @@
-"""What a ledger's writer hears, and what it wants done: the two closed sets of ``writer_core``.
+"""The events and effects of ``writer_core``: two closed sets.
 
 A *term* names one lane: one opening of a fragment on one bookie, for one membership of the
-ensemble. Terms are never used again, so whatever comes late from a lane, or from a bookie that was
+ensemble. A term is never used again. So a late event of an earlier lane, or of a bookie that was
 replaced, is known by its term and changes nothing.
 """
 
@@ -21,7 +21,7 @@ Term = NewType("Term", int)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """The application's next entries, to be written as one batch; only when there is room."""
+    """The application's next entries, to be written as one batch; given only if there is room."""
 
     payloads: Sequence[bytes]
     now_ms: int
@@ -44,7 +44,7 @@ class LaneRefused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocked:
-    """A frame was not put into the lane, nor any of those that should have followed it."""
+    """A frame was not put into the lane, and no later frame of the same ``Send`` was."""
 
     term: Term
     first: EntryId
@@ -53,14 +53,14 @@ class Blocked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomAgain:
-    """A lane that had no room has some."""
+    """A lane that had no room has room again."""
 
     term: Term
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchAcked:
-    """The bookie has its part of a batch on disk, or (deferred sync) written."""
+    """The bookie has its part of a batch on disk; with deferred sync: written."""
 
     term: Term
     first: EntryId
@@ -94,7 +94,7 @@ class LacFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forced:
-    """What the bookie had acknowledged in this lane, up to this entry, is on its disk."""
+    """The bookie has on disk all that it acknowledged in this lane up to this entry."""
 
     term: Term
     upto: EntryId
@@ -102,7 +102,7 @@ class Forced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForceFailed:
-    """Nobody knows whether it is."""
+    """A force failed: whether the bookie's entries are on disk is unknown."""
 
     term: Term
     error: ProtocolError
@@ -110,7 +110,7 @@ class ForceFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """The ensemble that metadata shows now, and where its members stand."""
+    """The ensemble that metadata shows now, and the zones of its members."""
 
     ensemble: tuple[BookieId, ...]
     zones: tuple[ZoneName | None, ...]
@@ -118,64 +118,64 @@ class Changed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeImpossible:
-    """No bookies can be had in the place of those that failed; metadata is as it was."""
+    """There are no bookies to replace the failed ones; metadata is unchanged."""
 
     error: Exception
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeUnknown:
-    """Nobody knows whether metadata shows the new ensemble: it has to be asked for again."""
+    """It is unknown whether metadata shows the new ensemble: repeat ``ChangeEnsemble``."""
 
     error: Exception
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispossessed:
-    """Metadata says that the ledger is no longer this writer's, or it is not there at all."""
+    """The writer may not write the ledger any more: it is taken, deleted or cannot be changed."""
 
     error: Exception
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Located:
-    """Where bookies stand, as it is known now; members of the ensemble among them."""
+    """The zones of bookies as known now; the ensemble's members are among these bookies."""
 
     zones: Mapping[BookieId, ZoneName | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticked:
-    """Time has passed. Wanted about once a second while ``WriterCore.waits``."""
+    """Time has passed. Wanted about every ``write_session.TICK_MS`` while ``WriterCore.waits``."""
 
     now_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoodStill:
-    """This process did nothing for so long: that time is nobody's fault."""
+    """This process stood still for this time; the time counts against no bookie."""
 
     late_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FellQuiet:
-    """The application has appended nothing for a while."""
+    """The application has appended nothing for the time ``quiet_ms``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForceWanted:
-    """The application wants everything up to this entry on disk; all of it is written."""
+    """The application wants everything up to this entry on disk; all of it is written already."""
 
     upto: EntryId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LacWanted:
-    """The application wants readers to know now how far the ledger is confirmed."""
+    """The application wants readers to know the present LAC now."""
 
 
-#: What comes of lanes.
+#: Events of lanes.
 LaneEvent: TypeAlias = (
     LaneOpened
     | LaneRefused
@@ -189,10 +189,10 @@ LaneEvent: TypeAlias = (
     | ForceFailed
 )
 
-#: What comes of ``ChangeEnsemble``: one of these, once.
+#: The outcome of ``ChangeEnsemble``: exactly one of these.
 ChangeEvent: TypeAlias = Changed | ChangeImpossible | ChangeUnknown | Dispossessed
 
-#: What comes from the writer's own side.
+#: Events of the writer's own side.
 OwnEvent: TypeAlias = Taken | Located | Ticked | StoodStill | FellQuiet | ForceWanted | LacWanted
 
 Event: TypeAlias = LaneEvent | ChangeEvent | OwnEvent
@@ -213,14 +213,14 @@ class OpenLane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloseLane:
-    """Nothing more is wanted of a lane, open or being opened."""
+    """Close a lane, which is open or being opened."""
 
     term: Term
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Send:
-    """Put these into a lane, in order, each with the first entry of its batch."""
+    """Put frames into a lane, in order; each is given with the first entry of its batch."""
 
     term: Term
     frames: tuple[tuple[EntryId, Frame], ...]
@@ -228,7 +228,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendLac:
-    """Tell a bookie the LAC."""
+    """Tell a bookie the LAC, in a lane."""
 
     term: Term
     confirmed: EntryId
@@ -236,7 +236,7 @@ class SendLac:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Force:
-    """Have a bookie sync what it acknowledged in a lane: ``Forced`` or ``ForceFailed`` follows."""
+    """Make a bookie sync what it acknowledged in a lane: ``Forced`` or ``ForceFailed`` follows."""
 
     term: Term
     upto: EntryId
@@ -244,9 +244,9 @@ class Force:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeEnsemble:
-    """Give these positions other bookies, all at once, from ``first_entry`` on.
+    """Replace the bookies of these positions, all at once, from ``first_entry`` on.
 
-    Until ``Changed`` or a sibling answers, nothing is confirmed.
+    One ``ChangeEvent`` answers it. Until then nothing is confirmed.
     """
 
     first_entry: EntryId
@@ -269,21 +269,21 @@ class EntriesWritten:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LacKnown:
-    """Enough bookies know that entries up to this one are confirmed: every reader hears it."""
+    """Enough bookies know this LAC: every reader that asks hears it."""
 
     last: EntryId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LacUntold:
-    """Too few bookies could be told the LAC; what is confirmed is none the less."""
+    """Too few bookies could be told the LAC; the entries stay confirmed."""
 
     error: Exception
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Released:
-    """So many bytes of the writer's budget are free again."""
+    """This many bytes of the writer's budget are free again."""
 
     size_bytes: int
 
@@ -298,19 +298,19 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """The writer is over; what is not confirmed never will be, by it.
+    """The writer has ended; it confirms no further entry.
 
-    ``close``: the ledger is still its own, and had better be closed at the LAC.
+    ``close``: the ledger still belongs to this writer, and should be closed at the LAC.
     """
 
     error: Exception
     close: bool
 
 
-#: What is to be done with lanes.
+#: Effects on lanes.
 LaneEffect: TypeAlias = OpenLane | CloseLane | Send | SendLac | Force
 
-#: What those who wait are waiting for.
+#: Effects that end the waiting of a call of the application.
 News: TypeAlias = Confirmed | EntriesWritten | LacKnown | LacUntold
 
 Effect: TypeAlias = LaneEffect | News | ChangeEnsemble | Released | Suspect | Stop

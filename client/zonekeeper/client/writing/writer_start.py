@@ -1,4 +1,4 @@
-"""What a writer begins with: where its ledger stands, and what it allows itself. Pure."""
+"""The start of a writer: the state of its ledger, and the limits of its work. Pure."""
 
 from dataclasses import dataclass
 
@@ -8,26 +8,29 @@ from zonekeeper.wire.lanes import coalescing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterLimits:
-    """What a writer allows itself."""
+    """The limits of a writer."""
 
     budget_bytes: int = 64 << 20
-    #: From taking a batch to its acknowledgement.
+    #: The longest time from taking a batch to its acknowledgement.
     add_timeout_ms: int = 60_000
-    #: Batches without an acknowledgement; more wait to be taken, and grow meanwhile ...
+    #: A batch that is not full is taken only while fewer batches than this wait for their acks. A
+    #: batch that is not taken grows meanwhile.
     in_flight_max: int = coalescing.IN_FLIGHT_MAX
-    #: ... but for full ones, which would gain nothing by that: enough of them to fill the carriers.
+    #: The same limit for full batches. A full batch gains nothing by waiting, and so many of them
+    #: fill the carriers.
     full_in_flight_max: int = 4 * coalescing.IN_FLIGHT_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterStart:
-    """Where a writer begins: behind the entries that are there, in the last fragment."""
+    """The point where a writer begins: after the entries that exist, in the last fragment."""
 
     fragment_first: EntryId
     ensemble: tuple[BookieId, ...]
     zones: tuple[ZoneName | None, ...]
     confirmed: EntryId = NO_ENTRY
     length: int = 0
+    #: Does a recovery write?
     recovery: bool = False
-    #: Bookies may acknowledge before they sync, and are forced.
+    #: Deferred sync: may bookies acknowledge before they sync? They are then forced.
     deferred: bool = False

@@ -1,1 +1,1 @@
-"""What is remembered of bookies: cookies, registrations, and records of our own."""
+"""The stored data of bookies: cookies, registrations, and records of our own."""

@@ -1,12 +1,12 @@
-"""What others than its cookie say of a bookie: ``<root>.zonekeeper/bookies/<bookie>``.
+"""The record of a bookie beside its cookie: ``<root>.zonekeeper/bookies/<bookie>``.
 
     bootEpoch     the bookie counts its starts, so that two processes with one name are told apart
-    writtenOff    the auditor: lost, and everything that it held has been repaired
-    draining      a person or the operator: it is to be emptied and removed
-    lostData      the bookie: at this start (its boot epoch) it had lost data, and does not answer
-                  for it; the auditor takes it back once all copies are there again
+    writtenOff    the auditor: the bookie is lost, and everything that it held has been repaired
+    draining      a person or the operator: the bookie is to be emptied and removed
+    lostData      the bookie: at the start with this boot epoch it had lost data, and cannot answer
+                  for it; the auditor removes this once all copies are there again
 
-Each writer changes its own part and leaves the others, and what it does not know, as they are.
+Each writer changes its own field. It keeps the other fields, and fields that it does not know.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ _KNOWN: Final = frozenset({"format", "instance", "bootEpoch", "writtenOff", "dra
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """Something that was said of a bookie: when (wall time), by whom, why."""
+    """A fact about a bookie: when it was noted (wall time), by whom, and why."""
 
     at_ms: int
     by: str
@@ -38,14 +38,14 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookieRecord:
-    """All that is said of one bookie."""
+    """All facts about one bookie."""
 
     boot_epoch: int = 0
     written_off: Mark | None = None
     draining: Mark | None = None
-    #: The boot epoch in which the bookie said that it lost data; None: nothing is missing.
+    #: The boot epoch at which the bookie reported lost data; None if nothing is missing.
     lost_data: int | None = None
-    #: Fields that this version does not know, as JSON; written back as they were.
+    #: The fields that this version does not know, as JSON; they are written back unchanged.
     unknown: str = "{}"
 
 
@@ -94,15 +94,15 @@ def parse(raw: bytes, instance: str) -> BookieRecord:
 
 
 async def read(cluster: Cluster, bookie: BookieId) -> BookieRecord:
-    """Read what is said of a bookie; nothing is an empty record."""
+    """Read a bookie's record; a missing record is an empty one."""
     return await record_store.read(cluster, _path(cluster, bookie), CODEC) or BookieRecord()
 
 
 async def count_boot(cluster: Cluster, bookie: BookieId, number: int) -> bool:
-    """Give a start of a bookie this number; False: that one, or a higher one, is given already.
+    """Give a start of a bookie this number; False if this or a higher number was given already.
 
-    Perhaps to this start, if the answer to that was lost: then the number is left out. No higher
-    number than this is ever written.
+    If an answer was lost, it may have been given to this very start; the number is then not used.
+    No number higher than this is ever written.
     """
     free = True
 
@@ -116,7 +116,7 @@ async def count_boot(cluster: Cluster, bookie: BookieId, number: int) -> bool:
 
 
 async def drain(cluster: Cluster, bookie: BookieId, mark: Mark | None) -> None:
-    """Say that a bookie is to be emptied, or (None) that it is not; the first to say it stands."""
+    """Note that a bookie is to be emptied, or (None) that it is not; the first note is kept."""
     await _change(
         cluster,
         bookie,
@@ -125,7 +125,7 @@ async def drain(cluster: Cluster, bookie: BookieId, mark: Mark | None) -> None:
 
 
 async def write_off(cluster: Cluster, bookie: BookieId, mark: Mark | None) -> None:
-    """Say that a lost bookie's data has been repaired, or (None) that the bookie counts again."""
+    """Note that a lost bookie's data was repaired, or (None) that the bookie counts again."""
     await _change(
         cluster,
         bookie,
@@ -134,12 +134,12 @@ async def write_off(cluster: Cluster, bookie: BookieId, mark: Mark | None) -> No
 
 
 async def lost_data(cluster: Cluster, bookie: BookieId, boot_epoch: int) -> None:
-    """Say that a bookie does not answer for all that it once held, as of this start of it."""
+    """Note that since this start the bookie does not answer for everything that it once held."""
     await _change(cluster, bookie, lambda old: dataclasses.replace(old, lost_data=boot_epoch))
 
 
 async def has_all_again(cluster: Cluster, bookie: BookieId, boot_epoch: int) -> None:
-    """Take back what a bookie said at a start; what it said at another one stands."""
+    """Remove the note of lost data of one start; a note of another start is kept."""
     await _change(
         cluster,
         bookie,
@@ -150,14 +150,14 @@ async def has_all_again(cluster: Cluster, bookie: BookieId, boot_epoch: int) -> 
 
 
 async def forget(cluster: Cluster, bookie: BookieId) -> None:
-    """Remove all that is said of a bookie that was removed itself."""
+    """Remove the record of a bookie that was removed itself."""
     await record_store.change(cluster, _path(cluster, bookie), CODEC, lambda _: None)
 
 
 def watch_all(
     cluster: Cluster,
 ) -> AbstractAsyncContextManager[AsyncIterator[dict[str, BookieRecord | UnreadableError]]]:
-    """Follow what is said of all bookies."""
+    """Follow the records of all bookies."""
     return record_store.watch_all(cluster, cluster.root.beside("bookies"), CODEC)
 
 

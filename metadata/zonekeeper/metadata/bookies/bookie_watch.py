@@ -1,17 +1,18 @@
-"""Which bookies there are, as one stream of topology snapshots.
+"""The bookies of a cluster, as one stream of topology snapshots.
 
-Cookies say who exists and where it stands; the nodes under ``available`` say who is there; our own
-records say who is to be drained. A snapshot puts them together:
+Cookies say which bookies exist, and where. The nodes under ``available`` say which are registered.
+Our own records say which are draining. A snapshot puts these together:
 
-* a bookie with a cookie and no registration is absent, and keeps its location;
-* a bookie whose cookie is missing, unreadable or without a location is unresolved: in no zone;
-* a bookie that changes between writable and read-only is not shown as absent in between: the lists
-  are read until one of them stands still around the other, and as a bookie that changed sides
-  twice meanwhile leaves no trace in either, one that vanishes is looked for again before it is
-  believed to be gone;
-* one whose record cannot be read counts as draining: it gets no new data until somebody has looked.
+* A bookie with a cookie and without a registration is absent, and keeps its location.
+* A bookie whose cookie is missing, unreadable or without a location is unresolved: in no zone.
+* A bookie that changes between writable and read-only is not shown as absent in between. For that
+  the lists are read in turn, until one of them is the same before and after the other was read. A
+  bookie that changed sides twice meanwhile may be in neither list. So a bookie that has vanished is
+  looked for again before it counts as absent.
+* A bookie with an unreadable record counts as draining: it gets no new data until a person has
+  looked at the record.
 
-A stream that is silent may be out of reach of the store; the store's session says so.
+A silent stream may be out of reach of the store; the store's session says so.
 """
 
 import asyncio
@@ -33,9 +34,9 @@ from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.topology import Bookie, Registration, Topology
 
-#: A list that never stands still is taken as it is after so many looks.
+#: After this many reads a list that changes all the time is taken as it is.
 _LOOKS_MAX: Final = 10
-#: A bookie that was there is absent once so many further looks have not found it either.
+#: A bookie that was registered is absent if this many further reads do not find it either.
 _LOOKS_FOR_VANISHED: Final = 3
 _RETRY_DELAY_MS: Final = 200
 
@@ -57,7 +58,7 @@ async def watch(cluster: Cluster) -> AsyncIterator[AsyncIterator[Topology]]:
 
 
 async def registrations(cluster: Cluster) -> dict[BookieId, Registration]:
-    """Read who is registered; a bookie that is changing sides is on one of them."""
+    """Read the registered bookies; a bookie that is changing sides is on one side."""
     store, root = cluster.store, cluster.root
     writable = await store.children(root.below("available"))
     read_only: tuple[str, ...] | None = None
@@ -76,7 +77,7 @@ async def registrations(cluster: Cluster) -> dict[BookieId, Registration]:
 
 
 class _View:
-    """The parts of a snapshot as they are known; None: not read yet."""
+    """The parts of a snapshot, as far as they are known; None if not read yet."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -138,7 +139,7 @@ class _View:
             self._changed.set()
 
     def _expected(self) -> Set[BookieId]:
-        """Who was there at the last look; before the first, whoever has a cookie."""
+        """Give the bookies of the last look; before the first look, all that have a cookie."""
         if self._registered is not None:
             return self._registered.keys()
         return self._locations.keys() if self._locations is not None else frozenset()

@@ -1,4 +1,4 @@
-"""Cookies in the store: the authority on which bookies exist and where they stand."""
+"""Cookies in the store: the authority on which bookies exist, and on their locations."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ async def ids(cluster: Cluster) -> list[BookieId]:
 
 
 async def read(cluster: Cluster, bookie: BookieId) -> StoredCookie | None:
-    """Read a bookie's cookie; None: it has none. Raises ``UnreadableError`` for damage."""
+    """Read a bookie's cookie; None if it has none. Raises ``UnreadableError`` for damage."""
     node = await cluster.store.get(cluster.root.cookie(bookie), sync=True)
     if node is None:
         return None
@@ -46,7 +46,7 @@ async def read(cluster: Cluster, bookie: BookieId) -> StoredCookie | None:
 
 
 async def create(cluster: Cluster, cookie: Cookie) -> None:
-    """Write the first cookie of a bookie; that the same one is there already counts as done."""
+    """Write the first cookie of a bookie; it counts as done if the same one is there already."""
     raw = cookies.render(cookie)
 
     def decide(node: Versioned | None) -> update.Decision:
@@ -65,19 +65,19 @@ async def create(cluster: Cluster, cookie: Cookie) -> None:
 async def settle_location(
     cluster: Cluster, bookie: BookieId, location: Location | None, *, required: bool = True
 ) -> Cookie:
-    """Bring a starting bookie's cookie up to its location, or refuse: ``cookies.located``."""
+    """Update the location in a starting bookie's cookie, or refuse it: ``cookies.located``."""
     return await _change(
         cluster, bookie, lambda cookie: cookies.located(cookie, location, required=required)
     )
 
 
 async def move(cluster: Cluster, bookie: BookieId, location: Location) -> Cookie:
-    """Let a bookie stand elsewhere, another zone included: an explicit command of a person."""
+    """Give a bookie another location, in any zone: only for an explicit command of a person."""
     return await _change(cluster, bookie, lambda cookie: cookie.at(location))
 
 
 async def delete(cluster: Cluster, bookie: BookieId, *, version: int) -> None:
-    """Remove the cookie of a bookie that is gone for good; gone already counts as done."""
+    """Remove the cookie of a bookie that is gone for good; it may be removed already."""
     path = cluster.root.cookie(bookie)
     try:
         await cluster.store.delete(path, version=version)

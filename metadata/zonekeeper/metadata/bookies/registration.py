@@ -1,17 +1,18 @@
-"""A bookie says that it is there: in one ephemeral node, never in two, and never in none.
+"""A bookie registers: in one ephemeral node, never in two, and never in none while it changes.
 
-``available/<bookie>`` or ``available/readonly/<bookie>`` holds the bookie's service info and lives
-as long as its session. Changing sides is one transaction, so nobody sees the bookie missing. A
-session that is lost takes the node with it; ``keep`` registers again in the new one.
+``available/<bookie>`` or ``available/readonly/<bookie>`` has the bookie's service info, and exists
+as long as the bookie's session. A change of sides is one transaction, so the bookie is never
+missing for others. A lost session removes the node; ``keep`` registers again in the new session.
 
-Registering is refused where it would do harm:
+A registration is refused where it would do harm:
 
-* A bookie of the same name is registered by another session. Its boot epoch tells whose that is. An
-  earlier start's, or our own from before the session was lost, is nobody's any more, as a start is
-  counted only by who holds the bookie's own disk: it is replaced at once. A later start's is the
-  bookie now, and we are not. One that does not say is waited for, as long as a session can last.
-* Something is registered that does not speak our protocol: a Java cluster lives in this root, whose
-  clients would choose us and fail.
+* Another session has registered a bookie with this name. The boot epoch tells the cases apart. A
+  registration of an earlier start, or of our own start before a lost session, has no owner any
+  more, because only a process that holds the bookie's own disk can count a start. It is replaced
+  at once. A registration of a later start is the present bookie, and this process must stop. If
+  there is no boot epoch, this process waits as long as a session can last.
+* A bookie is registered that does not speak our protocol. The root then belongs to a Java cluster,
+  whose clients would choose our bookies and fail.
 """
 
 import asyncio
@@ -36,13 +37,13 @@ from zonekeeper.placement.base.troubles import Refusal, Trouble
 
 READS_IN_FLIGHT_MAX: Final = 32
 FOREIGN_NAMED_MAX: Final = 5
-#: A session that ends while we write costs one look each time; this often is no coincidence.
+#: A session that ends during a write costs one attempt; this many are no coincidence.
 _ATTEMPTS_MAX: Final = 10
 _RETRY_DELAY_MS: Final = 200
 
 
 class Mode(enum.Enum):
-    """What a bookie offers."""
+    """The services that a bookie offers: writing and reading, or only reading."""
 
     WRITABLE = "writable"
     READ_ONLY = "read-only"
@@ -59,9 +60,10 @@ class NameTakenError(Trouble):
 
 
 async def read_service_info(cluster: Cluster, bookie: BookieId) -> ServiceInfo | None:
-    """Say how a registered bookie is reached; None: it is not registered.
+    """Give the service info of a registered bookie; None if it is not registered.
 
-    It may become writable between the looks at the two sides, so the first is looked at again.
+    The bookie may change to writable between the reads of the two sides. So the first side is read
+    once more.
     """
     writable, read_only = cluster.root.writable(bookie), cluster.root.read_only(bookie)
     for path in (writable, read_only, writable):
@@ -72,7 +74,7 @@ async def read_service_info(cluster: Cluster, bookie: BookieId) -> ServiceInfo |
 
 
 async def refuse_foreign(cluster: Cluster) -> None:
-    """Raise ``ForeignBookiesError`` if something is registered that is not a bookie of ours."""
+    """Raise ``ForeignBookiesError`` if a bookie is registered that is not ours."""
     store, root = cluster.store, cluster.root
     paths = []
     for parent in (root.below("available"), root.below("available/readonly")):
@@ -105,7 +107,7 @@ def _is_ours(raw: bytes) -> bool:
 
 
 class Registrar:
-    """Keeps one bookie registered; its calls take turns, and each may be repeated."""
+    """Keeps one bookie registered; its calls wait for one another, and each may be repeated."""
 
     def __init__(
         self, cluster: Cluster, bookie: BookieId, info: ServiceInfo, *, session_timeout_ms: int
@@ -119,9 +121,10 @@ class Registrar:
         self._turn = asyncio.Lock()
 
     async def register(self, mode: Mode) -> None:
-        """Register, or change sides; returns when the store says so.
+        """Register, or change sides; return when the store has the registration.
 
-        After a retryable error the caller repeats it; ``keep`` does at the next change of session.
+        After a retryable error the caller calls it again; ``keep`` retries when the session
+        changes.
         """
         if self._mode is None:
             await refuse_foreign(self._cluster)
@@ -129,14 +132,14 @@ class Registrar:
         await self._settle()
 
     async def keep(self) -> None:
-        """Register again whenever a session was lost; runs until it is cancelled."""
+        """Register again after each lost session; run until cancelled."""
         async with self._cluster.store.watch_session() as sessions:
             async for session in sessions:
                 if session.id is not None and session.connected:
                     await self._settle_when_reached()
 
     async def leave(self) -> None:
-        """Take the registration back, as a bookie does that stops in order."""
+        """Remove the registration, as a bookie does in an orderly stop."""
         self._mode = None
         await self._settle()
 
@@ -152,7 +155,7 @@ class Registrar:
                 return
 
     async def _settle(self) -> None:
-        """Make the store say what was asked for, whatever it says now."""
+        """Make the store have the wanted registration, whatever it has now."""
         async with self._turn:
             for attempts_left in reversed(range(_ATTEMPTS_MAX)):
                 session = self._cluster.store.session.id
@@ -164,7 +167,7 @@ class Registrar:
                 try:
                     await self._cluster.store.commit(writes, session=session)
                 except StoreError as error:
-                    # A node came or went, or the answer was lost: look again.
+                    # A node came or went, or the answer was lost: read again.
                     look_again = error.maybe_applied or isinstance(
                         error, NodeExistsError | NoNodeError | VersionConflictError
                     )
@@ -174,10 +177,10 @@ class Registrar:
                     return
 
     async def _plan(self, session: SessionId, wanted: Mode | None) -> list[Write]:
-        """Give what is missing for the store to say this.
+        """Give the writes that bring the store to the wanted registration.
 
-        What is asked for may change while we look: a plan for half of each would show the bookie
-        on both sides, or on none.
+        The wanted mode may change during the reads here; so it is a parameter. A plan for parts of
+        two modes would show the bookie on both sides, or on none.
         """
         root = self._cluster.root
         former: list[Write] = []
@@ -189,7 +192,7 @@ class Registrar:
             node = await self._cluster.store.get(path, sync=True)
             if node is not None and node.owner != session:
                 if wanted is None:
-                    continue  # not ours to remove
+                    continue  # another session's node is not ours to remove
                 if self._is_former(node, path):
                     former.append(Delete(path=path, version=node.version))
                     node = None
@@ -205,7 +208,7 @@ class Registrar:
         return former + writes
 
     def _is_former(self, node: Versioned, path: str) -> bool:
-        """Is this of a life of the bookie that is over? Raises if it is of a later one."""
+        """Is this node of an earlier start of the bookie? Raises if it is of a later one."""
         if self._boot_epoch is None:
             return False
         with stored_at(path, self._cluster.store.name):
@@ -219,7 +222,7 @@ class Registrar:
         return theirs is not None
 
     async def _waited_out(self, path: str, session: SessionId) -> Versioned | None:
-        """Wait for a node of another session to go; it may be this bookie's own, from before."""
+        """Wait until another session's node goes; it may be this bookie's own, from before."""
         try:
             async with (
                 asyncio.timeout(self._patience_ms / 1000),

@@ -1,1 +1,1 @@
-"""What is remembered of a cluster as a whole: policy, zones, timeline, elections, switches."""
+"""The stored data of a cluster as a whole: policy, zones, timeline, elections, switches."""

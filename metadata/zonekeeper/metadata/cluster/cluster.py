@@ -1,10 +1,11 @@
-"""A cluster in a store: made once and whole, then opened by everything that works with it.
+"""A cluster in a store: made once and completely, then opened by every process that works with it.
 
-All that makes a root a cluster is written in one transaction, so that no crash leaves half of one.
-Making it again finds it made. A root that something else stands in is refused: bookies of a Java
-cluster and ours under one root would be chosen by clients that cannot speak to them. An empty root
-that Apache's ``initnewcluster`` made is taken over. The node of our own tree names the instance
-whose it is, so that a tree that is left from a cluster before does not make a root ours.
+Everything that makes a root a cluster is written in one transaction, so that a crash cannot leave
+half of a cluster. If the cluster exists, making it again only finds it. A root with anything else
+in it is refused: if bookies of a Java cluster and ours were under one root, clients would choose
+bookies that they cannot speak to. An empty root that Apache's ``initnewcluster`` made is taken
+over. The node of our own tree names its instance, so that a tree that an earlier cluster left does
+not make a root ours.
 """
 
 from collections.abc import Sequence
@@ -34,10 +35,10 @@ _BELOW: Final = {
 _BESIDE: Final = ("bookies", "maintenance", "timeline", "zone-watch", "zones")
 
 _ATTEMPTS_MAX: Final = 5
-#: So many offenders are named in a message.
+#: A message names at most this many bookies or nodes.
 _NAMED_MAX: Final = 5
 
-#: What ``initnewcluster`` makes, and nothing else.
+#: The nodes that ``initnewcluster`` makes; it makes no others.
 _FRESH: Final = frozenset({"LAYOUT", "INSTANCEID", "available"})
 
 
@@ -53,7 +54,7 @@ class ForeignRootError(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A cluster that was found in a store: what every operation on its metadata needs."""
+    """A cluster that was found in a store; every operation on its metadata takes it."""
 
     store: MetadataStore
     root: Root
@@ -65,7 +66,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookieCounts:
-    """How many bookies a cluster knows, and how many say that they are there."""
+    """The number of bookies that a cluster knows, and of those that are registered."""
 
     cookies: int
     writable: int
@@ -92,7 +93,7 @@ async def open_cluster(store: MetadataStore) -> Cluster:
 
 
 async def initialise(store: MetadataStore, instance: str, *, also: Sequence[Write] = ()) -> Cluster:
-    """Make a cluster, or find it made; ``instance`` is a new UUID, used only if it is made now.
+    """Make a cluster, or find it; ``instance`` is a new UUID, used only if the cluster is made now.
 
     ``also`` is written in the same transaction, and only if the root is made from nothing.
     """
@@ -100,7 +101,7 @@ async def initialise(store: MetadataStore, instance: str, *, also: Sequence[Writ
         try:
             await _initialise(store, instance, also)
         except NodeExistsError:
-            # Somebody else makes it at the same moment: look at what is there now.
+            # Another client makes it at the same moment: look at what is there now.
             if attempts_left == 0:
                 raise
         except StoreError as error:
@@ -115,7 +116,7 @@ async def _initialise(store: MetadataStore, instance: str, also: Sequence[Write]
     root = Root(store.root)
     parent = parent_of(root.path)
     if parent != "/" and not await store.exists(parent, sync=True):
-        await store.create(parent, make_parents=True)  # shared with others: no part of the cluster
+        await store.create(parent, make_parents=True)  # not a part of the cluster: others use it
     children = await store.children(root.path, sync=True)
     if not children:
         await store.commit(
@@ -143,7 +144,7 @@ async def _initialise(store: MetadataStore, instance: str, also: Sequence[Write]
 
 
 async def count_bookies(cluster: Cluster) -> BookieCounts:
-    """Count bookies by what stands in the store now."""
+    """Count bookies by their nodes in the store."""
     store, root = cluster.store, cluster.root
     cookies = await store.children(root.below("cookies"), sync=True)
     writable = await store.children(root.below("available"))
@@ -156,7 +157,7 @@ async def count_bookies(cluster: Cluster) -> BookieCounts:
 
 
 async def _instance(store: MetadataStore, root: Root) -> str | None:
-    """Read whose root it is; None: nobody's. Raises ``ForeignRootError`` if it cannot be ours."""
+    """Read the root's instance; None if it has none. Raises ``ForeignRootError`` if not ours."""
     raw_layout = await store.get(root.below("LAYOUT"), sync=True)
     raw_instance = await store.get(root.below("INSTANCEID"), sync=True)
     where = f"{root.path} in {store.name}"
@@ -183,7 +184,7 @@ async def _is_ours(store: MetadataStore, root: Root, instance: str) -> bool:
 
 
 async def _refuse_used(store: MetadataStore, root: Root, children: Sequence[str]) -> None:
-    """Refuse a root of Apache's unless nothing ever used it."""
+    """Refuse a root of Apache's if a client or a bookie has ever used it."""
     registered = set(await store.children(root.below("available"), sync=True) or ())
     read_only = await store.children(root.below("available/readonly"), sync=True)
     used = sorted({*children} - _FRESH | registered - {"readonly"} | {*(read_only or ())})
@@ -195,7 +196,7 @@ async def _refuse_used(store: MetadataStore, root: Root, children: Sequence[str]
 
 
 async def _own_tree(store: MetadataStore, root: Root, instance: str) -> list[Write]:
-    """Give what makes our own tree this cluster's; one that was here before may have left it."""
+    """Give the writes that make our own tree; an earlier cluster may have left parts of it."""
     value = instance.encode("ascii")
     left = await store.get(root.own, sync=True)
     paths = [root.beside(name) for name in _BESIDE]

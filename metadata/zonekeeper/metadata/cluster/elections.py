@@ -1,14 +1,15 @@
 """Elections as Apache's auditor holds them: numbered ephemeral votes, and the lowest leads.
 
-    <path>/V_<sequence>    ephemeral, names the candidate: lives as long as its session
-    <path>                 names the leader, where people and Apache's tools look for it
+    <path>/V_<sequence>    ephemeral, names the candidate: exists as long as its session
+    <path>                 names the leader; people and Apache's tools read it there
 
-Leading is known only as of some moment past; what must not be done by two is written with the
-leader's session, and refused once that is over (``Leadership.session``).
+A candidate knows that it leads only as of some past moment. A write that two processes must not
+both make is therefore bound to the leader's session, and is refused once that session is over
+(``Leadership.session``).
 
-A *stand-in* votes only when nobody else has voted for a while, and takes its vote back if somebody
-was faster. Once it leads nobody takes its place before it ends. Time out of reach of the store does
-not count as a while: nobody knows who was there.
+A *stand-in* votes only when no other candidate has voted for some time. It takes its vote back if
+another one was faster. Once it leads, no other candidate replaces it before it ends. Time in which
+the store is out of reach does not count, because it is not known who voted then.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ from zonekeeper.metadata.store.store import MetadataStore, SessionId, Versioned
 from zonekeeper.placement.base.ids import BookieId
 
 _VOTE: Final = "V_"
-#: Who waits for his time looks at least so often whether it is another one now.
+#: The delay of a stand-in may change, so a waiting candidate checks it at least this often.
 _LOOK_AGAIN_MS: Final = 5_000
 _RETRY_DELAY_MS: Final = 200
 
@@ -44,13 +45,13 @@ class Leadership:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """What a candidate knows: who votes, in order, and what its own vote is."""
+    """The knowledge of a candidate: all votes in order, and its own vote."""
 
     votes: tuple[str, ...]
     mine: str | None
-    #: None: there is none, or it is out of reach.
+    #: None if there is no session, or it is out of reach.
     session: SessionId | None
-    #: Since when nobody votes, on the loop's clock; None: somebody does, or it is not known.
+    #: The time on the loop's clock since which there is no vote; None if there is one, or unknown.
     vacant_since_ms: int | None
 
 
@@ -80,7 +81,7 @@ Step: TypeAlias = Vote | Withdraw | Lead | Wait
 
 
 def next_step(scene: Scene, now_ms: int, *, stand_in_after_ms: int | None) -> Step:
-    """Say what a candidate does next; ``stand_in_after_ms`` is None for an ordinary one."""
+    """Give a candidate's next step; ``stand_in_after_ms`` is None for an ordinary candidate."""
     if scene.session is None:
         return Wait()
     if scene.mine is not None and scene.mine in scene.votes:
@@ -96,7 +97,7 @@ def next_step(scene: Scene, now_ms: int, *, stand_in_after_ms: int | None) -> St
 
 
 def in_order(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Give the votes among the names of nodes, the leader's first."""
+    """Give the votes among the names of nodes, the leader's vote first."""
     votes = [name for name in names if name.removeprefix(_VOTE).isdecimal()]
     return tuple(sorted(votes, key=lambda name: int(name.removeprefix(_VOTE))))
 
@@ -105,12 +106,12 @@ def in_order(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def auditor_votes(cluster: Cluster) -> str:
-    """Say where auditors are elected, ours and Apache's."""
+    """Give the path of the election of auditors, ours and Apache's."""
     return cluster.root.below("underreplication/auditorelection")
 
 
 def zone_watch_votes(cluster: Cluster) -> str:
-    """Say where zone watches are elected."""
+    """Give the path of the election of zone watches."""
     return cluster.root.beside("zone-watch")
 
 
@@ -124,9 +125,9 @@ async def stand(
 ) -> AsyncIterator[AsyncIterator[Leadership | None]]:
     """Stand for election; follow whether this candidate leads (None: it does not, or may not).
 
-    ``stand_in_after_ms`` says how long nobody must have led before this candidate stands; None: it
-    stands at once. It may give another answer later, which is felt within seconds. The vote is
-    taken back on the way out.
+    ``stand_in_after_ms`` gives the time without a leader after which this candidate stands; None
+    means at once. It may give another time later, which takes effect within seconds. The vote is
+    taken back at the end of the block.
     """
     candidacy = _Candidacy(store, votes, candidate, stand_in_after_ms)
     work = (candidacy.follow_votes(), candidacy.follow_session(), candidacy.run())
@@ -134,13 +135,13 @@ async def stand(
         async with alongside(*work), aclosing(candidacy.states()) as states:
             yield states
     finally:
-        # Only now that nobody votes any more. The session's end would do it too.
+        # Only now does no task vote any more. The end of the session would remove the vote too.
         with suppress(StoreError):
             await candidacy.withdraw()
 
 
 async def leader(store: MetadataStore, votes: str) -> BookieId | None:
-    """Say who leads now; None: nobody does."""
+    """Give the present leader; None if there is none."""
     for name in in_order(await store.children(votes, sync=True) or ()):
         path = f"{votes}/{name}"
         node = await store.get(path)
@@ -151,9 +152,10 @@ async def leader(store: MetadataStore, votes: str) -> BookieId | None:
 
 
 class _Candidacy:
-    """Looks at the votes anew whenever something moved, so that it remembers nothing of its own.
+    """Reads the votes again at every change, so that it need not remember anything itself.
 
-    Its vote is the one of its session, so a vote whose answer was lost is found and not doubled.
+    Its vote is the vote of its session. So a vote whose answer was lost is found, and not cast
+    twice.
     """
 
     def __init__(
@@ -186,7 +188,7 @@ class _Candidacy:
                 self._changed.set()
 
     async def run(self) -> None:
-        """Take every step that is due, for as long as we stand."""
+        """Take every step that is due, as long as this candidate stands."""
         while True:
             self._changed.clear()
             try:
@@ -209,7 +211,7 @@ class _Candidacy:
                 yield last
 
     def _know(self, leadership: Leadership | None) -> None:
-        """Tell what is known now, unless the session has moved on meanwhile."""
+        """Publish what is known now, unless the session has changed meanwhile."""
         session = self._store.session
         if leadership is not None and (not session.connected or session.id != leadership.session):
             leadership = None
@@ -226,7 +228,7 @@ class _Candidacy:
                 )
 
     async def _proceed(self) -> tuple[Leadership | None, int | None]:
-        """Take steps until there is nothing to do; say whether we lead, and when to look again."""
+        """Take steps until there is nothing to do; give the leadership, and when to look again."""
         while True:
             scene = await self._scene()
             after_ms = None if self._stand_in_after_ms is None else self._stand_in_after_ms()
@@ -279,7 +281,7 @@ class _Candidacy:
         await update.update(self._store, self._path, decide, session=session)
 
     async def _moved(self, until_ms: int | None) -> None:
-        """Wait until something changed, or for a time on the loop's clock, which may change too."""
+        """Wait for a change, or until a time on the loop's clock, which may be set anew."""
         delay_s = None
         if until_ms is not None:
             delay_s = max(0, min(until_ms - self._now_ms(), _LOOK_AGAIN_MS)) / 1000

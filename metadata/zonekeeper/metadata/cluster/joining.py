@@ -1,13 +1,14 @@
-"""Joining a cluster for good: in a session as long as its policy says, and no longer.
+"""Joining a cluster to stay: with a session that lasts as long as the policy says, and no longer.
 
-That a zone's losses are held before the first of them is published rests on ``sessionTimeout``:
-bookies that went down together are gone from the registrations within that time of each other. So
-it is no setting of a process. Whoever stays reads it from the policy, and asks the store for it. A
-server may grant more than it is asked for (ZooKeeper: ``minSessionTimeout``). Then nobody joins,
-and the message says what to change. Less is harmless.
+The losses of a zone must be held before the first of them is published. That depends on
+``sessionTimeout``: the registrations of bookies that went down together end within that time of
+each other. So it is not a setting of a process. A process that stays reads it from the policy, and
+asks the store for it. A server may grant a longer session than requested (ZooKeeper:
+``minSessionTimeout``). Then joining fails, and the message says what to change. A shorter session
+does no harm.
 
-The policy is read once. A process that was there before ``sessionTimeout`` was lowered keeps its
-longer session until its next start.
+The policy is read once. If ``sessionTimeout`` is lowered, a running process keeps its longer
+session until its next start.
 """
 
 import logging
@@ -29,9 +30,9 @@ class SessionTooLongError(Refusal):
 
 
 async def join(address: str) -> Cluster:
-    """Open the cluster at an address; whoever asked for it closes its store.
+    """Open the cluster at an address; the caller must close its store.
 
-    Raises what ``open_store`` and ``open_cluster`` raise, and ``SessionTooLongError``.
+    Raises the errors of ``open_store`` and ``open_cluster``, and ``SessionTooLongError``.
     """
     usual_ms = ZoneWatchRules().session_timeout_ms
     cluster = await _open(address, usual_ms)
@@ -60,7 +61,7 @@ async def _session_ms(cluster: Cluster) -> int:
     try:
         policy = await policy_store.read(cluster)
     except UnreadableError as error:
-        # A bookie that does not start, for a record that somebody spoiled, would harm more.
+        # It would do more harm if a damaged record kept bookies from starting.
         _logger.warning("sessions are as long as by default, since it cannot be read: %s", error)
         policy = None
     rules = ZoneWatchRules() if policy is None else policy.zone_watch

@@ -1,7 +1,8 @@
-"""The policy record: the one place where the owner's rules stand, read and watched by everybody.
+"""The policy record: the only place of the owner's rules, which every process reads and watches.
 
 It is written by compare-and-set on its own ``version``, which counts the changes that people made.
-Who owns it (the shell, or the operator for a custom resource) is for the writers to respect.
+The record has an owner (the shell, or the operator for a custom resource). The writers must respect
+it; this module does not check it.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -43,16 +44,16 @@ CODEC: Final = Codec(render=rules_data.record, parse=_parse)
 
 
 async def read(cluster: Cluster) -> Policy | None:
-    """Read the policy; None: nobody has set one."""
+    """Read the policy; None if none was ever set."""
     return await record_store.read(cluster, _path(cluster), CODEC)
 
 
 async def write(cluster: Cluster, policy: Policy, *, replaces: int) -> Policy:
-    """Set the policy in place of version ``replaces`` (0: there was none); give it as it stands.
+    """Set the policy in place of version ``replaces`` (0: there was none); give the stored policy.
 
-    Its version and instance are set here, and fields that only a newer program knows stay as they
-    stand. Repeating a write that was applied changes nothing. Raises ``InvalidFieldsError``, and
-    nothing is stored, for a policy that nobody could read again.
+    Version and instance are set here. Fields that only a newer program knows stay as they are in
+    the store. To repeat a write that was applied changes nothing. If the policy could not be read
+    again, ``InvalidFieldsError`` is raised and nothing is stored.
     """
 
     def decide(standing: Policy | None) -> Policy:
@@ -76,7 +77,7 @@ async def write(cluster: Cluster, policy: Policy, *, replaces: int) -> Policy:
 def watch(
     cluster: Cluster,
 ) -> AbstractAsyncContextManager[AsyncIterator[Policy | UnreadableError | None]]:
-    """Follow the policy. Where an error comes in its place, the last good one goes on to hold."""
+    """Follow the policy. When an error comes instead, the last good policy stays in force."""
     return record_store.watch(cluster, _path(cluster), CODEC)
 
 

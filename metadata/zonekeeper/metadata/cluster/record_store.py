@@ -1,8 +1,8 @@
 """One kind of record in the store: read, changed by compare-and-set, watched.
 
-A record of another cluster counts as absent and is reported. One that cannot be read is a third
-answer, neither there nor absent: reading and changing it raise, watching gives the error in its
-place, so that whoever watches takes the safe side of his own question.
+A record of another cluster counts as absent, and is reported. An unreadable record is a third case,
+neither present nor absent. To read or change it raises. A watcher gets the error in place of the
+record, so that it can take the safe side of its own question.
 """
 
 import logging
@@ -35,7 +35,7 @@ class Codec(Generic[Value]):
 
 
 async def read(cluster: Cluster, path: str, codec: Codec[Value]) -> Value | None:
-    """Read a record; None: there is none of this cluster."""
+    """Read a record; None if this cluster has none."""
     return _value(cluster, path, codec, await cluster.store.get(path, sync=True))
 
 
@@ -45,10 +45,10 @@ async def change(
     codec: Codec[Value],
     decide: Callable[[Value | None], Value | None],
 ) -> Value | None:
-    """Bring a record where ``decide`` wants it (None: absent); give it as it then is.
+    """Change a record as ``decide`` wants (None: absent); give the record afterwards.
 
-    ``decide`` is called again whenever somebody was faster or an answer was lost: it looks at what
-    is there, and gives that back if nothing is left to do.
+    ``decide`` is called again if another client was faster or an answer was lost. It must look at
+    the given record, and give it back if nothing is left to do.
     """
 
     def decide_bytes(node: Versioned | None) -> update.Decision:

@@ -1,7 +1,8 @@
-"""What people and the auditor set for all of repair: Apache's switch, its delay, its check times.
+"""Settings for all repair: Apache's switch, its delay, and the times of its checks.
 
-They are Apache's nodes, shared with its shell: ``autorecovery -disable`` there and here are one.
-The delay is a mirror of the policy's for Apache's tools to show; nothing here obeys it.
+These are Apache's nodes, shared with its shell: ``autorecovery -disable`` there and our command
+change the same node. The delay is a copy of the policy's, for Apache's tools to show; no process of
+ours obeys it.
 """
 
 import enum
@@ -16,7 +17,7 @@ from zonekeeper.metadata.store.store import Versioned
 
 
 class PeriodicCheck(enum.Enum):
-    """A check that the auditor makes from time to time, by the name of its node."""
+    """A periodic check of the auditor, by the name of its node."""
 
     REPLICAS = "replicascheckctime"
     PLACEMENT = "placementpolicycheckctime"
@@ -24,12 +25,12 @@ class PeriodicCheck(enum.Enum):
 
 
 async def is_enabled(cluster: Cluster) -> bool:
-    """May ledgers be repaired by themselves, as far as the global switch goes?"""
+    """Does the global switch permit automatic repair?"""
     return not await cluster.store.exists(_switch(cluster), sync=True)
 
 
 async def set_enabled(cluster: Cluster, *, enabled: bool) -> None:
-    """Throw the global switch."""
+    """Set the global switch."""
 
     def decide(node: Versioned | None) -> update.Decision:
         if enabled:
@@ -47,7 +48,10 @@ async def watch_enabled(cluster: Cluster) -> AsyncIterator[AsyncIterator[bool]]:
 
 
 async def write_delay_s(cluster: Cluster, seconds: int) -> None:
-    """Mirror the policy's delay for Apache's tools; equal is left alone, as a write means audit."""
+    """Copy the policy's delay for Apache's tools; an equal value is not written again.
+
+    Each write asks the auditor for an audit.
+    """
     raw = underreplication_format.render_seconds(seconds)
 
     def decide(node: Versioned | None) -> update.Decision:
@@ -58,13 +62,13 @@ async def write_delay_s(cluster: Cluster, seconds: int) -> None:
 
 @asynccontextmanager
 async def watch_delay(cluster: Cluster) -> AsyncIterator[AsyncIterator[int]]:
-    """Give the number of each write to the delay: a foreign one asks for an audit."""
+    """Give the number of each write to the delay; a foreign write asks for an audit."""
     async with cluster.store.watch(_delay(cluster)) as nodes:
         yield (node.modified_id async for node in nodes if node is not None)
 
 
 async def read_check_time_ms(cluster: Cluster, check: PeriodicCheck) -> int | None:
-    """Say when a periodic check last ran (wall time); None: never."""
+    """Give the wall time at which a periodic check last ran; None if it never ran."""
     path = _checked(cluster, check)
     node = await cluster.store.get(path)
     with stored_at(path, cluster.store.name):
@@ -72,7 +76,7 @@ async def read_check_time_ms(cluster: Cluster, check: PeriodicCheck) -> int | No
 
 
 async def write_check_time_ms(cluster: Cluster, check: PeriodicCheck, wall_ms: int) -> None:
-    """Note that a periodic check ran."""
+    """Note the time at which a periodic check ran."""
     raw = underreplication_format.render_time(wall_ms)
     await update.update(cluster.store, _checked(cluster, check), lambda _: update.Store(raw))
 

@@ -1,9 +1,9 @@
-"""The mark of a restored root: what is missing here may still be wanted.
+"""The mark of a restored root: data that the root does not know may still be wanted.
 
-An import of an export sets it before it writes anything else. Ledgers that were created after the
-export are not in the root, though bookies hold them; while the mark stands bookies delete nothing,
-and new ids come from a high part that no ledger has had. A person clears it once `metadata rebuild`
-has found what the export did not know.
+An import sets the mark before it writes anything else. Ledgers that were created after the export
+are not in the root, but bookies hold them. While the mark stands, bookies delete nothing, and new
+ids come from a high part that no ledger has had. A person clears the mark once `metadata rebuild`
+has found the ledgers that the export did not have.
 """
 
 from collections.abc import Mapping
@@ -26,12 +26,12 @@ class RestoredAgainError(Refusal):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """What an import left behind for those who come after."""
+    """The mark, with what later imports, writers and people need to know."""
 
     at_ms: int
-    #: The high part of the ids that are given out since.
+    #: The high part of the ids that are given out since the import.
     high: int
-    #: The checksum of the export: the same import may be run again.
+    #: The checksum of the export, by which the same import is recognised when it is run again.
     export: str
 
 
@@ -61,9 +61,9 @@ def parse(raw: bytes, instance: str) -> Restored:
 
 
 async def read(cluster: Cluster) -> Restored | None:
-    """Read the mark; None: nothing was restored here.
+    """Read the mark; None if nothing was restored here.
 
-    Raises ``UnreadableError`` if there is one that cannot be read: then it stands.
+    Raises ``UnreadableError`` if the mark exists and cannot be read: then it stands.
     """
     path = _path(cluster)
     node = await cluster.store.get(path, sync=True)
@@ -73,11 +73,11 @@ async def read(cluster: Cluster) -> Restored | None:
         try:
             return parse(node.value, cluster.instance)
         except ForeignRecordError:
-            return None  # of a cluster that was here before
+            return None  # it is of an earlier cluster at this root
 
 
 async def clear(cluster: Cluster, mark: Restored) -> None:
-    """Remove the mark that a person decided on; that it is gone already counts as done."""
+    """Remove the mark that a person decided on; it counts as done if the mark is gone already."""
 
     def decide(standing: Restored | None) -> None:
         if standing not in (None, mark):

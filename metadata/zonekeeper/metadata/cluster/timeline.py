@@ -1,10 +1,10 @@
-"""What happened to a cluster, and who did it: the newest events, for people to read.
+"""The timeline: the newest events of a cluster, and who caused them, for people to read.
 
     <root>.zonekeeper/timeline/e-<sequence>
 
-An event is at most 4 KiB, and the newest 1,000 are kept. Writing one never stops what it tells of:
-whoever writes decides what an error means. An event whose answer was lost is looked for by its
-token before it is written again.
+``event bytes <= 4096``, and the newest 1,000 events are kept. A failed write of an event never
+stops the work that it reports: the caller decides what the error means. If the answer to a write
+was lost, the event is looked for by its token before it is written again.
 """
 
 from collections.abc import Container, Mapping
@@ -22,30 +22,30 @@ EVENT_SIZE_BYTES_MAX: Final = 4 * 1024
 EVENTS_MAX: Final = 1_000
 _PREFIX: Final = "e-"
 _ATTEMPTS_MAX: Final = 5
-#: An event whose answer was lost is among so many newest ones, or was not written.
+#: If the answer to a write was lost, the event is among this many newest ones, or was not written.
 _LOOKED_AT_MAX: Final = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One thing that happened."""
+    """One event."""
 
     #: Wall time.
     at_ms: int
-    #: What, in one word or two: ``held``, ``released``, ``rolled``.
+    #: The kind, in one word or two: ``held``, ``released``, ``rolled``.
     kind: str
-    #: To what: ``zone a``, ``bookie c-a-0``.
+    #: The thing that it happened to: ``zone a``, ``bookie c-a-0``.
     subject: str
-    #: Who or what did it.
+    #: The person or process that caused it.
     by: str
     reason: str
-    #: Drawn at random by the writer, who knows its event by it.
+    #: A random text by which the writer recognises its event.
     token: str
     details: Mapping[str, str] = field(default_factory=dict)
 
 
 def render(event: Event, instance: str) -> bytes:
-    """Write an event; a long reason or detail must be cut before: see ``EVENT_SIZE_BYTES_MAX``."""
+    """Give an event's bytes; a long reason must be cut before: see ``EVENT_SIZE_BYTES_MAX``."""
     raw = records.render(
         {
             "atMs": event.at_ms,
@@ -83,14 +83,14 @@ def parse(raw: bytes, instance: str) -> Event:
 
 
 async def append(cluster: Cluster, event: Event) -> None:
-    """Add an event, and let the oldest go; an error says that the event may be missing."""
+    """Add an event, and remove the oldest; after an error the event may be missing."""
     await _write(cluster, render(event, cluster.instance), event.token)
-    with suppress(StoreError):  # the event is there, and the next one lets the oldest go
+    with suppress(StoreError):  # the event is written; the next one removes the oldest, too
         await _forget_oldest(cluster)
 
 
 async def put_back(cluster: Cluster, raw: bytes, *, known: Container[str]) -> bool:
-    """Add an event from an export as it was written; False: it is there, or is none of ours."""
+    """Add an event from an export; False if it is there already, or is not ours."""
     try:
         token = parse(raw, cluster.instance).token
     except (UnreadableError, ForeignRecordError):
@@ -102,7 +102,7 @@ async def put_back(cluster: Cluster, raw: bytes, *, known: Container[str]) -> bo
 
 
 async def newest(cluster: Cluster, *, limit: int = EVENTS_MAX) -> list[Event]:
-    """Read the newest events, the newest first; what cannot be read is left out."""
+    """Read the newest events, the newest first; unreadable events are left out."""
     events: list[Event] = []
     for name in reversed(await _names(cluster)):
         if len(events) == limit:
@@ -142,7 +142,7 @@ async def _forget_oldest(cluster: Cluster) -> None:
 
 
 async def _names(cluster: Cluster) -> list[str]:
-    """Give the nodes of all events in the order in which they were written."""
+    """Give the names of all event nodes, in the order of writing."""
     names: dict[int, str] = {}
     for name in await cluster.store.children(_directory(cluster), sync=True) or ():
         number = name.removeprefix(_PREFIX)

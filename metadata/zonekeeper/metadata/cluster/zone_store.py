@@ -1,9 +1,9 @@
-"""The zone watch's records in the store: each zone's, the cluster's, and declared maintenance.
+"""The zone watch's records in the store: one a zone, the cluster's, and declared maintenance.
 
-What they mean is placement's (``zone_records``); here they are read, changed by compare-and-set and
-watched. A record that cannot be read holds whatever it is about: whoever watches gets the error in
-its place and must not take it for an absent one. Maintenance is declared once and never changed; it
-is named after its unit, and what its record says counts.
+Placement defines what they mean (``zone_records``). This module reads and watches them, and changes
+them by compare-and-set. An unreadable record holds whatever it is about: a watcher gets the error
+in its place, and must not take it for an absent record. Maintenance is declared once and never
+changed. Its node has the name of the unit, but the unit in the record counts.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -53,14 +53,14 @@ MAINTENANCE: Final[Codec[Maintenance]] = Codec(
 
 
 async def read_zone(cluster: Cluster, zone: ZoneName) -> ZoneRecord | None:
-    """Read a zone's record; None: nobody has watched the zone yet."""
+    """Read a zone's record; None if no watch has watched the zone yet."""
     return await record_store.read(cluster, cluster.root.gate(zone), ZONE)
 
 
 async def change_zone(
     cluster: Cluster, zone: ZoneName, decide: Callable[[ZoneRecord | None], ZoneRecord | None]
 ) -> ZoneRecord | None:
-    """Bring a zone's record where ``decide`` wants it."""
+    """Change a zone's record as ``decide`` wants."""
     return await record_store.change(cluster, cluster.root.gate(zone), ZONE, decide)
 
 
@@ -72,14 +72,14 @@ def watch_zones(
 
 
 async def read_cluster(cluster: Cluster) -> ClusterRecord | None:
-    """Read the cluster's record; None: nobody has watched the cluster yet."""
+    """Read the cluster's record; None if no watch has watched the cluster yet."""
     return await record_store.read(cluster, cluster.root.beside("cluster"), CLUSTER)
 
 
 async def change_cluster(
     cluster: Cluster, decide: Callable[[ClusterRecord | None], ClusterRecord | None]
 ) -> ClusterRecord | None:
-    """Bring the cluster's record where ``decide`` wants it."""
+    """Change the cluster's record as ``decide`` wants."""
     return await record_store.change(cluster, cluster.root.beside("cluster"), CLUSTER, decide)
 
 
@@ -120,7 +120,7 @@ async def lift(cluster: Cluster, maintenance: Maintenance) -> None:
 def watch_maintenance(
     cluster: Cluster,
 ) -> AbstractAsyncContextManager[AsyncIterator[dict[str, Maintenance | UnreadableError]]]:
-    """Follow everything that is declared, by the names of the records."""
+    """Follow all declarations, by the names of their records."""
     return record_store.watch_all(cluster, cluster.root.beside("maintenance"), MAINTENANCE)
 
 

@@ -26,7 +26,7 @@ def cluster() -> None:
 @options.METADATA
 @options.OUTPUT
 def init_command(address: str, output: str) -> None:
-    """Make the root that the address names, all of it or nothing; making it twice is harmless.
+    """Make the root that the address names, completely or not at all; a second run does no harm.
 
     On Kubernetes the operator does this, and on one machine `zonekeeper local up`.
     """
@@ -42,7 +42,7 @@ def init_command(address: str, output: str) -> None:
 @options.METADATA
 @options.OUTPUT
 def info_command(address: str, output: str) -> None:
-    """Show which cluster it is, how many bookies it knows, and under which policy."""
+    """Show the cluster's instance, the number of its bookies, and its policy."""
     with exits.reported():
         info = asyncio.run(_info(address))
     if output == "json":
@@ -66,7 +66,7 @@ def info_command(address: str, output: str) -> None:
 
 
 async def _init(address: str) -> tuple[bool, Cluster]:
-    """Make the root; say whether it was not there before."""
+    """Make the root; say whether it is new."""
     instance = str(uuid.uuid4())
     async with opening.opened_store(address, must_exist=False) as store:
         found = await clusters.initialise(store, instance)
@@ -77,12 +77,12 @@ async def _init(address: str) -> tuple[bool, Cluster]:
 class _Info:
     cluster: Cluster
     counts: BookieCounts
-    #: None: nobody has set one.
+    #: None if none was ever set.
     policy: Policy | None
     restored: bool
 
     def plain(self) -> dict[str, object]:
-        """Give it as plain data; the policy as its record."""
+        """Give the information as plain data, with the policy as its record."""
         return {
             "instance": self.cluster.instance,
             "root": self.cluster.root.path,

@@ -1,6 +1,6 @@
-"""``zonekeeper metadata``: write all of a cluster's metadata to a file, and back.
+"""``zonekeeper metadata``: write all metadata of a cluster to a file, and back.
 
-And rebuild what was lost from what bookies remember.
+It also rebuilds lost metadata from the hints of bookies.
 """
 
 import asyncio
@@ -38,22 +38,22 @@ from zonekeeper.metadata.saving.rebuilding_writing import Given, HintsFile
 from zonekeeper.metadata.store import errors
 from zonekeeper.placement.zones.gate import Person
 
-#: Who does what is done here, for the timeline.
+#: The name in the timeline for what these commands do.
 _BY: Final = "shell"
 
 
 @click.group()
 def metadata() -> None:
-    """Write a cluster's metadata to a file, read it back, compare; what a restore left behind."""
+    """Write a cluster's metadata to a file, read it back, compare it, rebuild it."""
 
 
 @metadata.command(name="export", epilog="Example: zonekeeper metadata export saved.jsonl")
 @options.METADATA
 @click.argument("file", type=click.Path(dir_okay=False, writable=True, allow_dash=True))
 def export_command(address: str, file: str) -> None:
-    """Write everything that lasts to FILE (-: standard output).
+    """Write everything that is not ephemeral to FILE (-: standard output).
 
-    A file appears under its name only when it is whole. It holds the passwords of ledgers: only
+    The file gets its name only when it is complete. It contains the passwords of ledgers, so only
     its owner may read it.
     """
     with exits.reported():
@@ -71,7 +71,7 @@ def export_command(address: str, file: str) -> None:
 def import_command(address: str, file: str) -> None:
     """Write FILE back into an empty root, marked as restored.
 
-    While the mark stands bookies collect nothing. An import that was interrupted is run again.
+    While the mark stands bookies collect nothing. An interrupted import can be run again.
     """
     with exits.reported():
         done = asyncio.run(_import(address, Path(file)))
@@ -89,10 +89,11 @@ def import_command(address: str, file: str) -> None:
 @click.option("--clear", "reason", metavar="REASON", help="Clear the mark, and say why.")
 @click.option("--yes", is_flag=True, help="Do not ask before the mark is cleared.")
 def restored_command(address: str, output: str, reason: str | None, yes: bool) -> None:
-    """Show whether the root was restored from an export, and clear the mark of it.
+    """Show whether the root was restored from an export, and clear the mark of that.
 
     While the mark stands bookies delete nothing. Clear it when the ledgers that are younger than
-    the export have been rebuilt, or are given up: bookies then delete what the root does not know.
+    the export have been rebuilt, or are given up. Bookies then delete every ledger that the root
+    does not know.
     """
     if reason is not None and (fault := Person(name=_BY, reason=reason).fault()):
         raise click.BadParameter(fault, param_hint="--clear")
@@ -126,7 +127,7 @@ def _marked_text(found: Cluster, mark: Restored | None) -> str:
 
 
 def _marked_plain(found: Cluster, mark: Restored | None) -> dict[str, object]:
-    """Give the mark as it was found as plain data."""
+    """Give the mark as plain data."""
     return {
         "instance": found.instance,
         "restored": mark is not None,
@@ -180,13 +181,13 @@ def rebuild_command(  # noqa: PLR0913 each is an option of the command
     doubtful: bool,
     yes: bool,
 ) -> None:
-    """Rebuild ledgers' metadata from what bookies remember: HINTS are files of `export-hints`.
+    """Rebuild ledgers' metadata from the hints of bookies: HINTS are files of `export-hints`.
 
     Give the hints of every bookie that the cluster ever had. Without --write nothing is changed,
-    and the report says of each ledger whether its metadata is sure, doubtful or cannot be rebuilt,
-    and why. A ledger that is in the root already stays as it is. The root is made if there is none,
-    and marked as restored: bookies collect nothing until that mark is cleared. A ledger that was
-    deleted and that bookies had not collected yet comes back.
+    and the report says for each ledger whether its metadata is sure, doubtful or cannot be rebuilt,
+    and why. A ledger that is in the root already is not changed. If there is no root, it is made.
+    The root is marked as restored: bookies collect nothing until that mark is cleared. A ledger
+    that was deleted, and that bookies had not collected yet, comes back.
 
     Exit code 0: all ledgers are sure, 1: some are not, or it did not work.
     """
@@ -211,7 +212,7 @@ def rebuild_command(  # noqa: PLR0913 each is an option of the command
 
 
 def _source(name: str, opened: contextlib.ExitStack) -> str | TextIO:
-    """Open what is a file, and check that it is whole; anything else is a store's address."""
+    """Open a file, and check that it is whole; any other name is a store's address."""
     path = Path(name)
     if not path.is_file():
         if ":" not in name:
@@ -257,7 +258,7 @@ async def _export(address: str, out: TextIO) -> int:
         async for line in exporting.lines(cluster):
             out.write(line)
             lines += 1
-    return lines - 2  # the first and the last
+    return lines - 2  # without the first and the last line
 
 
 async def _import(address: str, file: Path) -> Imported:
@@ -284,7 +285,7 @@ async def _rebuild(
     verdicts: Collection[RebuildVerdict],
     report: rebuilding_report.Report,
 ) -> None:
-    """Rebuild all ledgers, and write those of some verdicts."""
+    """Rebuild all ledgers, and write those with one of these verdicts."""
     keys = rebuilding.keys_of(passwords)
 
     def wanted(all_of_them: Iterable[Rebuilt]) -> Iterator[Rebuilt]:

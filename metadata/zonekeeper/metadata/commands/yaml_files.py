@@ -1,7 +1,8 @@
 """YAML files that people write, as plain data.
 
-Stricter than YAML: a name may stand once in a mapping, because the second of two silently winning
-is never what was meant, and a date is a text. One document, of bounded size.
+The reader is stricter than YAML. A name may stand only once in a mapping: YAML readers silently
+take the last value. A date is read as text. A file holds one document, of at most
+``FILE_BYTES_MAX`` bytes.
 """
 
 import os
@@ -19,11 +20,11 @@ STDIN: Final = Path("-")
 
 
 class UnreadableFileError(Refusal, ValueError):
-    """The file is not there, or not YAML; says where and what to do."""
+    """The file is missing, too large or not YAML; the message says where and what to do."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain data only, and each name once."""
+    """A loader that accepts plain data only, and each name once in a mapping."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 the base class declares it so
         first: [(tag, form) for tag, form in resolvers if not tag.endswith(":timestamp")]

@@ -1,1 +1,1 @@
-"""The bytes of what is remembered, Apache BookKeeper's where it has them; every module is pure."""
+"""The bytes of stored values, Apache BookKeeper's where it has them; every module is pure."""

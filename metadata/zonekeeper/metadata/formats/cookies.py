@@ -1,4 +1,4 @@
-r"""A bookie's cookie: its identity, its directories, and where it stands.
+r"""A bookie's cookie: its identity, its directories, and its location.
 
     5 \n                                        version of the layout
     bookieHost: "a-0"                           protobuf text, fields in this order
@@ -8,10 +8,10 @@ r"""A bookie's cookie: its identity, its directories, and where it stands.
     indexDirs: "1\t/i1"                         may be missing
     # networkLocation: "/<zone>/<upgradeDomain>"
 
-The same bytes stand in the store and in the file ``VERSION`` of each directory; they tell a disk
-that was wiped or swapped from one that is the bookie's own. The location is a comment, because
-every Apache command that parses cookies fails on a field that it does not know. A plain field of
-that name is read too. A cookie without one is a bookie whose location is not known.
+The same bytes are in the store and in the file ``VERSION`` of each directory. So a disk that was
+wiped or swapped can be told from the bookie's own disk. The location is a comment, because every
+Apache command that parses cookies fails on a field that it does not know. A plain field of that
+name is read too. If a cookie has neither, the bookie's location is not known.
 """
 
 import dataclasses
@@ -39,19 +39,19 @@ _COOKIE: Final = Schema(
     Spec(3, "ledgerDirs", FieldKind.BYTES),
     Spec(4, "instanceId", FieldKind.BYTES),
     Spec(5, "indexDirs", FieldKind.BYTES),
-    Spec(1000, _LOCATION, FieldKind.BYTES),  # no number of Apache's: it is only ever text
+    Spec(1000, _LOCATION, FieldKind.BYTES),  # not one of Apache's numbers: it is used in text only
 )
 _ID: Final = re.compile(r"[A-Za-z0-9:._-]+")
 
 
 def is_bookie_id(text: str) -> bool:
-    """Can a bookie be called that? (Apache's rule; ``readonly`` is a node of the store.)"""
+    """Is this text a valid bookie id? (Apache's rule; ``readonly`` is a node of the store.)"""
     return bool(_ID.fullmatch(text)) and text not in ("readonly", ".", "..")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cookie:
-    """What must stay the same between two starts of a bookie, and its location."""
+    """The properties that a bookie keeps from start to start, and its location."""
 
     bookie: BookieId
     journal_dirs: tuple[str, ...]
@@ -93,9 +93,9 @@ class OtherBookieError(Refusal):
 
 
 def located(cookie: Cookie, location: Location | None, *, required: bool = True) -> Cookie:
-    """Give the cookie of a bookie that starts at a location (None: it does not know).
+    """Give the cookie of a bookie that starts at a location (None: the bookie does not know it).
 
-    What is missing is filled in, another upgrade domain replaces the old one, and another zone is
+    A missing location is filled in, and a new upgrade domain replaces the old one. A new zone is
     refused: data does not move by itself from one zone to another.
     """
     known = cookie.location
@@ -116,7 +116,7 @@ def located(cookie: Cookie, location: Location | None, *, required: bool = True)
 
 
 def check_same_bookie(stored: Cookie, mine: Cookie) -> None:
-    """Refuse a cookie that differs in anything but the location; both are of one bookie's start."""
+    """Refuse a cookie that differs in more than the location; both are of one start of a bookie."""
     for name in ("bookie", "instance", "journal_dirs", "ledger_dirs", "index_dirs"):
         theirs, ours = getattr(stored, name), getattr(mine, name)
         if theirs != ours:

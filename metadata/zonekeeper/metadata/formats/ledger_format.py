@@ -7,15 +7,15 @@ r"""A ledger's metadata as Apache BookKeeper stores it: version 3 both ways, ver
      1 quorumSize       write quorum        7 digestType   CRC32 1, HMAC 2, CRC32C 3, DUMMY 4
      2 ensembleSize                         8 password     empty if there is none
      3 length           0 until closed      9 ackQuorumSize  missing: the write quorum
-     4 lastEntryId      -1 until closed    10 ctime        only if somebody wrote it
+     4 lastEntryId      -1 until closed    10 ctime        only if the writer gave it
      5 state            OPEN 1, IN_RECOVERY 2, CLOSED 3
      6 segment *        {1 ensembleMember *, 2 firstEntryId}
     11 customMetadata * {1 key, 2 value}   12 cToken       always in version 3
 
-Fields are written in the order of their numbers, and the defaults too: so the bytes are those of
-Apache's own writer. Length and last entry count only in a closed ledger; in others readers pass
-over them, as Apache's do. A ledger of version 2 becomes one of version 3 when it is next written.
-There is no checksum: Apache has none, and the store keeps its own.
+Fields are written in the order of their numbers, defaults included, so the bytes are those of
+Apache's own writer. Length and last entry have a meaning only in a closed ledger. In other ledgers
+readers ignore them, as Apache's readers do. A ledger of version 2 gets version 3 at its next write.
+There is no checksum: Apache has none, and the store has one of its own.
 """
 
 from typing import Final

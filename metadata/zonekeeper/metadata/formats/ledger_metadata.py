@@ -1,18 +1,19 @@
-"""What is remembered of a ledger, and the only ways in which it may change.
+"""The metadata of a ledger, and the only ways in which it may change.
 
-A ledger is a list of *fragments*: from its first entry on, a fragment's entries are on its
-ensemble, until the next fragment starts. Invariants of every value:
+A ledger is a list of *fragments*. The entries of a fragment, from its first entry to the next
+fragment, are on the bookies of its ensemble. Invariants of every value:
 
-* at least one fragment; the first starts at entry 0, each later one after the one before it;
-* each ensemble has exactly ``ensemble_size`` distinct bookies; ack <= write <= ensemble;
-* only a closed ledger has an end, and its last fragment starts no later than one past it.
+* There is at least one fragment. The first one starts at entry 0, and their first entries ascend.
+* Each ensemble has exactly ``ensemble_size`` distinct bookies, and ``1 <= ack_quorum <=
+  write_quorum <= ensemble_size``.
+* Only a closed ledger has an end. Its last fragment has ``first_entry <= last_entry + 1``.
 
-Changes go one way: OPEN, IN_RECOVERY (a reader takes the ledger from its writer), CLOSED. A closed
-ledger's end never changes again; its fragments change only by one replica taking the place of
-another. ``check_update`` holds any change to that, whoever computed it.
+The state changes in one direction: OPEN, IN_RECOVERY (a reader takes the ledger from its writer),
+CLOSED. The end of a closed ledger never changes again. Its fragments change in one way only: one
+replica replaces another. ``check_update`` refuses any other change, whatever code computed it.
 
-Apache drops the create token when it rewrites a ledger. Here it stays: it is what tells a creator
-whose answer was lost that the ledger is its own, even after somebody else has changed it.
+Apache drops the create token when it rewrites a ledger. Here the token stays. It tells a creator
+that did not get an answer that the ledger is its own, even after another client has changed it.
 """
 
 import dataclasses
@@ -27,7 +28,7 @@ from zonekeeper.placement.base.troubles import Trouble
 
 
 class LedgerState(enum.Enum):
-    """Who may still change a ledger's end: its writer, a recovery, nobody."""
+    """The state of a ledger: its end may be changed by its writer, by a recovery, or not at all."""
 
     OPEN = "OPEN"
     IN_RECOVERY = "IN_RECOVERY"
@@ -48,7 +49,7 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerMetadata:
-    """One ledger, as it stands in the metadata store."""
+    """The metadata of one ledger, as it is in the metadata store."""
 
     ensemble_size: int
     write_quorum: int
@@ -57,14 +58,14 @@ class LedgerMetadata:
     digest: Digest
     password: bytes
     state: LedgerState = LedgerState.OPEN
-    #: Last entry and payload bytes of a closed ledger; no other has them.
+    #: The last entry and the number of payload bytes of a closed ledger; no other has them.
     last_entry: EntryId = NO_ENTRY
     length: int = 0
-    #: Wall time, where whoever created it wrote it down.
+    #: Wall time of the creation; None if the creator did not give it.
     created_ms: int | None = None
-    #: In the order in which they are stored; no key twice.
+    #: Keys and values in their stored order; no key occurs twice.
     custom: tuple[tuple[str, bytes], ...] = ()
-    #: Drawn at random by the creator, who knows its ledger by it; 0: none.
+    #: A random number by which the creator recognises its ledger; 0 if there is none.
     create_token: int = 0
 
     def __post_init__(self) -> None:
@@ -73,17 +74,17 @@ class LedgerMetadata:
 
     @property
     def is_closed(self) -> bool:
-        """Is its end known for good?"""
+        """Is the ledger's end known for good?"""
         return self.state is LedgerState.CLOSED
 
     @property
     def last_fragment(self) -> Fragment:
-        """Give the fragment that the ledger ends in, or grows in."""
+        """Give the fragment in which the ledger ends, or grows."""
         return self.fragments[-1]
 
     @property
     def bookies(self) -> frozenset[BookieId]:
-        """Every bookie that some fragment names."""
+        """Every bookie that is named by at least one fragment."""
         return frozenset(b for fragment in self.fragments for b in fragment.ensemble)
 
     def fragment_of(self, entry_id: EntryId) -> Fragment:
@@ -91,12 +92,12 @@ class LedgerMetadata:
         return next(f for f in reversed(self.fragments) if f.first_entry <= entry_id)
 
     def custom_value(self, key: str) -> bytes | None:
-        """Give what an application stored with the ledger under a key."""
+        """Give the value that an application stored with the ledger under a key."""
         return dict(self.custom).get(key)
 
 
 def _problem(ledger: LedgerMetadata) -> str | None:
-    """Say which invariant a value breaks; None: none."""
+    """Say which invariant a value breaks; None if it breaks none."""
     sizes = (ledger.ensemble_size, ledger.write_quorum, ledger.ack_quorum)
     firsts = [fragment.first_entry for fragment in ledger.fragments]
     checks = {
@@ -123,7 +124,7 @@ def _problem(ledger: LedgerMetadata) -> str | None:
 
 
 def taken_for_recovery(ledger: LedgerMetadata) -> LedgerMetadata:
-    """Take an open ledger from its writer; one that is in recovery already may be joined."""
+    """Take an open ledger from its writer; a second recovery may join one under way."""
     if ledger.is_closed:
         raise IllegalChangeError("a closed ledger cannot go back into recovery")
     return dataclasses.replace(ledger, state=LedgerState.IN_RECOVERY)
@@ -136,7 +137,7 @@ def closed(
     length: int,
     fragments: tuple[Fragment, ...] | None = None,
 ) -> LedgerMetadata:
-    """Give a ledger its end, with the fragments that a recovery kept to itself until now."""
+    """Close a ledger, with the fragments that a recovery has not published until now."""
     after = dataclasses.replace(
         ledger,
         state=LedgerState.CLOSED,
@@ -151,9 +152,9 @@ def closed(
 def ensemble_changed(
     ledger: LedgerMetadata, first_entry: EntryId, ensemble: tuple[BookieId, ...]
 ) -> LedgerMetadata:
-    """Let an open ledger go on with another ensemble from an entry on.
+    """Continue an open ledger with another ensemble, from an entry on.
 
-    A fragment that would start where the last one does replaces it: nothing was confirmed in it.
+    If the last fragment starts at this entry too, it is replaced: no entry of it was confirmed.
     """
     if ledger.state is not LedgerState.OPEN:
         raise IllegalChangeError(f"a ledger that is {ledger.state.value} gets no new ensemble")
@@ -178,10 +179,11 @@ def grown(fragments: tuple[Fragment, ...], newest: Fragment) -> tuple[Fragment, 
 def replicas_replaced(
     ledger: LedgerMetadata, first_entry: EntryId, new_by_old: Mapping[BookieId, BookieId]
 ) -> LedgerMetadata:
-    """Put repaired replicas in the place of lost ones in one fragment.
+    """Replace lost replicas in one fragment by repaired ones.
 
-    What is no longer there, because somebody else replaced it, is passed over. Only a fragment
-    that cannot grow any more may be repaired: any of a closed ledger, all but the last of another.
+    A bookie that the fragment no longer names was already replaced, and is ignored. Only a fragment
+    that cannot grow any more may be repaired: any fragment of a closed ledger, and all fragments
+    but the last of another ledger.
     """
     index = next((i for i, f in enumerate(ledger.fragments) if f.first_entry == first_entry), None)
     if index is None:
@@ -208,7 +210,7 @@ _NEXT_STATES = {
 
 
 def check_update(before: LedgerMetadata, after: LedgerMetadata) -> None:
-    """Refuse a change that no step of a ledger's life explains."""
+    """Refuse a change that is not one of the allowed ways."""
     for name in _FIXED:
         if getattr(before, name) != getattr(after, name):
             raise IllegalChangeError(f"{name} of a ledger never changes")

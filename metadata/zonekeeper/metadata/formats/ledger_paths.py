@@ -1,11 +1,11 @@
-"""Where a ledger's node is: Apache BookKeeper's hierarchical layout, in its hybrid form.
+"""The path of a ledger's node: Apache BookKeeper's hierarchical layout, in its hybrid form.
 
     id below 2**31 - 1    10 digits as 2-4-4          /00/0000/L0001
     any other             19 digits as 3-4-4-4-4      /000/0000/0000/0000/L0001
 
-Paths are relative to the root. No node has more than 10,000 children, so a listing goes through
-the tree a node at a time. The two trees do not meet: the first level of one has two digits, of the
-other three.
+Paths are relative to the root. No node has more than 10,000 children, so a listing reads the tree
+node by node. The two trees do not overlap: the first level of one has two digits, and that of the
+other has three.
 """
 
 import re
@@ -36,10 +36,10 @@ def path(ledger_id: LedgerId) -> str:
 
 
 def parse(relative: str) -> LedgerId | None:
-    """Give the ledger whose node a path is; None if it is no ledger's.
+    """Give the ledger with this path; None if it is not the path of a ledger.
 
-    A path that spells an id in the form of the other tree is no ledger's either: nobody would look
-    for the ledger there.
+    An id that is spelled in the form of the other tree is not the path of a ledger either: no
+    reader would look for the ledger there.
     """
     for pattern, low, high in (
         (_SHORT, 0, SHORT_ID_END - 1),

@@ -1,9 +1,9 @@
-"""What is wrong with stored bytes: one error for damage, one for bytes of a later version.
+"""The errors of stored bytes: one for damage, one for bytes of a later version.
 
-A reader never guesses. Bytes that break their format raise ``MalformedError`` and say which rule
-they break. Bytes that keep the rules of the container but say what this version does not know
-raise ``UnsupportedError``, so that nobody repairs what only needs a newer program. A reader raises
-nothing else, whatever the bytes are.
+A reader never guesses. For bytes that break their format it raises ``MalformedError``, which names
+the broken rule. Bytes may also keep the rules of the format and have a content that this version
+does not know. For these it raises ``UnsupportedError``, so that nobody repairs them: only a newer
+program is needed. A reader raises no other error, whatever the bytes are.
 """
 
 import enum
@@ -13,7 +13,7 @@ from typing import Final
 
 from zonekeeper.placement.base.troubles import Trouble
 
-#: ZooKeeper's own limit of a node (``jute.maxbuffer``): nothing longer is ever parsed.
+#: ZooKeeper's own limit for a node (``jute.maxbuffer``): longer bytes are never parsed.
 VALUE_SIZE_BYTES_MAX: Final = 1 << 20
 
 
@@ -37,11 +37,11 @@ class Flaw(enum.StrEnum):
 class UnreadableError(Trouble):
     """Stored bytes that this program cannot read; reading them again will not help."""
 
-    #: Where the bytes stand, as far as whoever read them knew.
+    #: The place of the bytes, if the caller knew it.
     where: str = ""
 
     def __str__(self) -> str:
-        """Say where, and what is wrong."""
+        """Give the place, if it is known, and the fault."""
         problem = super().__str__()
         return f"{self.where}: {problem}" if self.where else problem
 
@@ -60,7 +60,7 @@ class UnsupportedError(UnreadableError):
 
 @contextmanager
 def stored_at(path: str, store: str) -> Iterator[None]:
-    """Say in an error of a reader, who knows only bytes, which node they are the value of."""
+    """Add to an error of a reader the node that had the bytes; a reader knows only bytes."""
     try:
         yield
     except UnreadableError as error:
@@ -69,7 +69,7 @@ def stored_at(path: str, store: str) -> Iterator[None]:
 
 
 def check_size(raw: bytes, what: str) -> None:
-    """Refuse what no node can hold, before anything is allocated for it."""
+    """Refuse bytes that no node can hold, before memory is allocated for them."""
     if len(raw) > VALUE_SIZE_BYTES_MAX:
         raise MalformedError(
             Flaw.TOO_LARGE, f"{what} of {len(raw)} bytes; a node holds {VALUE_SIZE_BYTES_MAX}"

@@ -3,19 +3,19 @@
     zonekeeper.placement    {"ackZones":2,"desiredZones":3,"format":1,"minZones":2,"policy":7,
                              "strict":true,"zones":["a","b","c"]}
 
-Apache's metadata has no place for the zones that an acknowledgement must span, and the policy may
-change while a ledger lives. So the creator writes what it kept to into custom metadata. Audit and
-repair judge by the policy of today; of the stamp they, and recovery, need ``ackZones`` alone. The
-rest is for people who want to know what was meant then.
+Apache's metadata has no field for the zones that an acknowledgement must span, and the policy may
+change during the life of a ledger. So the creator of a ledger writes the rules that it keeps into
+custom metadata. Audit and repair judge by the present policy. They and recovery use only
+``ackZones`` of the stamp. The other fields tell people what the rules were.
 
-A ledger without a stamp is another program's, and its acknowledgements span one zone at least. A
-stamp that cannot be read is a third answer. Who goes on as the ledger's writer did must not go on
-then, or it would acknowledge under a weaker promise: ``promised`` raises. Who reads and judges
-what is stored already takes the least that may have been promised: ``quorums_of`` does not raise,
-and no damaged stamp hides a ledger's entries from anybody.
+A ledger without a stamp was created by another program, and its acknowledgements span at least one
+zone. An unreadable stamp is a third case. A client that goes on with the writing must then stop, or
+it would acknowledge under a weaker promise: ``promised`` raises. A client that reads or judges
+stored entries assumes the least that may have been promised: ``quorums_of`` does not raise. So a
+damaged stamp hides no entries.
 
-Ledgers were created once with more zones than an acknowledgement has bookies. Each of these in a
-zone of its own is the most that their writer can have kept to, and that is what they promise.
+Some old ledgers have ``ackZones`` above their ack quorum. Their writer can at most have kept each
+bookie of an ack quorum in a zone of its own, and so that is what they promise.
 """
 
 import json
@@ -38,7 +38,7 @@ _FORMAT: Final = 1
 
 
 def render(quorums: Quorums, rules: PlacementRules, policy_version: int) -> bytes:
-    """Write a stamp."""
+    """Give the bytes of a stamp."""
     stamp = {
         "format": _FORMAT,
         "policy": policy_version,
@@ -52,9 +52,9 @@ def render(quorums: Quorums, rules: PlacementRules, policy_version: int) -> byte
 
 
 def parse(raw: bytes) -> int:
-    """Give the zones that an acknowledgement spans; raises ``UnreadableError``."""
+    """Give the number of zones that an acknowledgement spans; raises ``UnreadableError``."""
     data = records.parse_object(raw)
-    # Stamps of rebuilt ledgers had no format once, and were of the first.
+    # Stamps of rebuilt ledgers once had no format; they are of format 1.
     version = records.number(data, "format") if "format" in data else _FORMAT
     if version > _FORMAT:
         raise UnsupportedError(f"a stamp of format {version}; this program reads up to {_FORMAT}")
@@ -65,9 +65,9 @@ def parse(raw: bytes) -> int:
 
 
 def promised(ledger: LedgerMetadata) -> Quorums:
-    """Give the quorums that a ledger's writer kept to, for who goes on with it.
+    """Give the quorums that a ledger's writer kept, for a client that goes on with the writing.
 
-    Raises ``UnreadableError`` if its stamp cannot be read.
+    Raises ``UnreadableError`` if the stamp cannot be read.
     """
     raw = ledger.custom_value(KEY)
     if raw is None:
@@ -78,7 +78,7 @@ def promised(ledger: LedgerMetadata) -> Quorums:
 
 
 def quorums_of(ledger: LedgerMetadata) -> Quorums:
-    """Give a ledger's quorums, for who reads or judges it: one zone where nothing says more."""
+    """Give a ledger's quorums, for a client that reads or judges it; one zone if not known."""
     try:
         return promised(ledger)
     except UnreadableError:

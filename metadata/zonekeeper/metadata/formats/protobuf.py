@@ -4,10 +4,10 @@
     type 0: varint              1 to 10 bytes, seven bits each, lowest first
     type 2: varint length, then that many bytes
 
-Written by hand, because the bytes must be Apache's to the last one (order of fields, defaults that
-are written out) and because a reader of stored records refuses what a lenient decoder lets through:
-a field that is not known, a field twice, a number longer than it need be. Generated code would be
-one more dependency of a small format, and would need the same checks around it.
+This is written by hand for two reasons. The bytes must be exactly Apache's (order of fields,
+written defaults). And a reader of stored records must refuse some things that a lenient decoder
+accepts: an unknown field, a field twice, a number that is longer than necessary. Generated code
+would be one more dependency for a small format, and would need the same checks around it.
 """
 
 import enum
@@ -29,7 +29,7 @@ _MASK64: Final = (1 << 64) - 1
 
 
 class FieldKind(enum.Enum):
-    """What a field holds, apart from messages and enums."""
+    """The kind of a field, apart from messages and enums."""
 
     NUMBER = "number"
     BYTES = "bytes"
@@ -46,12 +46,12 @@ class Spec:
 
     @property
     def is_number(self) -> bool:
-        """Is it a number in the binary form?"""
+        """Is the field a number in the binary form?"""
         return self.kind is FieldKind.NUMBER or isinstance(self.kind, Mapping)
 
 
 class Schema:
-    """The fields of a message that this version knows."""
+    """The fields of a message, as far as this version knows them."""
 
     def __init__(self, name: str, *specs: Spec) -> None:
         self.name = name
@@ -87,7 +87,7 @@ def bytes_field(number: int, value: bytes) -> bytes:
 
 
 def read_varint(data: bytes, offset: int) -> tuple[int, int]:
-    """Read an unsigned number; give it and the offset behind it."""
+    """Read an unsigned number; give it and the offset after it."""
     value = 0
     for index in range(_VARINT_BYTES_MAX):
         if offset + index >= len(data):
@@ -104,7 +104,7 @@ def read_varint(data: bytes, offset: int) -> tuple[int, int]:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Read the fields of a message in the order in which they stand."""
+    """Read the fields of a message in their stored order."""
     offset = 0
     while offset < len(data):
         at = offset
@@ -129,7 +129,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 class Message:
-    """A message that was read: its fields by name, each of the type that the schema says."""
+    """A message that was read: its fields by name, each of the type that the schema requires."""
 
     def __init__(self, schema: Schema, data: bytes) -> None:
         self._schema = schema
@@ -149,13 +149,13 @@ class Message:
         return name in self._found
 
     def int64(self, name: str) -> int:
-        """Give a signed number that must be there."""
+        """Give a signed number, which is required."""
         value = self._need(name)[0]
         assert isinstance(value, int)
         return value - (1 << 64) if value > INT64_MAX else value
 
     def between(self, name: str, low: int, high: int) -> int:
-        """Give a number that must be there and in a range."""
+        """Give a number, which is required: ``low <= number <= high``."""
         value = self.int64(name)
         if not low <= value <= high:
             raise MalformedError(
@@ -164,21 +164,21 @@ class Message:
         return value
 
     def all_bytes(self, name: str) -> list[bytes]:
-        """Give every occurrence of a repeated field, in order."""
+        """Give all values of a repeated field, in order."""
         return [value for value in self._found.get(name, []) if isinstance(value, bytes)]
 
     def raw(self, name: str) -> bytes:
-        """Give bytes that must be there."""
+        """Give bytes, which are required."""
         value = self._need(name)[0]
         assert isinstance(value, bytes)
         return value
 
     def text(self, name: str) -> str:
-        """Give a string that must be there."""
+        """Give a string, which is required."""
         return self._decode(name, self.raw(name))
 
     def all_texts(self, name: str) -> list[str]:
-        """Give every occurrence of a repeated string, in order."""
+        """Give all values of a repeated string, in order."""
         return [self._decode(name, value) for value in self.all_bytes(name)]
 
     def _need(self, name: str) -> list[int | bytes]:

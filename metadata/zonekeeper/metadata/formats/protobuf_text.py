@@ -6,9 +6,9 @@ r"""Protobuf's text format, as far as Apache BookKeeper's records use it.
     name { ... }        messages
     # to the end of the line is a comment
 
-A text is read by turning it into the binary form, so that each message has one reader. Depth is
-bounded by the schema, which is finite. Texts are written as Java's printer writes them: one field
-a line, everything outside printable ASCII as an octal escape.
+A text is read by turning it into the binary form, so that each message has one reader. The depth is
+limited by the schema, which is finite. Texts are written as Java's printer writes them: one field a
+line, and an octal escape for each byte outside printable ASCII.
 """
 
 import re
@@ -18,7 +18,7 @@ from typing import Final
 from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, UnsupportedError
 from zonekeeper.metadata.formats.protobuf import INT64_MAX, Schema, Spec, bytes_field, number_field
 
-#: Possessive quantifiers: no text makes it try one reading after the other.
+#: The quantifiers are possessive: no text can make the pattern backtrack.
 _TOKEN: Final = re.compile(
     r"""(?:[ \t\r\n]++|\#[^\n]*+)*+
     (?:(?P<name>[A-Za-z_][A-Za-z0-9_]*+)
@@ -60,7 +60,7 @@ def to_binary(text: str, schema: Schema) -> bytes:
 
 
 class _Tokens:
-    """The tokens of a text, one ahead."""
+    """The tokens of a text; ``kind`` and ``value`` are those of the next token."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -120,7 +120,7 @@ def _field(tokens: _Tokens, spec: Spec, what: str) -> bytes:
             raise MalformedError(Flaw.OUT_OF_RANGE, f"{what} is {number}")
         return number_field(spec.number, number)
     out = bytearray(_unquoted(tokens.expect("string", what)))
-    while tokens.kind == "string":  # neighbouring strings are one
+    while tokens.kind == "string":  # neighbouring strings are one string
         out += _unquoted(tokens.expect("string", what))
     return bytes_field(spec.number, bytes(out))
 

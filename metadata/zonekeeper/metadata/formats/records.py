@@ -1,11 +1,11 @@
-"""Our own records: JSON objects with sorted keys that say which cluster they belong to.
+"""Our own records: JSON objects with sorted keys, each with the instance of its cluster.
 
     {"format":1,"instance":"<INSTANCEID>", ...}      UTF-8, no white space, keys sorted
 
-A record of another cluster (a root that was wiped and made again, a backup from elsewhere) is not
-this cluster's truth: reading it raises ``ForeignRecordError``, and who watches goes on as if it
-were not there, and says so. Keys that a reader does not know are kept when it writes the record
-again, so that an older program does not undo what a newer one has said.
+A record of another cluster says nothing about this one. (The root may have been wiped and made
+again, or the record may come from a foreign backup.) To read it raises ``ForeignRecordError``. A
+watcher goes on as if the record did not exist, and reports it. Keys that a reader does not know are
+kept when it writes the record again, so that an older program does not undo a newer one's work.
 """
 
 import json
@@ -26,7 +26,7 @@ class ForeignRecordError(Refusal):
 
 
 def render(data: Mapping[str, Plain], instance: str) -> bytes:
-    """Write a record of this cluster; what ``data`` says of format and instance is replaced."""
+    """Write a record of this cluster; format and instance in ``data`` are replaced."""
     whole = {**data, _FORMAT: FORMAT, _INSTANCE: instance}
     text = json.dumps(
         whole, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":")
@@ -50,7 +50,7 @@ def parse(raw: bytes, instance: str) -> dict[str, Plain]:
 
 
 def parse_object(raw: bytes) -> dict[str, Plain]:
-    """Read a JSON object, whatever is in it: every key once, and no number that JSON lacks."""
+    """Read a JSON object of any content, with no key twice and only the numbers that JSON has."""
     check_size(raw, "a record")
     try:
         data = json.loads(
@@ -74,11 +74,11 @@ def _no_constant(text: str) -> Plain:
     raise MalformedError(Flaw.BAD_NUMBER, f"{text} is no JSON")
 
 
-# ── typed access to what was read ──
+# ── typed access to the fields of a record ──
 
 
 def text(data: Mapping[str, Plain], key: str) -> str:
-    """Give a text that must be there."""
+    """Give a text, which is required."""
     value = data.get(key)
     if not isinstance(value, str):
         raise MalformedError(Flaw.WRONG_TYPE, f"{key} must be a text")
@@ -86,7 +86,7 @@ def text(data: Mapping[str, Plain], key: str) -> str:
 
 
 def number(data: Mapping[str, Plain], key: str) -> int:
-    """Give a whole number that must be there and not be negative."""
+    """Give a whole number, which is required: ``0 <= number``."""
     value = data.get(key)
     if type(value) is not int or value < 0:
         raise MalformedError(Flaw.WRONG_TYPE, f"{key} must be a number from 0")

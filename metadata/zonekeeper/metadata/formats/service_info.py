@@ -1,11 +1,11 @@
-"""How a registered bookie is reached: Apache BookKeeper's ``BookieServiceInfo``.
+"""The addresses of a registered bookie: Apache BookKeeper's ``BookieServiceInfo``.
 
     6 endpoints *    {1 id, 2 port, 3 host, 4 protocol, 5 auth *, 6 extensions *}
     7 properties *   {1 key, 2 value}
 
-This is the content of a bookie's node under ``available``. A bookie of ours has the endpoint
-``bookie`` with the protocol ``zonekeeper-grpc``; whatever is registered without it is foreign. The
-location among the properties is a copy for people to look at: the cookie is the authority.
+This is the value of a bookie's node under ``available``. A bookie of ours has the endpoint
+``bookie`` with the protocol ``zonekeeper-grpc``; a registration without it is foreign. The location
+in the properties is a copy for people to read: the authority is the cookie.
 """
 
 from collections.abc import Mapping
@@ -26,12 +26,12 @@ from zonekeeper.placement.base.locations import Location
 BOOKIE: Final = "bookie"
 GRPC: Final = "zonekeeper-grpc"
 TLS: Final = "tls"
-#: For looking only: Apache's name for it, too.
+#: The endpoint of the pages for looking; Apache uses the same name.
 HTTP_SERVER: Final = "httpserver"
 LOCATION_PROPERTY: Final = "networkLocation"
 BOOT_PROPERTY: Final = "bootEpoch"
 PORT_MAX: Final = 65_535
-#: More than any bookie is ever started.
+#: Enough digits for any number of starts of a bookie.
 _BOOT_DIGITS_MAX: Final = 18
 
 _ENDPOINT: Final = Schema(
@@ -55,7 +55,7 @@ _INFO: Final = Schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """One address that a bookie serves."""
+    """One address at which a bookie serves."""
 
     id: str
     host: str
@@ -67,24 +67,24 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceInfo:
-    """All addresses of a bookie, and what it says of itself."""
+    """All addresses of a bookie, and what the bookie says about itself."""
 
     endpoints: tuple[Endpoint, ...]
     properties: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def bookie(self) -> Endpoint | None:
-        """Where the bookie speaks our protocol; None: it is foreign."""
+        """The endpoint for our protocol; None if the bookie is foreign."""
         return next((e for e in self.endpoints if (e.id, e.protocol) == (BOOKIE, GRPC)), None)
 
     @property
     def http(self) -> Endpoint | None:
-        """Where the bookie can be looked at; None: nowhere."""
+        """The endpoint of the pages for looking; None if there is none."""
         return next((e for e in self.endpoints if e.id == HTTP_SERVER), None)
 
     @property
     def boot_epoch(self) -> int | None:
-        """Which of the bookie's starts has registered; None: it does not say."""
+        """The boot epoch of the start that registered; None if the bookie does not say."""
         text = self.properties.get(BOOT_PROPERTY, "")
         says = text.isascii() and text.isdecimal() and len(text) <= _BOOT_DIGITS_MAX
         return int(text) if says else None
@@ -99,7 +99,7 @@ def of_bookie(
     http_port: int | None = None,
     boot_epoch: int | None = None,
 ) -> ServiceInfo:
-    """Say where a bookie of ours is reached."""
+    """Give the service info of a bookie of ours."""
     endpoints = [
         Endpoint(id=BOOKIE, host=host, port=port, protocol=GRPC, extensions=(TLS,) if tls else ())
     ]
@@ -112,7 +112,7 @@ def of_bookie(
 
 
 def render(info: ServiceInfo) -> bytes:
-    """Write the bytes of Apache's writer; properties in the order of their keys."""
+    """Give the bytes that Apache's writer gives; properties in the order of their keys."""
     out = bytearray()
     for endpoint in info.endpoints:
         body = bytes_field(1, endpoint.id.encode()) + number_field(2, endpoint.port)
@@ -126,7 +126,7 @@ def render(info: ServiceInfo) -> bytes:
 
 
 def parse(raw: bytes) -> ServiceInfo:
-    """Read a service info; no bytes (an old bookie's) are one without endpoints."""
+    """Read a service info; an empty value (of an old bookie) is one without endpoints."""
     check_size(raw, "a service info")
     message = Message(_INFO, raw)
     properties: dict[str, str] = {}

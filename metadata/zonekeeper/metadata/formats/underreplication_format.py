@@ -41,10 +41,10 @@ _PATH: Final = re.compile(r"/((?:[0-9a-f]{4}/){4})urL([0-9]{10,19})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Underreplicated:
-    """A ledger whose copies on some bookies are lost."""
+    """A ledger that has lost its copies on some bookies."""
 
     replicas: tuple[BookieId, ...]
-    #: Wall time of the first mark, where the marker wrote it down.
+    #: Wall time of the first mark; None if it was not written.
     marked_ms: int | None = None
 
 
@@ -61,7 +61,7 @@ def lock_name(ledger_id: LedgerId) -> str:
 
 
 def parse_ledger_path(relative: str) -> LedgerId | None:
-    """Give the ledger that a mark is for; None if the path is no mark's."""
+    """Give the ledger of a mark; None if this is not the path of a mark."""
     found = _PATH.fullmatch(relative)
     if found is None:
         return None
@@ -70,7 +70,7 @@ def parse_ledger_path(relative: str) -> LedgerId | None:
 
 
 def parse_lock_name(name: str) -> LedgerId | None:
-    """Give the ledger that a lock is for; None if the name is no lock's."""
+    """Give the ledger of a lock; None if this is not the name of a lock."""
     if not re.fullmatch("urL[0-9]{10,19}", name):
         return None
     ledger_id = LedgerId(int(name[3:]))
@@ -95,28 +95,28 @@ def parse(raw: bytes) -> Underreplicated:
 
 
 def render_holder(bookie: BookieId) -> bytes:
-    """Write who holds a lock, or who stands for election."""
+    """Write the holder of a lock, or a candidate of an election."""
     return protobuf_text.string_line("bookieId", bookie).encode()
 
 
 def parse_holder(raw: bytes) -> BookieId:
-    """Read who holds a lock, or who stands for election."""
+    """Read the holder of a lock, or a candidate of an election."""
     return BookieId(Message(_HOLDER, _binary(raw, _HOLDER)).text("bookieId"))
 
 
 def render_seconds(seconds: int) -> bytes:
-    """Write the lost bookies' recovery delay."""
+    """Write the recovery delay of lost bookies."""
     assert 0 <= seconds <= INT32_MAX, f"{seconds} s is no delay"
     return str(seconds).encode()
 
 
 def render_time(wall_ms: int) -> bytes:
-    """Write when a periodic check last ran."""
+    """Write the time at which a periodic check last ran."""
     return number_field(1, wall_ms)
 
 
 def parse_time(raw: bytes) -> int:
-    """Read when a periodic check last ran."""
+    """Read the time at which a periodic check last ran."""
     check_size(raw, "a time")
     return Message(_TIME, raw).between("ctime", 0, INT64_MAX)
 

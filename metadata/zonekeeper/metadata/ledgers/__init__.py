@@ -1,1 +1,1 @@
-"""What is remembered of ledgers: their metadata, their ids, and which of them lack copies."""
+"""The stored data of ledgers: their metadata, their ids, and the marks of lost copies."""

@@ -3,14 +3,14 @@
     idgen/ID-<n>                      ids 0 to 2**31 - 2
     idgen-long/HOB-<high>/ID-<low>    id = high << 32 | low, as soon as ``idgen-long`` is there
 
-The store numbers the children of a node, and the number is the id; the child itself is ephemeral
-and removed again. An id is never given twice. One whose answer was lost is left out, and so is one
-of before the long form, or a higher part, began.
+The store numbers the children of a node. The number is the id; the child itself is ephemeral and is
+removed again. An id is never given twice. An id is skipped if the answer with it was lost, or if
+the long form or a higher part began meanwhile.
 
-The long form begins when the short one is used up, and after a restore: the import makes a high
-part (``HOB``: high-order bits) that no ledger has, so that ledgers younger than the export, which
-bookies may still hold, are not written over. ``HOB`` directories are never removed: there is one
-for each 2**31 ledgers.
+The long form begins when the short one is used up, or after a restore. The import then makes a high
+part (``HOB``: high-order bits) that no ledger has. So new ledgers do not overwrite ledgers that are
+younger than the export and that bookies may still hold. ``HOB`` directories are never removed:
+there is one for each 2**31 ledgers.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ def high_directory(high: int) -> str:
 
 
 def parse_high_directory(name: str) -> int | None:
-    """Give the high part that a directory stands for; None: it is none."""
+    """Give the high part of a directory; None if the name is not that of such a directory."""
     found = _HIGH_DIRECTORY.fullmatch(name)
     return int(found[1]) if found and 0 < int(found[1]) <= HIGH_MAX else None
 
@@ -53,7 +53,7 @@ async def allocate(cluster: Cluster) -> LedgerId:
     high = await _highest(cluster)
     while high <= HIGH_MAX:
         low = await _next(cluster, _directory(cluster, high))
-        # The first look may have been at a follower of the store that lags. What is read after a
+        # The first read may have been from a follower of the store that is behind. A read after a
         # write of our own is no older than that write.
         now = await _highest(cluster)
         if now <= high and low is not None:
@@ -63,7 +63,7 @@ async def allocate(cluster: Cluster) -> LedgerId:
 
 
 async def _highest(cluster: Cluster) -> int:
-    """Give the high part that ids have now; 0: they are short."""
+    """Give the present high part of ids; 0 while ids are short."""
     names = await cluster.store.children(cluster.root.below("idgen-long"))
     if names is None:
         return 0
@@ -77,11 +77,11 @@ def _directory(cluster: Cluster, high: int) -> str:
 
 
 async def _next(cluster: Cluster, directory: str) -> int | None:
-    """Take the next number of a directory; None: it has no more."""
+    """Take the next number of a directory; None if it has no more."""
     path = await _numbered(cluster, directory)
     found = _NUMBERED.fullmatch(name_of(path))
     assert found is not None, f"{path} is not what a sequential node is called"
-    with contextlib.suppress(StoreError):  # it is ephemeral, and only its number counts
+    with contextlib.suppress(StoreError):  # it is ephemeral, and only its number matters
         await cluster.store.delete(path, version=None)
     number = int(found[1])
     return number if 0 <= number < SHORT_ID_END else None

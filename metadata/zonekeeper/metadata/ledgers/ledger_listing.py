@@ -1,9 +1,9 @@
-"""All ledgers in the order of their ids, without ever holding them all.
+"""All ledgers in the order of their ids, without holding all of them in memory.
 
-The tree is walked a node at a time, and no node has more than 10,000 children: that is all that is
-in memory, for a root with millions of ledgers. A listing may be of any range of ids, so that one
-that was cut short goes on where it stopped, and many can share the work. A ledger that is there
-during the whole listing is listed; one that comes or goes meanwhile may be or not.
+The tree is read node by node, and no node has more than 10,000 children. Only these are in memory,
+even for a root with millions of ledgers. A listing may cover any range of ids. So a listing that
+was interrupted can continue, and several processes can share the work. A ledger that exists during
+the whole listing is listed. A ledger that is created or deleted meanwhile may be listed or not.
 """
 
 import re
@@ -37,7 +37,7 @@ _TREES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class UnreadableLedger:
-    """A ledger that is there, and whose metadata says nothing that can be understood."""
+    """A ledger that exists, but whose metadata cannot be read."""
 
     id: LedgerId
     error: UnreadableError
@@ -51,7 +51,7 @@ async def ids(
 ) -> AsyncGenerator[LedgerId, None]:
     """List the ids from ``first`` to ``last``, both included, in ascending order.
 
-    The two trees follow each other: every id of the long form is above every short one.
+    The two trees are read one after the other: every long id is greater than every short id.
     """
     for levels, low, high in _TREES:
         if first > high or last < low:
@@ -65,7 +65,7 @@ async def ids(
 async def all_of(
     cluster: Cluster, *, first: LedgerId = _FIRST, last: LedgerId = _LAST
 ) -> AsyncGenerator[Listed, None]:
-    """List ledgers with their metadata, reading ``READS_IN_FLIGHT_MAX`` of them at a time."""
+    """List ledgers with their metadata; ``READS_IN_FLIGHT_MAX`` of them are read at a time."""
     batch: list[LedgerId] = []
     async for ledger_id in ids(cluster, first=first, last=last):
         batch.append(ledger_id)
@@ -80,10 +80,10 @@ async def all_of(
 async def _walk(
     cluster: Cluster, levels: tuple[int, ...], first: LedgerId, last: LedgerId
 ) -> AsyncGenerator[str, None]:
-    """Walk one tree, passing by the directories that hold nothing of the range."""
+    """Walk through one tree, without the directories that have nothing of the range."""
     digits = sum(levels)
     low, high = f"{first:0{digits}d}", f"{last:0{digits}d}"
-    todo = [("", "")]  # directories still to be read, the first one last: digits so far, path
+    todo = [("", "")]  # directories to read, the next one last: digits so far, path
     while todo:
         prefix, directory = todo.pop()
         depth = directory.count("/")

@@ -1,12 +1,13 @@
 """Ledgers in the store: create, read, change, delete.
 
-A change is a function from what a ledger is to what it should be (``ledger_metadata`` has them). It
-is decided anew whenever somebody else was faster or an answer was lost, so it is never applied on
-top of what it was not decided for. Creating talks to no bookie.
+A change is a function from the present metadata to the wanted metadata (``ledger_metadata`` has
+such functions). It is called again if another client was faster or an answer was lost. So a change
+is never applied to metadata that it was not decided for. To create a ledger needs no bookie.
 
-Absence is proof of a deletion only where the root is whole and is still the cluster that was
-opened, and where nothing was restored from an older export: ``proven_deleted``. The same holds for
-where a closed ledger ends (``proven_ends``), which is so for ever.
+The absence of a ledger proves its deletion only under three conditions: the root is whole, it is
+still the cluster that was opened, and nothing was restored from an older export
+(``proven_deleted``). The same holds for the end of a closed ledger (``proven_ends``), which never
+changes.
 """
 
 from collections.abc import Callable, Iterable
@@ -30,11 +31,11 @@ from zonekeeper.metadata.store.store import Versioned
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.placement.base.troubles import Trouble
 
-#: So many times in a row another ledger had the id that was drawn: the counters are wrong.
+#: If this many drawn ids in a row belong to other ledgers, the id counters are wrong.
 _ID_ATTEMPTS_MAX: Final = 10
 _WRITE_ATTEMPTS_MAX: Final = 5
 
-#: What a ledger should become; None: it is as it should be, write nothing.
+#: Gives the wanted metadata of a ledger; None to write nothing.
 Change: TypeAlias = Callable[[LedgerMetadata], LedgerMetadata | None]
 
 
@@ -56,17 +57,17 @@ class StoredLedger:
 
 
 def path(cluster: Cluster, ledger_id: LedgerId) -> str:
-    """Give the node of a ledger."""
+    """Give the path of a ledger's node."""
     return cluster.root.path + ledger_paths.path(ledger_id)
 
 
 async def create(
     cluster: Cluster, metadata: LedgerMetadata, *, ledger_id: LedgerId | None = None
 ) -> StoredLedger:
-    """Create a ledger, under an id of its own unless one is given.
+    """Create a ledger, with a new id unless one is given.
 
-    ``metadata`` carries a random create token: by it the ledger is known as this caller's when the
-    answer to its creation was lost. The same call may be repeated with the same token and id.
+    ``metadata`` has a random create token. If the answer to the creation was lost, the caller
+    recognises its ledger by the token. The call may be repeated with the same token and id.
     """
     assert metadata.create_token > 0, "a ledger is created with a token"
     if ledger_id is not None:
@@ -84,15 +85,15 @@ async def create(
 
 
 async def read(cluster: Cluster, ledger_id: LedgerId, *, sync: bool = False) -> StoredLedger | None:
-    """Read a ledger; None: the store shows none. Raises ``UnreadableError`` for damage."""
+    """Read a ledger; None if the store shows none. Raises ``UnreadableError`` for damage."""
     node = await cluster.store.get(path(cluster, ledger_id), sync=sync)
     return None if node is None else _read(cluster, ledger_id, node.value, node.version)
 
 
 async def change(cluster: Cluster, ledger_id: LedgerId, decide: Change) -> StoredLedger:
-    """Change a ledger; give it as it then is. Raises ``NoLedgerError`` if there is none.
+    """Change a ledger, and give it as it then is. Raises ``NoLedgerError`` if there is none.
 
-    Whatever ``decide`` gives must be a legal step from what it was given.
+    The result of ``decide`` must be a legal change of the metadata that it was given.
     """
 
     def decide_bytes(node: Versioned | None) -> update.Decision:
@@ -111,7 +112,7 @@ async def change(cluster: Cluster, ledger_id: LedgerId, decide: Change) -> Store
 
 
 async def delete(cluster: Cluster, ledger_id: LedgerId, *, version: int | None = None) -> None:
-    """Delete a ledger, at a version or at any; that it is gone already counts as done."""
+    """Delete a ledger, at a version or at any; it counts as done if the ledger is gone already."""
     where = path(cluster, ledger_id)
     for attempts_left in reversed(range(_WRITE_ATTEMPTS_MAX)):
         try:
@@ -129,9 +130,9 @@ async def delete(cluster: Cluster, ledger_id: LedgerId, *, version: int | None =
 
 
 async def proven_deleted(cluster: Cluster, ledger_id: LedgerId) -> bool:
-    """Is it proven that this ledger is gone for good? False: it is there, or there is no proof.
+    """Is it proven that this ledger is deleted for good? False if it exists, or without proof.
 
-    An answer that cannot be had raises; nothing may be deleted on an error.
+    Raises if the store gives no answer; nothing may be deleted after an error.
     """
     if await cluster.store.get(path(cluster, ledger_id), sync=True) is not None:
         return False
@@ -141,22 +142,22 @@ async def proven_deleted(cluster: Cluster, ledger_id: LedgerId) -> bool:
 async def proven_ends(cluster: Cluster, ledger_ids: Iterable[LedgerId]) -> dict[LedgerId, EntryId]:
     """Give the last entries of those of these ledgers that are proven to be closed.
 
-    What is not in the answer is open, or unknown. Raises if nothing can be known.
+    A ledger that is not in the result is open, or unknown. Raises if nothing can be known.
     """
     found: dict[LedgerId, EntryId] = {}
     for ledger_id in ledger_ids:
         try:
             stored = await read(cluster, ledger_id)
         except UnreadableError:
-            continue  # others have nothing to do with it
+            continue  # this says nothing about the other ledgers
         if stored is not None and stored.metadata.state is LedgerState.CLOSED:
             found[ledger_id] = stored.metadata.last_entry
-    # A root that was made anew, or set back, may have other ledgers under the same ids.
+    # A root that was made again, or set back, may have other ledgers with the same ids.
     return found if found and await _is_whole(cluster) else {}
 
 
 async def _is_whole(cluster: Cluster) -> bool:
-    """Is the root still the cluster that was opened, and nothing in it restored from an export?"""
+    """Is the root still the cluster that was opened, and was nothing in it restored?"""
     instance = await cluster.store.get(cluster.root.below("INSTANCEID"), sync=True)
     if instance is None or instance.value != cluster.instance.encode("ascii"):
         return False
@@ -172,7 +173,7 @@ def _read(cluster: Cluster, ledger_id: LedgerId, raw: bytes, version: int) -> St
 async def _create(
     cluster: Cluster, ledger_id: LedgerId, metadata: LedgerMetadata
 ) -> StoredLedger | None:
-    """Create a ledger under an id; None: another ledger has it."""
+    """Create a ledger with an id; None if another ledger has it."""
     where, value = path(cluster, ledger_id), ledger_format.render(metadata)
     for attempts_left in reversed(range(_WRITE_ATTEMPTS_MAX)):
         try:

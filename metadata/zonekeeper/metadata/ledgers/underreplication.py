@@ -1,9 +1,9 @@
-"""Ledgers with lost copies: marked by the auditor, claimed, repaired and released by replicators.
+"""Ledgers with lost copies: the auditor marks them; replicators claim, repair and release them.
 
-A mark says which bookies' copies are lost; marking again adds to it. A *claim* is an ephemeral lock
-and the version of the mark that was seen under it: finishing removes the mark only at that version,
-so that what was added while the repair ran stays marked. Losing the session loses the lock; whoever
-works under it writes with the claim's session and is refused then.
+A mark names the bookies whose copies are lost; a second mark adds to the first. A *claim* is an
+ephemeral lock, with the version of the mark that was read under the lock. To finish a claim removes
+the mark only at that version. So bookies that were added during the repair stay marked. A lost
+session loses the lock. All writes under a claim are bound to its session, and are refused then.
 """
 
 import asyncio
@@ -41,14 +41,14 @@ class Claim:
 
     ledger_id: LedgerId
     mark: Underreplicated
-    #: The version of the mark that was seen under the lock.
+    #: The version of the mark that was read under the lock.
     version: int
     session: SessionId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldLock:
-    """A lock that somebody holds; None: its holder cannot be read."""
+    """A lock that is held; ``holder`` is None if the holder cannot be read."""
 
     ledger_id: LedgerId
     holder: BookieId | None
@@ -60,7 +60,7 @@ class HeldLock:
 async def mark(
     cluster: Cluster, ledger_id: LedgerId, lost: Collection[BookieId], *, at_ms: int
 ) -> None:
-    """Say that a ledger's copies on some bookies are lost; joins what is said already."""
+    """Mark a ledger's copies on some bookies as lost, in addition to those marked already."""
 
     def decide(node: Versioned | None) -> update.Decision:
         before = _parse(cluster, ledger_id, node) if node else Underreplicated(replicas=())
@@ -84,15 +84,15 @@ async def mark(
 
 
 async def read(cluster: Cluster, ledger_id: LedgerId) -> Underreplicated | None:
-    """Read a ledger's mark; None: it is not marked."""
+    """Read a ledger's mark; None if it is not marked."""
     node = await cluster.store.get(_mark_path(cluster, ledger_id), sync=True)
     return None if node is None else _parse(cluster, ledger_id, node)
 
 
 async def unmark(cluster: Cluster, ledger_id: LedgerId, returned: Collection[BookieId]) -> bool:
-    """Take bookies that came back off the mark of an unclaimed ledger; False: it is claimed.
+    """Take returned bookies off the mark of an unclaimed ledger; False if it is claimed.
 
-    A mark is removed only by who holds its lock, so that a claim cannot be for a mark that was
+    Only the holder of its lock may remove a mark. Otherwise a claim could be for a mark that was
     removed and made again. Here the lock is taken and given back in the same transaction.
     """
     path, lock = _mark_path(cluster, ledger_id), _lock_path(cluster, ledger_id)
@@ -136,7 +136,7 @@ async def ids(
 ) -> AsyncGenerator[LedgerId, None]:
     """List the marked ledgers from ``first`` to ``last``, both included, in ascending order."""
     low, high = f"{first:016x}", f"{last:016x}"
-    todo = [("", "")]  # directories still to be read, the first one last: digits so far, path
+    todo = [("", "")]  # directories to read, the next one last: digits so far, path
     while todo:
         digits, directory = todo.pop()
         names = await cluster.store.children(_marks(cluster) + directory) or ()
@@ -154,7 +154,7 @@ async def ids(
 
 
 async def claim(cluster: Cluster, ledger_id: LedgerId, worker: BookieId) -> Claim | None:
-    """Take a ledger's lock; None: somebody else has it, or the ledger is not marked any more."""
+    """Take a ledger's lock; None if another process has it, or the ledger is not marked."""
     session = _session(cluster)
     if not await _locked(cluster, ledger_id, worker, session):
         return None
@@ -176,12 +176,13 @@ async def claim(cluster: Cluster, ledger_id: LedgerId, worker: BookieId) -> Clai
 
 
 async def finish(cluster: Cluster, claim: Claim) -> bool:
-    """Remove mark and lock of a repaired ledger; False: more was lost meanwhile, it stays marked.
+    """Remove mark and lock of a repaired ledger; False if more was lost, and it stays marked.
 
     The claim is over in either case. Raises ``SessionLostError`` if it was over before.
 
-    While the lock is ours, nobody removes the mark, and none is made anew in its place. An attempt
-    whose answer was lost may have given the lock up: so it is looked at before another one.
+    While we hold the lock no other process removes the mark, and none makes a new one in its place.
+    An attempt whose answer was lost may have released the lock. So the lock is read before the next
+    attempt.
     """
     path = _mark_path(cluster, claim.ledger_id)
     writes = [
@@ -192,7 +193,7 @@ async def finish(cluster: Cluster, claim: Claim) -> bool:
         try:
             await cluster.store.commit(writes, session=claim.session)
         except (VersionConflictError, NoNodeError):
-            # Marked again, or removed by an attempt whose answer was lost: what stands there tells.
+            # Marked again, or removed by an attempt whose answer was lost: the node itself tells.
             break
         except StoreError as error:
             if not error.maybe_applied or attempts_left == 0:
@@ -207,7 +208,7 @@ async def finish(cluster: Cluster, claim: Claim) -> bool:
 
 
 async def release(cluster: Cluster, claim: Claim) -> None:
-    """Give a claim back; the ledger stays marked. One that was lost is given back already."""
+    """Give a claim back; the ledger stays marked. A lost claim counts as given back."""
     try:
         await _unlock(cluster, claim.ledger_id, claim.session)
     except SessionLostError:
@@ -215,7 +216,7 @@ async def release(cluster: Cluster, claim: Claim) -> None:
 
 
 async def held(cluster: Cluster) -> list[HeldLock]:
-    """List the locks that somebody holds now, by ledger."""
+    """List the locks that are held now, by ledger."""
     directory = cluster.root.below("underreplication/locks")
     names = await cluster.store.children(directory, sync=True) or ()
     found = {
@@ -254,7 +255,7 @@ async def _locked(
                 path, value, ephemeral=True, make_parents=True, session=session
             )
         except NodeExistsError:
-            # Ours only if we tried before and do not know how that went.
+            # It is ours only if an earlier attempt of ours had an unknown outcome.
             node = await cluster.store.get(path, sync=True) if doubted else None
             return node is not None and (node.owner, node.value) == (session, value)
         except StoreError as error:

@@ -1,1 +1,1 @@
-"""A root as text, and back; and ledgers' metadata rebuilt from what bookies remember."""
+"""A root as text, and back; and ledgers' metadata rebuilt from the hints of bookies."""

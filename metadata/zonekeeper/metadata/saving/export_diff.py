@@ -1,4 +1,4 @@
-"""What differs between two roots, node by node, without holding either."""
+"""The differences between two roots, node by node; neither root is held in memory."""
 
 import enum
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -8,17 +8,17 @@ from zonekeeper.metadata.saving.export_format import ExportNode
 
 
 class Side(enum.Enum):
-    """Where a node stands."""
+    """The root that has a node."""
 
     FIRST = "-"
     SECOND = "+"
-    #: In both, with different values.
+    #: Both have it, with different values.
     BOTH = "~"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One node that is not the same in both."""
+    """One node that is not the same in both roots."""
 
     side: Side
     suffix: str

@@ -4,12 +4,12 @@ r"""A whole root as text: one line a node, in an order that does not depend on t
     "/LAYOUT" \t text \t "2\norg.apache..."              value as a JSON string
     "/00/0000/L0001" \t base64 \t Qm9va2ll...            value that is not printable text
     "/available" \t empty
-    ".zonekeeper/policy" \t text \t "{...}"              what stands beside the root
+    ".zonekeeper/policy" \t text \t "{...}"              a node beside the root
     end \t <number of nodes> \t <SHA-256 of all lines before, in hexadecimal>
 
-Paths are what follows the root. Nodes come parents first and siblings by name, the root's own tree
-before ours. Ephemeral nodes are left out: they belong to sessions. The last line is missing from a
-file that was cut short, and such a file is refused whole.
+A path here is the part after the root. Parents come before their children, and siblings are sorted
+by name. The root's own tree comes before ours. Ephemeral nodes are left out, because they belong to
+sessions. A file that was cut short lacks the last line, and is refused as a whole.
 """
 
 import base64
@@ -30,7 +30,7 @@ from zonekeeper.metadata.formats.malformed import (
 
 _MAGIC: Final = "zonekeeper-metadata"
 _VERSION: Final = 1
-#: A value in base64, its path, and what is around them.
+#: Enough for a value in base64 with its path and the rest of the line.
 LINE_LENGTH_MAX: Final = VALUE_SIZE_BYTES_MAX * 2
 
 _SUFFIX: Final = re.compile(r"(?:\.zonekeeper)?(?:/[^/]+)*")
@@ -38,7 +38,7 @@ _SUFFIX: Final = re.compile(r"(?:\.zonekeeper)?(?:/[^/]+)*")
 
 @dataclass(frozen=True, slots=True)
 class ExportHeader:
-    """What an export is of."""
+    """The origin of an export: the cluster's instance and its root."""
 
     instance: str
     root: str
@@ -46,27 +46,27 @@ class ExportHeader:
 
 @dataclass(frozen=True, slots=True)
 class ExportNode:
-    """One node: what follows the root in its path, and its value."""
+    """One node: the part of its path after the root, and its value."""
 
     suffix: str
     value: bytes
 
     @property
     def order(self) -> tuple[str, ...]:
-        """Where it stands in an export: compare these."""
+        """A key for the order of nodes in an export."""
         return tuple(self.suffix.split("/"))
 
 
 @dataclass(frozen=True, slots=True)
 class ExportFooter:
-    """How an export ends."""
+    """The last line of an export."""
 
     nodes: int
     checksum: str
 
 
 class ExportWriter:
-    """Makes the lines of an export, and counts and sums them."""
+    """Makes the lines of an export, and keeps their number and their checksum."""
 
     def __init__(self) -> None:
         self._sum = hashlib.sha256()
@@ -92,7 +92,7 @@ class ExportWriter:
 
 
 def lines_of(text: TextIO) -> Iterator[str]:
-    """Read the lines of a file; one that is too long is not read to its end."""
+    """Read the lines of a file; a line that is too long is not read to its end."""
     try:
         while line := text.readline(LINE_LENGTH_MAX + 1):
             yield line
@@ -103,7 +103,7 @@ def lines_of(text: TextIO) -> Iterator[str]:
 def read(lines: Iterable[str]) -> Iterator[ExportHeader | ExportNode | ExportFooter]:
     """Read an export: its header, its nodes in order, and at last its footer.
 
-    Nothing may be believed before the footer has come: it says that nothing is missing or changed.
+    Do not use anything before the footer has come: it shows that nothing is missing or changed.
     """
     total, nodes = hashlib.sha256(), 0
     last: tuple[str, ...] = ()

@@ -1,8 +1,8 @@
-"""Reading a whole root: what ``export_format`` writes down.
+"""Reading a whole root, for an export in the form of ``export_format``.
 
-The tree is walked depth first, so that no more is in memory than the names of one node's children
-on each level. A root that is written to meanwhile is exported as of no single moment; each node is
-as it was at one.
+The tree is read depth first. So only the names of one node's children on each level are in memory.
+If a root is written to meanwhile, the export is not of a single moment; but each node is as it was
+at some moment.
 """
 
 from collections.abc import AsyncGenerator
@@ -18,14 +18,14 @@ READS_IN_FLIGHT_MAX: Final = 64
 
 
 def header(cluster: Cluster) -> ExportHeader:
-    """Say what an export of a cluster is of."""
+    """Give the header of a cluster's export."""
     return ExportHeader(cluster.instance, cluster.root.path)
 
 
 async def nodes(cluster: Cluster) -> AsyncGenerator[ExportNode, None]:
-    """Give every lasting node of a root, in the order of an export."""
+    """Give every node of a root that is not ephemeral, in the order of an export."""
     for top in (cluster.root.path, cluster.root.own):
-        todo = [top]  # the next one last
+        todo = [top]  # the next one is the last
         while todo:
             batch = _leaves(cluster, todo)
             if batch:
@@ -51,7 +51,7 @@ async def lines(cluster: Cluster) -> AsyncGenerator[str, None]:
 
 
 def _leaves(cluster: Cluster, todo: list[str]) -> list[str]:
-    """Take the next ledgers off the list: they have no children, so many are read at a time."""
+    """Take the next ledgers off the list; they have no children, so several are read together."""
     batch: list[str] = []
     top = len(cluster.root.path)
     while todo and len(batch) < READS_IN_FLIGHT_MAX:

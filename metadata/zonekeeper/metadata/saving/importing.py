@@ -1,15 +1,14 @@
-"""Writing an export back into a store: a lost store must not be a lost cluster.
+"""Writing an export back into a store: if a store is lost, the cluster need not be.
 
-Before anything else, and in one transaction with the new root, the ``restored`` mark is set and a
-high part for new ids is made that no ledger has had: ledgers that are younger than the export exist
-on bookies only, and must neither be collected nor written over. So at no moment is there a root
-that looks whole and is not.
+The first transaction makes the new root, sets the ``restored`` mark, and makes a high part for new
+ids that no ledger has had. Ledgers that are younger than the export exist on bookies only. They
+must be neither collected nor overwritten. So at no moment there is a root that only looks whole.
 
-An import that was interrupted is run again; it goes on where it stopped, and what has changed
-since stays as it is. It refuses a root that holds anything else. The file is read twice, to the end
-before a byte is written, and a node at a time.
+An interrupted import is run again. It continues where it stopped, and does not touch data that has
+changed since. It refuses a root that holds anything else. The file is read twice: once to its end
+before anything is written, and then node by node.
 
-The timeline is numbered anew, in its order, because its store goes on counting by itself.
+The timeline gets new numbers, in its order, because the store itself counts its nodes.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -31,12 +30,13 @@ from zonekeeper.metadata.store.layout import OWN_SUFFIX, Root
 from zonekeeper.metadata.store.store import Create, MetadataStore, Put, Write
 from zonekeeper.placement.base.troubles import Refusal
 
-#: Nodes that are written together, by number and by bytes.
+#: The most nodes, and the most bytes, that are written together.
 BATCH_NODES_MAX: Final = 200
 BATCH_BYTES_MAX: Final = 256 * 1024
 _ATTEMPTS_MAX: Final = 5
 
-#: High parts count seconds from 2020 on, so that two restores of one export do not share one.
+#: A high part is at least the seconds since 2020, so that two restores of one export do not share
+#: one.
 _EPOCH_MS: Final = 1_577_836_800_000
 
 _TIMELINE: Final = f"{OWN_SUFFIX}/timeline/"
@@ -53,19 +53,19 @@ class RootInUseError(Refusal):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """What the first reading of a file found: it is whole."""
+    """The result of the first reading of a file; the file is whole."""
 
     header: ExportHeader
     footer: ExportFooter
-    #: The largest high part that any id in it has, and that its counters have.
+    #: The largest high part of any id in the export, and the largest of its counters.
     high: int
     counted_high: int
 
     def fresh_high(self, now_ms: int) -> int:
         """Give a high part that was never counted, and that no id in the export has.
 
-        Somebody who chooses ids by himself may have taken the last high parts of all. Then only
-        what was counted is left out, and ids that a ledger has are passed over when they are drawn.
+        A client may have chosen ids itself, up to the last high parts. Then only high parts that
+        were counted are avoided. An id that belongs to a ledger is skipped when it is drawn.
         """
         by_clock = (now_ms - _EPOCH_MS) // 1000
         fresh = max(self.high + 1, by_clock)
@@ -78,11 +78,11 @@ class Export:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What an import did."""
+    """The result of an import."""
 
     cluster: Cluster
     written: int
-    #: Nodes that were there already: from a run before, or from the new root itself.
+    #: Nodes that existed already: from an earlier run, or from the new root itself.
     kept: int
     high: int
 
@@ -116,7 +116,7 @@ def check(lines: Iterable[str]) -> Export:
 
 
 async def run(store: MetadataStore, lines: Callable[[], Iterable[str]], *, now_ms: int) -> Imported:
-    """Import an export into the store's root; ``lines`` opens it, ``now_ms`` is the wall clock."""
+    """Import an export into the store's root; ``lines`` opens it, ``now_ms`` is wall time."""
     with refused_unless_whole():
         export = check(lines())
     cluster, mark = await _begin(store, export, now_ms)
@@ -136,7 +136,7 @@ async def _begin(store: MetadataStore, export: Export, now_ms: int) -> tuple[Clu
     mark = Restored(at_ms=now_ms, high=high, export=export.footer.checksum)
     directory = root.below("idgen-long")
     path, value = root.beside("restored"), restored.render(mark, instance)
-    left = await store.get(path, sync=True)  # by a cluster that was here before
+    left = await store.get(path, sync=True)  # by an earlier cluster at this root
     beginning: list[Write] = [
         Create(path=path, value=value)
         if left is None
@@ -162,7 +162,7 @@ async def _begin(store: MetadataStore, export: Export, now_ms: int) -> tuple[Clu
 
 
 class _Import:
-    """Writes nodes in batches, parents first; what is there already stays."""
+    """Writes nodes in batches, parents first; a node that exists stays as it is."""
 
     def __init__(self, cluster: Cluster, events: set[str]) -> None:
         self._cluster = cluster
@@ -174,7 +174,7 @@ class _Import:
 
     async def add(self, node: ExportNode) -> None:
         if node.suffix in (OWN_SUFFIX, _MARK):
-            return  # written with the root; of an earlier restore's mark and ours, ours stands
+            return  # written with the root: our mark replaces the mark of an earlier restore
         if node.suffix.startswith(_TIMELINE):
             await self.flush()
             if await timeline.put_back(self._cluster, node.value, known=self._events):
@@ -191,7 +191,7 @@ class _Import:
         self._bytes += len(node.value)
 
     async def flush(self) -> None:
-        """Write what is waiting: all at once, or one by one where something is there already."""
+        """Write the batch: all together, or one by one if a node exists already."""
         batch, self._batch, self._bytes = self._batch, [], 0
         if not batch:
             return
@@ -223,6 +223,6 @@ class _Import:
 
 
 def _counted_high(suffix: str) -> int:
-    """Give the high part whose counter a path is; 0: it is none."""
+    """Give the high part whose counter has this path; 0 if the path is not a counter's."""
     directory = suffix.removeprefix("/idgen-long/")
     return (ledger_ids.parse_high_directory(directory) or 0) if directory != suffix else 0

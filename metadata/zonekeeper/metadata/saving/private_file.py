@@ -1,8 +1,8 @@
-"""A file with secrets: nobody but its owner may read it, and it has its name only when it is whole.
+"""A file with secrets: only its owner may read it, and it gets its name only when it is complete.
 
-It is written beside its place, as ``<name>.part``, readable by its owner from the first byte on,
-and moved there when it is on the disk. A file that stood there until then, whoever may read it, is
-replaced and never written into.
+It is written as ``<name>.part`` in the same folder, readable only by its owner from the first byte.
+When it is on the disk it is renamed. A file that had the name before is replaced, and never written
+into, because others may be able to read it.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ _OWNER_ONLY: Final = 0o600
 
 @contextlib.contextmanager
 def written(target: Path) -> Iterator[TextIO]:
-    """Give what to write into; if that ends with an error, everything is as it was before."""
+    """Give a file to write into; if the block fails, everything stays as it was before."""
     part = target.with_name(f"{target.name}.part")
     part.unlink(missing_ok=True)
     try:

@@ -1,26 +1,30 @@
-"""A ledger's metadata from what bookies remember of it: what is certain, what is inferred. Pure.
+"""A ledger's metadata rebuilt from the hints of bookies: what is certain, what is inferred. Pure.
 
-A bookie remembers of a ledger what writers told it: quorums, digest, master key, and of each
-fragment that was opened there its first entry and ensemble. An ensemble change tells the newcomers
-only, so a fragment may be known to a single bookie: **hints must be had from every bookie**.
+A bookie's hints of a ledger are what writers told it: quorums, digest, master key, and the first
+entry and the ensemble of each fragment that was opened there. Only its newcomers are told of an
+ensemble change. So a fragment may be known to a single bookie, and **hints of every bookie are
+needed**.
 
-Certain, if all who say it say the same: quorums, digest, master key. The password is not in the
-hints; one that makes the master key is the right one. Where the ledger ends is nowhere: it is
-rebuilt as IN_RECOVERY, so that no writer goes on with it, and a recovery finds the end. Entries
-that were never acknowledged may come to count; one that was must not be lost:
+Quorums, digest and master key are certain, if all hints that have them agree. The password is not
+in the hints; a given password is right if it makes the master key. The end of the ledger is not in
+the hints either. So the ledger is rebuilt as IN_RECOVERY: no writer goes on with it, and a recovery
+finds its end. Entries that were never acknowledged may then count. An acknowledged entry must not
+be lost:
 
-* A recovery reads from the *last* ensemble alone, and takes "not here" from enough of its members
-  for an answer. The hints may name as last an ensemble that was never published (a recovery died),
-  or two that begin at one entry. So the last ensemble is **sure** only if no member of another one,
-  that is not a member at the same place of this one, may hold an entry from its beginning on: then
-  every acknowledged entry is held by as many members as its acknowledgement needed, whichever
-  ensemble it was. Who gave no hints, or is in limbo, may hold anything, and may alone have been
-  told of a later fragment.
-* Without that, a later beginning is still sure if no recovery can have got anywhere: if too many
-  members of each ensemble before are not fenced.
+* A recovery reads from the *last* ensemble only. "Not here" from enough of its members is an answer
+  to it. But the hints may name an ensemble as the last one that was never published (a recovery
+  failed), or two ensembles that begin at one entry. So the last ensemble is **sure** only under
+  this condition: take each member of another ensemble that is not at the same position of the last
+  one; it must hold no entry from the beginning of the last one on. Then every acknowledged entry is
+  on as many members of the last ensemble as its acknowledgement needed, whichever ensemble it was
+  written to. A bookie that gave no hints, or is in limbo, may hold any entry, and may be the only
+  one that was told of a later fragment.
+* Otherwise the last ensemble is still sure if no recovery can have got past its fencing: if too
+  many members of each earlier ensemble are not fenced.
 
-What is not sure is **doubtful**: it is written only if a person asks for it. What would be a guess
-(another key, no password, an unknown beginning) is **blocked** and never written.
+Metadata that is not sure is **doubtful**: it is written only if a person asks for it. Metadata that
+would be a guess (different keys, no password, an unknown beginning) is **blocked**, and is never
+written.
 """
 
 import dataclasses
@@ -37,13 +41,13 @@ from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.policy.rules import PlacementRules
 
-#: So many bookies are named in a sentence.
+#: A sentence names at most this many bookies.
 _NAMED_MAX: Final = 5
 _TOKEN_BITS: Final = 62
 
 
 class RebuildVerdict(enum.Enum):
-    """May it be written?"""
+    """May the metadata be written?"""
 
     SURE = "sure"
     DOUBTFUL = "doubtful"
@@ -52,31 +56,31 @@ class RebuildVerdict(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebuilt:
-    """What came of the hints of one ledger."""
+    """The metadata that was rebuilt from the hints of one ledger, and its verdict."""
 
     ledger_id: LedgerId
-    #: None exactly if it is blocked.
+    #: None if and only if it is blocked.
     metadata: LedgerMetadata | None
-    #: Why it is blocked, or doubtful.
+    #: The reasons for the verdicts blocked and doubtful.
     blocked: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
-    #: What was chosen where the hints do not agree, or do not say.
+    #: The choices that were made where the hints do not agree, or say nothing.
     inferred: tuple[str, ...] = ()
-    #: The end lies from here ...
+    #: If no bookie is missing, the ledger's last entry is in the range ``lac <= last <= highest``.
     lac: EntryId
-    #: ... to here, if no bookie is missing.
+    #: See ``lac``.
     highest: EntryId
 
     @property
     def verdict(self) -> RebuildVerdict:
-        """May it be written?"""
+        """May the metadata be written?"""
         if self.blocked:
             return RebuildVerdict.BLOCKED
         return RebuildVerdict.DOUBTFUL if self.doubts else RebuildVerdict.SURE
 
 
 class _Chosen(NamedTuple):
-    """The ensemble of a fragment, and the others that were named for its first entry."""
+    """The ensemble of a fragment, and the other ensembles that hints name for its first entry."""
 
     first_entry: EntryId
     ensemble: tuple[BookieId, ...]
@@ -84,7 +88,7 @@ class _Chosen(NamedTuple):
 
 
 def keys_of(passwords: Iterable[bytes]) -> dict[bytes, bytes]:
-    """Give the passwords by the master keys that Apache BookKeeper makes of them."""
+    """Give the passwords by the master keys that Apache BookKeeper makes from them."""
     return {
         hashlib.sha1(b"ledger" + password).digest(): password  # noqa: S324 Apache's choice
         for password in passwords
@@ -99,10 +103,11 @@ def rebuild(
     known: Collection[BookieId],
     passwords: Mapping[bytes, bytes],
 ) -> Rebuilt:
-    """Rebuild a ledger from what bookies told of it.
+    """Rebuild a ledger from the hints of bookies.
 
-    ``reporters`` gave hints, of this ledger or not; ``known`` are all others of which is known that
-    they exist. ``passwords`` are those to try, by their keys.
+    ``told`` has the hints of this ledger. ``reporters`` are the bookies that gave hints, of this
+    ledger or not. ``known`` are bookies that are known to exist. ``passwords`` are those to try, by
+    their keys.
     """
     lac = max((hints.lac for hints in told.values()), default=NO_ENTRY)
     highest = max((_last(hints) for hints in told.values()), default=NO_ENTRY)
@@ -130,28 +135,28 @@ def _blocked(
     told: Mapping[BookieId, LedgerHints], openings: Sequence[FragmentHint], password: bytes | None
 ) -> tuple[str, ...]:
     if not openings:
-        return ("no bookie was told of a fragment of it: quorums and ensembles are not known",)
+        return ("no bookie has a hint of a fragment of it: quorums and ensembles are not known",)
     quorums = {bookie: {f.quorums for f in hints.fragments} for bookie, hints in told.items()}
     digests = {bookie: {f.digest for f in hints.fragments} for bookie, hints in told.items()}
     keys = {bookie: {hints.master_key} - {None} for bookie, hints in told.items()}
     problems = [
-        f"bookies were told different {what}: " + _says(said)
+        f"the hints have different {what}: " + _says(said)
         for what, said in (("quorums", quorums), ("digests", digests))
         if len(set[object]().union(*said.values())) > 1
     ]
     if len(set[object]().union(*keys.values())) > 1:
-        problems.append(f"bookies were shown different master keys: {_names(_telling(keys))}")
+        problems.append(f"the hints have different master keys: {_names(_telling(keys))}")
     elif password is None:
         problems.append("none of the passwords that were given is its password")
     if min(opening.first_entry for opening in openings) > 0:
-        problems.append("nobody knows its first fragment: hints of a bookie are missing")
+        problems.append("no hint has its first fragment: hints of a bookie are missing")
     if any(len(set(opening.ensemble)) < len(opening.ensemble) for opening in openings):
         problems.append("an ensemble names a bookie twice")
     return tuple(problems)
 
 
 def _choose(told: Mapping[BookieId, LedgerHints]) -> list[_Chosen]:
-    """Choose an ensemble for each beginning: the one of which most members hold something of it."""
+    """Choose an ensemble for each beginning: the one with most members that hold entries of it."""
     by_first: dict[EntryId, set[tuple[BookieId, ...]]] = {}
     for hints in told.values():
         for opening in hints.fragments:
@@ -185,13 +190,13 @@ def _doubts(
         )
     if forgetful := [bookie for bookie, hints in told.items() if hints.in_limbo]:
         doubts.append(
-            f"{_names(forgetful)} lost data of it (limbo), and with it may have lost what it was "
-            "told of a later fragment"
+            f"{_names(forgetful)} lost data of it (limbo), and with it perhaps the hint of a later "
+            "fragment"
         )
     last = chosen[-1]
 
     def strays(others: Iterable[tuple[BookieId, ...]]) -> list[BookieId]:
-        """Give who, in another ensemble and not at that place of the last, may hold its entries."""
+        """Give the members of other ensembles, not at that position of the last, with entries."""
         beside = {
             bookie
             for other in others
@@ -225,7 +230,7 @@ def _unfenced(
 ) -> bool:
     """Is it proven that no recovery of this ensemble got past its fencing?
 
-    A recovery goes on when each write set holds too few for an acknowledgement that are not fenced.
+    A recovery goes on when in each write set the unfenced members are fewer than the ack quorum.
     """
     free = {
         position
@@ -241,7 +246,7 @@ def _inferred(told: Mapping[BookieId, LedgerHints], chosen: Sequence[_Chosen]) -
     for part in chosen:
         inferred += [
             f"from entry {part.first_entry} on {_names(part.ensemble)}, and not {_names(rival)}, "
-            f"as {_names(_who_say(told, part.first_entry, rival))} was told"
+            f"which the hints of {_names(_who_say(told, part.first_entry, rival))} name"
             for rival in part.rivals
         ]
     return tuple(inferred)
@@ -251,7 +256,7 @@ def _metadata(
     ledger_id: LedgerId, opening: FragmentHint, chosen: Sequence[_Chosen], password: bytes
 ) -> LedgerMetadata:
     quorums = opening.quorums
-    # The stamp claims no more than the hints prove; no policy has version 0.
+    # The stamp claims no more than the hints prove. Version 0 is the version of no policy.
     proven = PlacementRules(
         zones=(), min_zones=quorums.ack_zones, desired_zones=quorums.ack_zones, strict=False
     )
@@ -266,7 +271,7 @@ def _metadata(
         state=LedgerState.IN_RECOVERY,
         custom=((placement_stamp.KEY, stamp),),
     )
-    # The same hints make the same token, so that a rebuild that was cut short is run again.
+    # The same hints give the same token, so that an interrupted rebuild can be run again.
     summed = hashlib.sha256(b"%d " % ledger_id + ledger_format.render(metadata)).digest()
     token = int.from_bytes(summed, "big") >> (len(summed) * 8 - _TOKEN_BITS)
     return dataclasses.replace(metadata, create_token=token or 1)

@@ -1,4 +1,4 @@
-r"""What one bookie knows of its ledgers, as text: JSON lines, one line a ledger.
+r"""The hints of one bookie about its ledgers, as text: JSON lines, one line a ledger.
 
     {"bookie":"bk-a-0","format":"zonekeeper-hints","generation":12,"instance":"...","version":1}
     {"entries":500,"fenced":false,"firstEntry":0,"fragments":[...],"lac":498,"lastEntry":499,
@@ -8,13 +8,13 @@ r"""What one bookie knows of its ledgers, as text: JSON lines, one line a ledger
     a fragment: {"ackZones":2,"digest":"CRC32C","ensemble":["bk-a-0",...],"firstEntry":0,
                  "quorums":[3,3,2]}                       ensemble size, write and ack quorum
 
-Keys are sorted and there is no white space; a line is never broken as it is here. Ledgers ascend,
-so that the files of many bookies can be read side by side. ``generation`` is that of the bookie's
-log and grows with each of its starts. ``masterKey`` is null where nobody ever showed one;
-``firstEntry`` and ``lastEntry`` are null where nothing is kept. A file without its last line was
-cut short, and is refused whole.
+Keys are sorted and there is no white space; a real line has no line break. Ledgers ascend, so that
+the files of many bookies can be read side by side. ``generation`` is that of the bookie's log, and
+is increased at each of its starts. ``masterKey`` is null if no writer ever showed one.
+``firstEntry`` and ``lastEntry`` are null if the bookie has no entry. A file without its last line
+was cut short, and is refused as a whole.
 
-The master key lets its holder write to the ledger: a file of hints is a secret.
+With the master key anybody can write to the ledger: a file of hints is a secret.
 """
 
 import hashlib
@@ -42,7 +42,7 @@ _KEY: Final = re.compile("[0-9a-f]{40}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HintsHeader:
-    """Whose hints they are."""
+    """The bookie that gave the hints."""
 
     instance: str
     bookie: BookieId
@@ -51,7 +51,7 @@ class HintsHeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FragmentHint:
-    """What a writer said when it opened a fragment."""
+    """The opening of a fragment, as a writer sent it to the bookie."""
 
     first_entry: EntryId
     ensemble: tuple[BookieId, ...]
@@ -61,17 +61,17 @@ class FragmentHint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerHints:
-    """What a bookie knows of one ledger."""
+    """The hints of a bookie about one ledger."""
 
     ledger_id: LedgerId
-    #: None: nobody has shown one.
+    #: None if no writer has shown one.
     master_key: bytes | None
     fenced: bool
-    #: What it has lost of the ledger is not known.
+    #: The bookie lost data, and does not know what it lost of this ledger.
     in_limbo: bool
-    #: The highest that it heard of.
+    #: The highest LAC that the bookie was told.
     lac: EntryId
-    #: None: it keeps no entry.
+    #: Both are None if the bookie has no entry; otherwise ``first_entry <= last_entry``.
     first_entry: EntryId | None
     last_entry: EntryId | None
     entries: int
@@ -81,7 +81,7 @@ class LedgerHints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HintsFooter:
-    """How a file ends."""
+    """The last line of a file."""
 
     ledgers: int
     checksum: str
@@ -91,7 +91,7 @@ Part: TypeAlias = HintsHeader | LedgerHints | HintsFooter
 
 
 class HintsWriter:
-    """Makes the lines of a file, and counts and sums them."""
+    """Makes the lines of a file, and keeps their number and their checksum."""
 
     def __init__(self) -> None:
         self._sum = hashlib.sha256()
@@ -140,7 +140,7 @@ class HintsWriter:
 def read(lines: Iterable[str]) -> Iterator[Part]:
     """Read a file: its header, its ledgers in order, and at last its footer.
 
-    Nothing may be believed before the footer has come. Raises ``UnreadableError``.
+    Do not use anything before the footer has come. Raises ``UnreadableError``.
     """
     total, count, last = hashlib.sha256(), 0, -1
     numbered = enumerate(lines, 1)
@@ -261,7 +261,7 @@ def _fragment(data: Plain) -> FragmentHint:
 
 
 def _ordered(zones: int, ack: int, write: int, size: int) -> bool:
-    """Say whether these can be quorums; JSON's true is a number to Python."""
+    """Say whether these can be quorums; JSON's ``true`` is a number in Python."""
     no_flags = bool not in (type(ack), type(write), type(size))
     return no_flags and 1 <= zones <= ack <= write <= size <= _ENSEMBLE_MAX
 

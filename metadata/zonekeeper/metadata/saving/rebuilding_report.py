@@ -1,4 +1,4 @@
-"""What a rebuild says of itself: a line, or a JSON object, for each ledger, and a summary."""
+"""The report of a rebuild: a line, or a JSON object, for each ledger, and a summary."""
 
 import json
 from collections import Counter
@@ -10,7 +10,7 @@ from zonekeeper.metadata.saving.rebuilding_writing import Given, WrittenLedger
 
 
 class Report:
-    """Hears of each ledger, says so, and counts."""
+    """Reports each ledger, and counts verdicts and outcomes."""
 
     def __init__(self, *, as_json: bool, echo: Callable[[str], None]) -> None:
         self._as_json = as_json
@@ -28,11 +28,11 @@ class Report:
         self._say(rebuilt, "not written")
 
     def written(self, written: WrittenLedger) -> None:
-        """Report a ledger that was to be written."""
+        """Report a ledger that was to be written, and whether it was."""
         self._say(written.rebuilt, "written" if written.created else "there already, and kept")
 
     def summary(self, given: Given, *, wrote: bool) -> str:
-        """Say what came of it all."""
+        """Give the summary of the rebuild."""
         counts = ", ".join(f"{self._verdicts[each]} {each.value}" for each in RebuildVerdict)
         said = (
             f"{sum(self._verdicts.values())} ledgers in the hints of {len(given.files)} bookies: "

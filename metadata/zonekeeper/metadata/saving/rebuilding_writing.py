@@ -1,12 +1,12 @@
-"""Rebuilding ledgers for real: hints are read, a root is made where there is none, ledgers written.
+"""Rebuilding ledgers in a store: read the hints, make the root if there is none, write ledgers.
 
-The files are read twice: to their ends before anything is believed, then side by side, a ledger at
-a time. A ledger that is in the root already is never touched.
+The files are read twice: once to their ends before anything is used, and then side by side, ledger
+by ledger. A ledger that is in the root already is never touched.
 
-Whatever is written stands under the ``restored`` mark, as after an import: what the hints did not
-tell may still be wanted, so bookies collect nothing; and new ids come from a high part that no
-ledger has had. A root that is made, is made with the mark in one transaction; one that is there
-gets the mark before the first ledger.
+Everything is written under the ``restored`` mark, as after an import. Data that no hint mentions
+may still be wanted, so bookies collect nothing. New ids come from a high part that no ledger has
+had. A new root is made together with the mark, in one transaction. An existing root gets the mark
+before the first ledger.
 """
 
 import hashlib
@@ -43,13 +43,13 @@ class HintsConflictError(Refusal):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HintsFile:
-    """A file of hints, and what opens it."""
+    """A file of hints, and the function that opens it."""
 
     name: str
     lines: Callable[[], Iterable[str]]
 
     def read(self) -> Iterator[Part]:
-        """Read it from its beginning; raises ``UnreadableError`` that names it."""
+        """Read the file from its beginning; raises ``UnreadableError`` with the file's name."""
         try:
             yield from rebuilding_format.read(self.lines())
         except UnreadableError as error:
@@ -64,17 +64,17 @@ class Given:
     instance: str
     files: Mapping[BookieId, HintsFile]
     ledgers: int
-    #: Of all files, in whatever order they were given.
+    #: Of all files; it does not depend on their order.
     checksum: str
     highest_ledger: LedgerId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenLedger:
-    """What became of a ledger that was to be written."""
+    """The outcome for a ledger that was to be written."""
 
     rebuilt: Rebuilt
-    #: False: the root has a ledger of this id, and it stays as it is.
+    #: False if the root has a ledger with this id already, which is not changed.
     created: bool
 
 
@@ -111,7 +111,7 @@ def check(files: Sequence[HintsFile]) -> Given:
 
 
 async def bookies_of(store: MetadataStore, given: Given) -> list[BookieId]:
-    """Give the bookies that the root knows; none if nothing is there yet."""
+    """Give the bookies that the root knows; none if there is no root yet."""
     cluster = await _find(store, given)
     return [] if cluster is None else await cookie_store.ids(cluster)
 
@@ -119,7 +119,7 @@ async def bookies_of(store: MetadataStore, given: Given) -> list[BookieId]:
 def rebuilt(
     given: Given, *, known: Sequence[BookieId], passwords: Mapping[bytes, bytes]
 ) -> Iterator[Rebuilt]:
-    """Rebuild all ledgers, by their ids."""
+    """Rebuild all ledgers, in the order of their ids."""
 
     def told(bookie: BookieId, file: HintsFile) -> Iterator[_Told]:
         for part in file.read():
@@ -139,7 +139,7 @@ def rebuilt(
 
 
 async def prepare(store: MetadataStore, given: Given, *, now_ms: int) -> Cluster:
-    """Make the root, or find it, and see to it that it is marked as restored."""
+    """Make the root, or find it, and mark it as restored if it is not."""
     cluster = await _find(store, given)
     if cluster is None:
         marking = await _marking(store, given, now_ms)
@@ -151,7 +151,7 @@ async def prepare(store: MetadataStore, given: Given, *, now_ms: int) -> Cluster
 
 
 async def write(cluster: Cluster, wanted: Iterable[Rebuilt]) -> AsyncGenerator[WrittenLedger, None]:
-    """Write ledgers that are not there; all of them have metadata."""
+    """Write ledgers that are not in the root; all of them must have metadata."""
     batch: list[Rebuilt] = []
     for each in wanted:
         batch.append(each)
@@ -190,7 +190,7 @@ async def _refuse_other(cluster: Cluster, given: Given) -> None:
 
 
 async def _marking(store: MetadataStore, given: Given, now_ms: int) -> list[Write]:
-    """Give what marks a root, and makes new ids ones that no ledger has had."""
+    """Give the writes that mark a root, and that give new ids a high part of their own."""
     root = Root(store.root)
     directory = root.below("idgen-long")
     names = await store.children(directory, sync=True)
@@ -203,7 +203,7 @@ async def _marking(store: MetadataStore, given: Given, now_ms: int) -> list[Writ
     ).fresh_high(now_ms)
     mark = Restored(at_ms=now_ms, high=fresh, export=given.checksum)
     path, value = root.beside("restored"), restored.render(mark, given.instance)
-    left = await store.get(path, sync=True)  # by a cluster that was here before
+    left = await store.get(path, sync=True)  # by an earlier cluster at this root
     return [
         Create(path=path, value=value)
         if left is None

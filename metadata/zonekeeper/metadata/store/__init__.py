@@ -1,1 +1,1 @@
-"""The metadata store as an interface: nodes, versions, watches, and changing one node safely."""
+"""The interface of a metadata store: nodes, versions, watches, and safe changes of one node."""

@@ -1,7 +1,7 @@
-"""Tasks that live as long as a block, and whose errors come out of it as they are.
+"""Tasks that live as long as a block, and whose errors are raised without a group around them.
 
-A task group wraps what goes wrong in it in a group of exceptions, an error of the block itself
-included. Who follows a stream inside such a block did not ask for tasks and catches plain errors.
+A task group raises every error in a group of exceptions, even an error of the block itself. Code
+that follows a stream in such a block did not ask for tasks, and catches plain errors.
 """
 
 import asyncio
@@ -14,9 +14,9 @@ Result = TypeVar("Result")
 
 @asynccontextmanager
 async def alongside(*work: Coroutine[None, None, None]) -> AsyncIterator[asyncio.TaskGroup]:
-    """Run ``work`` beside a block, and cancel it behind it; one that fails ends the block.
+    """Run ``work`` beside a block, and cancel it after the block; a failure ends the block.
 
-    More tasks may be made in the group that is given; who makes them cancels them.
+    More tasks may be made in the given group; the code that makes them must cancel them.
     """
     try:
         async with asyncio.TaskGroup() as group:
@@ -27,12 +27,12 @@ async def alongside(*work: Coroutine[None, None, None]) -> AsyncIterator[asyncio
                 for task in tasks:
                     task.cancel()
     except BaseExceptionGroup as errors:
-        # The block's own error is the last of them; otherwise each is as good as another.
+        # The block's own error is the last one. Without it, any of the errors will do.
         raise errors.exceptions[-1] from None
 
 
 async def together(work: Iterable[Coroutine[None, None, Result]]) -> list[Result]:
-    """Run all of ``work`` at once; give what each gives, in order. One that fails ends all."""
+    """Run all of ``work`` at the same time; give the results in order. A failure ends all."""
     async with alongside() as group:
         tasks = [group.create_task(one) for one in work]
     return [task.result() for task in tasks]

@@ -1,9 +1,9 @@
-"""What a metadata store can refuse, and what it cannot know.
+"""The errors of a metadata store: what it refuses, and what it cannot know.
 
-Every error answers two questions. ``retryable``: may the same call succeed later, once what the
-message says has been dealt with? ``maybe_applied``: may the write have happened all the same? An
-error with ``maybe_applied`` is the third answer, *unknown*: only reading again decides it, and
-``update`` does that. An error without it is a promise that nothing was written.
+Every error answers two questions. ``retryable``: may the same call succeed later, once the cause in
+the message is gone? ``maybe_applied``: may the write have been applied all the same? An error with
+``maybe_applied`` is the third answer, *unknown*: only another read can decide it, and ``update``
+does that. An error without it promises that nothing was written.
 """
 
 from zonekeeper.placement.base.troubles import Refusal, Trouble
@@ -29,7 +29,7 @@ class NoNodeError(StoreError):
 
 
 class NodeExistsError(StoreError):
-    """There is such a node already, whoever created it."""
+    """There is such a node already; another client, or this one, created it."""
 
 
 class VersionConflictError(StoreError):
@@ -43,15 +43,15 @@ class NotEmptyError(StoreError):
 
 
 class BadPathError(StoreError):
-    """No node can stand at this path: wrong syntax, or the parent is ephemeral."""
+    """No node can have this path: wrong syntax, or the parent is ephemeral."""
 
 
 class TooLargeError(StoreError):
-    """More bytes than a node, or a transaction, may hold."""
+    """More bytes than a node, or a transaction, may have."""
 
 
 class UnauthorizedError(StoreError):
-    """The store knows who we are and does not let us, or does not accept our credentials."""
+    """The store does not allow this to our identity, or does not accept our credentials."""
 
 
 class StoreUnavailableError(StoreError):
@@ -63,7 +63,7 @@ class StoreUnavailableError(StoreError):
 class SessionLostError(StoreError):
     """The session that the call belongs to has ended, and its ephemeral nodes with it.
 
-    Retryable in a new session only: whoever held something by an ephemeral node holds it no more.
+    Retryable in a new session only: a lock or a vote that was an ephemeral node is lost.
     """
 
     retryable = True
@@ -74,15 +74,15 @@ class StoreClosedError(StoreError):
 
 
 class BadStoreError(StoreError):
-    """What is there is not a store of ours, cannot be one, or is damaged."""
+    """The store there is not a store of ours, cannot be one, or is damaged."""
 
 
 class UnusableStoreError(BadStoreError, Refusal):
-    """What is at the address cannot be opened: the address is wrong. Later it would be damage."""
+    """The store at the address cannot be opened: the address is wrong. Later it would be damage."""
 
 
 class NoStoreError(UnusableStoreError):
-    """There is nothing at the address, and nothing was to be made there."""
+    """There is nothing at the address, and the caller did not want anything made there."""
 
 
 class BadStoreUriError(Refusal, ValueError):

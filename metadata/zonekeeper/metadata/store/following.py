@@ -1,8 +1,8 @@
-"""A node's children with their values, as one stream of whole states.
+"""The children of a node with their values, as one stream of whole states.
 
-Each state is a mapping of all children that are there, none missing that had not been read yet.
-States may be skipped, and values of different children may be of different moments; each child's
-value never goes back, and the last state of all is always given.
+Each state is a mapping of all children that exist; none is missing because its value was not read
+yet. States may be skipped. The values of different children may be of different moments. The value
+of a child never goes back, and the last state of all is always given.
 """
 
 import asyncio
@@ -21,21 +21,21 @@ Meaning = TypeVar("Meaning")
 async def follow_children(
     store: MetadataStore, path: str
 ) -> AsyncIterator[AsyncIterator[Mapping[str, Versioned]]]:
-    """Follow all children of a node, sorted by name; a node that is not there has none."""
+    """Follow all children of a node, sorted by name; an absent node has no children."""
     children = _Children(store, path)
     async with alongside(children.run()), aclosing(children.states()) as states:
         yield states
 
 
 class Meanings(Generic[Meaning]):
-    """What the values of nodes mean, by name; each value is read, and reported, once."""
+    """Gives the meaning of node values, by name; each value is read, and reported, once."""
 
     def __init__(self, read: Callable[[str, Versioned], Meaning]) -> None:
         self._read = read
         self._known: dict[str, tuple[int, Meaning]] = {}
 
     def of(self, state: Mapping[str, Versioned]) -> dict[str, Meaning]:
-        """Give what the nodes that are there mean."""
+        """Give the meanings of the nodes that exist."""
         before, self._known = self._known, {}
         for name, node in state.items():
             known = before.get(name)
@@ -55,7 +55,7 @@ class _Children:
         self._names_known = False
 
     async def run(self) -> None:
-        """Follow the names, and the value of each."""
+        """Follow the names, and the value of each name."""
         async with alongside() as group, self._store.watch_children(self._path) as states:
             try:
                 async for names in states:

@@ -1,7 +1,7 @@
-r"""The nodes of a cluster by name, and the two that say what a root is.
+r"""The nodes of a cluster by name, and the two nodes that identify a root.
 
-Under ``<root>`` stands what Apache's tools know, beside it, under ``<root>.zonekeeper``, what is
-only ours: Apache refuses to remove a root that has children which it does not know.
+Nodes that Apache's tools know are under ``<root>``. Nodes that only we know are beside it, under
+``<root>.zonekeeper``: Apache refuses to remove a root with children that it does not know.
 
     LAYOUT       2 \n <ledger manager's class> : 1       no newline at its end
     INSTANCEID   a UUID in ASCII, drawn when the cluster is made
@@ -19,7 +19,7 @@ _LEDGER_MANAGER: Final = "org.apache.bookkeeper.meta.HierarchicalLedgerManagerFa
 LAYOUT: Final = f"2\n{_LEDGER_MANAGER}:1".encode()
 _LAYOUT_BYTES_MAX: Final = 1024
 
-#: What is only ours stands beside a root, under its name with this behind.
+#: Our own nodes are beside a root, under the root's name with this suffix.
 OWN_SUFFIX: Final = ".zonekeeper"
 
 _ROOT: Final = re.compile(r"(/[^/\x00-\x1f\x7f]+)+")
@@ -27,7 +27,7 @@ _ROOT: Final = re.compile(r"(/[^/\x00-\x1f\x7f]+)+")
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A cluster's root in a store: the paths of all that is in it."""
+    """The root of a cluster in a store: it gives the paths of all its nodes."""
 
     path: str
 
@@ -37,40 +37,40 @@ class Root:
 
     @property
     def own(self) -> str:
-        """The tree that only zonekeeper knows."""
+        """The tree of our own nodes."""
         return f"{self.path}{OWN_SUFFIX}"
 
     def below(self, name: str) -> str:
-        """Give the path of what Apache knows by a name."""
+        """Give the path of a node that Apache knows."""
         return f"{self.path}/{name}"
 
     def beside(self, name: str) -> str:
-        """Give the path of one of our own records."""
+        """Give the path of a node of our own."""
         return f"{self.own}/{name}"
 
     def cookie(self, bookie: BookieId) -> str:
-        """Give the node of a bookie's cookie."""
+        """Give the path of a bookie's cookie."""
         return self.below(f"cookies/{bookie}")
 
     def writable(self, bookie: BookieId) -> str:
-        """Give the node by which a bookie says that it takes writes."""
+        """Give the path of a bookie's registration as writable."""
         return self.below(f"available/{bookie}")
 
     def read_only(self, bookie: BookieId) -> str:
-        """Give the node by which a bookie says that it only serves reads."""
+        """Give the path of a bookie's registration as read-only."""
         return self.below(f"available/readonly/{bookie}")
 
     def gate(self, zone: ZoneName) -> str:
-        """Give the node of a zone's gate record."""
+        """Give the path of a zone's gate record."""
         return self.beside(f"zones/{zone}")
 
     def maintenance(self, zone: ZoneName, upgrade_domain: UpgradeDomain) -> str:
-        """Give the node that declares planned work on an upgrade domain of a zone."""
+        """Give the path of the declaration of planned work on a unit."""
         return self.beside(f"maintenance/{zone}.{upgrade_domain}")
 
 
 def parse_layout(raw: bytes) -> None:
-    """Accept the one layout that this program works with; raise for any other."""
+    """Accept the only layout that this program works with; raise for any other."""
     if raw == LAYOUT:
         return
     try:

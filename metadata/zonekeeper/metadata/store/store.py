@@ -1,31 +1,32 @@
 """The metadata store: a small tree of versioned nodes, as every part of the system sees it.
 
-The model is ZooKeeper's, because Apache BookKeeper's nodes must be real nodes there: an absolute
-path, a value, a version that counts its writes, children; ephemeral nodes that live as long as the
-session that made them; sequential nodes whose names the store numbers. Paths are absolute in the
-whole store. The root of a cluster (``root``) is a name taken from the store's address, and not a
-prefix put before paths: what is only ours stands beside the root, not in it.
+The model is ZooKeeper's, because Apache BookKeeper's nodes must be real nodes there. A node has an
+absolute path, a value, a version that counts its writes, and children. Ephemeral nodes live as long
+as the session that made them. The store numbers the names of sequential nodes. Paths are absolute
+in the whole store. The root of a cluster (``root``) is a name taken from the store's address, and
+not a prefix of paths: our own nodes are beside the root, not in it.
 
-What holds in every store (one contract suite shows it):
+These rules hold in every store (one contract suite shows it):
 
 - A write is atomic, and linearizable with all other writes. It either names the version that it
   replaces or creates the node, so no update is ever lost. An answer is yes, no (an error without
   ``maybe_applied``), or unknown (an error with it).
-- A read shows a state that really was. It may be behind other sessions' writes, but never behind
-  this session's own writes, nor behind what this store object has shown before. ``sync=True`` asks
-  for a state no older than the call. In ZooKeeper that is as good as ``sync`` is: a leader that was
-  deposed and does not know it yet can still answer. What must not be wrong is decided by a write.
-- A read that got no answer is repeated by the store until its time is up; a write never is, and its
-  caller gets "unknown" (``update`` resolves it). Nothing hangs: each call has a time limit.
-- A watch gives the present state and then newer ones. It may skip states in between, it never goes
-  back, and it never misses the last one. While the store is out of reach it is silent: the last
-  state given is then of unknown age, and ``session`` says so.
-- The store opens a new session by itself when one is lost. A write with ``session=`` is refused
-  with ``SessionLostError``, and not applied, unless that very session still lives: so what is held
-  by an ephemeral node is written about only while it is held.
+- A read shows a state that really existed. It may be behind the writes of other sessions. It is
+  never behind the writes of its own session, nor behind a state that this store object has shown.
+  ``sync=True`` asks for a state no older than the call. In ZooKeeper that is only as good as its
+  ``sync``: a deposed leader that does not know it yet can still answer. A decision that must not be
+  wrong is made by a write.
+- The store repeats a read without an answer until its time is up. It never repeats a write; the
+  caller gets "unknown" (``update`` resolves it). Each call has a time limit.
+- A watch gives the present state and then newer ones. It may skip states in between. It never goes
+  back, and never misses the last state. While the store is out of reach a watch is silent: the age
+  of the last state is then unknown, and ``session`` says so.
+- When a session is lost the store opens a new one by itself. A write with ``session=`` is refused
+  with ``SessionLostError``, and not applied, unless that very session still lives. So a holder of
+  an ephemeral node can make its writes depend on holding it.
 
-What does not hold: a version says nothing across a deletion. A node that is deleted and created
-again starts at version 0; ``created_id`` tells the two apart.
+This does not hold: a version says nothing across a deletion. A node that is deleted and created
+again starts at version 0; its ``created_id`` is another one.
 """
 
 import abc
@@ -45,20 +46,20 @@ from zonekeeper.metadata.store.errors import (
 #: A session's number, unique in its store for ever.
 SessionId = NewType("SessionId", int)
 
-#: ZooKeeper takes packets of up to 1 MiB (``jute.maxbuffer``), with paths and framing in them, and
-#: cuts the connection of whoever sends a larger one. A node's value stays well under that,
+#: ZooKeeper takes packets of up to 1 MiB (``jute.maxbuffer``), including paths and framing. It cuts
+#: the connection of a client that sends a larger packet. So a node's value stays well under that,
 VALUE_SIZE_BYTES_MAX: Final = 1_000_000
 
-#: and a transaction as a whole: values, paths, and so much for each write's framing and ACL.
+#: and so does a whole transaction: values, paths, and the framing and ACL of each write.
 COMMIT_SIZE_BYTES_MAX: Final = 1_040_000
 _WRITE_FRAMING_BYTES: Final = 128
 
-#: A transaction of more writes than this is a mistake: it blocks everybody else's.
+#: A transaction of more writes than this is a mistake: it delays all other clients.
 COMMIT_WRITES_MAX: Final = 1_000
 
 PATH_LENGTH_MAX: Final = 1_024
 
-#: Others prune empty parents while we create under them; this often is not a coincidence.
+#: Other clients may prune empty parents while we create a node; this often is no coincidence.
 _PARENT_ATTEMPTS_MAX: Final = 10
 
 
@@ -67,28 +68,28 @@ class Versioned:
     """A node as it was read."""
 
     value: bytes
-    #: 0 when created, one more with each write: what ``put`` and ``delete`` compare with.
+    #: 0 when created, and one more with each write; ``put`` and ``delete`` compare with it.
     version: int
-    #: Grows over all changes of a store: which creation and which write of the node this is.
+    #: Numbers that grow over all changes of a store: of the node's creation, and of its last write.
     created_id: int
     modified_id: int
-    #: The session that an ephemeral node lives with; None: it stays.
+    #: The session of an ephemeral node; None for a node that stays.
     owner: SessionId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """What is known now of the store's session."""
+    """The present knowledge of the store's session."""
 
-    #: None: the last one is lost, and there is no new one yet.
+    #: None if the last session is lost and there is no new one yet.
     id: SessionId | None
-    #: False: out of reach. Whether the session, and all that it holds, still lives is unknown.
+    #: False if the store is out of reach. Then it is unknown whether the session still lives.
     connected: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Create:
-    """Create a node; its parent must be there. ``sequential``: the store appends ten digits."""
+    """Create a node; its parent must exist. ``sequential``: the store appends ten digits."""
 
     path: str
     value: bytes = b""
@@ -107,7 +108,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """Delete a node without children, at ``version``; None: at whatever version it is."""
+    """Delete a node without children, at ``version``; None for any version."""
 
     path: str
     version: int | None
@@ -115,7 +116,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """Let the transaction pass only if the node is there, and at ``version`` (None: at any)."""
+    """Let the transaction pass only if the node exists, and is at ``version`` (None: any)."""
 
     path: str
     version: int | None
@@ -126,60 +127,60 @@ Write: TypeAlias = Create | Put | Delete | Check
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What a write of a transaction left behind."""
+    """The result of one write of a transaction."""
 
-    #: Where: for a sequential node, with the number that it got.
+    #: The path of the node; that of a sequential node has its number.
     path: str
-    #: The node's version now; None: it is deleted, or was checked at any version.
+    #: The node's version now; None if it was deleted, or was checked at any version.
     version: int | None
 
 
 class MetadataStore(abc.ABC):
-    """A tree of versioned nodes. Usable from the event loop that opened it, by any of its tasks."""
+    """A tree of versioned nodes. For all tasks of the event loop that opened it."""
 
-    #: For people: which store this is. Without credentials.
+    #: For people: which store this is, without credentials.
     name: str
-    #: The cluster's root in this store, such as ``/ledgers``. It need not exist.
+    #: The cluster's root in this store, such as ``/ledgers``. The node need not exist.
     root: str
-    #: How long a session lasts without a word, as the store granted it; what was asked for may be
-    #: less. Another server of the store may grant something else to the next one.
+    #: The time after which a silent session ends, as the store granted it; we may have asked for
+    #: more. Another server of the store may grant the next session another time.
     session_timeout_ms: int
 
     @property
     @abc.abstractmethod
     def session(self) -> Session:
-        """The session as it is known now, without asking anybody."""
+        """The session as it is known now; no server is asked."""
 
     @abc.abstractmethod
     def watch_session(self) -> AbstractAsyncContextManager[AsyncIterator[Session]]:
-        """Follow the session. An id that is not the last one: everything of the last one is gone.
+        """Follow the session. With a new id, everything that the last session held is gone.
 
-        Its end may show late (who is cut off cannot be told), never too early.
+        The end of a session may be seen late (a client that is cut off cannot know), never early.
         """
 
     @abc.abstractmethod
     async def close(self) -> None:
-        """End the session at once, and its ephemeral nodes with it. Closing twice is harmless."""
+        """End the session and its ephemeral nodes at once. A second call does nothing."""
 
     async def get(self, path: str, *, sync: bool = False) -> Versioned | None:
-        """Read a node; None: there is none."""
+        """Read a node; None if there is none."""
         check_path(path, store=self.name)
         return await self._get(path, sync=sync)
 
     async def children(self, path: str, *, sync: bool = False) -> tuple[str, ...] | None:
-        """Give the sorted names of a node's children; None: there is no such node."""
+        """Give the sorted names of a node's children; None if there is no such node."""
         check_path(path, store=self.name)
         return await self._children(path, sync=sync)
 
     async def commit(
         self, writes: Sequence[Write], *, session: SessionId | None = None
     ) -> tuple[Written, ...]:
-        """Apply all writes in order, or none: the error is that of the first that is refused."""
+        """Apply all writes in order, or none; the error is that of the first refused write."""
         check_writes(writes, store=self.name)
         return await self._commit(writes, session=session) if writes else ()
 
     def watch(self, path: str) -> AbstractAsyncContextManager[AsyncIterator[Versioned | None]]:
-        """Follow a node: its state now, then each newer one (None: absent)."""
+        """Follow a node: give its present state, then each newer one (None: absent)."""
         check_path(path, store=self.name)
         return self._watch(path)
 
@@ -204,10 +205,10 @@ class MetadataStore(abc.ABC):
         make_parents: bool = False,
         session: SessionId | None = None,
     ) -> str:
-        """Create a node and give its path (a sequential one's with its number).
+        """Create a node and give its path (for a sequential node, with its number).
 
-        ``make_parents`` creates what is missing above it, empty and lasting, before it: parents
-        may be left behind when the node itself is then refused.
+        ``make_parents`` first creates the missing nodes above it, empty and lasting. If the node
+        itself is then refused, these parents may be left behind.
         """
         write = Create(path=path, value=value, ephemeral=ephemeral, sequential=sequential)
         for _ in range(_PARENT_ATTEMPTS_MAX):
@@ -226,17 +227,17 @@ class MetadataStore(abc.ABC):
     async def put(
         self, path: str, value: bytes, *, version: int, session: SessionId | None = None
     ) -> int:
-        """Replace a value at ``version``; give the new version."""
+        """Replace the value of a node at ``version``; give the new version."""
         await self.commit([Put(path=path, value=value, version=version)], session=session)
         return version + 1
 
     async def delete(
         self, path: str, *, version: int | None, session: SessionId | None = None
     ) -> None:
-        """Delete a node without children, at ``version`` (None: at any)."""
+        """Delete a node without children, at ``version`` (None: any)."""
         await self.commit([Delete(path=path, version=version)], session=session)
 
-    # What a store implements; paths and sizes are checked by then.
+    # A store implements these; paths and sizes were checked before.
 
     @abc.abstractmethod
     async def _get(self, path: str, *, sync: bool) -> Versioned | None: ...
@@ -267,16 +268,16 @@ class MetadataStore(abc.ABC):
             try:
                 await self.commit([Create(path=parent)])
             except (NodeExistsError, NoNodeError):
-                continue  # made, or pruned, by somebody else meanwhile: the caller tries again
+                continue  # made, or pruned, by another client meanwhile: the caller tries again
             except StoreError as error:
                 if not error.maybe_applied:
                     raise
-                # Unknown whether this parent was made, but the node itself was not: the next
-                # round looks again.
+                # It is unknown whether this parent was made; but the node itself was not, and the
+                # next round looks again.
 
 
 def parent_of(path: str) -> str:
-    """Give the path of the node above; the root's is the root."""
+    """Give the path of the node above; for the root, the root itself."""
     return path.rpartition("/")[0] or "/"
 
 
@@ -286,7 +287,7 @@ def name_of(path: str) -> str:
 
 
 def check_path(path: str, *, store: str) -> None:
-    """Refuse what is not ``/`` or a chain of plain names: one spelling a node, in every store."""
+    """Refuse a path other than ``/`` or a chain of plain names: each node has one spelling."""
     if path == "/":
         return
     if not path.startswith("/"):
@@ -301,7 +302,7 @@ def check_path(path: str, *, store: str) -> None:
 
 
 def check_writes(writes: Sequence[Write], *, store: str) -> None:
-    """Refuse, before anything is sent, what no store takes."""
+    """Refuse, before anything is sent, writes that no store accepts."""
     if len(writes) > COMMIT_WRITES_MAX:
         raise TooLargeError(f"{len(writes)} writes; at most {COMMIT_WRITES_MAX}", store=store)
     size_bytes = 0
@@ -312,7 +313,7 @@ def check_writes(writes: Sequence[Write], *, store: str) -> None:
             _check_size(len(write.value), VALUE_SIZE_BYTES_MAX, "a value", store, write.path)
             size_bytes += len(write.value)
         if not isinstance(write, Create):
-            # A negative one would mean "whatever the version" to ZooKeeper.
+            # To ZooKeeper a negative version would mean "any version".
             assert write.version is None or write.version >= 0, f"{write} was never read"
         _check_size(size_bytes, COMMIT_SIZE_BYTES_MAX, "a transaction", store, write.path)
 

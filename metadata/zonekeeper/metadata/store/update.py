@@ -1,15 +1,17 @@
-"""Changing one node by compare-and-set: read, decide, write, and read again when it did not work.
+"""Changing one node by compare-and-set: read, decide, write, and do it again if that failed.
 
-A refused write (somebody was faster) is decided again on what stands there now. So is a write of
-unknown outcome, which is never guessed at: what stands there may be its work, that of another who
-wrote the very same bytes, or that of somebody who has written over it, and nothing here can tell
-these apart. Nor need it: while the version that was to be replaced stands, only one of all writes
-that replace it is ever applied, and once it does not, the unknown write is over. (Not promised: if
-a node is removed and made again while a write to it is under way, the new one may get that write.)
+If a write is refused because another client was faster, ``decide`` is called again with the present
+state. The same happens after a write of unknown outcome; nothing is guessed. The present state may
+be the work of that write, or of another client that wrote the same bytes, or of a client that has
+written over it. These cases cannot be told apart, and need not be. While the node still has the
+version that was to be replaced, only one of all writes that replace it is ever applied. Once it has
+another version, the unknown write can no longer be applied. (Not promised: if a node is removed and
+made again while a write to it is under way, the new node may get that write.)
 
-So ``decide`` may be called many times, and may find its own change in what it is given. It must
-depend on nothing but that state, and must either recognise its change there (a token of the writer
-will do) or do no harm when it makes it once more: a counter that moves on twice, say.
+So ``decide`` may be called many times, and may be given the result of its own change. It must
+depend on nothing but the given state. And it must either recognise its own change (by a token of
+the writer, for example), or do no harm when it makes the change again: a counter may be increased
+twice, for example.
 """
 
 import asyncio
@@ -28,19 +30,19 @@ from zonekeeper.metadata.store.store import (
     Write,
 )
 
-#: So many rounds are no contention any more: somebody writes in a loop.
+#: After this many attempts it is not contention: some client writes in a loop.
 ATTEMPTS_MAX: Final = 1_000
 
 DEADLINE_MS: Final = 30_000
 
-#: Between attempts while the store gives no answer; doubled up to the second figure.
+#: The pause between attempts while the store gives no answer; doubled, up to the second number.
 _PAUSE_MS: Final = 20
 _PAUSE_MS_MAX: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Let the node have this value; create it if it is absent (its parent must be there)."""
+    """Give the node this value; create it if it is absent (its parent must exist)."""
 
     value: bytes
 
@@ -52,7 +54,7 @@ class RemoveNode:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Leave it as it is."""
+    """Leave the node as it is."""
 
 
 Decision: TypeAlias = Store | RemoveNode | Keep
@@ -62,7 +64,7 @@ Decide: TypeAlias = Callable[[Versioned | None], Decision]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What stands there after an update."""
+    """The node after an update."""
 
     value: bytes
     version: int
@@ -76,11 +78,11 @@ async def update(
     deadline_ms: int = DEADLINE_MS,
     session: SessionId | None = None,
 ) -> Standing | None:
-    """Bring a node where ``decide`` wants it; give what stands there then (None: absent).
+    """Change a node as ``decide`` wants; give the node afterwards (None: absent).
 
-    With ``session``, nothing is written once that session is over. Raises what ``decide`` raises;
-    what reading again cannot cure; and ``StoreUnavailableError`` when time or attempts are used up,
-    with ``maybe_applied`` if the outcome of some write stayed unknown.
+    With ``session``, nothing is written once that session is over. Raises the errors of ``decide``,
+    and store errors that another attempt cannot cure. Raises ``StoreUnavailableError`` when time or
+    attempts are used up, with ``maybe_applied`` if the outcome of some write stayed unknown.
     """
     loop = _Loop(store=store, path=path, decide=decide, session=session)
     limit = asyncio.timeout(deadline_ms / 1000)
@@ -88,7 +90,7 @@ async def update(
         async with limit:
             return await loop.run()
     except errors.StoreError as error:
-        # A later attempt was refused; an earlier one of unknown outcome may still be in it.
+        # This attempt was refused; but an earlier one of unknown outcome may have been applied.
         error.maybe_applied = error.maybe_applied or loop.in_doubt
         raise
     except TimeoutError as late:
@@ -108,7 +110,7 @@ class _Loop:
     pause_ms: int = _PAUSE_MS
 
     async def run(self) -> Standing | None:
-        """Go round until the node stands where it should."""
+        """Try until the node is as ``decide`` wants it."""
         sync = False
         for _ in range(ATTEMPTS_MAX):
             try:
@@ -125,13 +127,13 @@ class _Loop:
         raise self.unavailable(f"not done in {ATTEMPTS_MAX} attempts")
 
     def unavailable(self, problem: str) -> errors.StoreUnavailableError:
-        """Give up, and say whether a write may have been applied."""
+        """Give the error for giving up; it says whether a write may have been applied."""
         return errors.StoreUnavailableError(
             problem, store=self.store.name, path=self.path, maybe_applied=self.in_doubt
         )
 
     async def _pause(self) -> None:
-        """Leave a store that gave no answer alone for a while, longer each time."""
+        """Wait before the next request to a store that gave no answer, longer each time."""
         await asyncio.sleep(self.pause_ms / 1000)
         self.pause_ms = min(2 * self.pause_ms, _PAUSE_MS_MAX)
 
@@ -153,8 +155,8 @@ class _Loop:
                 assert_never(decision)
 
     async def _attempt(self, write: Write, state: Versioned | None) -> bool:
-        """Try a write; False: somebody was faster, or its outcome is unknown."""
-        # In doubt from here on: a deadline or a cancellation can strike in the middle.
+        """Try a write; False if another client was faster, or the outcome is unknown."""
+        # The outcome is unknown from here on: a deadline or a cancellation can come in the middle.
         was_in_doubt, self.in_doubt = self.in_doubt, True
         try:
             await self.store.commit([write], session=self.session)

@@ -1,1 +1,1 @@
-"""The metadata stores: ZooKeeper, SQLite for one machine, and memory as their model."""
+"""The metadata stores: ZooKeeper, SQLite for one machine, and memory as a model of both."""

@@ -4,7 +4,7 @@ import re
 from pathlib import PurePosixPath
 from typing import Final
 
-#: File systems whose other users may sit on other machines, as Linux names them.
+#: The Linux names of file systems that other machines may use at the same time.
 _NETWORK: Final = frozenset(
     {
         "9p",
@@ -35,7 +35,7 @@ _ESCAPED: Final = re.compile(r"\\([0-7]{3})")
 
 
 def network_file_system(path: PurePosixPath, mountinfo: str) -> str | None:
-    """Name the network file system that a path is on; None: it is on none that is known.
+    """Give the name of the network file system that has a path; None if it is on no known one.
 
     ``mountinfo`` is the text of ``/proc/self/mountinfo``; ``path`` is absolute, links resolved.
     """
@@ -47,7 +47,7 @@ def network_file_system(path: PurePosixPath, mountinfo: str) -> str | None:
         if not separator or len(fields) <= _MOUNT_POINT:
             continue
         point = PurePosixPath(_ESCAPED.sub(_unescape, fields[_MOUNT_POINT]))
-        # Of mounts over one another the last one counts; it stands last.
+        # If mounts cover one another, the last one counts, and it is the last in the text.
         if path.is_relative_to(point) and len(point.parts) >= depth:
             depth = len(point.parts)
             found = source.split(" ")[0]

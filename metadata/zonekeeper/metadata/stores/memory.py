@@ -1,15 +1,15 @@
-"""The store in memory: the model of the real ones, with their troubles to order.
+"""The store in memory: a model of the real stores, with faults on demand.
 
 ``MemoryStore`` is one client of a ``MemoryServer``, over a connection of its own. Everything runs
-on the loop's time and nothing is drawn by chance here, so a run under a simulated loop is the same
-every time. What a test or a simulator may do to a client:
+in the loop's time, and this module draws nothing by chance. So a run under a simulated loop is the
+same every time. A test or a simulator can do these things to a client:
 
-- ``weather`` decides for each request how long it travels and whether it, or its answer, is lost.
-  Whatever is lost costs the connection, so nothing of it arrives later. Requests of one client
-  arrive in order, and so do the answers, as on a real connection.
-- ``read_lag_ms`` puts the client on a follower that is behind: reads and watches show the past,
-  though never behind what this client has written or seen. ``sync`` catches up.
-- ``cut`` and ``mend`` take the network away and give it back; a session that is not mended within
+- ``weather`` decides for each request how long it travels, and whether it or its answer is lost. A
+  loss breaks the connection, so nothing lost arrives later. The requests of one client arrive in
+  order, and so do the answers, as on a real connection.
+- ``read_lag_ms`` gives the client a follower that is behind: reads and watches show the past, but
+  never a state older than one that this client has written or seen. ``sync`` catches up.
+- ``cut`` and ``mend`` take the network away and give it back. A session that is not mended within
   its timeout ends on the server, with its ephemeral nodes. ``MemoryServer.expire`` ends one now.
 """
 
@@ -46,32 +46,32 @@ Answer = TypeVar("Answer")
 
 
 class RequestKind(enum.Enum):
-    """What weather may know of a request."""
+    """The kind of a request, which is all that weather knows of it."""
 
     READ = "read"
     WRITE = "write"
 
 
 class ExchangeLoss(enum.Enum):
-    """What of an exchange gets lost on its way, and the connection with it."""
+    """The part of an exchange that is lost, together with the connection."""
 
     NOTHING = "nothing"
-    #: It is not applied.
+    #: The request is not applied.
     REQUEST = "request"
-    #: It is applied, and the client does not know.
+    #: The request is applied, and the client does not know it.
     ANSWER = "answer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """How one request travels."""
+    """The times of one request's travel, and its loss."""
 
     there_ms: int = 0
     back_ms: int = 0
     loss: ExchangeLoss = ExchangeLoss.NOTHING
 
 
-#: Asked once a request, in the order in which they are sent.
+#: Called once for each request, in the order of sending.
 Weather: TypeAlias = Callable[[RequestKind], Passage]
 
 _READ_RETRY_MS: Final = 10
@@ -87,7 +87,7 @@ def calm(_: RequestKind) -> Passage:
 
 
 class MemoryStore(MetadataStore):
-    """One client of a ``MemoryServer``; open it on the loop that it will live on."""
+    """One client of a ``MemoryServer``; open it on the loop that will use it."""
 
     def __init__(
         self,
@@ -99,13 +99,13 @@ class MemoryStore(MetadataStore):
         self.name = server.name
         self.root = root
         self.session_timeout_ms = timeouts.session_ms
-        #: What the network does to each request; replace it at will.
+        #: Decides what the network does to each request; may be replaced at any time.
         self.weather: Weather = calm
-        #: How far behind the follower is that this client reads from.
+        #: How far the follower from which this client reads is behind.
         self.read_lag_ms = 0
         self._server = server
         self._timeouts = timeouts
-        #: The newest change that this client has seen or made: it never looks behind it.
+        #: The newest change that this client has seen or made. Its reads never show an older state.
         self._view = server.last_change_id
         self._closed = False
         self._reached = asyncio.Event()
@@ -116,7 +116,7 @@ class MemoryStore(MetadataStore):
         self._feed = SessionFeed(self.name, Session(id=self._session_id, connected=True))
         server.join(self)
 
-    # ── what happens to the client ──
+    # ── what a test may do to the client ──
 
     def cut(self) -> None:
         """Take the network away."""
@@ -135,7 +135,7 @@ class MemoryStore(MetadataStore):
             self.session_ended()
 
     def session_ended(self) -> None:
-        """Begin a new session in place of the one that the server ended."""
+        """Replace a session that the server ended by a new one."""
         if self._closed or not self._reached.is_set():
             return
         self._replace_connection(
@@ -150,7 +150,7 @@ class MemoryStore(MetadataStore):
         self._feed.publish(Session(id=self._session_id, connected=True))
 
     def changed(self, change: Change) -> None:
-        """Let watches know, as late as this client's follower does."""
+        """Notify watches of a change, as late as this client's follower is behind."""
         loop = asyncio.get_running_loop()
         if self.read_lag_ms:
             loop.call_later(self.read_lag_ms / 1000, self._deliver, change)
@@ -173,7 +173,7 @@ class MemoryStore(MetadataStore):
         return self._feed.watch()
 
     async def close(self) -> None:
-        """End the session; one that is cut off ends at its timeout, as the server cannot know."""
+        """End the session; if the client is cut off, the server ends it at its timeout."""
         if self._closed:
             return
         self._closed = True
@@ -217,7 +217,7 @@ class MemoryStore(MetadataStore):
         return self._server.names(path, self._look(sync=sync))
 
     def _look(self, *, sync: bool) -> int:
-        """Give the change up to which this client sees the tree now."""
+        """Give the id of the last change that this client sees now."""
         seen = self._server.last_change_id
         if self.read_lag_ms and not sync:
             now = asyncio.get_running_loop().time()
@@ -251,7 +251,7 @@ class MemoryStore(MetadataStore):
     ) -> Answer:
         """Send a request when the server can be reached, and wait for its answer.
 
-        A read that got none is sent again until its time is up; a write never is.
+        A read without an answer is sent again until its time is up; a write never is.
         """
         answers: list[Answer] = []
         sent = False
@@ -295,7 +295,7 @@ class MemoryStore(MetadataStore):
         return exchange
 
     def _break(self) -> None:
-        """Lose the connection with all that is on its way, and take a new one."""
+        """Break the connection, with everything under way on it, and make a new one."""
         self._replace_connection(
             lambda exchange: errors.StoreUnavailableError(
                 "the connection broke",
@@ -316,7 +316,7 @@ class MemoryStore(MetadataStore):
 
 
 class _Exchange:
-    """A request on its way, and whether its answer has come."""
+    """A request under way, and its answer once it has come."""
 
     def __init__(
         self, *, kind: RequestKind, path: str, session: SessionId, perform: Callable[[], None]
@@ -328,7 +328,7 @@ class _Exchange:
         self.answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def answer(self, due_s: float) -> None:
-        """Wait for the answer; ``TimeoutError``: it did not come in time."""
+        """Wait for the answer; raises ``TimeoutError`` if it does not come in time."""
         timer = asyncio.get_running_loop().call_at(due_s, self.fail, TimeoutError())
         try:
             await self.answered
@@ -336,13 +336,13 @@ class _Exchange:
             timer.cancel()
 
     def fail(self, error: errors.StoreError | TimeoutError) -> None:
-        """Give an error for an answer; nobody may be waiting any more."""
+        """Give an error as the answer; perhaps no caller waits any more."""
         if not self.answered.done():
             self.answered.set_exception(error)
 
 
 class _Connection:
-    """Carries requests there and answers back, each way in order, until something is lost."""
+    """Carries requests to the server and answers back, each way in order, until a loss."""
 
     def __init__(self, lost: Callable[[], None]) -> None:
         self._lost = lost
@@ -353,17 +353,17 @@ class _Connection:
         self._returns_at = 0.0
 
     def send(self, exchange: _Exchange, passage: Passage) -> None:
-        """Let a request travel to the server, be performed there, and its answer travel back."""
+        """Send a request to the server, perform it there, and send its answer back."""
         loop = asyncio.get_running_loop()
         self._open[exchange] = None
         self._there.append((exchange, passage))
         now_s = loop.time()
         self._arrives_at = max(self._arrives_at, now_s + passage.there_ms / 1000)
-        # Timers of one moment fire in any order, so each takes whichever request is next.
+        # Timers of one moment fire in any order, so each takes the oldest request.
         _call_at(loop, now_s, self._arrives_at, self._arrive)
 
     def fail(self, why: Callable[[_Exchange], errors.StoreError]) -> None:
-        """Fail all that is on its way; nothing of it arrives any more."""
+        """Fail everything under way; nothing of it arrives any more."""
         self._there.clear()
         self._back.clear()
         for exchange in self._open:
@@ -405,7 +405,7 @@ class _Connection:
 def _call_at(
     loop: asyncio.AbstractEventLoop, now_s: float, when_s: float, call: Callable[[], None]
 ) -> None:
-    """Call something at a time; what is due already needs no timer."""
+    """Call a function at a time; a time that has come needs no timer."""
     if when_s <= now_s:
         loop.call_soon(call)
     else:

@@ -1,8 +1,8 @@
 """The service behind the store in memory: one tree, its recent past, and the sessions.
 
-It applies transactions one after the other, tells its clients what each one changed, and can be
-looked at as it was a while ago, which is what a follower that is behind shows. All times are the
-loop's. A client is a ``memory.MemoryStore``; all that this module knows of it is ``ServedClient``.
+The server applies transactions one after the other, and tells its clients what each one changed. It
+can also be read as it was some time ago; a follower that is behind shows that. All times are the
+loop's. A client is a ``memory.MemoryStore``; this module knows only its ``ServedClient`` part.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from zonekeeper.metadata.stores.watching import Key, Watched
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One applied transaction, with what it replaced: enough to look behind it."""
+    """One applied transaction, with the nodes that it replaced, so that the past can be read."""
 
     id: int
     at: float
@@ -28,16 +28,16 @@ class Change:
 
 
 class ServedClient(Protocol):
-    """What the server knows of a client."""
+    """The part of a client that the server knows."""
 
     read_lag_ms: int
 
     def changed(self, change: Change) -> None:
-        """Hear of every change, at the time that it is made."""
+        """Take note of a change; called for every change when it is made."""
         ...
 
     def session_ended(self) -> None:
-        """Hear that the client's session is over, if it can be reached."""
+        """Take note that the client's session has ended, if the client can be reached."""
         ...
 
 
@@ -50,7 +50,7 @@ class _Session:
 
 
 class MemoryServer:
-    """The service. To be used on one loop."""
+    """The service; it belongs to one loop."""
 
     def __init__(self, name: str = "memory") -> None:
         self.name = name
@@ -69,7 +69,7 @@ class MemoryServer:
         self._clients.append(client)
 
     def leave(self, client: ServedClient) -> None:
-        """Tell a client nothing more."""
+        """Tell a client of no more changes."""
         self._clients.remove(client)
 
     def begin_session(self, client: ServedClient, timeout_ms: int) -> SessionId:
@@ -79,18 +79,18 @@ class MemoryServer:
         return session
 
     def lives(self, session: SessionId | None) -> bool:
-        """Is it open?"""
+        """Is this session open?"""
         return session in self._sessions
 
     def unheard(self, session: SessionId) -> None:
-        """Count down to a session's end, until it is heard of again."""
+        """Start the time to a session's end, unless it is running."""
         known = self._sessions.get(session)
         if known is not None and known.expiry is None:
             loop = asyncio.get_running_loop()
             known.expiry = loop.call_later(known.timeout_ms / 1000, self.expire, session)
 
     def heard(self, session: SessionId) -> bool:
-        """Stop counting down; False: the session is over."""
+        """Stop the time to a session's end; False if the session has ended."""
         known = self._sessions.get(session)
         if known is not None and known.expiry is not None:
             known.expiry.cancel()
@@ -98,14 +98,14 @@ class MemoryServer:
         return known is not None
 
     def expire(self, session: SessionId) -> None:
-        """End a session as its timeout would; its client learns it as soon as it is reached."""
+        """End a session as its timeout would; a client in reach is told at once."""
         known = self._sessions.get(session)
         if known is not None:
             self.end_session(session)
             known.client.session_ended()
 
     def end_session(self, session: SessionId) -> None:
-        """End a session because its client asks for it; an unknown one is ended already."""
+        """End a session because its client asks for it; an unknown one has ended already."""
         ended = self._sessions.get(session)
         if ended is None:
             return
@@ -118,7 +118,7 @@ class MemoryServer:
     # ── the tree ──
 
     def apply(self, writes: Sequence[Write], session: SessionId) -> tuple[Written, ...]:
-        """Apply a transaction, or raise what it meets."""
+        """Apply a transaction, or raise its error."""
         request = tree.TransactionRequest(
             change_id=self.last_change_id + 1, session=session, store=self.name
         )
@@ -139,7 +139,7 @@ class MemoryServer:
         return plan.written
 
     def seen_at(self, time: float) -> int:
-        """Give the last change that a follower knew who is as far behind as ``time``."""
+        """Give the id of the last change that a follower knew at this time."""
         for change in reversed(self._history):
             if change.at <= time:
                 return change.id
@@ -165,11 +165,11 @@ class MemoryServer:
         return tuple(sorted(names))
 
     def _since(self, view: int) -> Iterator[Change]:
-        """Go back from the present to ``view``, newest change first."""
+        """Give the changes after ``view``, the newest first."""
         return itertools.takewhile(lambda change: change.id > view, reversed(self._history))
 
     def _remember(self, change: Change) -> None:
-        """Keep as much of the past as the slowest follower shows."""
+        """Keep a change, and as much of the past as the slowest follower shows."""
         self._history.append(change)
         lag_ms = max((client.read_lag_ms for client in self._clients), default=0)
         while self._history and self._history[0].at < change.at - lag_ms / 1000:

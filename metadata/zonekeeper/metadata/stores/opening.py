@@ -17,14 +17,14 @@ _DEFAULT = Timeouts()
 async def open_store(
     address: str, timeouts: Timeouts = _DEFAULT, *, must_exist: bool = False
 ) -> MetadataStore:
-    """Open a store on the running loop; its opener closes it.
+    """Open a store on the running loop; the caller must close it.
 
-    ``must_exist`` is for whoever wants what is there: a SQLite file that is missing is then an
-    error, where otherwise an empty one would be left behind by a slip in an address.
+    ``must_exist`` is for callers that want an existing store. A missing SQLite file is then an
+    error. Otherwise a mistake in an address would leave an empty file behind.
 
-    The answer is a store that was reached just now, or an error: ``BadStoreUriError`` (the text is
-    no address), ``StoreUnavailableError`` (nobody answers in time), ``UnauthorizedError``,
-    ``UnusableStoreError`` (what is there is no store of ours; ``NoStoreError``: nothing is there).
+    The result is a store that was reached just now. The errors are: ``BadStoreUriError`` (the text
+    is not an address), ``StoreUnavailableError`` (no answer in time), ``UnauthorizedError``,
+    ``UnusableStoreError`` (the store there is not one of ours; ``NoStoreError``: there is nothing).
     """
     try:
         return await _opened(uri.parse(address), timeouts, must_exist=must_exist)

@@ -1,20 +1,20 @@
-"""The store for one machine: many processes share a SQLite file, and nothing has to be installed.
+"""The store for one machine: many processes share a SQLite file, and nothing must be installed.
 
-Two threads serve a store object, each with a connection of its own: one writes, one reads, so that
-reads and watches do not wait behind a write that waits for the lock. ``sqlite_file`` says what they
-do there, and how leases work; this module brings it to the event loop.
+A store object has two threads, each with a connection of its own: one writes and one reads. So
+reads and watches do not wait behind a write that waits for the lock. ``sqlite_file`` says what the
+threads do, and how leases work. This module connects the threads to the event loop.
 
-- A store's session is a lease that is renewed three times within its timeout. Everything that was
-  handed in under a session whose lease has run out is refused with ``SessionLostError``, even when
-  the process did not know yet; then a new session begins. Commits are handed to the writing thread
-  one at a time, so that a renewal waits behind one and not behind all that wait to be written.
-- Reads see the last commit, always: ``sync`` has nothing to do here.
-- Changes of other processes are noticed by asking SQLite again and again while there are watches
-  (``sqlite_polling``). What this object wrote itself it looks at once. It looks for leases that ran
-  out as well, so that a dead session's nodes go while anybody watches, and not only when somebody
-  writes.
+- The store's session is a lease that is renewed three times within its timeout. Once a lease has
+  run out, everything that was handed in under its session is refused with ``SessionLostError``,
+  even if the process did not know yet. Then a new session begins. Commits are handed to the writing
+  thread one at a time, so that a renewal waits behind one commit and not behind all that wait.
+- A read always sees the last commit, so ``sync`` has nothing to do here.
+- Changes by other processes are noticed by asking SQLite again and again while there are watches
+  (``sqlite_polling``). After a write of its own the object looks at once. A look also finds leases
+  that have run out. So the nodes of a dead session are removed while any client watches, and not
+  only when a client writes.
 
-A store object does not survive a fork: open it in the process that uses it.
+A store object must not be used across a fork: open it in the process that uses it.
 """
 
 import asyncio
@@ -54,14 +54,14 @@ Answer = TypeVar("Answer")
 #: A lease is renewed this often within its timeout.
 _BEATS_PER_TIMEOUT: Final = 3
 
-#: A call's own limit ends the wait for SQLite's lock; past this much more, the disk itself hangs.
+#: A call's own limit ends the wait for SQLite's lock. If it takes this much longer, the disk hangs.
 _HANGS_AFTER_MS: Final = 1_000
 
 _RETRY_DELAY_MS: Final = 200
 
 _SESSION_BITS: Final = 62
-#: What an executor raises once the interpreter is ending, as in what ``atexit`` calls: the file is
-#: let go of with the process.
+#: An executor raises this once the interpreter is ending, for example in a function of ``atexit``.
+#: The file is then released by the end of the process.
 _NO_MORE_WORK: Final = RuntimeError
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -71,14 +71,14 @@ Clock: TypeAlias = Callable[[], int]
 
 
 def monotonic_ms() -> int:
-    """Read the clock that all processes of a machine share, and that no person can set."""
+    """Give the time of the clock that all processes of a machine share and no person can set."""
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1_000_000
 
 
 async def open_sqlite(
     path: Path, *, root: str, timeouts: Timeouts, clock_ms: Clock = monotonic_ms
 ) -> "SqliteStore":
-    """Open the store in a file, which is created if it is missing; its folder must be there."""
+    """Open the store in a file; a missing file is created, but its folder must exist."""
     store = SqliteStore(path, root=root, timeouts=timeouts, clock_ms=clock_ms)
     try:
         await store.start()
@@ -101,12 +101,12 @@ class SqliteStore(MetadataStore):
         self._loop = asyncio.get_running_loop()
         self._closed = False
         boot = _boot()
-        # The files are used by their threads alone; this object only says what to do there.
+        # Only the threads use the files; this object only says what to do there.
         self._written = StoreFile(path, name=self.name, boot=boot, clock_ms=clock_ms)
         self._read = StoreFile(path, name=self.name, boot=boot, clock_ms=clock_ms)
         self._writer = ThreadPoolExecutor(1, "zonekeeper-sqlite-writer")
         self._reader = ThreadPoolExecutor(1, "zonekeeper-sqlite-reader")
-        #: Held by the commit that is with the writing thread.
+        #: Held while a commit is with the writing thread.
         self._turn = asyncio.Lock()
         #: The session; None while a new one begins.
         self._lease: Lease | None = None
@@ -138,7 +138,7 @@ class SqliteStore(MetadataStore):
         return self._feed.watch()
 
     async def close(self) -> None:
-        """End the session and let go of the file; what is under way there is waited for."""
+        """End the session and release the file; jobs under way there are waited for."""
         if self._closed:
             return
         self._closed = True
@@ -151,7 +151,7 @@ class SqliteStore(MetadataStore):
         try:
             if lease is not None:
                 end = partial(self._written.end_session, lease.session, self._deadline_ms())
-                # If it does not work, the lease runs out by itself.
+                # If this fails, the lease runs out by itself.
                 with contextlib.suppress(errors.StoreError, _NO_MORE_WORK):
                     await self._in(self._writer, end)
         finally:
@@ -177,7 +177,7 @@ class SqliteStore(MetadataStore):
     ) -> tuple[Written, ...]:
         deadline_ms = self._deadline_ms()
         path = writes[0].path
-        await self._lease_for(session, path)  # who waits for a session keeps nobody waiting
+        await self._lease_for(session, path)  # a wait for a session must not hold the turn
         async with self._taking_turns(path):
             lease = await self._lease_for(session, path)
             job = partial(self._written.commit, tuple(writes), lease.session, deadline_ms)
@@ -226,7 +226,7 @@ class SqliteStore(MetadataStore):
         return follow(read, lambda notice: self._poller.disarm(key, notice))
 
     def _look(self, known_version: int | None, paths: Sequence[str]) -> "asyncio.Future[Sight]":
-        """See, in the reading thread, what stands at these paths, if anybody committed since."""
+        """See, in the reading thread, the state of these paths, if anything was committed since."""
 
         def look() -> Sight:
             version = self._read.data_version()
@@ -263,7 +263,7 @@ class SqliteStore(MetadataStore):
         self._in_a_while(self._beat, self._timeouts.session_ms // _BEATS_PER_TIMEOUT)
 
     def _lost(self, lease: Lease) -> None:
-        """Put a new session in place of one that is over; whoever notices first."""
+        """Replace a session that has ended by a new one; the first caller to notice does it."""
         if lease is not self._lease or self._closed:
             return
         self._lease = None
@@ -285,7 +285,7 @@ class SqliteStore(MetadataStore):
         self._loop.run_in_executor(self._writer, begin).add_done_callback(begun)
 
     def _beat(self) -> None:
-        """Renew the lease, and end those that ran out; and so on for ever."""
+        """Renew the lease, end leases that have run out, and set the timer for the next time."""
         lease = self._lease
         if lease is None or self._renewing:
             return
@@ -339,7 +339,7 @@ class SqliteStore(MetadataStore):
 
 
 def _boot() -> str:
-    """Give what is different after each boot of this machine."""
+    """Give a text that is different after each boot of this machine."""
     try:
         return _BOOT_ID.read_text().strip()
     except OSError as error:
@@ -353,7 +353,7 @@ def _refuse_network(path: Path, name: str) -> None:
     try:
         mountinfo = _MOUNTINFO.read_text()
     except OSError:
-        return  # not to be told; SQLite's own check of its journal remains
+        return  # it cannot be known; SQLite's own check of its journal remains
     found = local_disk.network_file_system(PurePosixPath(path.parent.resolve()), mountinfo)
     if found is not None:
         raise errors.BadStoreError(

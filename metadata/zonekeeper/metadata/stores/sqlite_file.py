@@ -1,20 +1,20 @@
 """The file behind the SQLite store: what one thread does with one connection, blocking.
 
-The tree stands in one table, sessions in another. A transaction takes the write lock first, then
-ends the sessions whose lease has run out, then checks its own, then plans and writes: so what is
-decided is decided on what is committed, and a dead session's ephemeral nodes are gone before
-anybody writes beside them. Just before the commit the lease is checked once more.
+One table has the tree, another one the sessions. A transaction first takes the write lock. Then it
+ends the sessions whose lease has run out, checks its own session, plans, and writes. So every
+decision is based on committed data, and the ephemeral nodes of a dead session are gone before any
+write beside them. Just before the commit the lease is checked once more.
 
-**Leases.** A session is a row with a deadline on CLOCK_MONOTONIC, the number of the machine's boot,
-and an id that is drawn at random and never comes again, so it is the token too. A process that was
-stopped past its deadline finds its row gone or overdue, and its write is refused before anything of
-it is written. Clocks of processes on one machine are one clock: there is no skew to allow for. A
-process that is stopped *inside* a transaction holds SQLite's lock, and others get "unavailable"
-until it goes on or dies; nobody can see its lease run out meanwhile, so nothing is broken by it.
+**Leases.** A session is a row with a deadline on CLOCK_MONOTONIC, the id of the machine's boot, and
+an id. The id is drawn at random and never used again, so it is also the token. A process that was
+stopped past its deadline finds its row gone or overdue, and its write is refused before anything is
+written. All processes of one machine have one clock, so there is no skew. A process that is stopped
+*inside* a transaction holds SQLite's lock, and other processes get "unavailable" until it goes on
+or dies. Meanwhile no process can see its lease run out, so nothing is broken by it.
 
-**Journal.** Write-ahead log, because then readers wait for nobody and a commit costs one fsync;
-``synchronous=FULL``, because an acknowledged write must survive the machine. It needs memory that
-processes share, which no network file system gives: those are refused at opening.
+**Journal.** A write-ahead log, because then readers never wait and a commit costs one fsync; and
+``synchronous=FULL``, because an acknowledged write must survive a crash of the machine. The log
+needs memory that processes share. No network file system has that, so those are refused at opening.
 """
 
 import contextlib
@@ -37,14 +37,14 @@ from zonekeeper.metadata.store.store import (
 )
 from zonekeeper.metadata.stores import tree
 
-#: "zkpr" in ASCII: SQLite's own header says whose file this is.
+#: "zkpr" in ASCII; SQLite's own header has this field for the owner of a file.
 _APPLICATION_ID: Final = 0x7A6B7072
 _FORMAT: Final = 1
 
-#: Between attempts to switch a new file to its journal, which SQLite does not wait for by itself.
+#: The pause between attempts to switch a new file to its journal: SQLite does not wait for that.
 _SWITCH_RETRY_SECONDS: Final = 0.02
 
-#: A reader waits only while the log is being recovered after a crash, or begun anew.
+#: A reader waits only while the log is recovered after a crash, or begun again.
 _READ_WAIT_MS: Final = 5_000
 
 _SCHEMA: Final = (
@@ -90,13 +90,13 @@ _WRITE_NODE: Final = """
     ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
-#: Sessions whose lease ran out, or whose machine was booted since.
+#: Sessions whose lease has run out, or that are of an earlier boot of the machine.
 _OVERDUE: Final = "SELECT id FROM session WHERE boot != ? OR deadline_ms <= ? ORDER BY id"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stamp:
-    """What changes when a node does, or when its children do: cheap to compare."""
+    """Numbers that change when a node, or its children, change; cheap to compare."""
 
     created_id: int
     modified_id: int
@@ -112,7 +112,7 @@ class Lease:
 
 
 class StoreFile:
-    """One connection to the file. To be opened, used and closed by one and the same thread."""
+    """One connection to the file. The same thread must open, use and close it."""
 
     def __init__(self, path: Path, *, name: str, boot: str, clock_ms: Callable[[], int]) -> None:
         self._path = path
@@ -124,10 +124,10 @@ class StoreFile:
     # ── the file itself ──
 
     def open(self, deadline_ms: int) -> None:
-        """Connect; create what is missing; refuse a file that is not ours."""
+        """Connect; create the tables in an empty file; refuse a file that is not ours."""
         with self._translated():
             self._connection = sqlite3.connect(self._path, isolation_level=None)
-            with self._reading():  # one look: others may be making it right now
+            with self._reading():  # one state: another process may be making the tables now
                 self._own_or_new()
             self._switch_journal(deadline_ms)
             self._run("PRAGMA synchronous = FULL")
@@ -144,7 +144,7 @@ class StoreFile:
             self._connection = None
 
     def _own_or_new(self) -> bool:
-        """Say whether the file is still empty; raise if it is somebody else's."""
+        """Say whether the file is still empty; raise if it belongs to something else."""
         application = self._number("PRAGMA application_id")
         version = self._number("PRAGMA user_version")
         tables = self._number("SELECT count(*) FROM sqlite_master")
@@ -181,13 +181,13 @@ class StoreFile:
     # ── reading ──
 
     def get(self, path: str) -> tuple[Versioned | None, Stamp | None]:
-        """Read a node, and what to compare its next state with."""
+        """Read a node, and the stamp to compare its next state with."""
         with self._translated():
             node = self._node(path)
         return (None, None) if node is None else (node.seen(), _stamp(node))
 
     def children(self, path: str) -> tuple[tuple[str, ...] | None, Stamp | None]:
-        """Read a node's children, both in one look."""
+        """Read a node's children and its stamp, both in one state."""
         with self._translated(), self._reading():
             node = self._node(path)
             if node is None:
@@ -196,7 +196,7 @@ class StoreFile:
             return tuple(name_of(path) for (path,) in rows), _stamp(node)
 
     def stamps(self, paths: Sequence[str]) -> dict[str, Stamp | None]:
-        """Give what ``get`` would give for comparing, without the values."""
+        """Give the stamps that ``get`` would give, without the values."""
         found: dict[str, Stamp | None] = {}
         with self._translated(), self._reading():
             for path in paths:
@@ -209,12 +209,12 @@ class StoreFile:
         return found
 
     def data_version(self) -> int:
-        """Give a number that moves whenever another connection, of any process, has committed."""
+        """Give a number that changes whenever another connection, of any process, has committed."""
         with self._translated():
             return self._number("PRAGMA data_version")
 
     def anybody_overdue(self) -> bool:
-        """Is there a session that the next writer will end?"""
+        """Is there a session that the next write will end?"""
         with self._translated():
             return bool(self._overdue())
 
@@ -232,7 +232,7 @@ class StoreFile:
             )
 
     def renew(self, lease: Lease, deadline_ms: int) -> None:
-        """Let the lease run from now again, and end those of others that have run out."""
+        """Let the lease run from now again, and end other sessions whose lease has run out."""
         with self._translated(), self._writing(deadline_ms):
             self._end_overdue()
             self._require(lease.session)
@@ -243,18 +243,18 @@ class StoreFile:
             )
 
     def end_session(self, session: SessionId, deadline_ms: int) -> None:
-        """End a session that its owner gives up; it may be gone already."""
+        """End a session that its owner gives up; it may have ended already."""
         with self._translated(), self._writing(deadline_ms):
             self._end(session)
 
     def commit(
         self, writes: Sequence[Write], session: SessionId, deadline_ms: int
     ) -> tuple[Written, ...]:
-        """Apply a transaction of a session, or raise what it meets."""
+        """Apply a transaction of a session, or raise its error."""
         with self._translated():
             if self._overdue():
-                # For good, also where what is written is refused: who looks again must not see
-                # again what this very write has found to be gone.
+                # Commit this even if the write is refused: a later read must not show a session
+                # that this write has found to be over.
                 with self._writing(deadline_ms):
                     self._end_overdue()
         with self._translated(), self._writing(deadline_ms):
@@ -311,7 +311,7 @@ class StoreFile:
     # ── sessions ──
 
     def _end_overdue(self) -> None:
-        """End every session whose lease ran out or whose machine was booted since."""
+        """End every session whose lease has run out, or that is of an earlier boot."""
         for session in self._overdue():
             self._end(session)
 
@@ -344,7 +344,7 @@ class StoreFile:
         return self._connection.execute(statement, values)
 
     def _in_transaction(self) -> bool:
-        """Is there one to end? A full disk, for one, has SQLite roll it back by itself."""
+        """Is a transaction open? SQLite itself rolls it back in some cases, as on a full disk."""
         return self._connection is not None and self._connection.in_transaction
 
     def _number(self, query: str) -> int:
@@ -362,7 +362,7 @@ class StoreFile:
 
     @contextlib.contextmanager
     def _writing(self, deadline_ms: int) -> Iterator[None]:
-        """Hold the write lock: all of it is committed, or nothing."""
+        """Hold the write lock; commit everything that the block does, or nothing."""
         self._run(f"PRAGMA busy_timeout = {max(0, deadline_ms - self._clock_ms())}")
         self._run("BEGIN IMMEDIATE")
         try:
@@ -376,14 +376,14 @@ class StoreFile:
         except sqlite3.Error as error:
             with contextlib.suppress(sqlite3.Error):
                 self._run("ROLLBACK")
-            # What reached the disk before it failed, nobody knows.
+            # It is unknown what reached the disk before the failure.
             raise errors.StoreUnavailableError(
                 f"the commit failed: {error}", store=self._name, maybe_applied=True
             ) from error
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:
-        """Turn what SQLite raises, before any commit, into our errors."""
+        """Turn SQLite's errors, which come before any commit, into ours."""
         try:
             yield
         except sqlite3.Error as error:
@@ -418,7 +418,7 @@ def _stamp(node: tree.Node) -> Stamp:
 
 
 def _primary_code(error: sqlite3.Error) -> int:
-    """Give SQLite's basic result code; 0 if the error is of Python's binding."""
+    """Give SQLite's basic result code; 0 if the error is from Python's module."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 

@@ -1,8 +1,8 @@
-"""Noticing what other processes commit, by asking SQLite again and again while there are watches.
+"""Noticing the commits of other processes, by asking SQLite repeatedly while there are watches.
 
-A look sees, in the reading thread, whether anybody committed and what stands at the watched paths
-then. A key's stamp is that of the oldest read that armed it: a change after it is never missed, and
-who armed later may be told for nothing.
+A look sees, in the reading thread, whether anything was committed, and the state of the watched
+paths then. A key's stamp is that of the oldest read that armed it. So a change after that read is
+never missed, and a later watcher of the key may be notified without a change.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ POLL_EVERY_MS: Final = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What the reading thread saw; no stamps: nobody committed since."""
+    """The result of a look; without stamps if nothing was committed since the last look."""
 
     version: int
     stamps: Mapping[str, Stamp | None]
@@ -29,7 +29,7 @@ class Sight:
 
 
 class Poller:
-    """Tells watches what changed; ``look`` is given the last version seen, or None: compare all."""
+    """Notifies watches; ``look`` gets the last version seen, or None to compare all paths."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Poller:
         self._notices = Notices()
         self._stamps: dict[Key, Stamp | None] = {}
         self._version: int | None = None
-        #: Whatever was armed since the last look that worked began must be compared by the next.
+        #: Something was armed since the start of the last successful look; the next compares all.
         self._armed_since = False
         self._timer: asyncio.TimerHandle | None = None
         self._looking = False
@@ -51,7 +51,7 @@ class Poller:
         self._closed = False
 
     def arm(self, key: Key, notice: Notice, stamp: Stamp | None) -> None:
-        """Have ``notice`` called once the key is no longer what was read with this stamp."""
+        """Have ``notice`` called once the key differs from the read that gave this stamp."""
         self._notices.arm(key, notice)
         self._stamps.setdefault(key, stamp)
         self._armed_since = True
@@ -59,13 +59,13 @@ class Poller:
             self._timer = self._loop.call_later(POLL_EVERY_MS / 1000, self._poll)
 
     def disarm(self, key: Key, notice: Notice) -> None:
-        """Forget a notice, and the key with its last one."""
+        """Forget a notice; without another notice of the key, forget the key too."""
         self._notices.disarm(key, notice)
         if key not in self._notices:
             self._stamps.pop(key, None)
 
     def hurry(self) -> None:
-        """Look now: something was committed."""
+        """Look now, because something was committed."""
         if self._looking:
             self._hurried = True
         elif self._timer is not None:
@@ -73,7 +73,7 @@ class Poller:
             self._poll()
 
     def close(self) -> None:
-        """Tell everybody, and look no more."""
+        """Call every notice, and look no more."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -97,7 +97,7 @@ class Poller:
             taken(done, self._closed)
             return
         if taken(done, self._closed) is not None:
-            self._armed_since = True  # what it was to compare is still to be compared
+            self._armed_since = True  # the failed look compared nothing: the next compares all
         else:
             sight = done.result()
             self._version = sight.version
@@ -115,7 +115,7 @@ class Poller:
 
 
 def _part(key: Key, stamp: Stamp | None) -> tuple[int, int] | None:
-    """Give the part of a stamp that changes with what is watched."""
+    """Give the part of a stamp that changes with the watched part of the node."""
     if stamp is None:
         return None
     which = stamp.modified_id if key[0] is Watched.NODE else stamp.children_id
@@ -123,7 +123,7 @@ def _part(key: Key, stamp: Stamp | None) -> tuple[int, int] | None:
 
 
 def taken(done: "asyncio.Future[Answer]", closed: bool) -> BaseException | None:
-    """Take a finished job's error; what is no error of the store is a bug, and goes on."""
+    """Give a finished job's error; an error that is not a store's is a bug, and is raised."""
     if done.cancelled():
         return asyncio.CancelledError()
     error = done.exception()

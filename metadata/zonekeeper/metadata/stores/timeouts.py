@@ -1,4 +1,4 @@
-"""How long a store waits for what: the same words in every store."""
+"""The time limits of a store: the same names for every store."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 class Timeouts:
     """Limits, each in milliseconds."""
 
-    #: A session that is not heard of for so long is over, and its ephemeral nodes with it.
+    #: A session that is silent for this long ends, and its ephemeral nodes with it.
     session_ms: int = 10_000
-    #: A call without an answer after so long is given up.
+    #: A call without an answer for this long is given up.
     request_ms: int = 10_000
 
     def __post_init__(self) -> None:

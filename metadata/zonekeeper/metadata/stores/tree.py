@@ -1,8 +1,8 @@
 """The rules of the tree: which writes are allowed, and what they change.
 
-Pure, and shared by the stores that keep the tree themselves (memory and SQLite), so that both obey
-the same rules: those of ZooKeeper. ``plan`` reads nodes through a function, and gives the nodes as
-they will be; nothing is changed by it, and a refused transaction changes nothing.
+This module is pure. The stores that keep the tree themselves (memory and SQLite) share it, so that
+both obey the same rules: those of ZooKeeper. ``plan`` reads nodes through a function, and gives the
+nodes as they will be. It changes nothing itself, and a refused transaction changes nothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,13 +36,13 @@ class Node:
     modified_id: int = 0
     owner: SessionId | None = None
     child_count: int = 0
-    #: How many children it ever had: the next sequential child's number.
+    #: The number of children that were ever created: the number of the next sequential child.
     children_made: int = 0
-    #: The change that last added or removed a child.
+    #: The id of the change that last added or removed a child.
     children_id: int = 0
 
     def seen(self) -> Versioned:
-        """Give what a reader gets."""
+        """Give the node as a reader gets it."""
         return Versioned(
             value=self.value,
             version=self.version,
@@ -52,7 +52,7 @@ class Node:
         )
 
 
-#: The top of every tree: it is always there.
+#: The top of every tree, which always exists.
 TOP: Final = Node()
 
 ReadNode: TypeAlias = Callable[[str], Node | None]
@@ -60,16 +60,16 @@ ReadNode: TypeAlias = Callable[[str], Node | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionPlan:
-    """What a transaction does."""
+    """The effect of a transaction."""
 
-    #: Each node that it touches, as it will be; None: deleted.
+    #: Each node that the transaction changes, as it will be; None if deleted.
     changes: Mapping[str, Node | None]
     written: tuple[Written, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionRequest:
-    """Who asks for a transaction, and which change it would be."""
+    """The caller of a transaction, and the id that its change will have."""
 
     change_id: int
     session: SessionId
@@ -78,20 +78,20 @@ class TransactionRequest:
 
 
 def plan(writes: Sequence[Write], read: ReadNode, request: TransactionRequest) -> TransactionPlan:
-    """Decide a transaction; raises what the first write that is not allowed meets."""
+    """Plan a transaction; raises the error of the first write that is not allowed."""
     draft = _Draft(read, request)
     written = tuple(draft.apply(write) for write in writes)
     return TransactionPlan(changes=draft.changes, written=written)
 
 
 def sequential_path(prefix: str, number: int) -> str:
-    """Append a child's number as ZooKeeper does: ten digits, wrapping round to negative ones."""
+    """Append a child's number as ZooKeeper does: ten digits, wrapping around to negative ones."""
     wrapped = (number + _SEQUENCE_MAX + 1) % (2 * (_SEQUENCE_MAX + 1)) - (_SEQUENCE_MAX + 1)
     return f"{prefix}{wrapped:0{_SEQUENCE_DIGITS}d}"
 
 
 class _Draft:
-    """A transaction under way: nodes as the writes so far would leave them."""
+    """A transaction being planned: the nodes as the writes so far would leave them."""
 
     def __init__(self, read: ReadNode, request: TransactionRequest) -> None:
         self.changes: dict[str, Node | None] = {}

@@ -11,8 +11,8 @@ scheme), ``acl`` (``creator``: only the same identity may touch our nodes, the d
 ``auth-file``; ``open``: anybody may), ``tls-ca``, ``tls-cert``, ``tls-key`` (files in PEM form) or
 ``tls=on`` with the system's authorities. With TLS, certificate and host name are always verified.
 
-The root is a name, not a prefix: paths in a store are absolute, and what is only ours stands beside
-the root. No password is ever part of an address, because addresses are logged.
+The root is a name, not a prefix: paths in a store are absolute, and our own nodes are beside the
+root. An address never contains a password, because addresses are logged.
 """
 
 import enum
@@ -34,7 +34,7 @@ _EXAMPLES: Final = "zk://host:2181,host2:2181/ledgers, sqlite:///absolute/path/m
 
 
 class Acl(enum.StrEnum):
-    """Who may read and write the nodes that we create."""
+    """The clients that may read and write the nodes that we create."""
 
     CREATOR = "creator"
     OPEN = "open"
@@ -42,7 +42,7 @@ class Acl(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """Files in PEM form; None: the system's authorities, no certificate of our own."""
+    """Files in PEM form; with None, the system's authorities, and no certificate of our own."""
 
     ca: Path | None = None
     certificate: Path | None = None
@@ -51,7 +51,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZooKeeperAddress:
-    """Servers ``host:port``, any of which will do."""
+    """Servers ``host:port``; a client may use any of them."""
 
     servers: tuple[str, ...]
     root: str = DEFAULT_ROOT
@@ -65,7 +65,7 @@ class ZooKeeperAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqliteAddress:
-    """An absolute path."""
+    """A SQLite file, by its absolute path."""
 
     path: Path
     root: str = DEFAULT_ROOT
@@ -73,7 +73,7 @@ class SqliteAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryAddress:
-    """A new, empty store."""
+    """A new, empty store in memory."""
 
     root: str = DEFAULT_ROOT
 
@@ -97,7 +97,7 @@ _OPTIONS: Final[Mapping[_Scheme, frozenset[str]]] = {
 def parse(text: str) -> Address:
     """Read an address; ``BadStoreUriError`` says what is wrong, and what would be right."""
     scheme_text, colon, rest = text.partition(":")
-    # By hand: urllib takes a list of hosts with addresses in brackets for one malformed host.
+    # By hand: urllib takes a list of hosts, of which some have brackets, for one malformed host.
     place, _, query = rest.partition("?")
     netloc, path = "", unquote(place)
     if place.startswith("//"):
@@ -193,7 +193,7 @@ def _file(text: str, options: Mapping[str, str], name: str) -> Path | None:
 
 def _server(text: str, server: str) -> str:
     host, colon, port = server.rpartition(":")
-    if not colon or server.endswith("]"):  # no port; an IPv6 address stands in brackets
+    if not colon or server.endswith("]"):  # no port; an IPv6 address is in brackets
         host, port = server, str(DEFAULT_PORT)
     if not host or host.startswith("[") != host.endswith("]"):
         raise _bad(text, f"{server!r} is no 'host:port'")
@@ -217,5 +217,5 @@ def _root(text: str, root: str) -> str:
 
 
 def _bad(text: str, problem: str) -> errors.BadStoreUriError:
-    # Without the options: whoever misunderstood them may have put a password there.
+    # Without the options: a user who misunderstood them may have put a password there.
     return errors.BadStoreUriError(f"store address {text.partition('?')[0]!r}: {problem}")

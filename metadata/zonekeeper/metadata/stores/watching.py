@@ -1,9 +1,9 @@
-"""Watches as streams of state, out of reads and one-shot notices.
+"""Watches as streams of states, made from reads and one-shot notices.
 
-A store offers a read that arms a notice. The notice is called, at least once and on the loop, after
-the state is no longer what the read gave; it may be called for nothing. ``follow`` reads, gives
-what is new, waits for the notice, and reads again. So nothing is queued, states in between are
-skipped, and the last state cannot be missed. That it never goes back is the read's promise.
+A store offers a read that arms a notice. The notice is called on the loop, at least once, after the
+state differs from the result of the read; it may also be called without a change. ``follow`` reads,
+gives the state if it is new, waits for the notice, and reads again. So nothing is queued, states in
+between are skipped, and the last state cannot be missed. The read promises never to go back.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ Notice: TypeAlias = Callable[[], None]
 
 
 class Watched(enum.Enum):
-    """What of a node is watched."""
+    """The part of a node that is watched."""
 
     NODE = "node"
     CHILDREN = "children"
@@ -29,17 +29,17 @@ class Watched(enum.Enum):
 
 Key: TypeAlias = tuple[Watched, str]
 
-#: How long a stream waits before it asks a store again that gave no answer.
+#: The pause of a stream before it asks a store again that gave no answer.
 _RETRY_DELAY_MS: Final = 200
 
 _NOTHING: Final = object()
 
 
 class Notices:
-    """Who wants to be told about what. One-shot: telling forgets."""
+    """The armed notices, by key. A notice is one-shot: to call it disarms it."""
 
     def __init__(self) -> None:
-        # Dictionaries as ordered sets: who is told first is the same in every run.
+        # Dictionaries as ordered sets, so that the order of calls is the same in every run.
         self._armed: dict[Key, dict[Notice, None]] = {}
 
     def __bool__(self) -> bool:
@@ -60,12 +60,12 @@ class Notices:
             self._armed.pop(key, None)
 
     def tell(self, key: Key) -> None:
-        """Call, and forget, the notices of one key."""
+        """Call and disarm the notices of one key."""
         for notice in self._armed.pop(key, ()):
             notice()
 
     def tell_all(self) -> None:
-        """Call, and forget, every notice: something changed, and nobody knows what."""
+        """Call and disarm every notice: something changed, and it is not known what."""
         for key in tuple(self._armed):
             self.tell(key)
 
@@ -80,7 +80,7 @@ class SessionFeed:
         self._waiting: dict[Notice, None] = {}
 
     def publish(self, session: Session) -> None:
-        """Set what is known now."""
+        """Set the present knowledge of the session."""
         if session != self.current:
             self.current = session
             self._tell()
@@ -111,7 +111,7 @@ class SessionFeed:
 def follow(
     read: Callable[[Notice], Awaitable[State]], disarm: Callable[[Notice], object]
 ) -> AbstractAsyncContextManager[AsyncIterator[State]]:
-    """Give the stream of ``read``'s states; leaving the context disarms its notice."""
+    """Give the stream of the states of ``read``; the end of the block disarms its notice."""
     return aclosing(_states(read, disarm))
 
 

@@ -1,14 +1,14 @@
 """The store in ZooKeeper, for clusters: the same nodes that Apache BookKeeper would make.
 
-``zookeeper_client`` talks; this module keeps the store's promises on top of it.
+``zookeeper_client`` sends the requests. On top of it this module keeps the store's promises.
 
-- While the connection is lost, nothing is sent: calls wait for it within their time. What was sent
-  when it broke is unknown if it was a write, and asked again if it was a read.
-- A read never goes back. Within a session ZooKeeper sees to that, on any of its servers. After a
-  session was lost the next server may be behind the last one, so reads ``sync`` until one did.
-- The node's version is all that ZooKeeper compares. Its ids (``czxid``, ``mzxid``) are only shown.
-- Names of the server are checked against its certificate; who may touch our nodes is in the
-  address (``acl``).
+- While the connection is lost, nothing is sent: calls wait for the connection within their time. If
+  it broke after a request was sent, a write is unknown, and a read is sent again.
+- A read never goes back. Within a session ZooKeeper promises that, on any of its servers. After a
+  session was lost, the next server may be behind the last one. So reads ``sync`` until one has.
+- ZooKeeper compares only the node's version. The ids (``czxid``, ``mzxid``) are only shown.
+- The server's name is checked against its certificate. The address says which clients may use our
+  nodes (``acl``).
 """
 
 import asyncio
@@ -52,7 +52,7 @@ async def open_zookeeper(address: ZooKeeperAddress, timeouts: Timeouts) -> "ZooK
     if address.auth_file is not None:
         secret = await asyncio.to_thread(_read_secret, address.auth_file, str(address))
     if address.tls is not None:
-        # Connections read the files again; what is wrong with them is better said at once.
+        # Each connection reads the files again; but an error in them is better reported at once.
         try:
             await asyncio.to_thread(zookeeper_tls.context, address.tls)
         except OSError as error:
@@ -79,9 +79,9 @@ class ZooKeeperStore(MetadataStore):
         self._request_ms = timeouts.request_ms
         self._closed = False
         self._refused = False
-        #: Set while it makes sense to ask: connected, or for good not.
+        #: Set while requests make sense: connected, or closed or refused for good.
         self._reached = asyncio.Event()
-        #: The last session that was had; reads of another one may be behind until they sync.
+        #: The last session; reads of a later session may be behind until one has synced.
         self._last_session: SessionId | None = None
         self._behind = False
         self._notices = Notices()
@@ -95,7 +95,7 @@ class ZooKeeperStore(MetadataStore):
         self._client = ZooKeeperClient(address, secret, timeouts.session_ms, reports)
 
     async def start(self) -> None:
-        """Wait until a server gave a session."""
+        """Wait until a server gives a session."""
         await self._client.start()
         try:
             async with asyncio.timeout(self._request_ms / 1000):
@@ -112,7 +112,7 @@ class ZooKeeperStore(MetadataStore):
 
     @property
     def session(self) -> Session:
-        """The session; unconnected: whether it lives, only a server can tell."""
+        """The session; while unconnected, only a server knows whether it lives."""
         return self._feed.current
 
     def watch_session(self) -> AbstractAsyncContextManager[AsyncIterator[Session]]:
@@ -171,14 +171,14 @@ class ZooKeeperStore(MetadataStore):
         self, key: Key, ask: Callable[[bool], Awaitable[Answer]]
     ) -> AbstractAsyncContextManager[AsyncIterator[Answer]]:
         async def read(notice: Notice) -> Answer:
-            # Armed before it is asked for: the alarm may be faster than the answer.
+            # The notice is armed before the request, because it may come before the answer.
             self._notices.arm(key, notice)
             return await self._read(key[1], ask)
 
         return follow(read, lambda notice: self._notices.disarm(key, notice))
 
     async def _read(self, path: str, ask: Callable[[bool], Awaitable[Answer]]) -> Answer:
-        """Ask, with ``behind`` as the argument, until there is an answer or the time is up."""
+        """Call ``ask`` with ``behind`` until there is an answer or the time is up."""
         try:
             async with asyncio.timeout(self._request_ms / 1000):
                 while True:

@@ -1,19 +1,20 @@
-"""kazoo, brought to the event loop: the one module that knows it.
+"""kazoo behind an interface for the event loop; no other module uses kazoo.
 
-kazoo runs threads of its own; nothing here blocks the loop, and all that they report comes to it by
-``call_soon_threadsafe``. What kazoo does that must be known:
+kazoo runs threads of its own. Nothing here blocks the loop, and every report of those threads comes
+to the loop by ``call_soon_threadsafe``. Some behaviour of kazoo must be known:
 
-- It opens a new session by itself after an expiry. A request that is bound to a session is handed
-  to kazoo under a lock that the notice of the loss takes too; what was handed in before is failed
-  by kazoo when the session ends, so it can never be sent under the next one.
-- When the connection drops it forgets all watches and calls each with an event of type NONE. So a
-  notice comes for every watch at every break, and whoever follows reads again. It cannot take a
-  watch back: one stays, here and at the server, for each path that was followed and has not changed
-  since, and no more than one (``_Alarm``).
-- "Closed" and "connection lost" are said of requests that may have been sent, or may still be: a
-  write that meets them is unknown.
-- How long a session the server granted it keeps to itself: its answer is heard on the way in.
-- Its logger prints credentials at DEBUG: it is given one that stays above.
+- kazoo opens a new session by itself after an expiry. A request that is bound to a session is given
+  to kazoo under a lock, which the notice of a lost session takes too. When a session ends, kazoo
+  fails the requests that it was given before. So they can never be sent under the next session.
+- When the connection drops, kazoo forgets all watches and calls each with an event of type NONE. So
+  every watch gives a notice at every break, and the follower reads again. kazoo cannot take a watch
+  back. One watch stays, here and at the server, for each path that was followed and has not changed
+  since, and not more than one (``_Alarm``).
+- kazoo says "closed" and "connection lost" also of requests that may have been sent, or may still
+  be sent. So a write with these errors is unknown.
+- kazoo does not tell how long a session the server granted. So the server's answer is read on its
+  way into kazoo.
+- kazoo's logger prints credentials at DEBUG, so its level is kept above that.
 """
 
 import asyncio
@@ -52,13 +53,13 @@ from zonekeeper.metadata.stores.watching import Key, Watched
 
 Answer = TypeVar("Answer")
 
-#: Between attempts to reach a server; without it kazoo doubles the wait up to an hour.
-#: Servers can be greeted so often within the session's time.
+#: Within the session's time at least this many greetings of servers can be tried.
 _GREETINGS_MIN: Final = 3
+#: The pause between attempts to reach a server; without these kazoo doubles it up to an hour.
 _RECONNECT_DELAY_SECONDS: Final = 0.05
 _RECONNECT_DELAY_SECONDS_MAX: Final = 1.0
 
-#: ZooKeeper's way to say "whatever the version".
+#: In ZooKeeper this version means "any version".
 _ANY_VERSION: Final = -1
 
 _LOG: Final = logging.getLogger("zonekeeper.metadata.kazoo")
@@ -66,18 +67,18 @@ _LOG: Final = logging.getLogger("zonekeeper.metadata.kazoo")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reports:
-    """What the client tells its store, on the loop."""
+    """The reports of the client to its store, on the loop."""
 
     session: Callable[[Session], None]
-    #: For how long the session that comes next, or goes on, was granted.
+    #: The time that the server granted the session that begins, or goes on, next.
     granted: Callable[[int], None]
-    #: The credentials were refused: there will be no session.
+    #: The credentials were refused, and there will be no session.
     refused: Callable[[], None]
     changed: Callable[[Key], None]
 
 
 class ZooKeeperClient:
-    """One connection to an ensemble, with one session after the other."""
+    """One connection to an ensemble of servers, with one session after the other."""
 
     def __init__(
         self, address: ZooKeeperAddress, secret: str | None, session_ms: int, reports: Reports
@@ -88,26 +89,26 @@ class ZooKeeperClient:
         self._acl = (
             security.CREATOR_ALL_ACL if address.acl is Acl.CREATOR else security.OPEN_ACL_UNSAFE
         )
-        #: Guards the session's number between kazoo's thread and the loop's.
+        #: Guards the session's id between kazoo's thread and the loop's.
         self._gate = threading.Lock()
         self._session: SessionId | None = None
-        #: How to give up what is under way: kazoo forgets it when it stops.
+        #: Functions that fail the requests under way: kazoo forgets these when it stops.
         self._open: set[Callable[[], None]] = set()
         self._kazoo = _client(address, secret, session_ms)
         self._kazoo.add_listener(self._listen)
         self._hear_greetings(session_ms)
 
     async def start(self) -> None:
-        """Begin to connect; ``Reports.session`` tells when it has worked."""
+        """Begin to connect; ``Reports.session`` is called when there is a session."""
         await asyncio.to_thread(self._kazoo.start_async)
 
     async def stop(self) -> None:
         """End the session, if a server is reached, and the threads."""
         for give_up in tuple(self._open):
             give_up()
-        # What kazoo complains of while it stops cannot be helped: its threads are daemons, and
-        # the session that it did not end runs out.
-        # So it is where the interpreter ends, and begins no thread any more.
+        # Errors of kazoo while it stops are ignored: its threads are daemons, and a session that it
+        # did not end runs out. The same is true while the interpreter is ending, and starts no
+        # thread any more.
         with suppress(kazoo_errors.KazooException, RuntimeError):
             await asyncio.to_thread(self._kazoo.stop)
             await asyncio.to_thread(self._kazoo.close)
@@ -115,7 +116,7 @@ class ZooKeeperClient:
     # ── reading ──
 
     async def node(self, path: str, *, sync: bool, watch: bool) -> Versioned | None:
-        """Read a node; ``watch``: have its next change reported, also its creation."""
+        """Read a node; with ``watch``, its next change is reported, or its creation."""
         alarm = _Alarm(self, (Watched.NODE, path)) if watch else None
         while True:
             try:
@@ -127,7 +128,7 @@ class ZooKeeperClient:
                     return None
 
     async def children(self, path: str, *, sync: bool, watch: bool) -> tuple[str, ...] | None:
-        """Read the names of a node's children; ``watch`` as with ``node``."""
+        """Read the names of a node's children; ``watch`` as in ``node``."""
         alarm = _Alarm(self, (Watched.CHILDREN, path)) if watch else None
         while True:
             try:
@@ -142,7 +143,7 @@ class ZooKeeperClient:
                     return None
 
     async def _created_since(self, path: str, alarm: "_Alarm | None") -> bool:
-        """Arm an alarm at an absent node; True: it is there after all."""
+        """Watch an absent node; True if the node exists after all."""
         if alarm is None:
             return False
         return await self._read(
@@ -159,7 +160,7 @@ class ZooKeeperClient:
     ) -> Answer:
         if not sync:
             return await self._submit(path, start, take)
-        # One connection keeps the order: the read sees what the sync caught up with.
+        # One connection keeps the order, so the read sees the state after the sync.
         caught_up = self._submit(path, lambda: self._kazoo.sync_async(path), _is_there)
         answer = self._submit(path, start, take)
         return (await asyncio.gather(caught_up, answer))[1]
@@ -169,7 +170,7 @@ class ZooKeeperClient:
     async def commit(
         self, writes: Sequence[Write], session: SessionId | None
     ) -> tuple[Written, ...]:
-        """Send a transaction, bound to a session if one is named."""
+        """Send a transaction, bound to a session if one is given."""
         path = writes[0].path
         with self._gate:
             if session not in (None, self._session):
@@ -209,7 +210,7 @@ class ZooKeeperClient:
     def _written(self, writes: Sequence[Write], done: IAsyncResult) -> tuple[Written, ...]:
         results = done.get()
         for write, result in zip(writes, results, strict=True):
-            # The others of a refused transaction say only that they were not done either.
+            # In a refused transaction the other results only say that they were not done either.
             if isinstance(result, Exception) and not isinstance(result, _BYSTANDERS):
                 raise self._translate(result, write.path, maybe_applied=False) from result
         return tuple(map(_outcome, writes, results))
@@ -233,7 +234,7 @@ class ZooKeeperClient:
         future.add_done_callback(lambda _: self._open.discard(give_up))
 
         def finish(done: IAsyncResult) -> None:
-            # In a thread of kazoo's.
+            # This runs in a thread of kazoo's.
             try:
                 answer = take(done)
             except errors.StoreError as error:
@@ -249,20 +250,20 @@ class ZooKeeperClient:
         return future
 
     def _post(self, what: Callable[[], None]) -> None:
-        # The loop may be gone if the store was never closed; then nobody waits any more.
+        # If the store was never closed the loop may be gone; then nothing waits any more.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(what)
 
     def alarm(self, key: Key) -> None:
-        """Report a change. Called in a thread of kazoo's."""
+        """Report a change; called in a thread of kazoo's."""
         self._post(partial(self._reports.changed, key))
 
     def _hear_greetings(self, session_ms: int) -> None:
-        """Report how long a session may be, and let no greeting cost the session.
+        """Report how long a session the server granted, and limit the wait for each greeting.
 
-        Kazoo drops what the server answered to its wish. And it waits for that answer for the
-        session's time by the number of servers: of a single one until the session is over. A server
-        that is starting may take a greeting and never answer it.
+        kazoo does not keep the server's answer to its wish. It waits for the answer for the
+        session's time divided by the number of servers: with a single server until the session is
+        over. But a server that is starting may take a greeting and never answer it.
         """
         patience_s = session_ms / 1_000 / _GREETINGS_MIN
         connection = self._kazoo._connection  # noqa: SLF001 there is no public way to it
@@ -272,14 +273,14 @@ class ZooKeeperClient:
             greets = isinstance(request, Connect)
             answer = invoke(min(timeout, patience_s) if greets else timeout, request, xid)
             if greets:
-                # In kazoo's connection thread, before it says that it is connected.
+                # This runs in kazoo's connection thread, before kazoo says that it is connected.
                 self._post(partial(self._reports.granted, answer[0].time_out))
             return answer
 
         connection._invoke = heard  # noqa: SLF001 as above
 
     def _listen(self, state: KazooState) -> None:
-        # In kazoo's connection thread, before it goes on: see the module's first point.
+        # This runs in kazoo's connection thread, and kazoo waits for it: see the first point above.
         with self._gate:
             if state == KazooState.CONNECTED:
                 number, _ = self._kazoo.client_id
@@ -292,7 +293,7 @@ class ZooKeeperClient:
         self._post(partial(self._reports.session, session))
 
     def _translate(self, error: Exception, path: str, *, maybe_applied: bool) -> errors.StoreError:
-        """Give our error for kazoo's; ``maybe_applied``: if it tells nothing of the outcome."""
+        """Give our error for kazoo's; ``maybe_applied`` is for errors that leave it unknown."""
         for theirs, ours, problem in _REFUSALS:
             if isinstance(error, theirs):
                 return ours(problem, store=self._name, path=path)
@@ -309,7 +310,7 @@ class ZooKeeperClient:
 
 @dataclass(frozen=True, slots=True)
 class _Alarm:
-    """What kazoo calls at a change. Equal for one thing watched, so that kazoo keeps only one."""
+    """Called by kazoo at a change. Equal for equal keys, so that kazoo keeps only one."""
 
     client: ZooKeeperClient
     key: Key
@@ -323,7 +324,7 @@ _Table: TypeAlias = tuple[
     ...,
 ]
 
-#: Answers of the server that say for certain that nothing was done.
+#: Answers of the server that certainly mean that nothing was done.
 _REFUSALS: Final[_Table] = (
     ((kazoo_errors.NoNodeError,), errors.NoNodeError, "it, or its parent, is absent"),
     ((kazoo_errors.NodeExistsError,), errors.NodeExistsError, "is there already"),
@@ -342,7 +343,7 @@ _REFUSALS: Final[_Table] = (
     ),
 )
 
-#: Ends of a conversation: what was asked last may have been done.
+#: Ends of a connection or session: the last request may have been carried out.
 _UNKNOWNS: Final[_Table] = (
     ((kazoo_errors.SessionExpiredError,), errors.SessionLostError, "the session expired"),
     (

@@ -1,9 +1,9 @@
 """TLS to ZooKeeper, in place of kazoo's own.
 
-kazoo trusts the system's authorities beside the one that it is given, does not check names unless
-told to, and leaves sockets open whose handshake failed. Here only the given authority is trusted,
-names are always checked, and files are read again for each connection, so that certificates can be
-renewed under a running process.
+kazoo trusts the system's authorities beside the given one, checks names only on request, and leaves
+a socket open when its handshake fails. Here only the given authority is trusted, and names are
+always checked. The files are read again for each connection, so that certificates can be renewed
+under a running process.
 """
 
 import socket
@@ -13,7 +13,7 @@ from zonekeeper.metadata.stores.uri import Tls
 
 
 def context(tls: Tls) -> ssl.SSLContext:
-    """Read the files; raises ``OSError`` (``ssl.SSLError`` is one) for what cannot be used."""
+    """Read the files; raises ``OSError`` (or ``ssl.SSLError``, a kind of it) if unusable."""
     made = ssl.create_default_context(cafile=tls.ca)
     made.minimum_version = ssl.TLSVersion.TLSv1_2
     if tls.certificate is not None and tls.key is not None:
@@ -24,7 +24,7 @@ def context(tls: Tls) -> ssl.SSLContext:
 def connect(
     tls: Tls, address: tuple[str, int], *, hostname: str, timeout: float, **_: object
 ) -> ssl.SSLSocket:
-    """Connect and shake hands, as kazoo asks its handler to; blocking, in kazoo's thread."""
+    """Connect and do the handshake, as kazoo's handler must; blocking, in kazoo's thread."""
     trusted = context(tls)
     plain = socket.create_connection(address, timeout)
     try:

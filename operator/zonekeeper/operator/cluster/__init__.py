@@ -1,1 +1,1 @@
-"""What a resource asks for, the objects that it becomes, and what is there."""
+"""A resource as it is read, the objects that are made of it, and the objects that are there."""

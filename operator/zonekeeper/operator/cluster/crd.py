@@ -1,8 +1,8 @@
 """The custom resource's definition, made from the tables that the operator reads resources with.
 
-So the schema can neither allow what the operator does not know nor refuse what it does. Rules over
-several fields are in CEL where they are cheap; all of them are checked again by the operator, and
-what needs placement's judgement is checked only there.
+So the schema allows no field that the operator does not know, and refuses none that it knows. A
+rule between fields is written in CEL where that is cheap. The operator checks every rule again. A
+rule that needs the judgement of placement is checked by the operator alone.
 """
 
 from collections.abc import Mapping
@@ -19,26 +19,26 @@ _RESOURCE: Final = f"{_PLURAL}.{BOOKIE_CLUSTERS.group}"
 _LABEL: Final = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 
 _DESCRIPTIONS: Final = {
-    "bookiesPerZone": "Bookies in each zone. It can be raised; lowering it is refused.",
+    "bookiesPerZone": "The number of bookies in each zone. It can be raised, and not lowered.",
     "image": "The image that bookies run, with a tag or a digest.",
-    "metadata": "Where the cluster's metadata is.",
+    "metadata": "The metadata store of the cluster.",
     "metadata.uri": "The ZooKeeper ensemble and the cluster's root in it: zk://host:2181/ledgers.",
-    "onDelete": "What becomes of volumes and metadata with the resource: Retain keeps them.",
+    "onDelete": "On deletion Retain keeps volumes and metadata, Delete removes them.",
     "storage": "The volume of each bookie.",
-    "storage.className": "The storage class; the default one if it is left out.",
+    "storage.className": "The storage class of the volumes. Without it, the default class is used.",
     "storage.size": "The size of each bookie's volume.",
 }
-#: A cluster is built once its instance is known; before that, everything can still be corrected.
+#: A cluster is built once its instance is known. Before that, every field can be corrected.
 _BUILT: Final = "has(oldSelf.status) && has(oldSelf.status.instance)"
 
-#: A name cannot be corrected later, so what is there already keeps its own.
+#: A name cannot be corrected later, so a resource that is there already keeps its name.
 _NAME_RULE: Final = {
     "rule": f"oldSelf.hasValue() || self.metadata.name.matches('^{desired.CLUSTER_NAME}$')",
     "optionalOldSelf": True,
     "message": f"metadata.name: {desired.CLUSTER_NAME_RULE}; choose another name",
 }
 
-#: Rules over the whole resource: what must hold, and what is said if it does not.
+#: Rules over the whole resource: the condition that must hold, and the message if it does not.
 _RULES: Final = (
     (
         f"!({_BUILT}) || self.spec.metadata == oldSelf.spec.metadata",
@@ -112,7 +112,7 @@ def _whole() -> Json:
             "resources": _resources(),
             "policy": _policy(),
         },
-        description="What the cluster shall be.",
+        description="The cluster that is asked for.",
         required=["image", "metadata", "storage", "zones"],
     )
     spec["properties"]["metadata"]["required"] = ["uri"]
@@ -138,7 +138,7 @@ def _object(properties: Json, *, description: str, required: list[str] | None = 
 
 
 def _tree(table: Mapping[str, fields.Kind], *, defaults: Mapping[str, int | str]) -> Json:
-    """Give the properties of a table whose names are paths."""
+    """Give the properties of a table; its names are paths, with a dot between their parts."""
     properties: Json = {}
     for name, kind in table.items():
         *sections, last = name.split(".")
@@ -157,7 +157,7 @@ def _description(name: str) -> str:
 
 
 def schema_of(kind: fields.Kind) -> Json:
-    """Give the schema of one kind of value; it allows whatever the kind reads, or a little more."""
+    """Give the schema of a kind of value; it allows all that the kind reads, and a little more."""
     schema: Json
     match kind:
         case fields.Whole():
@@ -188,7 +188,7 @@ def _zones() -> Json:
     names = schema_of(fields.Names(rules_data.ZONES_MAX))
     selector = {
         "type": "object",
-        "description": "Labels that a node of this zone has; by default "
+        "description": "Labels that each node of this zone has. Default: "
         f"{desired.DEFAULT_ZONE_LABEL} with the zone's name.",
         "additionalProperties": {"type": "string", "pattern": f"^({desired.LABEL_VALUE})$"},
         "maxProperties": 16,
@@ -218,18 +218,18 @@ def _resources() -> Json:
     }
     return _object(
         {"limits": amounts, "requests": amounts},
-        description="Processor and memory of each bookie, as in a container.",
+        description="Processor and memory of each bookie, written as in a container.",
     )
 
 
 def _policy() -> Json:
-    """Give the policy's schema: the record without what only zonekeeper writes."""
+    """Give the policy's schema: the record without the fields that only zonekeeper writes."""
     standing = rules_data.rules(rules.Policy(placement=rules.PlacementRules(zones=())))
     own = {name: kind for name, kind in rules_data.KINDS.items() if "." in name}
     whole = _object(
         _tree(own, defaults={}),
         description="The rules that clients, bookies and repair obey; docs/placement.md describes "
-        "each. What is left out has its default.",
+        "each. A rule that is left out has its default.",
     )
     for name in own:
         level, default = whole, cast(object, standing)
@@ -257,12 +257,12 @@ def _status() -> Json:
             "observedGeneration": count,
             "lastTransitionTime": text | {"format": "date-time"},
         },
-        description="Something that is true, false or not known now.",
+        description="A statement on the cluster that is true, false or not known now.",
         required=["type", "status", "reason", "message", "lastTransitionTime"],
     )
     zone = _object(
         {"name": text, "bookies": count, "ready": count},
-        description="How many bookies a zone shall have, and how many are ready.",
+        description="The number of bookies that a zone shall have, and of those that are ready.",
         required=["name", "bookies", "ready"],
     )
     return _object(
@@ -274,7 +274,7 @@ def _status() -> Json:
             "readyBookies": count,
             "instance": text | {"description": "The INSTANCEID of the cluster in its root."},
         },
-        description="What is true of the cluster now.",
+        description="The state of the cluster, as the operator saw it last.",
     )
 
 

@@ -1,8 +1,8 @@
-"""A ``BookieCluster`` resource, read: what its owner asks for, or everything that is wrong with it.
+"""Reads a ``BookieCluster`` resource: it gives a cluster that can be built, or every problem.
 
-The custom resource's schema refuses wrong kinds of value before they are stored. Here all is read
-again: a schema may be older than the operator, and what holds between fields, and what placement
-can keep, no schema can say. Placement's refusals are passed on in placement's own words.
+The schema of the custom resource refuses wrong kinds of value before they are stored. The operator
+reads all fields again for two reasons: the schema may be older than the operator, and a schema
+cannot state rules between fields or judge placement. A refusal of placement is passed on unchanged.
 """
 
 import enum
@@ -22,18 +22,18 @@ from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.placement.policy import legality, rules_data
 from zonekeeper.placement.policy.rules import Policy
 
-#: The label by which clouds say in which zone a node stands.
+#: Clouds label each node with its zone under this name.
 DEFAULT_ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 
 BOOKIES_PER_ZONE_MAX: Final = 1_000
 CLUSTER_NAME_MAX: Final = 30
-#: Of ``<cluster>-<zone>``: a pod's label of at most 63 adds a hash of 10 characters to it.
+#: A pod has a label ``<cluster>-<zone>-<hash of 10 characters>``, of at most 63 characters.
 SET_NAME_MAX: Final = 52
 
 _NAME_REST: Final = rf"([-a-z0-9]{{0,{CLUSTER_NAME_MAX - 2}}}[a-z0-9])?"
-#: What names of Services and of pods can be made of.
+#: Names of Services and pods begin with the name of the cluster.
 CLUSTER_NAME: Final = rf"[a-z]{_NAME_REST}"
-#: A name cannot be corrected, and what was built with a digit first shows that it could be.
+#: A resource's name cannot change, so a built cluster may keep a name that begins with a digit.
 _BUILT_NAME: Final = rf"[a-z0-9]{_NAME_REST}"
 CLUSTER_NAME_RULE: Final = (
     f"must begin with a letter and have at most {CLUSTER_NAME_MAX} characters and no dot, so that "
@@ -46,7 +46,7 @@ _SUBDOMAIN: Final = rf"{_DNS_LABEL}(\.{_DNS_LABEL}){{0,15}}"
 _LABEL: Final = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _LABEL_NAME: Final = rf"({_SUBDOMAIN}/)?{_LABEL}"
 LABEL_VALUE: Final = rf"({_LABEL})?"
-#: What may be promised to more than there is of it; of the rest, a request is what its limit is.
+#: Of these a node may promise more than it has. Of every other resource: request = limit.
 _SHARED: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 _RESOURCE_NAME: Final = (
     rf"{'|'.join(sorted(_SHARED))}|hugepages-[0-9]{{1,9}}[KMG]i|{_SUBDOMAIN}/{_LABEL}"
@@ -54,7 +54,7 @@ _RESOURCE_NAME: Final = (
 
 
 class OnDelete(enum.StrEnum):
-    """What becomes of volumes and metadata when the resource is deleted."""
+    """Do volumes and metadata stay when the resource is deleted?"""
 
     RETAIN = "Retain"
     DELETE = "Delete"
@@ -88,7 +88,7 @@ REQUIRED: Final = ("image", "metadata.uri", "storage.size")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Zone:
-    """A zone, and what a node must be labelled with to belong to it."""
+    """A zone, and the labels that a node must have to belong to it."""
 
     name: ZoneName
     node_labels: Mapping[str, str]
@@ -96,7 +96,7 @@ class Zone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desired:
-    """A cluster that can be built."""
+    """A legal cluster, as its resource asks for it."""
 
     namespace: str
     name: str
@@ -108,13 +108,13 @@ class Desired:
     storage_class: str | None
     resources: Json
     policy: Policy
-    #: What placement allows, or was built before a rule was there, and is worth knowing.
+    #: Warnings of placement, and problems that a cluster which is built already may keep.
     warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedResource:
-    """A resource that nothing is built from, and why."""
+    """A resource that nothing is built from, with every reason."""
 
     reasons: tuple[str, ...]
 
@@ -126,24 +126,24 @@ def owner(resource: Json) -> str:
 
 
 def on_delete(resource: Json) -> OnDelete:
-    """Read what shall be left behind; whatever is not plainly ``Delete`` retains."""
+    """Read ``spec.onDelete``; every value but ``Delete`` means ``Retain``."""
     given = resource.get("spec", {}).get("onDelete")
     return OnDelete.DELETE if given == OnDelete.DELETE.value else OnDelete.RETAIN
 
 
 def _is_built(resource: Json) -> bool:
-    """Was a cluster made of it, perhaps under rules before these?"""
+    """Was a cluster built of this resource, perhaps by an operator with fewer rules?"""
     return bool(resource.get("status", {}).get("instance"))
 
 
 def metadata_uri(resource: Json) -> str | None:
-    """Read the metadata store's address, if the resource has one that can be used."""
+    """Read the metadata store's address; None: there is none that can be used."""
     given = resource.get("spec", {}).get("metadata", {}).get("uri")
     return None if _uri_problem(given) else given
 
 
 def read(resource: Json) -> Desired | RefusedResource:
-    """Read a resource; all that is wrong is said at once."""
+    """Read a resource; a refusal names all its problems at once."""
     spec: Json = resource.get("spec", {})
     problems: list[Problem] = []
     values = _plain_fields(spec, problems)
@@ -238,7 +238,7 @@ def _node_labels(item: Json, where: str, problems: list[Problem]) -> dict[str, s
         for name, label in given.items()
     ):
         return given
-    rule = "must be names of labels with their values"
+    rule = "must be names of labels, each with a value"
     problems.append(
         Problem(where, fields.shown(given), rule, f"write for example {fields.shown(default)}")
     )
@@ -251,7 +251,7 @@ def _is_name(pattern: str, name: str) -> bool:
 
 
 def _resources(given: object, problems: list[Problem]) -> Json:
-    """Read limits and requests; a section without amounts is left out, as Kubernetes does."""
+    """Read limits and requests; Kubernetes drops a section without amounts, so this does, too."""
     found: Json = {}
     for section in ("limits", "requests"):
         amounts = given.get(section) or {} if isinstance(given, dict) else given
@@ -269,12 +269,12 @@ def _resources(given: object, problems: list[Problem]) -> Json:
 
 
 def _unlimited(requests: Json, limits: Json) -> Iterator[Problem]:
-    """Refuse requests that their limits do not allow."""
+    """Find requests that their limits do not allow."""
     for name, amount in requests.items():
         least, most = quantities.value(amount), quantities.value(limits.get(name))
         above, limit = f"spec.resources.limits.{name}", limits.get(name, "missing")
         if least is None:
-            continue  # said already
+            continue  # `_amount_problems` has said it
         if name not in _SHARED and least != most:
             rule, hint = f"must be the same as {above} ({limit})", "write both, or the limit alone"
         elif most is not None and least > most:
@@ -294,26 +294,26 @@ def _amount_problems(where: str, name: str, amount: object) -> Iterator[Problem]
 
 
 def _shared_nodes(zones: tuple[Zone, ...]) -> Iterator[Problem]:
-    """Find zones that a node can belong to both of: with it, both would go down together.
+    """Find pairs of zones that one node can belong to: with that node both zones would go down.
 
-    A cluster that was built so is only warned: its nodes may be told apart by labels that just one
-    zone names, and not to keep it up would not make it safer.
+    A cluster that was built with such zones only gets a warning. Its nodes may differ in labels
+    that only one of the zones names, and to stop keeping it up would not make it safer.
     """
     for (first, one), (second, other) in itertools.combinations(enumerate(zones), 2):
         if any(
             other.node_labels.get(key, value) != value for key, value in one.node_labels.items()
         ):
             continue
-        rule = f"can choose the nodes of spec.zones[{first}] ({fields.shown(one.name)}) too"
-        hint = "let both name one label, with different values"
+        rule = f"can choose a node of spec.zones[{first}] ({fields.shown(one.name)}), too"
+        hint = "name one label in both, with different values"
         shown = fields.shown(dict(other.node_labels))
         yield Problem(f"spec.zones[{second}].nodeSelector", shown, rule, hint)
 
 
 def _policy(spec: Json, zones: tuple[Zone, ...], problems: list[Problem]) -> Policy | None:
-    """Read the policy; its zones are those of ``spec.zones``, and may be left out."""
+    """Read the policy; its zones are those of ``spec.zones``, and may be left out of it."""
     if not zones:
-        return None  # said already; nothing can be judged without zones
+        return None  # the problem of the zones is said; without zones there is nothing to judge
     names = [str(zone.name) for zone in zones]
     given = spec.get("policy") or {}
     placement = given.get("placement") or {} if isinstance(given, dict) else {}

@@ -1,10 +1,11 @@
-"""Does an object in the cluster still say what we want it to say? Pure.
+"""Does an object in Kubernetes still have every field that the operator wants? Pure.
 
-The API server adds defaults and other people add what is theirs, so an object holds ours when every
-field that we say is there and the same. A field that we do not say any more shows in the mark of
-what was applied last. Where all that we say in a list has names, others may add to it, as an
-injector of sidecars does. A wrong "differs" costs an apply that changes nothing in each turn, so
-quantities are compared by value.
+The API server adds defaults, and other people add fields of their own. So an object is as wanted
+when every wanted field is there with its value; more fields do no harm. If the operator wants a
+field no longer, the annotation with the hash of the applied object differs.
+
+A list whose wanted items all have names may have more items: an injector of sidecars adds some. A
+difference that is none would cost an apply in each turn, so quantities are compared by value.
 """
 
 from zonekeeper.operator.cluster import quantities
@@ -12,7 +13,7 @@ from zonekeeper.operator.kubernetes.api import Json
 
 
 def holds(wanted: Json, found: Json) -> bool:
-    """Is everything that is wanted in what was found?"""
+    """Does ``found`` have every field of ``wanted``?"""
     return _holds(wanted, found)
 
 

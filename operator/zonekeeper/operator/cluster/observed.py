@@ -1,7 +1,7 @@
-"""What is there, as one value: the resource, the objects that belong to it, the root. Pure.
+"""One look as one value: the resource, the objects that belong to it, and the root. Pure.
 
-Everything is read at the start of a turn, from the API server and the store and never from a
-cache, because things are created and deleted by what stands here.
+A turn creates and deletes objects because of this value. So everything in it is read at the start
+of the turn, from the API server and the metadata store, and never from a cache.
 """
 
 import re
@@ -27,11 +27,11 @@ class Pod:
     name: BookieId
     zone: ZoneName
     ready: bool
-    #: None: not bound yet.
+    #: None: the pod is not bound to a node yet.
     node: str | None
-    #: Of which version of its StatefulSet's template it is.
+    #: The revision of the StatefulSet's template that the pod was made from.
     revision: str
-    #: The uid of the StatefulSet that made it.
+    #: The uid of the StatefulSet that made the pod; None: no object controls it.
     controller: str | None
 
 
@@ -40,55 +40,55 @@ class VolumeClaim:
     """The claim of a bookie's volume."""
 
     uid: str
-    #: Whose data it holds; None: it was made without the label.
+    #: The instance whose data the volume holds; None: the claim lacks the label.
     instance: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """One look."""
+    """Everything that one look has read."""
 
     resource: Json
-    #: The objects that carry the cluster's label or one of its names, by plural and name.
+    #: Objects with the cluster's label or with a name that it needs, by plural and name.
     owned: Mapping[tuple[str, str], Json]
     pods: tuple[Pod, ...]
-    #: The claims of bookies' volumes by name, whosever they are.
+    #: The claims of bookies' volumes by name, also those of an earlier cluster.
     claims: Mapping[str, VolumeClaim]
-    #: The labels of nodes by name; None: we are not permitted to read them.
+    #: The labels of each node by its name; None: the operator may not read nodes.
     nodes: Mapping[str, Mapping[str, str]] | None
     root: roots.Facts
-    #: What the last turn wanted to do and could not, in words.
+    #: The failures of the last turn's acts, in words.
     failures: tuple[str, ...] = ()
 
     @property
     def uid(self) -> str:
-        """The identity of this very resource, not of others of its name."""
+        """The uid of this very resource; another resource of its name has another uid."""
         return str(self.resource["metadata"]["uid"])
 
     @property
     def generation(self) -> int:
-        """Which version of the spec this is."""
+        """The version of the spec."""
         return int(self.resource["metadata"]["generation"])
 
     @property
     def leaving(self) -> bool:
-        """Is the resource deleted, and only kept by finalizers?"""
+        """Is the resource deleted, so that only finalizers keep it?"""
         return bool(self.resource["metadata"].get("deletionTimestamp"))
 
     @property
     def held(self) -> bool:
-        """Does our finalizer keep it?"""
+        """Is the operator's finalizer on the resource?"""
         return FINALIZER in (self.resource["metadata"].get("finalizers") or ())
 
     @property
     def status(self) -> Json:
-        """What the last turn said."""
+        """The status that an earlier turn wrote."""
         found: Json = self.resource.get("status") or {}
         return found
 
     @property
     def sets(self) -> dict[str, Json]:
-        """Give the StatefulSets that are this resource's own, by name."""
+        """Give the StatefulSets that this resource controls, by name."""
         return {
             name: item
             for (plural, name), item in sorted(self.owned.items())
@@ -97,12 +97,12 @@ class Observed:
 
     @property
     def instance(self) -> str | None:
-        """The instance that this resource was built as, once it was."""
+        """The instance that this resource was built as; None: it was not built yet."""
         return self.status.get("instance")
 
 
 def controller_of(item: Json) -> str | None:
-    """Give the uid of who controls an object."""
+    """Give the uid of the object that controls this one; None: no object does."""
     for owner in item["metadata"].get("ownerReferences") or ():
         if owner.get("controller"):
             return str(owner["uid"])
@@ -110,9 +110,11 @@ def controller_of(item: Json) -> str | None:
 
 
 def bookies(items: Iterable[Json], resource: Json, owned: Iterable[Json]) -> tuple[Pod, ...]:
-    """Read those pods that are bookies of ours: a copy that somebody made of one is none.
+    """Read the pods that are bookies of this resource.
 
-    Our StatefulSets control them. These go first when the resource goes: then a name must do.
+    A pod is one if a StatefulSet of this resource controls it. A copy of a pod that somebody made
+    has the same labels and is none. When the resource is deleted, its StatefulSets go before their
+    pods do; then a pod is a bookie by its name.
     """
     meta = resource["metadata"]
     ours = {item["metadata"]["uid"] for item in owned if controller_of(item) == meta["uid"]}
@@ -127,7 +129,7 @@ def _is_named_as_ours(found: Pod, cluster: str) -> bool:
 
 
 def claim(item: Json) -> VolumeClaim:
-    """Read a claim."""
+    """Read the claim of a volume."""
     meta = item["metadata"]
     return VolumeClaim(uid=meta["uid"], instance=meta.get("labels", {}).get(INSTANCE_LABEL))
 

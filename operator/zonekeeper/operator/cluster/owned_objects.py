@@ -1,12 +1,14 @@
-"""The objects that a cluster consists of in Kubernetes, as they are applied. Pure.
+"""The objects that a cluster consists of in Kubernetes, as the operator applies them. Pure.
 
-One StatefulSet a zone, so that the zone is known before a pod starts and planned work stays in one
-zone; a headless Service that names pods before they are ready; a ServiceAccount without rights or
-token; one PodDisruptionBudget over all bookies. One budget and not one a zone: budgets of several
-zones are all open at once, so two drains in the same second would take a bookie from two zones.
+- One StatefulSet for each zone, so that the zone is known before a pod starts, and planned work
+  stays in one zone.
+- A headless Service, which names pods before they are ready.
+- A ServiceAccount without rights and without a token.
+- One PodDisruptionBudget over all bookies. With one budget for each zone, two drains in the same
+  second could take a bookie from two zones.
 
-Everything is controlled by the resource, so that Kubernetes removes it with the resource. Volumes
-are not: whether they go is the owner's choice (``onDelete``).
+The resource controls all of them, so Kubernetes removes them with the resource. It does not control
+volumes: ``onDelete`` says whether they go.
 """
 
 import hashlib
@@ -32,17 +34,17 @@ from zonekeeper.wire.running import seam
 DATA_FOLDER: Final = "/data"
 VOLUME: Final = "data"
 CONTAINER: Final = "bookie"
-#: More than a bookie gives itself for its way down.
+#: A bookie ends in less time than this after SIGTERM.
 TERMINATION_SECONDS: Final = 60
-#: Any user but root; volumes are given to this group.
+#: The user and group of a bookie's process: any but root. Its volume is given to the group.
 USER: Final = 65_532
 
-#: Tells what was applied last: a field that is no longer said differs in nothing else.
+#: A hash of the object that was applied last. When a field is dropped, only this differs.
 APPLIED: Final = f"{GROUP}/applied"
 
 
 def set_name(cluster: str, zone: str) -> str:
-    """Give the name of a zone's StatefulSet; its pods, the bookies, add their ordinal."""
+    """Give the name of a zone's StatefulSet; a pod's name adds ``-`` and the ordinal."""
     return f"{cluster}-{zone}"
 
 
@@ -56,7 +58,8 @@ def all_of(
 ) -> tuple[tuple[ObjectKind, Json], ...]:
     """Give every object of a cluster, in the order in which they are made.
 
-    While the instance is not known they are good for comparing names, and are not applied.
+    ``instance`` is None: the instance is not known yet. Then only the names may be used, and
+    nothing may be applied.
     """
     bare = [
         (SERVICE_ACCOUNTS, {**_named(desired, f"{desired.name}-bookie"), **_NO_TOKEN}),
@@ -68,7 +71,7 @@ def all_of(
 
 
 def with_standing_claims(body: Json, found: Json) -> Json:
-    """Give an object with the labels of claims that it was made with: they cannot change."""
+    """Give ``body`` with the claim labels of the standing object, because they cannot change."""
     standing = found.get("spec", {}).get("volumeClaimTemplates")
     if not standing:
         return body

@@ -1,7 +1,7 @@
 """Amounts of processor and memory as Kubernetes writes them, by value. Pure.
 
-The API server gives an amount back in a spelling of its own (``.5`` as ``500m``, ``1e3`` as
-``1k``), so two spellings are compared by what they are worth.
+The API server gives an amount back in its own spelling (``.5`` as ``500m``, ``1e3`` as ``1k``), so
+two amounts are compared by value and not by text.
 """
 
 import re
@@ -11,18 +11,18 @@ from typing import Final
 _DECIMAL: Final = dict(zip(["n", "u", "m", "", *"kMGTPE"], range(-9, 19, 3), strict=True))
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
-#: What Kubernetes reads, but for signs, and of a bounded length.
+#: The amounts that Kubernetes reads, without a sign and of bounded length.
 PATTERN: Final = (
     r"([0-9]{1,18}\.?[0-9]{0,18}|\.[0-9]{1,18})([numkMGTPE]|[KMGTPE]i|[eE][-+]?[0-9]{1,2})?"
 )
 _QUANTITY: Final = re.compile(PATTERN)
-#: Beyond these Kubernetes puts another amount in the place of the one that was written.
+#: Kubernetes stores another amount than the one given, unless it is 0 or in [_LEAST, _MOST].
 _LEAST: Final = Decimal(1).scaleb(_DECIMAL["n"])
 _MOST: Final = Decimal(2**63 - 1)
 
 
 def value(given: object) -> Decimal | None:
-    """Give what an amount is worth; None: it is none, below zero, or out of Kubernetes' range."""
+    """Give the value of an amount; None: it cannot be read, or is out of Kubernetes' range."""
     if not isinstance(given, str | int):
         return None
     match = _QUANTITY.fullmatch(str(given))

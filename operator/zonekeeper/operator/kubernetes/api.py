@@ -1,13 +1,13 @@
 """Kubernetes as the operator sees it: kinds of objects, and seven verbs on them.
 
-An interface, because the operator's decisions are tested without a cluster: ``api_server`` speaks
-to a real API server, ``memory_api`` is its twin. Objects are plain JSON; their shape is the
-API server's to check, ours only where we read a field.
+It is an interface, because the operator's decisions are tested without a cluster: ``api_server``
+speaks to a real API server, ``memory_api`` is its twin. Objects are plain JSON. The API server
+checks their shape; the operator checks only the fields that it reads.
 
-Every object of ours is written by server-side apply under one field manager, so what others add to
-it (labels, annotations, sidecars) survives, and what we no longer say is removed. Not so for a
-finalizer: to say it no longer leaves it there if somebody else put it on too, as a backup does that
-is played back. So it is taken off by a verb of its own.
+The operator writes every object by server-side apply under one field manager. So additions of
+others (labels, annotations, sidecars) stay, and a field that the operator no longer names is
+removed. A finalizer is different: if somebody else has put it on, too, for example by restoring a
+backup, it stays when the operator no longer names it. So a verb of its own takes it off.
 """
 
 import abc
@@ -24,14 +24,14 @@ FIELD_MANAGER: Final = "zonekeeper-operator"
 GROUP: Final = "zonekeeper.io"
 VERSION: Final = "v1alpha1"
 
-#: On everything that belongs to a cluster: the name of its resource.
+#: On every object that belongs to a cluster: the name of its resource.
 CLUSTER_LABEL: Final = f"{GROUP}/cluster"
 ZONE_LABEL: Final = f"{GROUP}/zone"
 #: On a volume's claim: the INSTANCEID of the cluster whose data it holds.
 INSTANCE_LABEL: Final = f"{GROUP}/instance"
 #: On a pod, from its StatefulSet's controller: the revision of the template that it was made from.
 REVISION_LABEL: Final = "controller-revision-hash"
-#: What the operator removes itself when a resource is deleted that asks for it.
+#: Keeps a deleted resource until the operator has removed its volumes and its root.
 FINALIZER: Final = f"{GROUP}/operator"
 
 
@@ -51,7 +51,7 @@ class ObjectKind:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str, name: str = "", subresource: str = "") -> str:
-        """Give the path of one object, of one part of it, or of all of a namespace ("": all)."""
+        """Give the path of an object, of a part of it, or of a namespace ("": of all of them)."""
         parts = ["/apis" if self.group else "/api", self.api_version]
         if self.namespaced and namespace:
             parts += ["namespaces", namespace]
@@ -79,7 +79,7 @@ CLAIMS: Final = ObjectKind(
 NODES: Final = ObjectKind(group="", version="v1", plural="nodes", name="Node", namespaced=False)
 EVENTS: Final = ObjectKind(group="", version="v1", plural="events", name="Event")
 
-#: What the operator makes for a cluster.
+#: The kinds of objects that the operator makes for a cluster.
 OWNED: Final = (SERVICE_ACCOUNTS, SERVICES, BUDGETS, STATEFUL_SETS)
 
 
@@ -96,19 +96,19 @@ class KubernetesError(Trouble):
 
 
 class NotPermittedError(KubernetesError):
-    """The role that the operator runs under does not allow it."""
+    """The role that the operator runs under does not allow the call."""
 
 
 class GoneError(KubernetesError):
-    """There is no such object, or it is not the one that was meant (another uid)."""
+    """There is no object of this name, or its uid is not the one that was meant."""
 
 
 class ObjectChangedError(KubernetesError):
-    """The object is another version by now than the one that was meant."""
+    """The object has changed: its version is not the one that was meant."""
 
 
 class Kubernetes(abc.ABC):
-    """Seven verbs. Each raises ``KubernetesError``; nothing is retried here."""
+    """Seven verbs. Each may raise ``KubernetesError``; no verb tries again by itself."""
 
     @abc.abstractmethod
     async def get(self, kind: ObjectKind, namespace: str, name: str) -> Json | None:
@@ -116,7 +116,7 @@ class Kubernetes(abc.ABC):
 
     @abc.abstractmethod
     async def list(self, kind: ObjectKind, namespace: str, *, labels: str = "") -> list[Json]:
-        """Read all objects of a namespace ("": of all) with these labels, sorted by name."""
+        """Read the objects of a namespace ("": of all) that have these labels, sorted by name."""
 
     @abc.abstractmethod
     async def create(self, kind: ObjectKind, body: Json) -> None:
@@ -124,24 +124,26 @@ class Kubernetes(abc.ABC):
 
     @abc.abstractmethod
     async def apply(self, kind: ObjectKind, body: Json, *, subresource: str = "") -> None:
-        """Let what ``body`` says hold, server-side; conflicts with others are won.
+        """Give the object every field of ``body``, by server-side apply.
 
-        ``metadata.uid`` in the body means this very object: ``GoneError`` if it is another.
-        ``metadata.resourceVersion`` means this very version; ``ObjectChangedError`` if not.
+        A field that somebody else has set to another value is overwritten. If ``metadata.uid`` is
+        in the body, an object with another uid raises ``GoneError``. If
+        ``metadata.resourceVersion`` is in it, another version raises ``ObjectChangedError``.
         """
 
     @abc.abstractmethod
     async def release(self, kind: ObjectKind, seen: Json) -> None:
-        """Take our finalizer off this very object, whoever put it on; other finalizers stay.
+        """Take the operator's finalizer off this very object; other finalizers stay.
 
-        ``seen`` is the object as it was read, with the finalizer. It is refused if the finalizer
-        has another place in the list by now; what others put on behind it is no hindrance.
+        It does not matter who put the finalizer on. ``seen`` is the object as it was read, with the
+        finalizer. The call is refused if the finalizer has another place in the list by now.
+        Finalizers that others have added behind it do not matter.
         """
 
     @abc.abstractmethod
     async def delete(self, kind: ObjectKind, namespace: str, name: str, *, uid: str) -> None:
-        """Delete this very object and what it owns; gone already counts as done."""
+        """Delete this very object and what it owns; if it is gone already, that counts as done."""
 
     @abc.abstractmethod
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""

@@ -1,7 +1,8 @@
-"""The real Kubernetes: the official client, which blocks, in threads.
+"""A real API server, through the official client; the client blocks, so its calls run in threads.
 
-Only its plumbing is used (configuration, tokens that are renewed, TLS, connection pool); requests
-and answers are plain JSON. A request has a time limit, and one that gets no answer says so.
+Of the client only the configuration, the renewal of tokens, TLS and the connection pool are used.
+Requests and answers are plain JSON. Every request has a time limit. A request without an answer
+raises ``KubernetesError`` with status 0.
 """
 
 import asyncio
@@ -31,10 +32,12 @@ REQUEST_SECONDS_MAX: Final = 30
 _JSON: Final = "application/json"
 _APPLY: Final = "application/apply-patch+yaml"  # JSON is YAML
 _EDITS: Final = "application/json-patch+json"
-#: In the API server's words when it refuses a uid that is another by now or not there any more (a
-#: word of its own: names have no spaces), one that it is asked to change, and a version.
+#: In the API server's message when an object has another uid by now, or is not there any more. The
+#: spaces make it a word: a name has no spaces.
 _UID_CONFLICT: Final = " uid "
+#: In its message when an apply would change a uid.
 _UID_INVALID: Final = "metadata.uid: Invalid value"
+#: In its message when an object has another version by now.
 _VERSION_CONFLICT: Final = "the object has been modified"
 
 
@@ -43,14 +46,14 @@ class NoApiServerError(Trouble):
 
 
 class ApiServer(Kubernetes):
-    """One API server, with the rights of whoever the configuration names."""
+    """One API server, with the rights of the account that the configuration names."""
 
     def __init__(self, client: "kubernetes.client.ApiClient") -> None:
         self._client = client
 
     @classmethod
     def from_surroundings(cls) -> "ApiServer":
-        """Use the pod's service account, or else the kubeconfig of whoever started us."""
+        """Use the pod's service account, or else the kubeconfig that the process finds."""
         configuration = kubernetes.client.Configuration()
         try:
             kubernetes.config.load_incluster_config(  # type: ignore[no-untyped-call] # has none
@@ -97,7 +100,7 @@ class ApiServer(Kubernetes):
         await self._call("PATCH", path, body=whole, query=query, content=_APPLY)
 
     async def release(self, kind: ObjectKind, seen: Json) -> None:
-        """Remove our finalizer from its place in the list, if it and the object still are it."""
+        """Remove the finalizer, if object and finalizer still are what was seen."""
         meta = seen["metadata"]
         place = f"/metadata/finalizers/{meta['finalizers'].index(FINALIZER)}"
         edits = [
@@ -118,7 +121,7 @@ class ApiServer(Kubernetes):
             return
 
     async def close(self) -> None:
-        """Close the pool."""
+        """Close the connection pool."""
         await asyncio.to_thread(self._client.rest_client.close)
 
     async def _call(
@@ -142,7 +145,7 @@ class ApiServer(Kubernetes):
     ) -> Json:
         headers = {"Accept": _JSON, "Content-Type": content}
         self._client.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
-        data = json.dumps(body) if content == _APPLY else body  # the client knows JSON's kinds
+        data = json.dumps(body) if content == _APPLY else body  # the client itself writes JSON
         url = f"{self._client.configuration.host}{path}"
         if query:
             url = f"{url}?{urlencode(query)}"

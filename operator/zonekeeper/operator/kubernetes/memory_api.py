@@ -1,15 +1,20 @@
-"""The twin of a Kubernetes API server: objects in memory, enough of it to run the operator against.
+"""The twin of a Kubernetes API server, which holds its objects in memory.
 
-It stores what is applied, gives uids, counts generations and versions, honours finalizers and
-preconditions (uid, version), and removes what has lost its last owner. It runs no controllers: what
-a StatefulSet's pods do, a test says with ``put``.
+The twin stores applied objects, gives uids, counts generations and versions, honours finalizers and
+preconditions (uid, version), and removes an object that has lost its last owner. It runs no
+controllers: a test makes the pods of a StatefulSet with ``put``.
 
-What it does not model: rights, validation (of the real one's many rules it knows one: what is
-deleted gets no new finalizer), defaults, and whose a field is. A field that an apply no longer
-mentions stays, except in a status, and but for finalizers: of these one goes that only applies put
-on. A list is written over whole, also where the real one would merge by key. A status that is said
-with the rest is stored, and one that is applied replaces what others said in theirs. Labels are
-selected by ``name=value`` only. What lost its owner is gone at once, not a little later.
+The twin differs from a real API server in these points:
+
+- It knows no rights and no defaults.
+- It validates one thing: a deleted object gets no new finalizer.
+- It does not know who owns a field. A field that an apply no longer names stays, except in a
+  status. A finalizer that an apply no longer names goes if only applies have put it on.
+- An apply replaces a list as a whole, also where the real one merges by key.
+- A status in the body of an apply to the whole object is stored. An apply to the status replaces
+  the whole status.
+- Labels are selected by ``name=value`` only.
+- An object that has lost its owner is gone at once, not a little later.
 """
 
 import copy
@@ -34,14 +39,14 @@ class MemoryKubernetes(Kubernetes):
 
     def __init__(self) -> None:
         self._objects: dict[_Key, Json] = {}
-        #: The finalizers that nobody but applies put on, by the object's uid.
+        #: The finalizers that only applies have put on, by the object's uid.
         self._applied: dict[str, set[str]] = {}
         self._numbers = itertools.count(1)
-        #: Called before each verb with its name and kind; raises what that call shall meet.
+        #: Is called before each verb with its name and kind; the call fails with what it raises.
         self.disturb: Callable[[str, ObjectKind], None] = lambda verb, kind: None
 
     def put(self, kind: ObjectKind, body: Json) -> Json:
-        """Let an object be there, as if somebody else had made or changed it."""
+        """Make or replace an object, as somebody other than the operator does."""
         meta = body["metadata"]
         key = _key(kind, meta.get("namespace", ""), meta["name"])
         known = self._objects.get(key, {}).get("metadata", {})
@@ -53,11 +58,11 @@ class MemoryKubernetes(Kubernetes):
         return copy.deepcopy(self._objects[key])
 
     def peek(self, kind: ObjectKind, namespace: str, name: str) -> Json | None:
-        """Read one object past ``disturb``."""
+        """Read one object without calling ``disturb``."""
         return copy.deepcopy(self._objects.get(_key(kind, namespace, name)))
 
     def mark_deleted(self, kind: ObjectKind, namespace: str, name: str) -> None:
-        """Delete as a user does: what has a finalizer only gets a mark."""
+        """Delete as a user does: an object with a finalizer is only marked as deleted."""
         self._mark(_key(kind, namespace, name))
 
     def _mark(self, key: _Key) -> None:
@@ -95,7 +100,7 @@ class MemoryKubernetes(Kubernetes):
         self.put(kind, body)
 
     async def apply(self, kind: ObjectKind, body: Json, *, subresource: str = "") -> None:
-        """Merge an object into what is there."""
+        """Merge ``body`` into the object that is there."""
         self.disturb("apply", kind)
         meta = body["metadata"]
         key = _key(kind, meta.get("namespace", ""), meta["name"])
@@ -124,7 +129,7 @@ class MemoryKubernetes(Kubernetes):
             self._new_version(known["metadata"])
 
     async def release(self, kind: ObjectKind, seen: Json) -> None:
-        """Take our finalizer off."""
+        """Take the operator's finalizer off."""
         self.disturb("release", kind)
         meta = seen["metadata"]
         place = meta["finalizers"].index(FINALIZER)
@@ -146,10 +151,10 @@ class MemoryKubernetes(Kubernetes):
             self.mark_deleted(kind, namespace, name)
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there are no connections."""
 
     def _finalizers(self, known: Json, said: Sequence[str]) -> Sequence[str]:
-        """Give what finalizers stand once an apply has said its own."""
+        """Give the finalizers of an object after an apply that names these."""
         ours = self._applied.setdefault(known["uid"], set())
         stay = [name for name in known["finalizers"] if name not in ours or name in said]
         fresh = [name for name in said if name not in stay]

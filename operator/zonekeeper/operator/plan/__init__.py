@@ -1,1 +1,1 @@
-"""What is to be done for a cluster now, and what is true of it; every module is pure."""
+"""The acts of one turn, the waits, and the conditions of a cluster; every module is pure."""

@@ -1,43 +1,47 @@
-"""Conditions of a resource: what is true of it now, each with a reason and words. Pure.
+"""Conditions of a resource: what is true of it now, with a reason and a message. Pure.
 
-A condition says True, False or Unknown; Unknown is never shown as one of the others. All are worded
-so that True is well. A turn gives all of them, so a condition never outlives what it was said of.
-Its transition time moves only when its status does; what changed in between is told by an event.
+The status of a condition is True, False or Unknown; Unknown is never shown as True or False. True
+always means that all is well. Every turn gives every condition anew, so no condition outlives the
+look that it was made from. The transition time changes only with the status. If only the reason or
+the message changes, an event tells of it.
 """
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from zonekeeper.operator.kubernetes.api import Json
+from zonekeeper.operator.plan.predicates import Waiting
 
 MESSAGE_MAX: Final = 4_000
+#: So many of a long list are named.
+_NAMED_MAX: Final = 5
 
 
 class Type(enum.StrEnum):
-    """What a condition is about."""
+    """The matter of a condition."""
 
     #: The resource can be built: placement keeps what it promises.
     LEGAL = "Legal"
-    #: The metadata store answers, and the root in it is this cluster's.
+    #: The metadata store answers, and the root is this cluster's.
     METADATA_READY = "MetadataReady"
-    #: The policy record is the resource's, and ours.
+    #: The policy record belongs to this resource, and says what it asks for.
     POLICY_PUBLISHED = "PolicyPublished"
-    #: What had to be done in the last turn could be done.
+    #: No act of the last turn failed.
     APPLIED = "Applied"
-    #: Each pod runs what the resource says.
+    #: Each pod runs the newest template of its StatefulSet.
     UP_TO_DATE = "UpToDate"
-    #: Each bookie stands where its cookie says.
+    #: Each bookie stands where its name and its cookie say.
     LOCATIONS_VERIFIED = "LocationsVerified"
-    #: All bookies are ready.
+    #: Every bookie that the resource asks for is ready.
     READY = "Ready"
-    #: Nothing keeps a deleted resource any more; only shown while one is kept.
+    #: Is shown only while the operator keeps a deleted resource; it is False then.
     RELEASED = "Released"
 
 
 class ConditionStatus(enum.StrEnum):
-    """Three answers."""
+    """The three answers."""
 
     TRUE = "True"
     FALSE = "False"
@@ -46,7 +50,7 @@ class ConditionStatus(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """One condition, before it has a time."""
+    """One condition, without its transition time."""
 
     type: Type
     status: ConditionStatus
@@ -56,41 +60,57 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """Something to be told as an event."""
+    """Something that an event shall tell of."""
 
     warning: bool
     reason: str
     message: str
 
 
-#: Their words count or name bookies: each step would be an event, so only a new reason is one.
+#: Their messages count or name bookies, and change often. Only a new reason makes an event.
 _COUNTING: Final = frozenset(
     {Type.METADATA_READY, Type.READY, Type.UP_TO_DATE, Type.LOCATIONS_VERIFIED, Type.RELEASED}
 )
 
-#: How a new cluster begins: no news until it was different.
+#: The reasons that every new cluster begins with. They make no event the first time.
 _BEGINNINGS: Final = frozenset({"NotInitialised", "NoPolicy", "BookiesNotReady", "Refused"})
 
 
 def good(kind: Type, reason: str, message: str) -> Condition:
-    """Say that it holds."""
+    """Say that the condition holds."""
     return Condition(type=kind, status=ConditionStatus.TRUE, reason=reason, message=message)
 
 
 def bad(kind: Type, reason: str, message: str) -> Condition:
-    """Say that it does not hold."""
+    """Say that the condition does not hold."""
     return Condition(type=kind, status=ConditionStatus.FALSE, reason=reason, message=message)
 
 
 def unknown(kind: Type, reason: str, message: str) -> Condition:
-    """Say that nobody knows."""
+    """Say that it is not known whether the condition holds."""
     return Condition(type=kind, status=ConditionStatus.UNKNOWN, reason=reason, message=message)
+
+
+def waiting(kind: Type, found: Waiting) -> Condition:
+    """Say that the condition does not hold, and what the cluster waits for."""
+    return bad(kind, str(found.predicate), found.why)
+
+
+def unseen(kind: Type, found: Waiting) -> Condition:
+    """Say that it is not known whether the condition holds, and what the cluster waits for."""
+    return unknown(kind, str(found.predicate), found.why)
+
+
+def some(names: Sequence[str]) -> str:
+    """Name the first few, and count the others."""
+    more = len(names) - _NAMED_MAX
+    return ", ".join(sorted(names)[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
 def timed(
     conditions: Iterable[Condition], before: Iterable[Json], generation: int, now: str
 ) -> list[Json]:
-    """Give conditions as the API has them; a status that did not change keeps its time."""
+    """Give conditions as the API writes them; a status that did not change keeps its time."""
     known = {item["type"]: item for item in before}
     return [
         {
@@ -111,7 +131,7 @@ def _since(condition: Condition, known: Mapping[str, Json], now: str) -> str:
 
 
 def notices(conditions: Iterable[Condition], before: Iterable[Json]) -> tuple[Notice, ...]:
-    """Give what changed since the last turn and is worth an event."""
+    """Give an event for each condition whose change is news."""
     known = {item["type"]: item for item in before}
     return tuple(
         Notice(

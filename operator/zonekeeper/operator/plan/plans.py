@@ -1,21 +1,22 @@
-"""What a turn decides: acts from a closed set, what the status shall say, when to look again."""
+"""The plan of a turn: acts from a closed set, the status, the events, the time of the next look."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from zonekeeper.operator.kubernetes.api import Json, ObjectKind
 from zonekeeper.operator.plan.conditions import Notice
+from zonekeeper.operator.plan.predicates import Waiting
 from zonekeeper.placement.policy.rules import Policy
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Put our finalizer on the resource: something must be removed before it goes."""
+    """Put the finalizer on the resource: volumes and root must be removed before it goes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Take our finalizer off."""
+    """Take the finalizer off the resource."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class InitialiseRoot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishPolicy:
-    """Set the policy record in place of version ``replaces`` (0: there was none)."""
+    """Write the policy record in place of version ``replaces`` (0: there is none)."""
 
     policy: Policy
     instance: str
@@ -36,7 +37,7 @@ class PublishPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apply:
-    """Let an object be as we want it."""
+    """Create an object, or change it to what is wanted."""
 
     kind: ObjectKind
     body: Json
@@ -44,7 +45,7 @@ class Apply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkClaim:
-    """Write on this very claim whose data its volume holds."""
+    """Write the label on this very claim that names the instance of its volume's data."""
 
     name: str
     uid: str
@@ -76,8 +77,10 @@ Action: TypeAlias = (
 class TurnPlan:
     """The decision of one turn."""
 
-    #: In order; the first that fails ends the turn.
+    #: They are performed in this order; the first that fails ends the turn.
     actions: tuple[Action, ...]
+    #: The wait that keeps the cluster from being settled; None: settled, or acts without a wait.
+    waits_for: Waiting | None
     status: Json
     notices: tuple[Notice, ...]
     recheck_ms: int

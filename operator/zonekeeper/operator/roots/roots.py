@@ -1,10 +1,11 @@
-"""A cluster's root in the metadata store, as the operator sees and changes it.
+"""A cluster's root in the metadata store, as the operator reads and changes it.
 
-What is seen is one of five facts: not asked, out of reach (unknown is not no), not usable, absent,
-found. Every change is a compare-and-set, or makes the root whole in one transaction. Removing a
-root is the one act that cannot be undone, so it keeps this order: all that is below goes first, and
+A look gives one of five facts: not asked, unreachable (unknown is not no), unusable, absent, found.
+Every change is a compare-and-set, or makes the whole root in one transaction.
+
+The removal of a root cannot be undone, so it keeps an order. Every node below the root goes first.
 LAYOUT, INSTANCEID and the policy record go last, in one transaction with the root itself. Until
-then the root is recognised as the same cluster's, so that whoever was interrupted can go on.
+then the root is recognised as the same cluster's, so an interrupted removal can be continued.
 """
 
 import asyncio
@@ -34,19 +35,19 @@ Opener: TypeAlias = Callable[[str], Awaitable[MetadataStore]]
 
 @dataclass(frozen=True, slots=True)
 class NotAsked:
-    """Nobody said which store."""
+    """The resource names no store that can be used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """No answer: what stands there is unknown."""
+    """The store does not answer, so it is unknown what stands at the root."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """Something stands there that is not, or not wholly, a cluster of ours."""
+    """Something stands at the root that is not a cluster which this version can read."""
 
     reason: str
 
@@ -58,19 +59,19 @@ class Absent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RootFound:
-    """A cluster."""
+    """A cluster stands at the root."""
 
     instance: str
-    #: None: nobody has set one.
+    #: None: no policy was set.
     policy: Policy | None
-    #: By bookie with a cookie; None: the cookie does not say where it stands, or cannot be read.
+    #: Every bookie with a cookie; None: its cookie has no location, or cannot be read.
     locations: Mapping[BookieId, Location | None]
     registered: frozenset[BookieId]
 
 
 Facts: TypeAlias = NotAsked | Unreachable | Unusable | Absent | RootFound
 
-#: What of a store shows as a fact, and not as a failure of ours.
+#: Errors that say something of the root, and not of the operator.
 _UNUSABLE: Final = (clusters.ForeignRootError, UnreadableError, BadStoreUriError)
 
 
@@ -79,7 +80,7 @@ class RootChangedError(Trouble):
 
 
 class Roots:
-    """The root of one resource: its store stays open between looks."""
+    """The root of one resource; the store stays open between looks."""
 
     def __init__(self, opener: Opener) -> None:
         self._opener = opener
@@ -87,7 +88,7 @@ class Roots:
         self._store: MetadataStore | None = None
 
     async def look(self, address: str | None) -> Facts:
-        """See what stands at the root."""
+        """Read what stands at the root."""
         if address is None:
             return NotAsked()
         try:
@@ -107,10 +108,10 @@ class Roots:
             return Unreachable(str(error)) if error.retryable else Unusable(str(error))
 
     async def initialise(self, address: str, policy: Policy) -> None:
-        """Make the root and its policy in one; that a root is made already counts as done.
+        """Make the root and its policy in one transaction; a root that stands counts as done.
 
-        Made in two steps, an interruption would leave a root that nobody can be shown to own. The
-        policy of a cluster before, whose root was wiped without our own tree, is written over.
+        With two transactions, an interruption between them would leave a root without an owner. If
+        an earlier cluster's root was wiped without its policy record, that record is replaced.
         """
         store, instance = await self._opened(address), str(uuid.uuid4())
         data = policy_store.CODEC.render(replace(policy, version=1, instance=instance))
@@ -124,11 +125,11 @@ class Roots:
         await clusters.initialise(store, instance, also=[record])
 
     async def publish(self, address: str, policy: Policy, *, instance: str, replaces: int) -> None:
-        """Set the policy of this very cluster in place of the version that was seen."""
+        """Replace the policy of this very cluster, if it is still the version that was seen."""
         await policy_store.write(await self._same(address, instance), policy, replaces=replaces)
 
     async def remove(self, address: str, *, instance: str) -> None:
-        """Remove the root of this very cluster, and all that is in it."""
+        """Remove the root of this very cluster, with every node in it."""
         cluster = await self._same(address, instance)
         store, root = cluster.store, cluster.root
         last = [root.beside("policy"), root.own, root.below("LAYOUT"), root.below("INSTANCEID")]
@@ -138,7 +139,7 @@ class Roots:
         await store.commit([Delete(path=path, version=None) for path in standing])
 
     async def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         store, self._store = self._store, None
         if store is not None:
             await store.close()
@@ -174,7 +175,7 @@ async def _locations(cluster: Cluster) -> dict[BookieId, Location | None]:
 
 
 async def _remove_below(store: MetadataStore, top: str, *, keep: frozenset[str]) -> None:
-    """Remove everything under a node, children before parents, in bounded transactions."""
+    """Remove every node under ``top``, children before parents, in bounded transactions."""
     paths: list[str] = []
     todo = [top]
     while todo:
@@ -182,7 +183,7 @@ async def _remove_below(store: MetadataStore, top: str, *, keep: frozenset[str])
         children = [f"{path}/{name}" for name in await store.children(path, sync=True) or ()]
         todo += children
         paths += [child for child in children if child not in keep]
-    # Each path stands after its parent, so backwards is children first.
+    # Each path stands after its parent, so in reverse order children come first.
     paths.reverse()
     for start in range(0, len(paths), COMMIT_WRITES_MAX // 2):
         part = paths[start : start + COMMIT_WRITES_MAX // 2]

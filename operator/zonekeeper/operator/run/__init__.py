@@ -1,1 +1,1 @@
-"""The operator at work: look, decide, act, say."""
+"""The operator's process: its turns look, decide, say and act."""

@@ -1,7 +1,7 @@
-"""Performs what was decided, in order; the first act that fails ends the turn, and says why.
+"""Performs the acts of a turn, in order; the first act that fails ends the turn.
 
-Each act names what it is meant for (uid, instance, version), so that one that was decided on an old
-look is refused and not applied to something else.
+Each act names the object that it is meant for (by uid, instance or version). So an act that was
+decided on an old look is refused; it cannot change another object.
 """
 
 from typing import assert_never
@@ -30,7 +30,7 @@ from zonekeeper.placement.base.troubles import Trouble
 
 
 class Actor:
-    """Acts for one resource."""
+    """Performs acts for one resource."""
 
     def __init__(self, kubernetes: Kubernetes, root: Roots) -> None:
         self._kubernetes = kubernetes
@@ -39,7 +39,7 @@ class Actor:
     async def perform(
         self, actions: tuple[Action, ...], resource: Json, address: str | None
     ) -> tuple[str, ...]:
-        """Perform all; give what failed, in words."""
+        """Perform all acts; give the failure in words, or nothing."""
         for action in actions:
             try:
                 await self._one(action, resource, address or "")

@@ -1,4 +1,4 @@
-"""Looks at everything that a turn decides from: the API server and the metadata store."""
+"""Reads everything that a turn decides from, at the API server and in the metadata store."""
 
 import re
 
@@ -52,7 +52,7 @@ async def look(
 async def _by_name(
     kubernetes: Kubernetes, wanted: Desired, resource: Json, known: dict[tuple[str, str], Json]
 ) -> dict[tuple[str, str], Json]:
-    """Find objects that have one of our names and not our label: somebody else's, mostly."""
+    """Find objects with a name that the cluster needs and without its label: mostly of others."""
     found = {}
     for kind, body in owned_objects.all_of(wanted, resource, None):
         key = (kind.plural, body["metadata"]["name"])
@@ -64,7 +64,7 @@ async def _by_name(
 
 
 def _claims(cluster: str, items: list[Json]) -> dict[str, VolumeClaim]:
-    """Pick the claims that StatefulSets of this name made, now or for an earlier cluster."""
+    """Pick the claims of bookies' volumes, of this cluster or an earlier one of its name."""
     name = re.compile(rf"{owned_objects.VOLUME}-{re.escape(cluster)}-.+-[0-9]+")
     return {
         item["metadata"]["name"]: observed.claim(item)

@@ -1,13 +1,15 @@
-"""Turns: look, decide, act, say. One task a resource, one turn at a time, each from scratch.
+"""Turns: a turn looks, decides, writes the status, and acts. Each resource has a task of its own.
 
-A turn is woken by an event or by time. Events are hints only: what a turn works on it reads itself.
-What fails is told in the status and tried again, each time after twice the pause, so that neither a
-broken resource nor a plan that does not change anything keeps the operator or the API server busy.
+A task does one turn at a time. An event or a timer begins a turn. An event is only a hint: a turn
+reads everything that it decides from. A failed act is shown in the status, and the next turn tries
+again. The pause doubles with each failure, and with each turn that repeats the acts of the one
+before. So a resource that cannot be built does not keep the operator or the API server busy.
 
-The status is written first, and only over the very version of the resource that was decided on; if
-it is another by now, nothing is done and the next turn looks again. For the status is what arms the
-schema's rules on what a built cluster may change: a change that slipped in between would be frozen
-by it, and what was decided before would be built all the same.
+The status is written before the acts, and only over the version of the resource that the turn has
+read. If the resource has changed since, the turn does nothing more, and the next turn looks again.
+The reason: once the status holds an instance, the schema refuses certain edits of the spec. An edit
+between the look and the status would otherwise be locked in, while the acts still built the spec
+from before the edit.
 """
 
 import asyncio
@@ -32,6 +34,7 @@ from zonekeeper.operator.kubernetes.api import (
 from zonekeeper.operator.plan import planning
 from zonekeeper.operator.plan.conditions import Notice
 from zonekeeper.operator.plan.plans import Action, TurnPlan
+from zonekeeper.operator.plan.predicates import Predicate
 from zonekeeper.operator.roots.roots import Opener, Roots
 from zonekeeper.operator.run import observing
 from zonekeeper.operator.run.acting import Actor
@@ -49,7 +52,7 @@ Clock = Callable[[], datetime]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Key:
-    """Which resource."""
+    """Names a resource."""
 
     namespace: str
     name: str
@@ -59,7 +62,7 @@ class Key:
 
 
 class Reconciler:
-    """Keeps one resource; ``turn`` is all of it."""
+    """Does the turns of one resource."""
 
     def __init__(self, kubernetes: Kubernetes, opener: Opener, key: Key, clock: Clock) -> None:
         self._kubernetes = kubernetes
@@ -69,10 +72,11 @@ class Reconciler:
         self._clock = clock
         self._failures: tuple[str, ...] = ()
         self._last: tuple[Action, ...] = ()
+        self._waited_for: Predicate | None = None
         self._pause_ms = 0
 
     async def turn(self) -> int | None:
-        """Do one turn; give the time until the next in ms, None if the resource is gone."""
+        """Do one turn; give the time until the next one in ms, or None if the resource is gone."""
         resource = await self._kubernetes.get(BOOKIE_CLUSTERS, self._key.namespace, self._key.name)
         if resource is None:
             return None
@@ -81,6 +85,7 @@ class Reconciler:
         plan = planning.decide(wanted, seen, _text(self._clock()))
         if not await self._say(plan, resource):
             return self._pause(planning.SOON_MS)
+        self._name_the_wait(plan)
         for action in plan.actions:
             _logger.info("%s: %s", self._key, _short(action))
         address = desired.metadata_uri(resource)
@@ -90,11 +95,25 @@ class Reconciler:
         return self._next(plan)
 
     async def close(self) -> None:
-        """Let go of the metadata store."""
+        """Close the metadata store."""
         await self._root.close()
 
+    def _name_the_wait(self, plan: TurnPlan) -> None:
+        """Log the wait of a plan, each time that its predicate changes."""
+        waiting = plan.waits_for
+        predicate = None if waiting is None else waiting.predicate
+        if waiting is not None and predicate != self._waited_for:
+            _logger.info(
+                "%s: waits for %s: %s (what to do: %s)",
+                self._key,
+                waiting.predicate,
+                waiting.why,
+                waiting.predicate.runbook,
+            )
+        self._waited_for = predicate
+
     def _next(self, plan: TurnPlan) -> int:
-        """Give the time until the next turn: longer each time the same acts are tried again."""
+        """Give the time until the next turn; it grows while the same acts are tried again."""
         again = bool(plan.actions) and plan.actions == self._last
         self._last = plan.actions
         if not (self._failures or again):
@@ -107,9 +126,9 @@ class Reconciler:
         return max(self._pause_ms, least_ms)
 
     async def _say(self, plan: TurnPlan, resource: Json) -> bool:
-        """Write the status, if it says something new, and then the events of what changed.
+        """Write the status, if it has changed, and then its events.
 
-        No: the resource is gone, or not the version any more that the plan was made for.
+        False: the resource is gone, or has changed since it was read.
         """
         meta = resource["metadata"]
         if plan.status == resource.get("status", {}):
@@ -162,7 +181,7 @@ class Reconciler:
 
 
 class Reconcilers:
-    """All resources; their tasks belong to ``group``."""
+    """The tasks of all resources; they belong to ``group``."""
 
     def __init__(
         self, kubernetes: Kubernetes, opener: Opener, group: asyncio.TaskGroup, clock: Clock
@@ -175,7 +194,7 @@ class Reconcilers:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def wake(self, key: Key) -> None:
-        """Have a resource looked at, now or after the turn that runs."""
+        """Begin a turn of a resource, now or after the turn that runs."""
         woken = self._woken.get(key)
         if woken is None:
             woken = self._woken[key] = asyncio.Event()
@@ -185,7 +204,7 @@ class Reconcilers:
         woken.set()
 
     def stop(self) -> None:
-        """End all turns: whatever is half done is found and finished by the next operator."""
+        """End all turns; the next operator finds and finishes what is half done."""
         for task in tuple(self._tasks):
             task.cancel()
 
@@ -198,7 +217,7 @@ class Reconcilers:
                 try:
                     wait_ms = await reconciler.turn()
                     pause_ms = PAUSE_MS
-                except Exception as error:  # one resource must not end the others
+                except Exception as error:  # a failure of one resource must not end the other tasks
                     _logger.warning("%s: the turn failed: %r", key, error, exc_info=_bug(error))
                     wait_ms, pause_ms = pause_ms, min(2 * pause_ms, PAUSE_MS_MAX)
                 if wait_ms is None and not woken.is_set():

@@ -1,1 +1,1 @@
-"""What every rule is said in: ids, places, kinds of value, quorums, the topology."""
+"""The terms of every rule: ids, places, kinds of value, quorums, the topology."""

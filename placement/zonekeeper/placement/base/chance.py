@@ -1,7 +1,7 @@
-"""Chance comes in through the door: what the rules need of a ``random.Random``.
+"""Chance is a parameter: the part of ``random.Random`` that the rules need.
 
-The rules never import ``random``. Whoever calls them passes a seeded generator, and the same seed
-gives the same choice.
+The rules never import ``random``. The caller passes a seeded generator, and the same seed gives the
+same choice.
 """
 
 from typing import Protocol

@@ -1,21 +1,21 @@
-"""Have enough bookies answered that nobody can have acknowledged, or will, behind their back?
+"""Coverage: has every possible ack quorum a member that answered?
 
-Recovery fences bookies and asks what they have. It may go on once every possible ack quorum has an
-answering member, in **each** write set of the ensemble: then the old writer gets no further entry
-acknowledged without meeting a fence, and each entry that it did get acknowledged is known to one
-who answered. Counting answers over the whole ensemble does not show that: with E > Qw, the silent
-bookies may be neighbours. The same rule on one write set says that an entry was never acknowledged,
-when the answers are explicit denials.
+A recovery fences bookies and asks what they have. It may go on once every possible ack quorum has
+an answering member, in **each** write set of the ensemble. Then the old writer gets no further
+entry acknowledged without meeting a fence, and at least one bookie that answered has each entry
+that was acknowledged. To count answers over the whole ensemble is not enough: with E > Qw the
+silent bookies may be neighbours, in one write set. The same rule on one write set shows that an
+entry was never acknowledged, if the answers are explicit denials.
 
-Only an answer counts: to a fencing request once the fence is on disk, to a read with good data or
-an explicit "no such entry" or "no such ledger". A timeout, an error, a bad digest and a bookie that
-cannot tell are silence.
+These answers count: the answer to a fencing request, once the fence is on disk; and the answer to a
+read with good data, or with an explicit "no such entry" or "no such ledger". A timeout, an error, a
+bad digest, and a bookie that cannot tell are silence.
 
-The rule that decides is Apache BookKeeper's: in each write set fewer than ``ack`` are silent. Where
-``ack_zones`` is more than one, fewer answers can be proof, because silent bookies of one zone make
-no ack quorum however many they are. That holds only if the writer was bound by this very
-``ack_zones`` and saw these very zones, which counting cannot show; so it is an answer of its own,
-and never ``YES``. An unresolved zone may be any zone, so it never helps.
+The deciding rule is Apache BookKeeper's: in each write set fewer than ``ack`` bookies are silent.
+If ``ack_zones > 1``, fewer answers can be proof, because silent bookies of one zone make no ack
+quorum, however many they are. That is true only if the writer was bound by this ``ack_zones`` and
+saw these zones. Counting cannot show that. So this is an answer of its own (``BY_ZONES``), and
+never ``YES``. An unresolved zone may be any zone, so it never helps.
 """
 
 import enum
@@ -29,14 +29,14 @@ from zonekeeper.placement.base.quorums import Enough, Quorums
 class Coverage(enum.Enum):
     """Does every possible ack quorum have a member that answered?"""
 
-    #: By their number alone: in each write set fewer than ``ack`` are silent.
+    #: By number alone: in each write set fewer than ``ack`` bookies are silent.
     YES = "yes"
-    #: Those that have still to answer can make it so.
+    #: The bookies that have not answered yet can still make it YES or BY_ZONES.
     NOT_YET = "not yet"
-    #: By number the silent could be an ack quorum; they stand in too few zones to be one. Proof
-    #: only for who knows that the ledger's writer kept to this ``ack_zones`` and these zones.
+    #: The silent bookies are enough for an ack quorum by number, but stand in too few zones. This
+    #: is proof only if the ledger's writer is known to have kept to this ``ack_zones`` and zones.
     BY_ZONES = "by zones"
-    #: The silent could be an ack quorum, whatever is still to come.
+    #: The silent bookies could be an ack quorum, whatever answers are still to come.
     NO = "no"
 
     def __bool__(self) -> bool:
@@ -50,9 +50,9 @@ def of_ensemble(
     pending: AbstractSet[int],
     zones: Sequence[ZoneName | None],
 ) -> Coverage:
-    """Judge answers of an ensemble over all of its write sets: may recovery go on?
+    """Judge the answers of an ensemble over all of its write sets: may recovery go on?
 
-    Positions are those of the ensemble; who is in neither set will not answer any more.
+    Positions are those of the ensemble. A position in neither set will not answer any more.
     """
     write_sets = [quorums.write_set(EntryId(start)) for start in range(quorums.ensemble)]
     return _judge(quorums, write_sets, answered, pending, zones)
@@ -66,10 +66,10 @@ def of_entry(
     pending: AbstractSet[int],
     zones: Sequence[ZoneName | None],
 ) -> Coverage:
-    """Judge explicit denials of one entry: was it never acknowledged?
+    """Judge the explicit denials of one entry: was the entry never acknowledged?
 
-    ``denied`` are the positions that said that they do not have it. A position that has it is in
-    neither set, and its entry is to be recovered whatever the others say.
+    ``denied`` are the positions whose bookie said that it does not have the entry. A position whose
+    bookie has it is in neither set; such an entry is recovered, whatever the others say.
     """
     return _judge(quorums, [quorums.write_set(entry_id)], denied, pending, zones)
 

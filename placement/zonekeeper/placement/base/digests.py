@@ -4,7 +4,7 @@ import enum
 
 
 class Digest(enum.StrEnum):
-    """Names as the policy record and the shell spell them; each format has its own numbers."""
+    """The names that the policy record and the shell use; each format has its own numbers."""
 
     CRC32C = "CRC32C"
     CRC32 = "CRC32"

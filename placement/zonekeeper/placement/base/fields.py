@@ -1,8 +1,8 @@
-"""The kinds of value that people and records give, and what is said when one is wrong.
+"""The kinds of value that people and records give, and the error for a wrong value.
 
-A kind turns plain data (what JSON or YAML gives) into a value, and back. Whatever is not exactly of
-the kind is refused, with the field's path, the value, the rule and what to do; a boolean is not a
-number, and a number is not a name. Nothing is guessed or rounded.
+A kind turns plain data (the values of JSON or YAML) into a value, and back. A value that is not
+exactly of the kind is refused. The error has the field's path, the value, the rule and what to do.
+A boolean is not a number, and a number is not a name. Nothing is guessed or rounded.
 """
 
 import difflib
@@ -17,10 +17,10 @@ from typing import Final, TypeAlias
 from zonekeeper.placement.base import units
 from zonekeeper.placement.base.troubles import Refusal
 
-#: What JSON and the plain part of YAML can say.
+#: The values of JSON, and of the plain part of YAML.
 Plain: TypeAlias = "str | int | float | bool | list[Plain] | dict[str, Plain] | None"
 
-#: A message lists so many problems at most, one a line; ``problems`` has all of them.
+#: A message lists at most this many problems, one a line; ``problems`` has all of them.
 PROBLEMS_SHOWN_MAX: Final = 100
 
 _SHOWN_MAX: Final = 60
@@ -29,7 +29,7 @@ _DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong: where, what stands there, what must hold, what to do."""
+    """One thing that is wrong: its path, its value, the rule that must hold, and what to do."""
 
     path: str
     value: str
@@ -41,7 +41,7 @@ class Problem:
 
 
 class InvalidFieldsError(Refusal, ValueError):
-    """A value, or several, that are not what they must be."""
+    """One or more values are not what they must be."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -52,7 +52,7 @@ class InvalidFieldsError(Refusal, ValueError):
 
 
 def shown(value: object) -> str:
-    """Give a value as a message shows it: on one line, not too long, harmless to a terminal."""
+    """Give a value as a message shows it: on one line, not too long, safe for a terminal."""
     try:
         text = json.dumps(value, ensure_ascii=False)
         text = text if text.isprintable() else json.dumps(value)
@@ -71,7 +71,7 @@ def refuse(path: str, value: object, rule: str, fix: str) -> InvalidFieldsError:
 
 
 def kept(path: str, value: object) -> str:
-    """Give the JSON of a field that nobody here knows, to be written back; or refuse it."""
+    """Give the JSON of an unknown field, which is to be written back; or refuse its value."""
     try:
         return json.dumps(value, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
@@ -80,15 +80,15 @@ def kept(path: str, value: object) -> str:
 
 
 def below(path: str, name: str) -> str:
-    """Give the path of a field of what is at ``path``, as a message shows it."""
+    """Give the path of a field below ``path``, as a message shows it."""
     name = _clipped(name) if name.isprintable() else shown(name)
     return f"{path}.{name}" if path else name
 
 
 def unknown(path: str, value: object, known: Collection[str], elsewhere: str = "") -> Problem:
-    """Give the problem of a field that nobody knows, with the name that was probably meant.
+    """Give the problem of an unknown field, with the name that was probably meant.
 
-    ``elsewhere`` is where a field of this very name does stand, if there is one.
+    ``elsewhere`` is the path at which a field of this name does exist, if there is one.
     """
     name = path.rpartition(".")[2]
     near = [elsewhere] if elsewhere else difflib.get_close_matches(name, known, 1, 0.6)
@@ -97,7 +97,7 @@ def unknown(path: str, value: object, known: Collection[str], elsewhere: str = "
 
 
 def mapping(path: str, value: object) -> dict[str, object]:
-    """Read a mapping of fields, whatever they are."""
+    """Read a mapping of fields; the fields themselves are not checked."""
     if not isinstance(value, dict):
         raise refuse(
             path or "the record", value, "must be a mapping of fields", "write name: value"
@@ -132,7 +132,7 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number within limits; ``above`` leaves the lower limit itself out."""
+    """A number within limits; with ``above`` the lower limit itself is not allowed."""
 
     least: float
     most: float
@@ -154,7 +154,7 @@ class Number:
         return float(number)
 
     def plain(self, value: object) -> Plain:
-        """Give it as plain data, whole numbers without a point."""
+        """Give it as plain data; a whole number has no decimal point."""
         assert isinstance(value, int | float)
         return int(value) if value == int(value) else value
 
@@ -188,7 +188,7 @@ class Duration:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A number of bytes, in whole KiB; zero needs no unit."""
+    """A number of bytes, in whole KiB; zero has no unit."""
 
     most_bytes: int
     suffix: str = ""
@@ -253,7 +253,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text of a given form; ``form`` and ``example`` say in words which."""
+    """A text of a given form; ``form`` and ``example`` describe the form in words."""
 
     pattern: str
     form: str
@@ -276,7 +276,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """A list of different DNS labels: each is part of a pod's name and of a metadata path."""
+    """A list of distinct DNS labels: each is part of a pod's name and of a metadata path."""
 
     most: int
     suffix: str = ""

@@ -1,16 +1,16 @@
-"""The answer to "does it go on?", for everything that says what a loss or planned work leaves.
+"""The answer to the question whether something goes on after a loss, or during planned work.
 
-Unknown is not no, and it is not yes either: it has a value of its own, which promises nothing.
+Unknown is neither no nor yes. It has a value of its own, ``PERHAPS``, which promises nothing.
 """
 
 import enum
 
 
 class Holds(enum.IntEnum):
-    """Does it go on? Ordered, the worst first."""
+    """Does it go on? The values are ordered, the worst first."""
 
     NO = 0
-    #: Only on a condition, which the answer's words name. Not a promise.
+    #: Only on a condition, which the words beside the answer name. It is not a promise.
     PERHAPS = 1
     YES = 2
 
@@ -19,5 +19,5 @@ class Holds(enum.IntEnum):
 
     @property
     def word(self) -> str:
-        """Give it as reports print it."""
+        """Give the value as reports print it."""
         return self.name.lower()

@@ -1,7 +1,7 @@
 """A bookie's network location: ``/<zone>/<upgradeDomain>``.
 
-There are exactly two levels. Whatever does not have them is *unresolved*, and unresolved is spelled
-``None`` everywhere: there is no default zone that a bookie could fall into.
+A location has exactly two levels. A bookie without them is *unresolved*, and unresolved is spelled
+``None`` everywhere. There is no default zone.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from typing import Final
 
 from zonekeeper.placement.base.ids import UpgradeDomain, ZoneName
 
-#: A name may be so long: it is part of metadata paths and of every record of its zone.
+#: The greatest length of a name: names are part of metadata paths and of every record of a zone.
 NAME_CHARS_MAX: Final = 255
 
 _LEVELS: Final = 2
@@ -29,9 +29,9 @@ class Location:
 def parse(text: str) -> Location | None:
     """Read ``/zone/upgradeDomain``; None (unresolved) for anything else.
 
-    Names may not be empty or longer than ``NAME_CHARS_MAX``, hold white space or control
-    characters, or be the relative path steps ``.`` and ``..``: each is a path component in the
-    metadata store.
+    Each name is a path component in the metadata store. So a name may not be empty, longer than
+    ``NAME_CHARS_MAX``, or one of the path steps ``.`` and ``..``, and it may not contain white
+    space or control characters.
     """
     if not text.startswith("/"):
         return None

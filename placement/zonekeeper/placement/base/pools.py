@@ -1,11 +1,11 @@
-"""Pools: the bookies of one unit that may get ensembles, ready for a weighted draw.
+"""Pools: the bookies of one unit that accept ensembles, ready for a weighted draw.
 
-A bookie's weight is its free space, so that disks fill evenly. Two rules bend it, and both depend
-on all bookies of a cluster, not on one pool: where the free space is unknown the weight is the
-smallest known one, and no weight is above a multiple of the median, so that a new and empty bookie
-is not buried under every new ledger. They are applied while drawing, by arithmetic: a pool is
-sorted by weight and carries running sums, so a draw costs O(log n) under whatever floor and cap
-hold today, and a change of the median changes no pool.
+The weight of a bookie is its free space, so that disks fill evenly. Two rules change it, and both
+depend on all bookies of a cluster, not on one pool. A bookie whose free space is unknown has the
+smallest known weight. No weight is above a multiple of the median, so that a new and empty bookie
+does not get nearly all new ledgers. Both rules are applied by arithmetic while drawing. A pool is
+sorted by weight and has running sums, so a draw costs O(log n) under any floor and cap, and a
+change of the median changes no pool.
 """
 
 import bisect
@@ -17,21 +17,21 @@ from typing import Final
 from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import BookieId
 
-#: So many draws may hit a barred bookie; after them the pool is looked through instead.
+#: After this many draws that hit a barred bookie, all bookies of the pool are looked at instead.
 DRAWS_MAX: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weighting:
-    """How free space becomes weight, today: for all pools of a topology alike."""
+    """The rule by which free space becomes weight today, for all pools of a topology."""
 
     #: The weight of a bookie whose free space is unknown.
     floor: int
-    #: The largest weight; None: no limit.
+    #: The largest weight; None if there is no limit.
     cap: int | None
 
     def of(self, free_bytes: int) -> int:
-        """Give the weight that a number of free bytes stands for; 0 is unknown."""
+        """Give the weight for a number of free bytes; 0 means unknown."""
         weight = free_bytes or self.floor
         return weight if self.cap is None else min(weight, self.cap)
 
@@ -39,7 +39,7 @@ class Weighting:
 class Pool:
     """An immutable set of bookies with their free bytes, sorted by (free bytes, id).
 
-    The order is that of the content, so equal pools draw alike whatever changes made them.
+    The order depends on the content only, so equal pools draw alike, however they came about.
     """
 
     __slots__ = ("_ids", "_sums", "_weights")
@@ -48,7 +48,7 @@ class Pool:
         ordered = sorted(members)
         self._ids = tuple(bookie_id for _, bookie_id in ordered)
         self._weights = tuple(free_bytes for free_bytes, _ in ordered)
-        #: ``_sums[n]``: the free bytes of the first n.
+        #: ``_sums[n]`` is the sum of the free bytes of the first n bookies.
         self._sums = tuple(accumulate(self._weights, initial=0))
 
     def __len__(self) -> int:
@@ -57,14 +57,14 @@ class Pool:
     def changed(
         self, gone: Container[BookieId], put: Iterable[tuple[int, BookieId]] = ()
     ) -> "Pool":
-        """Give the pool without some bookies and with others."""
+        """Give the pool without some bookies and with some others."""
         kept = [
             member for member in zip(self._weights, self._ids, strict=True) if member[1] not in gone
         ]
         return Pool([*kept, *put])
 
     def total(self, weighting: Weighting) -> int:
-        """Give the weight of all bookies together."""
+        """Give the sum of the weights of all bookies."""
         unknown, capped = self._bounds(weighting)
         over = 0 if weighting.cap is None else (len(self) - capped) * weighting.cap
         return unknown * weighting.of(0) + self._sums[capped] - self._sums[unknown] + over
@@ -72,9 +72,9 @@ class Pool:
     def draw(
         self, chance: Chance, weighting: Weighting, barred: Container[BookieId]
     ) -> tuple[BookieId, int]:
-        """Draw a bookie that is not barred, by weight, and say how many were looked at.
+        """Draw a bookie that is not barred, by weight, and say how many bookies were looked at.
 
-        The caller knows that there is one.
+        The caller must know that there is a bookie that is not barred.
         """
         total = self.total(weighting)
         for draws in range(1, DRAWS_MAX + 1):
@@ -89,14 +89,14 @@ class Pool:
         return draw_from(weights, chance), DRAWS_MAX + len(self)
 
     def _bounds(self, weighting: Weighting) -> tuple[int, int]:
-        """Give how many have unknown weight, and how many are unknown or not above the cap."""
+        """Count the bookies of unknown weight, and those of unknown weight or within the cap."""
         unknown = bisect.bisect_right(self._weights, 0)
         if weighting.cap is None:
             return unknown, len(self)
         return unknown, max(unknown, bisect.bisect_right(self._weights, weighting.cap))
 
     def _index_at(self, point: int, weighting: Weighting) -> int:
-        """Give the bookie in whose share of the total weight a point lies."""
+        """Give the index of the bookie whose share of the total weight contains a point."""
         unknown, capped = self._bounds(weighting)
         floor = weighting.of(0)
         if point < unknown * floor:
@@ -109,7 +109,7 @@ class Pool:
 
 
 def draw_from(weights: Mapping[BookieId, int], chance: Chance) -> BookieId:
-    """Draw by weight from a few bookies that are listed in a fixed order."""
+    """Draw by weight from a few bookies; the mapping's order must be fixed."""
     ids = tuple(weights)
     sums = tuple(accumulate(weights.values()))
     return ids[bisect.bisect_right(sums, int(chance.random() * sums[-1]))]

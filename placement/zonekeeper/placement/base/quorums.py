@@ -1,13 +1,14 @@
-"""Ensemble, write quorum and ack quorum: who is written to, and when that is enough.
+"""Ensemble, write quorum and ack quorum: where an entry is written, and when that is enough.
 
-Entry ``e`` of a ledger goes to the ``write`` consecutive positions of its ensemble that start at
-``e mod ensemble`` and wrap around at its end; that set is the entry's *write set*. There are as
-many distinct write sets as positions. An entry is acknowledged once ``ack`` bookies of its write
-set, standing in at least ``ack_zones`` zones, have it on disk.
+Entry ``e`` of a ledger goes to ``write`` consecutive positions of its ensemble. They start at
+``e mod ensemble`` and wrap around at its end. This set is the entry's *write set*. There are as
+many distinct write sets as positions. (With E = Qw they have the same members.) An entry is
+acknowledged once ``ack`` bookies of its write set have it on disk, and those bookies stand in at
+least ``ack_zones`` zones.
 
-A bookie whose zone is unresolved (None) counts as a bookie. For the zones it proves nothing: it may
-stand in a zone that is counted already, or in one that is not. Where the answer hangs on that, it
-is *unknown*, and unknown never acknowledges.
+A bookie whose zone is unresolved (None) counts as a bookie. It proves nothing about zones: it may
+stand in a zone that is counted already, or in one that is not. If the answer depends on that, the
+answer is *unknown*, and unknown never acknowledges.
 """
 
 import enum
@@ -21,11 +22,11 @@ class Enough(enum.Enum):
     """Do these bookies make an ack quorum?"""
 
     YES = "yes"
-    #: Not these, but with bookies that have still to answer they would.
+    #: Not yet, but together with bookies that have still to answer they would.
     NOT_YET = "not yet"
-    #: Enough bookies; whether they stand in enough zones hangs on zones that are unresolved.
+    #: There are enough bookies, but it depends on unresolved zones whether there are enough zones.
     UNKNOWN = "unknown"
-    #: Whatever is still to come.
+    #: No, whatever answers are still to come.
     NO = "no"
 
     def __bool__(self) -> bool:
@@ -34,30 +35,30 @@ class Enough(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quorums:
-    """How many bookies a ledger uses, writes each entry to, and waits for."""
+    """The numbers of bookies of a ledger, of an entry, and of an acknowledgement."""
 
     ensemble: int
     write: int
     ack: int
-    #: An acknowledgement needs its bookies to stand in this many zones.
+    #: The bookies of an acknowledgement must stand in at least this many zones.
     ack_zones: int = 1
 
     def __str__(self) -> str:
         return f"{self.ensemble}/{self.write}/{self.ack}"
 
     def write_set(self, entry_id: EntryId) -> tuple[int, ...]:
-        """Give the ensemble positions that hold an entry, first choice first."""
+        """Give the ensemble positions that hold an entry, the first choice first."""
         first = entry_id % self.ensemble
         return tuple((first + step) % self.ensemble for step in range(self.write))
 
     def holds(self, position: int, entry_id: EntryId) -> bool:
-        """Is an ensemble position in an entry's write set?"""
+        """Is an ensemble position in the write set of an entry?"""
         return (position - entry_id) % self.ensemble < self.write
 
     def suffice(self, zones: Collection[ZoneName | None]) -> Enough:
-        """Say whether bookies in these zones, one of each bookie, make an ack quorum.
+        """Say whether some bookies make an ack quorum; ``zones`` has the zone of each of them.
 
-        Never ``NOT_YET``: nobody else is asked for.
+        The answer is never ``NOT_YET``: no other bookies are asked.
         """
         if len(zones) < self.ack:
             return Enough.NO
@@ -65,7 +66,7 @@ class Quorums:
         if None not in known:
             return Enough.YES if len(known) >= self.ack_zones else Enough.NO
         known.discard(None)
-        # One unresolved bookie alone still stands in one zone, whichever it is.
+        # An unresolved bookie stands in one zone, whichever zone that is.
         if max(len(known), 1) >= self.ack_zones:
             return Enough.YES
         unresolved = sum(zone is None for zone in zones)
@@ -81,10 +82,11 @@ class Quorums:
     ) -> Enough:
         """Say whether an entry is acknowledged, can still be, or needs another ensemble.
 
-        ``acked`` are the positions that have it on disk, ``pending`` those that may still say so;
-        who is in neither has failed. ``zones`` are those of the ensemble, by position. ``UNKNOWN``:
-        all that can be had would do if unresolved zones turn out well, so that waiting does not
-        help; resolve them, or change the ensemble as for ``NO``.
+        ``acked`` are the positions that have the entry on disk. ``pending`` are those that may
+        still answer. A position in neither set has failed. ``zones`` are those of the ensemble, by
+        position. ``UNKNOWN`` means: even all pending answers would suffice only if the unresolved
+        zones turn out well. So waiting does not help. Resolve the zones, or change the ensemble as
+        for ``NO``.
         """
         assert all(self.holds(position, entry_id) for position in (*acked, *pending)), (
             f"an answer from outside the write set {self.write_set(entry_id)} of entry {entry_id}"

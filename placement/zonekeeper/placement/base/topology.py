@@ -1,10 +1,10 @@
-"""Which bookies there are, where they stand and what they can take: one immutable view.
+"""The topology: the known bookies, where they stand and what they can take, as an immutable view.
 
-A snapshot never changes; a change gives a new one that shares with the old one all units that the
+A view never changes. A change gives a new view, which shares with the old one all units that the
 change does not touch. What is known of a bookie outlives its process: a bookie that is not
 registered keeps its location, because its cookie does.
 
-Equal content gives equal choices: nothing in a snapshot remembers in which order it came to be.
+Equal content gives equal choices: a view does not remember in which order it came about.
 """
 
 import bisect
@@ -24,11 +24,11 @@ _EMPTY: Final = Pool()
 
 
 class Registration(enum.Enum):
-    """What a bookie says of itself in the metadata store, now."""
+    """The present registration of a bookie in the metadata store."""
 
     WRITABLE = "writable"
     READ_ONLY = "read-only"
-    #: Known (there is a cookie), but not registered: stopped, cut off or lost.
+    #: A bookie with a cookie that is not registered: it is stopped, cut off or lost.
     ABSENT = "absent"
 
 
@@ -37,36 +37,36 @@ class Bookie:
     """One bookie as the metadata store shows it."""
 
     id: BookieId
-    #: None: unresolved. Such a bookie is in no zone and gets no data under strict placement.
+    #: None if unresolved. Such a bookie is in no zone, and gets no data under strict placement.
     location: Location | None
     registration: Registration = Registration.WRITABLE
-    #: Somebody wants it gone: it serves reads, and gets no new ensembles.
+    #: The bookie is to be removed: it serves reads, and gets no new ensembles.
     draining: bool = False
-    #: Free disk bytes, the weight when placing; None or 0: unknown.
+    #: Free disk bytes, the weight for placement; None or 0 if unknown.
     free_bytes: int | None = None
 
     @property
     def accepts_ensembles(self) -> bool:
-        """May a new ensemble name it?"""
+        """May a new ensemble name this bookie?"""
         return self.registration is Registration.WRITABLE and not self.draining
 
     @property
     def readable(self) -> bool:
-        """Is it there to be asked?"""
+        """Is the bookie registered, so that it can be asked?"""
         return self.registration is not Registration.ABSENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _View:
-    """The inside of a topology. Each field follows from ``bookies``; none is changed in place."""
+    """The content of a topology. Each field follows from ``bookies``; none is changed in place."""
 
     bookies: Mapping[BookieId, Bookie] = field(default_factory=dict)
-    #: How many bookies stand at each location, whatever their state.
+    #: The number of bookies at each location, whatever their state.
     residents: Mapping[Location, int] = field(default_factory=dict)
-    #: Bookies that accept ensembles; sorted by location, no empty pool.
+    #: By location, the bookies that accept ensembles; sorted by location, without empty pools.
     pools: Mapping[Location, Pool] = field(default_factory=dict)
     unresolved: Pool = _EMPTY
-    #: The free bytes of all that accept ensembles and know theirs, sorted.
+    #: The known free bytes of all bookies that accept ensembles, sorted.
     known_bytes: "array[int]" = field(default_factory=lambda: array("Q"))
 
     def changed(self, remove: Iterable[BookieId], put: Mapping[BookieId, Bookie]) -> "_View":
@@ -125,7 +125,7 @@ class Topology:
         since: _View | None = None,
         remove: Iterable[BookieId] = (),
     ) -> None:
-        """Show these bookies; ``since`` and ``remove`` are for ``updated``."""
+        """Make a view of these bookies; ``since`` and ``remove`` are for ``updated``."""
         put = {bookie.id: bookie for bookie in bookies}
         self._view = (_View() if since is None else since).changed(remove, put)
 
@@ -133,38 +133,38 @@ class Topology:
         return len(self._view.bookies)
 
     def __iter__(self) -> Iterator[Bookie]:
-        """All bookies, sorted by id."""
+        """Give all bookies, sorted by id."""
         return iter(sorted(self._view.bookies.values(), key=lambda bookie: bookie.id))
 
     def __contains__(self, bookie_id: object) -> bool:
         return bookie_id in self._view.bookies
 
     def get(self, bookie_id: BookieId) -> Bookie | None:
-        """Give a bookie by its id; None if no cookie names it."""
+        """Give a bookie by its id; None if there is no cookie for it."""
         return self._view.bookies.get(bookie_id)
 
     def location(self, bookie_id: BookieId) -> Location | None:
-        """Give a bookie's location; None if it is unresolved or unknown: one path for both."""
+        """Give a bookie's location; None if it is unresolved, or if the bookie is not known."""
         bookie = self._view.bookies.get(bookie_id)
         return None if bookie is None else bookie.location
 
     @property
     def zones(self) -> tuple[ZoneName, ...]:
-        """The zones that some bookie stands in, sorted."""
+        """The zones in which at least one bookie stands, sorted."""
         return tuple(sorted({location.zone for location in self._view.residents}))
 
     @property
     def pools(self) -> Mapping[Location, Pool]:
-        """The bookies that accept ensembles by unit, sorted by zone and upgrade domain."""
+        """The bookies that accept ensembles, by unit; sorted by zone and upgrade domain."""
         return MappingProxyType(self._view.pools)
 
     @property
     def unresolved(self) -> Pool:
-        """The bookies that would accept ensembles, but stand nowhere."""
+        """The bookies that would accept ensembles, but have no location."""
         return self._view.unresolved
 
     def weighting(self, cap_multiple: float) -> Weighting:
-        """Say how free space is to be weighed; a cap of 0 medians is none."""
+        """Say how free space becomes weight; a ``cap_multiple`` of 0 means no cap."""
         known = self._view.known_bytes
         if not known:
             return Weighting(floor=1, cap=None)
@@ -173,12 +173,12 @@ class Topology:
         return Weighting(floor=known[0], cap=cap)
 
     def updated(self, *, put: Iterable[Bookie] = (), remove: Iterable[BookieId] = ()) -> "Topology":
-        """Give the view after a change; what is in both ``remove`` and ``put`` is put."""
+        """Give the view after a change; a bookie in both ``remove`` and ``put`` is put."""
         return Topology(put, since=self._view, remove=remove)
 
 
 def _changed_bytes(known: "array[int]", gone: list[Bookie], new: list[Bookie]) -> "array[int]":
-    """Give the sorted weights after a change: in place for a few, all over for many."""
+    """Give the sorted free bytes after a change: few are inserted, for many all are sorted."""
     old = [bookie.free_bytes for bookie in gone if bookie.free_bytes]
     fresh = [bookie.free_bytes for bookie in new if bookie.free_bytes]
     changed = array("Q", known)

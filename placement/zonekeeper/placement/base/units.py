@@ -1,7 +1,7 @@
 """Durations and sizes as people write them: a whole number and a unit, ``60s``, ``50MiB``.
 
-There is no fraction, no space and no bare number, so a text has one meaning. A value is printed in
-the largest unit that divides it, so printing and reading give the same value back.
+A text has no fraction, no space and always a unit, so it has one meaning. A value is printed in the
+largest unit that divides it, so printing and reading give the same value back.
 """
 
 import re
@@ -19,7 +19,7 @@ TIB: Final = 1 << 40
 
 _DURATIONS: Final = {"d": DAY_MS, "h": HOUR_MS, "m": MINUTE_MS, "s": SECOND_MS, "ms": 1}
 _SIZES: Final = {"TiB": TIB, "GiB": GIB, "MiB": MIB, "KiB": KIB}
-#: Enough for every value that makes sense, and few enough that reading one costs nothing.
+#: Enough digits for every sensible value, and few enough that a number is read fast.
 _DIGITS_MAX: Final = 15
 
 
@@ -39,7 +39,7 @@ def size_bytes(text: str) -> int | None:
 
 
 def size_text(size_bytes: int) -> str:
-    """Give the text of a size, which must be whole KiB; zero is ``0``."""
+    """Give the text of a size, which must be a whole number of KiB; zero is ``0``."""
     return _text(size_bytes, _SIZES) if size_bytes else "0"
 
 

@@ -1,12 +1,13 @@
-"""Which upgrade domain a bookie is in, and in which order the units are worked on.
+"""The upgrade domain of a bookie, and the order in which planned work visits the units.
 
-A bookie's upgrade domain follows from its ordinal, the number at the end of its pod's name, so that
-the bookie and the operator compute the same one without asking each other. A name without an
-ordinal is an error: a default would put bookies that share nothing into one domain.
+A bookie's upgrade domain follows from its ordinal, the number at the end of its pod's name. So the
+bookie and the operator compute the same one without asking each other. A name without an ordinal is
+an error: a default would put bookies that share nothing into one domain.
 
-The unit of planned work is a zone and an upgrade domain in it. ``ud-1`` of zone a and ``ud-1`` of
-zone b may hold copies of the same entry, so a name is never worked on in two zones together. A roll
-goes zone by zone, so that a bad build meets one zone's copies first and not one copy of everything.
+The unit of planned work is an upgrade domain of a zone. ``ud-1`` of zone a and ``ud-1`` of zone b
+may hold copies of the same entry, so planned work never takes a name in two zones together. A roll
+goes zone by zone. So a bad build meets the copies of one zone first, and never every copy of an
+entry.
 """
 
 import re
@@ -23,9 +24,9 @@ _TRAILING_NUMBER: Final = re.compile(r"(.*?)([0-9]*)", re.ASCII | re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundRobin:
-    """``ordinal mod U``, for a StatefulSet a zone.
+    """``ordinal mod upgrade_domains``, for one StatefulSet a zone.
 
-    Sizes differ by one at most, and scaling keeps every bookie where it is.
+    The sizes of domains differ by one at most, and scaling moves no bookie to another domain.
     """
 
     upgrade_domains: int
@@ -38,7 +39,7 @@ class RoundRobin:
 def ordinal_of(pod_name: str) -> int:
     """Read the ordinal at the end of ``<cluster>-<zone>-<ordinal>``.
 
-    Only the ordinal: cluster and zone may contain hyphens themselves.
+    Only the ordinal is read, because cluster and zone may contain hyphens themselves.
     """
     found = _POD_NAME.fullmatch(pod_name)
     if found is None:
@@ -58,28 +59,29 @@ def of_ordinal(ordinal: int, formula: RoundRobin) -> UpgradeDomain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollStep:
-    """Bookies of one unit that may be worked on at the same time."""
+    """Bookies of one unit that planned work may take down at the same time."""
 
     unit: Location
     bookies: tuple[BookieId, ...]
-    #: The first bookie of all, alone: if the build is bad, it is the only one that has it.
+    #: This step is the first bookie of the roll, alone: only this bookie gets a build that is bad.
     canary: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roll:
-    """The whole of a planned change: the steps in order, each after the one before is well."""
+    """A planned change as a whole: its steps in order; the next begins when the last is well."""
 
     steps: tuple[RollStep, ...]
-    #: Bookies in no unit: unresolved, or in a zone that is not in the record. What a step costs is
-    #: not known while there are any.
+    #: Bookies in no unit: they are unresolved, or in a zone that the record does not name. While
+    #: there are any, it is not known what a step costs.
     unplaced: tuple[BookieId, ...]
 
 
 def roll(zones: Sequence[ZoneName], bookies: Iterable[tuple[BookieId, Location | None]]) -> Roll:
-    """Give the order of planned work: zone by zone, in each domain by domain, the canary first.
+    """Give the order of planned work: zone by zone, in a zone domain by domain, the canary first.
 
-    Zones go in the order given; domains and bookies by name, with numbers in names by size.
+    Zones are in the given order. Domains and bookies are sorted by name; numbers at the end of a
+    name are sorted by size.
     """
     units: dict[Location, list[BookieId]] = {}
     unplaced: list[BookieId] = []
@@ -108,7 +110,7 @@ def _canary_first(steps: Sequence[RollStep]) -> Iterable[RollStep]:
 
 
 def _by_size(name: str) -> tuple[str, int, str]:
-    """Sort ``ud-2`` before ``ud-10``, and names that differ in zeros only by themselves."""
+    """Sort ``ud-2`` before ``ud-10``; names that differ only in leading zeros, as texts."""
     found = _TRAILING_NUMBER.fullmatch(name)
     assert found is not None, "the pattern matches every string"
     return (found[1], int(found[2] or 0), name)

@@ -1,1 +1,1 @@
-"""Which bookies hold a ledger's entries, and in which order they are read."""
+"""The choice of the bookies that hold a ledger's entries, and the order of reading them."""

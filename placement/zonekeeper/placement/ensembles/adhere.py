@@ -1,15 +1,17 @@
 """Repair to adhere: the fewest new members that bring an ensemble back to the best level.
 
-A ledger that was written while a zone was down is SOFT, and stays SOFT when the zone is back,
-unless somebody moves copies. Each move copies data, so the plan has as few as can be: sets of
-positions are tried by size, and within a size in order, until one can be filled so that the level
-is reached. The level aimed at is STRICT. Where nothing reaches STRICT and the ensemble is FAIL, it
-is SOFT. An ensemble that is there already, or that nothing can better today, gets an empty plan.
+An ensemble that was chosen while a zone was down is SOFT. It stays SOFT when the zone is back,
+unless copies are moved. Each move copies data, so the plan has as few moves as possible. It tries
+sets of positions, the smallest sets first and those of one size in order, until one set can be
+filled so that the level is reached. The level to reach is STRICT. It is SOFT if STRICT cannot be
+reached and the ensemble is FAIL. The plan is empty if the ensemble has that level already, or if
+its level cannot be raised today.
 
-Nothing is given up for a plan: it is no emergency, so newcomers are neither quarantined nor in an
-avoided zone. A member that is down counts as it stands; replacing it is another job. The work is
-bounded, and a plan whose search was cut short says so: fewer moves, or any at all, may be possible.
-Before it gives up on a wide ensemble, it opens at once what a zone that was away leaves to others.
+A plan makes no concessions, because it is not urgent: newcomers are neither quarantined nor in an
+avoided zone. A member that is down counts as standing where it stands; to replace it is another
+job. The work is bounded. A plan whose search was cut short says so (``cut``): a plan with fewer
+moves, or a plan at all, may exist. Before the planner gives up on a wide ensemble, it opens at once
+all positions in zones that have more than their share of members.
 """
 
 import itertools
@@ -23,13 +25,13 @@ from zonekeeper.placement.ensembles import adherence
 from zonekeeper.placement.ensembles.candidates import Candidates, EnsembleRequest
 from zonekeeper.placement.ensembles.search import STEPS_MAX, Board, Goal, Search
 
-#: Sets of positions that one plan may try: all of them up to twelve positions.
+#: The number of sets of positions that one plan may try; up to twelve positions that is all sets.
 SETS_MAX: Final = 4095
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """One move: what ``leaving`` holds of the ledger is copied to ``joining``."""
+    """One move: the entries of the ledger that ``leaving`` holds are copied to ``joining``."""
 
     position: int
     leaving: BookieId
@@ -38,12 +40,12 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovePlan:
-    """The moves, and the ensemble that they lead to."""
+    """The moves, and the ensemble that results from them."""
 
     replacements: tuple[Move, ...]
     ensemble: tuple[BookieId, ...]
     judgement: adherence.Adherence
-    #: True if the search ended at its bound, so that a better plan may exist.
+    #: The search ended at its bound, so a better plan may exist.
     cut: bool
 
 
@@ -73,10 +75,10 @@ def plan(request: EnsembleRequest, ensemble: Sequence[BookieId], chance: Chance)
 def _levels_above(
     level: adherence.Level, request: EnsembleRequest
 ) -> Iterator[tuple[adherence.Level, int]]:
-    """Give the levels worth trying, the best first, with the zones a write set needs for each."""
+    """Give the levels worth trying, best first, each with the zones a write set then needs."""
     quorums, rules = request.quorums, request.rules
     if quorums.ensemble % quorums.write or quorums.write <= rules.min_zones:
-        return  # No choice of bookies mends this.
+        return  # No choice of bookies can change this.
     if level < adherence.Level.STRICT:
         yield adherence.Level.STRICT, request.zones_desired
     if level < adherence.Level.SOFT and request.zones_required < request.zones_desired:
@@ -95,7 +97,7 @@ class _Planner:
         self.cut = False
 
     def fewest(self, goal: Goal) -> tuple[BookieId, ...] | None:
-        """Give an ensemble that meets the goal and keeps as many members as can be."""
+        """Give an ensemble that meets the goal and keeps as many members as possible."""
         if not self._conceivable(goal):
             return None
         size = len(self._ensemble)
@@ -131,10 +133,10 @@ class _Planner:
         return self._candidates.draw(filling, kept, self._chance).ensemble
 
     def _crowded(self) -> Iterator[frozenset[int]]:
-        """Give positions in zones with more members than their share: some at once, then all.
+        """Give positions in zones that have more members than their share: some, then all.
 
-        Write sets that span all zones repeat a pattern of them, so that a zone that was away
-        leaves positions a write quorum apart to others.
+        Write sets that span all zones repeat one pattern of zones. So when a zone was away, its
+        positions are a write quorum apart, and members in other zones took them.
         """
         board = self._candidates.board
         size, write = len(board.taken), board.write
@@ -146,7 +148,7 @@ class _Planner:
         yield frozenset(crowded)
 
     def _conceivable(self, goal: Goal) -> bool:
-        """Could any set do? Asked more freely: if members and candidates were dealt out anew?"""
+        """Could any set of positions meet the goal, if all members and candidates could move?"""
         board = self._candidates.board
         units = []
         for number, unit in enumerate(board.units):

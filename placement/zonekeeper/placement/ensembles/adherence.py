@@ -1,15 +1,15 @@
 """The checker: does an ensemble keep the placement rules?
 
-It answers what *is true* of an ensemble, however that ensemble came about. What is required stands
-in the policy, what is chosen is the selector's business, and the three share no code: a mistake in
-the selector cannot hide behind the same mistake here.
+The checker says what *is true* of an ensemble, however the ensemble came about. The policy says
+what is required, and the selector chooses. The three share no code, so a mistake in the selector
+cannot be repeated here.
 
-An ensemble is judged by its write sets. Each must span ``min_zones`` zones, and where two or more
-of its members share a zone they must not all stand in one upgrade domain: otherwise FAIL. When each
-also spans ``desired_zones`` (or all its members' zones differ, if it has fewer members) the
-ensemble is STRICT, else SOFT. Where a member stands is asked of the topology; one that is
-unresolved or unknown to it fails, because nothing can be promised about it. Whether a member is up
-plays no part.
+An ensemble is judged by its write sets. The level is FAIL unless each write set spans ``min_zones``
+zones, and unless in each write set two or more members of one zone stand in at least two upgrade
+domains. The level is STRICT if each write set also spans ``desired_zones`` (a smaller write set:
+as many zones as it has members). Otherwise it is SOFT. The topology says where a member stands. An
+ensemble with a member that is unresolved, or that the topology does not know, is FAIL, because
+nothing can be promised about it. It does not matter whether a member is up.
 """
 
 import enum
@@ -24,7 +24,7 @@ from zonekeeper.placement.policy.rules import PlacementRules
 
 
 class Level(enum.IntEnum):
-    """How well an ensemble keeps the rules; the numbers are Apache BookKeeper's."""
+    """The degree to which an ensemble keeps the rules; the numbers are Apache BookKeeper's."""
 
     FAIL = 1
     SOFT = 3
@@ -33,7 +33,7 @@ class Level(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adherence:
-    """A level, and in words what keeps it from being the best."""
+    """A level, and the reasons why it is not the best one."""
 
     level: Level
     reasons: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ def judge(
 def _shape_failures(
     ensemble: Sequence[BookieId], quorums: Quorums, rules: PlacementRules
 ) -> Iterator[str]:
-    """Find what no choice of bookies could mend."""
+    """Give the faults that no choice of bookies could mend."""
     if not ensemble:
         yield "the ensemble is empty"
     elif len(ensemble) != quorums.ensemble:
@@ -103,7 +103,7 @@ def _unresolved(ensemble: Sequence[BookieId], topology: Topology) -> Iterator[st
 def _failures(
     members: Sequence[BookieId], rules: PlacementRules, topology: Topology
 ) -> Iterator[str]:
-    """Find what is wrong with one write set."""
+    """Give the faults of one write set."""
     domains_by_zone = _domains_by_zone(members, topology)
     if len(domains_by_zone) < rules.min_zones:
         yield (

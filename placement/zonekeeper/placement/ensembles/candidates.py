@@ -1,14 +1,14 @@
-"""Who may join an ensemble: from a topology's bookies to the units that the search knows, and back.
+"""The bookies that may join an ensemble: from a topology to the search's units, and back again.
 
-Going there, bookies become counts by unit, without looking at each: the pools know their sizes, and
-only what is to be avoided is looked up, bookie by bookie. Coming back, a bookie is drawn for each
-newcomer from the pool of its unit, by weight. So the work grows with the number of units and
-positions, not with the number of bookies.
+On the way there, bookies become counts by unit. That needs no look at each bookie: a pool knows its
+size, and only the bookies to be avoided are looked up one by one. On the way back, a bookie is
+drawn by weight from its unit's pool for each newcomer. So the work grows with the number of units
+and positions, not with the number of bookies.
 
-What a newcomer costs says in which order things are given up: first quarantine (it is about one
-bookie, and the writer finds out at once whether it was right), then the wish to avoid a zone (all
-its bookies share one fate), and only without strict placement the rule that a bookie stands in a
-zone that the policy names.
+The price of a newcomer decides what is given up first. The first is quarantine: it concerns one
+bookie, and the writer finds out at once whether the quarantine was right. The second is the wish to
+avoid a zone: all bookies of a zone share one fate. The last, and only without strict placement, is
+the rule that a bookie stands in a zone that the policy names.
 """
 
 from collections import defaultdict
@@ -27,19 +27,19 @@ from zonekeeper.placement.policy.rules import PlacementRules
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Avoid:
-    """What new members should not be."""
+    """The bookies and zones that new members should avoid."""
 
     #: Never chosen.
     bookies: frozenset[BookieId] = frozenset()
     #: Chosen only where nothing legal can be built without them.
     quarantined: frozenset[BookieId] = frozenset()
-    #: Zones that are down: as few newcomers as legality allows.
+    #: Zones that are down: they get as few newcomers as the rules allow.
     zones: frozenset[ZoneName] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnsembleRequest:
-    """What an ensemble is asked of: the bookies there are, and the rules it has to keep."""
+    """The question for the selector: the known bookies, and the rules for the ensemble."""
 
     topology: Topology
     quorums: Quorums
@@ -48,24 +48,24 @@ class EnsembleRequest:
 
     @property
     def zones_required(self) -> int:
-        """The zones that every write set spans, or the ensemble fails."""
+        """The number of zones that every write set must span; with fewer the ensemble is FAIL."""
         return min(self.quorums.write, self.rules.min_zones)
 
     @property
     def zones_desired(self) -> int:
-        """The zones that every write set spans in a strict ensemble."""
+        """The number of zones that every write set must span for STRICT."""
         return max(self.zones_required, min(self.quorums.write, self.rules.desired_zones))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """Bookies for every position, and what it took to find them."""
+    """A bookie for every position, and what it took to find them."""
 
     ensemble: tuple[BookieId, ...]
-    #: Newcomers that are in quarantine, and newcomers that stand in an avoided zone.
+    #: The numbers of newcomers that are quarantined, and that stand in an avoided zone.
     quarantined: int
     in_avoided_zones: int
-    #: Units and bookies that were looked at.
+    #: The number of units and bookies that were looked at.
     touched: int
 
 
@@ -78,11 +78,11 @@ class Candidates:
         kept: Sequence[BookieId | None],
         leaving: frozenset[BookieId] = frozenset(),
     ) -> None:
-        """Count who may join; ``kept`` names who stays, and None where a position is open."""
+        """Count the candidates; ``kept`` names the members that stay, None for open positions."""
         self._topology, self._avoid, self._rules = request.topology, request.avoid, request.rules
         #: More than any number of quarantined newcomers cost together.
         self._price_avoided = len(kept) + 1
-        #: More than any number of newcomers in avoided zones and in quarantine.
+        #: More than any number of newcomers in avoided zones and in quarantine cost together.
         self._price_outside = (len(kept) + 1) ** 2
         self._weighting = request.topology.weighting(request.rules.weight_cap)
         stays = {bookie for bookie in kept if bookie is not None}
@@ -97,7 +97,7 @@ class Candidates:
         ]
         if strangers:
             located = sorted([*located, *strangers])
-        #: By unit number; None for those that stand nowhere.
+        #: By unit number; None for the unit of the bookies without a location.
         self.locations: tuple[Location | None, ...] = (*located, None)
         self.zones = tuple(dict.fromkeys(home.zone for home in located))
         self.board = self._board(request.quorums.write, kept)
@@ -112,12 +112,12 @@ class Candidates:
 
     @property
     def placed_cost_max(self) -> int:
-        """The most that newcomers cost when all of them stand in zones that the policy names."""
+        """The highest cost of newcomers that all stand in zones that the policy names."""
         return self._price_outside - 1
 
     @property
     def priced(self) -> bool:
-        """Is there anybody whom only a price brings in?"""
+        """Is there a bookie whose price is above 0?"""
         return any(unit.reserve or (unit.fresh and unit.price) for unit in self.board.units)
 
     def _board(self, write: int, kept: Sequence[BookieId | None]) -> Board:
@@ -137,7 +137,7 @@ class Candidates:
                     fresh=fresh,
                     reserve=reserve,
                     price=self._price(location),
-                    # Without a fresh one the share of the quarantined goes by their number.
+                    # Without a fresh bookie the share of the quarantined ones follows their number.
                     weight=weight / fresh if fresh else 1.0,
                 )
             )
@@ -164,7 +164,7 @@ class Candidates:
         return self._topology.pools.get(location) or Pool()
 
     def _admits(self, location: Location | None) -> bool:
-        """May newcomers come from here at all? One path for unresolved and unknown zones."""
+        """May newcomers come from here at all? Unresolved and unknown zones take one path."""
         return not self._rules.strict or self._named(location)
 
     def _named(self, location: Location | None) -> bool:
@@ -176,9 +176,9 @@ class Candidates:
         return self._price_avoided if location.zone in self._avoid.zones else 0
 
     def draw(self, filling: Filling, kept: Sequence[BookieId | None], chance: Chance) -> Drawn:
-        """Draw a bookie for each position that nobody keeps, from the unit that the filling names.
+        """Draw a bookie for each position without a kept member, from the unit of the filling.
 
-        Nobody is kept who was not when the candidates were counted.
+        ``kept`` may name only members that were kept when the candidates were counted.
         """
         barred = set(self._barred_from_fresh)
         fresh_left = [unit.fresh for unit in self.board.units]

@@ -1,4 +1,4 @@
-"""Why an ensemble cannot be had: what the selector raises."""
+"""Why there is no ensemble: the errors of the selector."""
 
 import enum
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ class PlacementError(Trouble):
 
 
 class IllegalPlacement(PlacementError):
-    """The quorums and the placement rules contradict each other, or promise what they cannot."""
+    """The quorums and the placement rules contradict each other, or cannot keep their promise."""
 
     def __init__(self, refusals: Sequence[BrokenRule]) -> None:
         self.refusals = tuple(refusals)
@@ -22,7 +22,7 @@ class IllegalPlacement(PlacementError):
 
 
 class Constraint(enum.Enum):
-    """What cannot be met."""
+    """The constraint that cannot be met."""
 
     BOOKIES = "there are too few bookies"
     ZONES = "there are too few zones"
@@ -32,7 +32,7 @@ class Constraint(enum.Enum):
 
 
 class NotEnoughBookies(PlacementError):
-    """No ensemble can be built of the bookies that are there now; they may come back."""
+    """No ensemble can be built of the bookies that are there now; more may come back."""
 
     retryable = True
 

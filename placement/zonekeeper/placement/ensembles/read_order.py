@@ -1,28 +1,30 @@
-"""In which order the replicas of an entry are asked.
+"""The read order: in which order a reader asks the replicas of an entry.
 
 A reader wants the nearest replica that will answer soon. Replicas fall into classes, best first::
 
     0  own zone, well                      4  read-only, where the policy demotes those
     1  other zone, well                    5  slow
-    2  own zone, failed of late or busy    6  not registered
-    3  other zone, failed of late or busy
+    2  own zone, failed recently or busy   6  not registered
+    3  other zone, failed recently or busy
 
-Among the well, the slow and the unregistered the order of the write set stays, so that reads stay
-striped and find warm caches; among the troubled, fewer failures come first, then fewer requests
-outstanding. Whoever does not know its own zone has all replicas in other zones.
+Inside the classes "well", "slow" and "not registered" the order of the write set is kept. So reads
+stay striped, and find warm caches. Inside the other classes replicas with fewer failures come
+first, then those with fewer outstanding requests. For a reader that does not know its own zone, all
+replicas are in other zones.
 
 *Busy* has a hysteresis, so that reads do not swing between zones: a bookie becomes busy at
-``pending_limit`` requests outstanding and stays so until they are fewer than half of it. *Slow* is
-the guess of a hedge timer and only used where the limit is off, as the count is the better sign.
-Failures and slowness are forgotten ``failure_memory_ms`` after the last one.
+``pending_limit`` outstanding requests, and stays busy until they are fewer than half of that.
+*Slow* is a guess from a hedge timer. It is used only where the limit is off, because the number of
+outstanding requests is the better sign. Failures and slowness are forgotten ``failure_memory_ms``
+after the last one.
 
-The result is always a permutation of the write set. No replica of another zone stands before one of
-the own zone that is well, but for one: the best replica of another zone that is registered stands
-no later than ``hedge_remote_at``, so that a brown-out of the own zone costs that many hedge
-timeouts and not one for each of its replicas.
+The result is always a permutation of the write set. No replica of another zone stands before a
+replica of the own zone that is well, with one exception: the best registered replica of another
+zone stands no later than ``hedge_remote_at``. So when the whole own zone is slow, a read costs that
+many hedge timeouts, and not one for each local replica.
 
-What a client has seen of a bookie is one immutable value. The functions that note something give a
-new one, and times come in as ``now_ms``.
+A ``Replica`` holds what a client has seen of a bookie, and is immutable. The functions that note
+something give a new value, and times come in as ``now_ms``.
 """
 
 import enum
@@ -36,11 +38,11 @@ from zonekeeper.placement.policy.rules import ReadRules
 
 
 class Reason(enum.StrEnum):
-    """Why a replica is not asked first: a label of the counters of reads that cross zones."""
+    """Why the first replica is not local: a label of the counters of reads that cross zones."""
 
     OWN_ZONE_UNKNOWN = "own-zone-unknown"
     NO_LOCAL_REPLICA = "no-local-replica"
-    #: Nothing is wrong with the replica: the hedge position gave its place to another zone's.
+    #: The replica is well, but the hedge position gave its place to a replica of another zone.
     HEDGED = "hedged"
     BUSY = "busy"
     FAILED = "failed"
@@ -51,21 +53,21 @@ class Reason(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replica:
-    """What a reader knows of one bookie: what the metadata store says, and what it saw itself."""
+    """One bookie as a reader knows it: from the metadata store, and by its own requests."""
 
     zone: ZoneName | None
     registration: Registration = Registration.WRITABLE
-    #: Requests outstanding, over all ledgers that are open.
+    #: Outstanding requests, of all open ledgers.
     pending: int = 0
-    #: At the limit, or on the way down from it; kept by ``with_pending``.
+    #: The limit was reached, and the requests are not yet below half of it; see ``with_pending``.
     busy: bool = False
-    #: Failures since the memory of them was last empty.
+    #: Failures since there was last none to remember.
     failures: int = 0
     failed_at_ms: int = 0
     slow_at_ms: int | None = None
 
     def with_pending(self, pending: int, rules: ReadRules) -> "Replica":
-        """Note how many requests are outstanding now."""
+        """Note the number of outstanding requests."""
         assert pending >= 0, f"{pending} requests outstanding"
         limit = rules.pending_limit
         busy = limit > 0 and (pending >= limit or (self.busy and 2 * pending >= limit))
@@ -78,17 +80,17 @@ class Replica:
         )
 
     def slow(self, now_ms: int) -> "Replica":
-        """Note that a hedge timer went off before it answered."""
+        """Note that a hedge timer ended before the bookie answered."""
         return replace(self, slow_at_ms=now_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOrder:
-    """The replicas of an entry, first to be asked first."""
+    """The replicas of an entry; the first one is asked first."""
 
     #: Ensemble positions: a permutation of the write set.
     positions: tuple[int, ...]
-    #: Why the first is not of the reader's own zone; None: it is.
+    #: Why the first replica is not of the reader's own zone; None if it is.
     why_remote: Reason | None
 
 
@@ -102,16 +104,16 @@ class _Rank(enum.IntEnum):
     UNREGISTERED = 6
 
 
-#: Rank, failures, requests outstanding, reason. Equal numbers have an equal reason, so that a sort
-#: never compares reasons.
+#: Rank, failures, outstanding requests, reason. If the first three are equal so is the reason: a
+#: sort never compares reasons.
 _Standing = tuple[_Rank, int, int, Reason | None]
 _LOCAL: Final[_Standing] = (_Rank.LOCAL, 0, 0, None)
 _REMOTE: Final[_Standing] = (_Rank.REMOTE, 0, 0, None)
 _SLOW: Final[_Standing] = (_Rank.SLOW, 0, 0, Reason.SLOW)
 _UNREGISTERED: Final[_Standing] = (_Rank.UNREGISTERED, 0, 0, Reason.UNREGISTERED)
 
-#: A standing, and the replica's index in the write set, which decides what else is equal; then
-#: what it is: its ensemble position, and whether it is local.
+#: A standing; the replica's index in the write set, which decides between equal standings; its
+#: ensemble position; and whether it is local.
 _Ranked = tuple[_Standing, int, int, bool]
 
 
@@ -122,7 +124,7 @@ def order(
     rules: ReadRules,
     now_ms: int,
 ) -> ReadOrder:
-    """Order the replicas of an entry; ``replicas`` are the whole ensemble's, by position."""
+    """Order the replicas of an entry; ``replicas`` has the whole ensemble, by position."""
     ranked: list[_Ranked] = []
     for index, position in enumerate(write_set):
         replica = replicas[position]
@@ -151,11 +153,11 @@ def _is_slow(replica: Replica, rules: ReadRules, now_ms: int) -> bool:
 
 
 def _standing(replica: Replica, local: bool, rules: ReadRules, now_ms: int) -> _Standing:
-    """Give its class, what ranks it inside the class, and why it is not well."""
+    """Give a replica's class, its order inside the class, and why it is not well."""
     if replica.registration is Registration.ABSENT:
         return _UNREGISTERED
     failures = _recent_failures(replica, rules, now_ms)
-    # The record may have lost its limit since the count was noted.
+    # The policy may have lost its limit since the requests were counted.
     busy = replica.busy and rules.pending_limit > 0
     if rules.demote_read_only and replica.registration is Registration.READ_ONLY:
         if _is_slow(replica, rules, now_ms):
@@ -170,7 +172,7 @@ def _standing(replica: Replica, local: bool, rules: ReadRules, now_ms: int) -> _
 
 
 def _hedge(ranked: list[_Ranked], latest: int) -> None:
-    """Move the best registered replica of another zone up to the hedge position."""
+    """Move the best registered replica of another zone forward to the hedge position."""
     for place, (standing, _, _, local) in enumerate(ranked):
         if not local and standing[0] is not _Rank.UNREGISTERED:
             if place > latest:

@@ -1,24 +1,27 @@
-"""Which unit does each open position of an ensemble take? An exact search with bounded work.
+"""The search: which unit takes each open position of an ensemble? It is exact, with bounded work.
 
-The question is put in numbers, without bookies: positions in a circle, some of them taken; units,
-each in a zone and with so many bookies to give; write sets, the runs of ``write`` neighbours. An
-answer names a unit for each open position so that every write set spans enough zones and, where it
-has two or more members in a zone, they do not all stand in one unit.
+The question is put in numbers, without bookies. There are positions in a circle, and some of them
+are taken. There are units; each is in a zone and has a number of bookies to give. There are write
+sets: each is a run of ``write`` neighbouring positions. An answer names a unit for each open
+position. Every write set must then span enough zones, and where a write set has two or more members
+in a zone they must not all stand in one unit.
 
-The search goes depth first, position by position, and takes the most promising unit first: the
-cheapest, then one whose like is not in the same write sets yet, then the least crowded zone, then
-by chance and weight. Its first descent is the familiar greedy fill and mostly the answer. Unlike
-the greedy fill it can go back. It finds an answer whenever there is one, and three things keep that
-affordable:
+The search goes depth first, position by position, and tries the most promising unit first. That is
+the cheapest; then one with no member in the same write sets yet; then one in the least crowded
+zone; then by chance and weight. The first descent is the usual greedy fill, and mostly finds the
+answer. But unlike a greedy fill the search can go back, so it finds an answer whenever there is
+one. Three things keep its cost low:
 
-- a branch ends as soon as one of the write sets it touches can no longer be mended, and the search
-  does not start where counting shows that the zones cannot supply all write sets;
-- bookies of a unit are alike, and so are zones (and units of a zone) that hold the same relevant
-  positions and have as much left: only one of those that are alike is tried;
-- a position reached in a way that is like one that failed fails again, and is not tried again.
+- A branch ends as soon as one of the write sets that it touches cannot be completed. The search
+  does not begin where counting shows that the zones cannot supply all write sets.
+- Bookies of a unit are interchangeable. So are zones (and units of a zone) that hold the same
+  relevant positions and have as many bookies left. Only one of several interchangeable ones is
+  tried.
+- A position that is reached in an equivalent way to one that failed also fails, and is not tried
+  again.
 
-``STEPS_MAX`` bounds the steps of one search. Where it is reached, ``Search.cut`` tells that "none
-found" does not mean "there is none".
+``STEPS_MAX`` bounds the steps of one search. If the bound was reached, ``Search.cut`` is true, and
+"none found" then does not mean "there is none".
 """
 
 import math
@@ -29,13 +32,13 @@ from typing import Final
 
 from zonekeeper.placement.base.chance import Chance
 
-#: Placements that one search may try.
+#: The number of placements that one search may try.
 STEPS_MAX: Final = 20_000
 
 #: Stands for "no limit" where costs and clashes are compared.
 UNLIMITED: Final = 1 << 60
 
-#: The zone of bookies that stand in no zone that counts.
+#: The zone of bookies that stand in no zone, or in none that counts.
 NOWHERE: Final = -1
 
 _OPEN: Final = -1
@@ -43,22 +46,22 @@ _OPEN: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """Bookies that are alike: what one upgrade domain of one zone has to give."""
+    """Bookies that are interchangeable: those that one upgrade domain of one zone can give."""
 
     #: A number for the zone, or ``NOWHERE``.
     zone: int
-    #: Bookies to be had at ``price`` each.
+    #: Bookies that can be had at ``price`` each.
     fresh: int = 0
-    #: Bookies to be had, after the fresh ones, at ``price + 1`` each.
+    #: Bookies that can be had, after the fresh ones, at ``price + 1`` each.
     reserve: int = 0
     price: int = 0
-    #: Of the average bookie, for a choice among equally good units.
+    #: The weight of the average bookie, for a choice between equally good units.
     weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """What is given: the units, and which of them the taken positions stand in."""
+    """The given data: the units, and the units in which the taken positions stand."""
 
     write: int
     units: tuple[Unit, ...]
@@ -68,12 +71,12 @@ class Board:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """What is asked for."""
+    """The conditions that a filling must meet."""
 
-    #: Every write set spans so many zones.
+    #: Every write set must span at least this many zones.
     zones: int
-    #: Every member stands in a zone, and members of a write set that share one use at least two of
-    #: its units.
+    #: Every member must stand in a zone, and members of a write set that share a zone must use at
+    #: least two of its units.
     legal: bool = True
     cost_max: int = UNLIMITED
     clashes_max: int = UNLIMITED
@@ -84,9 +87,9 @@ class Filling:
     """An answer: a unit for every position."""
 
     units: tuple[int, ...]
-    #: The prices of the newcomers.
+    #: The sum of the newcomers' prices.
     cost: int
-    #: Over all write sets, members that stand in a unit which the write set has already.
+    #: Over all write sets, the members that stand in a unit that the write set uses already.
     clashes: int
 
 
@@ -95,13 +98,13 @@ class Search:
 
     def __init__(self, board: Board, chance: Chance, steps_max: int = STEPS_MAX) -> None:
         self._board, self._chance, self._steps_max = board, chance, steps_max
-        #: Placements tried so far.
+        #: The number of placements tried so far.
         self.steps = 0
-        #: True once the bound ended a search before it was done.
+        #: True once a bound ended a search early.
         self.cut = False
 
     def find(self, goal: Goal) -> Filling | None:
-        """Find a filling that meets the goal; None if there is none, or the bound was reached."""
+        """Find a filling that meets the goal; None if there is none, or at the bound."""
         descent = _Descent(self._board, goal, self._chance, self._steps_max)
         filling = descent.run()
         self.steps += descent.steps
@@ -121,7 +124,7 @@ class _Descent:
         self.cut = False
 
         starts = range(1 if self._size == board.write else self._size)
-        #: The write sets, each a mask of positions; where E = Qw all are the same one.
+        #: The write sets, each a mask of positions. With E = Qw all are the same, and one is here.
         self._windows = [
             sum(1 << (start + step) % self._size for step in range(board.write)) for start in starts
         ]
@@ -132,7 +135,7 @@ class _Descent:
         self._near = [
             _union(self._windows[number] for number in numbers) for numbers in self._windows_of
         ]
-        #: After so many open positions are filled, the positions that later ones share sets with.
+        #: ``_relevant[n]``: after n open positions, those that share a write set with later ones.
         self._relevant = [
             _union(self._near[at] for at in self._open[done:])
             for done in range(len(self._open) + 1)
@@ -141,9 +144,9 @@ class _Descent:
         for number, unit in enumerate(self._units):
             self._zone_units[unit.zone].append(number)
 
-        #: What each unit can give at a price that the goal allows at all.
+        #: The bookies that each unit can give at a price that the goal allows.
         self._stock = [_stock(unit, goal.cost_max) for unit in self._units]
-        #: Does it matter what bookies cost?
+        #: Whether prices must be looked at.
         self._priced = goal.cost_max < UNLIMITED and any(
             unit.price or unit.fresh < stock
             for unit, stock in zip(self._units, self._stock, strict=True)
@@ -157,7 +160,7 @@ class _Descent:
             zone: sum(self._stock[number] for number in numbers)
             for zone, numbers in self._zone_units.items()
         }
-        #: By write set: the zones in it as a mask of zone numbers, and its open positions.
+        #: By write set: a mask of the zones in it, and the number of its open positions.
         self._spans = [0] * len(self._windows)
         self._gaps = [board.write] * len(self._windows)
         self._cost = self._clashes = 0
@@ -253,22 +256,22 @@ class _Descent:
             if clashes > clashes_left:
                 continue
             crowd = (self._zone_mask[unit.zone] & near).bit_count()
-            # The first of exponential clocks that run at the rate of the weights: drawing an
-            # order this way is drawing without replacement by weight.
+            # The times of exponential clocks whose rates are the weights: an order by these times
+            # is an order by weighted drawing without replacement.
             clock = -math.log(1.0 - self._chance.random()) / (unit.weight * left)
             options.append((price, clashes, crowd, clock, number))
         options.sort()
         return [(number, price, clashes) for price, clashes, _, _, number in options]
 
     def _clashes_at(self, at: int, number: int) -> int:
-        """Count the write sets of a position that have a member in a unit already."""
+        """Count the write sets of a position that have a member in this unit already."""
         mask = self._unit_mask[number]
         return sum(1 for window in self._windows_of[at] if mask & self._windows[window])
 
     # ── what cannot succeed ──
 
     def _fits(self, at: int, number: int) -> bool:
-        """Could every write set of this position still be met if it took this unit?"""
+        """Could every write set of this position still meet the goal if it took this unit?"""
         zone, need = self._units[number].zone, self._goal.zones
         alive = sum(
             1 << other for other, left in self._zone_left.items() if left and other != NOWHERE
@@ -283,7 +286,7 @@ class _Descent:
         return True
 
     def _domains_fit(self, window: int, gaps: int, number: int) -> bool:
-        """Would each zone that a write set shares have two units in it, or still to be had?"""
+        """Would each zone that a write set shares have two units in it, or one more to take?"""
         mask, zone = self._windows[window], self._units[number].zone
         mine, ours = self._unit_mask[number] & mask, self._zone_mask[zone] & mask
         if ours and ours == mine and (not gaps or not self._another_left(number)):
@@ -302,7 +305,7 @@ class _Descent:
         return zone != NOWHERE and mine & (mine - 1) != 0 and mine == self._zone_mask[zone] & mask
 
     def _another_left(self, number: int) -> bool:
-        """Has another unit of the same zone a bookie left?"""
+        """Does another unit of the same zone have a bookie left?"""
         return any(
             self._stock[other] > self._used[other]
             for other in self._zone_units[self._units[number].zone]
@@ -310,7 +313,7 @@ class _Descent:
         )
 
     def _may_succeed(self) -> bool:
-        """Look at what is taken, and count supply against need before the first step."""
+        """Check what is taken, and compare supply with need, before the first step."""
         if self._goal.legal and self._zone_mask.get(NOWHERE):
             return False
         for window, mask in enumerate(self._windows):
@@ -325,7 +328,7 @@ class _Descent:
         return all(self._supplied(tiles) for tiles in self._tilings())
 
     def _tilings(self) -> Iterator[list[int]]:
-        """Cut the circle into write sets that do not overlap, in each possible way."""
+        """Divide the circle into write sets that do not overlap, in each possible way."""
         if self._size % self._write == 0:
             for first in range(min(self._write, len(self._windows))):
                 yield list(range(first, len(self._windows), self._write))
@@ -333,8 +336,8 @@ class _Descent:
     def _supplied(self, tiles: list[int]) -> bool:
         """Can the zones give each of these disjoint write sets the zones and members it lacks?
 
-        A zone gives each write set at most one new zone, and where it has but one unit, at most
-        one member.
+        A zone gives each write set at most one new zone. A zone with only one unit gives each
+        write set at most one member.
         """
         lacking = sum(max(0, self._goal.zones - self._spans[tile].bit_count()) for tile in tiles)
         spread = members = 0
@@ -355,7 +358,7 @@ class _Descent:
         return spread >= lacking and members >= len(self._open)
 
     def _least_cost(self, done: int) -> int:
-        """Price what is still open with the cheapest bookies there are, wherever they stand."""
+        """Price the open positions with the cheapest bookies of all, whatever their unit."""
         offers = []
         for unit, stock, used in zip(self._units, self._stock, self._used, strict=True):
             fresh = min(stock, max(0, unit.fresh - used))
@@ -371,12 +374,12 @@ class _Descent:
     # ── what is alike ──
 
     def _unit_sign(self, number: int, done: int) -> tuple[int, ...]:
-        """Describe a unit by what matters from here on; equal means interchangeable."""
+        """Describe a unit by what matters from here on; equal units are interchangeable."""
         unit, used = self._units[number], self._used[number]
         to_fill = len(self._open) - done
         held = self._unit_mask[number] & self._relevant[done]
         return (
-            # Where E = Qw there is one write set, and who stands where in it does not matter.
+            # With E = Qw there is one write set, and the order of positions in it does not matter.
             held.bit_count() if len(self._windows) == 1 else held,
             min(max(unit.fresh - used, 0), to_fill),
             min(self._stock[number] - used, to_fill),

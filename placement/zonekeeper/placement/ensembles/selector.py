@@ -1,30 +1,32 @@
-"""The selector: which bookies hold a ledger's entries.
+"""The selector: it chooses the bookies that hold a ledger's entries.
 
-``choose`` builds a new ensemble; ``replace`` gives new members to positions of one that exists, all
-of them at once. What is required stands in the policy, and what was chosen passes the checker
-before it is returned; this module only searches.
+``choose`` builds a new ensemble. ``replace`` gives new members to some positions of an ensemble, to
+all of them at once. The policy says what is required, and the checker must accept the result before
+it is returned; this module only searches.
 
-Under strict placement the result is never worse than SOFT. It is found whenever one exists (the
-search is exact; ``search`` says how its work is bounded), and it is, in this order:
+Under strict placement the result is never worse than SOFT. A result is found whenever one exists
+(the search is exact; ``search`` says how its work is bounded). These are its properties, the most
+important first:
 
-1. with as few newcomers in avoided zones as can be, then with as few quarantined ones. An avoided
-   zone is one that is down: it serves where no legal ensemble can be built without it, and for
-   nothing else. So SOFT without it goes before STRICT with it: what is written to a zone that is
-   down is not spread, it is lost or slow;
-2. of the best adherence level: STRICT, then SOFT;
-3. with as few members of a write set as possible in an upgrade domain it uses already, as far as
-   a smaller bound on the search shows;
-4. spread evenly, by free space: chance decides among what is equally good.
+1. It has as few newcomers in avoided zones as possible, and then as few quarantined newcomers. An
+   avoided zone is a zone that is down: it is used only if no legal ensemble exists without it. So
+   SOFT without that zone is preferred to STRICT with it: a copy in a zone that is down does not
+   spread an entry, it is lost or slow.
+2. It has the best adherence level: STRICT, then SOFT.
+3. It has as few clashes as possible, as far as a smaller bound on the search shows. (A clash is a
+   member of a write set in an upgrade domain that the write set uses already.)
+4. It is spread evenly, by free space: chance decides between equally good choices.
 
-A member that stays counts as it stands, dead or alive. So whoever loses a zone names *all* its
-positions in one call: else the dead neighbours of the first would still count as its diversity.
+A member that stays is judged by its place, whether it is up or not. So after the loss of a zone the
+caller must name *all* positions of that zone in one call. Otherwise the dead bookies at the other
+positions would still count for diversity.
 
-Without strict placement the same is tried first. Where it cannot be had, the rules are dropped one
-by one (upgrade domains, then zones one at a time, then the need for a known location), and the
-judgement says what is lost: as long as there are enough bookies there is an ensemble.
+Without strict placement the selector tries the same first. If that fails it drops the rules one by
+one: upgrade domains, then zones one at a time, then the need for a known location. The judgement
+says what is lost. So there is an ensemble as long as there are enough bookies.
 
-What this does not promise: that newcomers are alive (a topology is a view), or that a SOFT ensemble
-becomes STRICT when zones return (``adhere`` plans that).
+Not promised: that newcomers are alive (a topology is a view), and that a SOFT ensemble becomes
+STRICT when zones return (``adhere`` plans that).
 """
 
 import dataclasses
@@ -44,12 +46,12 @@ from zonekeeper.placement.ensembles.shortage import explain
 from zonekeeper.placement.policy import legality
 from zonekeeper.placement.policy.rules import PlacementRules
 
-#: Steps to make an ensemble that exists cheaper, and again to rid it of clashes.
+#: Steps that may be spent on a cheaper ensemble, and as many again on one with fewer clashes.
 REFINE_STEPS_MAX: Final = 1_000
 
 
 class Concession(enum.Enum):
-    """What had to be given up, or could not be made sure of."""
+    """A rule or wish that was given up, or a level that was not proven."""
 
     QUARANTINED_MEMBER = "a quarantined bookie is a member"
     AVOIDED_ZONE = "a new member stands in a zone that was to be avoided"
@@ -58,12 +60,12 @@ class Concession(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """An ensemble, and what is to be known of it."""
+    """An ensemble, how good it is, and what it took."""
 
     ensemble: tuple[BookieId, ...]
     judgement: adherence.Adherence
     concessions: frozenset[Concession]
-    #: Units and bookies that were looked at to find it.
+    #: The number of units and bookies that were looked at.
     touched: int
 
 
@@ -78,12 +80,12 @@ def replace(
     positions: Collection[int],
     chance: Chance,
 ) -> Choice:
-    """Give new members to all of these positions at once; all others stay.
+    """Give new members to all of these positions at once; all other members stay.
 
-    No present member becomes a newcomer, not even one that leaves. Under strict placement the
-    quorums must be legal and the members that stay able to belong to a legal ensemble. Where they
-    are not, as in a ledger that was created without strict placement, ``IllegalPlacement`` or
-    ``NotEnoughBookies`` says so, and whoever has to restore copies all the same asks again with
+    A present member never becomes a newcomer, not even one that leaves. Under strict placement the
+    quorums must be legal, and the members that stay must be able to belong to a legal ensemble.
+    Otherwise, as for a ledger that was created without strict placement, ``IllegalPlacement`` or
+    ``NotEnoughBookies`` is raised. A caller that must restore copies all the same asks again with
     ``strict=False``.
     """
     assert len(ensemble) == request.quorums.ensemble, "the ensemble is of other quorums"
@@ -156,7 +158,7 @@ def _legal(
 
 
 def _cheaper(filling: Filling, goal: Goal, candidates: Candidates, chance: Chance) -> Filling:
-    """Reduce what newcomers cost, within a bound."""
+    """Reduce the cost of the newcomers, within a bound."""
     search = Search(candidates.board, chance, REFINE_STEPS_MAX)
     while filling.cost:
         found = search.find(dataclasses.replace(goal, cost_max=filling.cost - 1))
@@ -183,7 +185,7 @@ def _polished(filling: Filling, goal: Goal, candidates: Candidates, chance: Chan
 
 
 def _relaxed(request: EnsembleRequest, candidates: Candidates, search: Search) -> Filling | None:
-    """Drop one rule after the other until there is a filling; None if bookies are too few."""
+    """Drop one rule after the other until a filling is found; None if there are too few bookies."""
     goals = [
         Goal(zones=zones, legal=False, cost_max=candidates.placed_cost_max)
         for zones in range(request.zones_desired, -1, -1)

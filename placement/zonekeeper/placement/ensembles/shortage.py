@@ -1,6 +1,7 @@
-"""Why there is no ensemble: the constraint that cannot be met, in words and numbers.
+"""Why no ensemble was found: the constraint that cannot be met, in words and numbers.
 
-Found by asking weaker questions until one has an answer: what was weakened last is to blame.
+``explain`` drops one constraint after the other until the search finds an ensemble. The constraint
+that it dropped last is the one that cannot be met.
 """
 
 from collections import Counter
@@ -17,7 +18,7 @@ _STRICT_OFF: Final = "or allow less with placement.strict: false"
 def explain(
     request: EnsembleRequest, candidates: Candidates, search: Search, chance: Chance
 ) -> NotEnoughBookies:
-    """Say why the search found nothing."""
+    """Say why the search found no ensemble."""
     board = candidates.board
     wanted = sum(1 for unit in board.taken if unit is None)
     had = sum(unit.fresh + unit.reserve for unit in board.units)
@@ -44,8 +45,8 @@ def explain(
         )
         return NotEnoughBookies(
             Constraint.KEPT_MEMBERS,
-            f"whoever joins, they cannot be part of a legal ensemble (positions {stay}); {asked}; "
-            f"replace more of them, {_STRICT_OFF}",
+            f"with any newcomers the members that stay (positions {stay}) make no legal ensemble; "
+            f"{asked}; replace more of them, {_STRICT_OFF}",
         )
     spread = Goal(zones=goal.zones, legal=False, cost_max=candidates.placed_cost_max)
     if Search(board, chance).find(spread) is not None:
@@ -61,7 +62,7 @@ def explain(
 
 
 def _possible_with_more(board: Board, goal: Goal, chance: Chance) -> bool:
-    """Could the members that stay be completed if bookies were no question?"""
+    """Could an ensemble with the members that stay be legal, if there were enough bookies?"""
     size = len(board.taken)
     zones = {unit.zone for unit in board.units if unit.zone != NOWHERE}
     added = range(len(zones), len(zones) + max(2, goal.zones))
@@ -76,7 +77,7 @@ def _possible_with_more(board: Board, goal: Goal, chance: Chance) -> bool:
 
 
 def _stock(candidates: Candidates) -> str:
-    """List how many bookies there are to choose from, by zone and upgrade domain."""
+    """List how many bookies the search can choose from, by zone and upgrade domain."""
     stock: Counter[str] = Counter()
     for location, unit in zip(candidates.locations, candidates.board.units, strict=True):
         stock[str(location or "unresolved")] += unit.fresh + unit.reserve

@@ -1,1 +1,1 @@
-"""The owner's rules: the policy record, its plain form, and whether it can keep its promise."""
+"""The owner's rules: the policy record, its plain form, and the test whether it is legal."""

@@ -1,8 +1,8 @@
-"""Cases in which an illegal configuration bites, in words, with its own zones and numbers.
+"""Cases in which an illegal configuration fails, in words, with its own zones and numbers.
 
-A case is worked out, not asserted: an ensemble is laid out by rotating over the zones, a zone is
-taken away, and the rule is applied to what is left. Where the configuration is too roomy for the
-rotation to show the trouble, the smallest known case stands in, with its own numbers in it.
+A case is computed: an ensemble is laid out by rotation over the zones, a zone is taken away, and
+the rule is applied to the members that are left. Where the configuration is so roomy that the
+rotation does not show the fault, the text is the smallest known case, with that case's own numbers.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ def broken_rotation(quorums: Quorums, rules: PlacementRules) -> str:
 
 
 def no_zone_for_replacement(quorums: Quorums, rules: PlacementRules) -> str:
-    """Show a position for which no zone is left once its own is lost."""
+    """Show a position for which no zone is left once its own zone is lost."""
     if quorums.write < rules.min_zones:
         return f"{quorums.write} copies cannot stand in {rules.min_zones} zones"
     names = _distinct(rules)
@@ -63,7 +63,7 @@ def no_zone_for_replacement(quorums: Quorums, rules: PlacementRules) -> str:
 
 
 def never_acknowledged(quorums: Quorums, rules: PlacementRules) -> str:
-    """Show an ensemble that placement may give and that never confirms anything."""
+    """Show an ensemble that placement may give, and whose entries are never acknowledged."""
     width = max(rules.min_zones, 1) if rules.strict else 1
     zones = _rotation(_distinct(rules)[:width], quorums.write)
     return (
@@ -73,7 +73,7 @@ def never_acknowledged(quorums: Quorums, rules: PlacementRules) -> str:
 
 
 def too_few_upgrade_domains(quorums: Quorums, rules: PlacementRules) -> str:
-    """Show copies that must share a zone, and find no upgrade domain of their own."""
+    """Show copies that must share a zone and find no upgrade domain of their own."""
     if rules.upgrade_domains == 1:
         return _shared_domain(quorums, rules)
     names = _distinct(rules)
@@ -96,7 +96,7 @@ def _shared_domain(quorums: Quorums, rules: PlacementRules) -> str:
     names = _distinct(rules)
     left = names[:-1]
     if not left or quorums.write <= len(left):
-        # Roomy: more zones must go before copies share one, as far as the minimum allows.
+        # The zones are roomy: more must be lost before copies share one, down to the minimum.
         left = names[: max(rules.min_zones, 1)]
     return (
         f"with only zones {_join(left)} left, {quorums.write} copies of an entry stand in "
@@ -129,7 +129,7 @@ def _newcomers(
 def _others(
     quorums: Quorums, slots: Sequence[_Slot], start: int, position: int
 ) -> list[_Slot] | None:
-    """Give the living members beside a position in a write set; None if it is not in that set."""
+    """Give the living members of a write set beside a position; None if it is not in the set."""
     members = quorums.write_set(EntryId(start))
     if position not in members:
         return None

@@ -1,17 +1,18 @@
-"""Can this configuration keep what it promises, whatever happens to be alive?
+"""Legality: can this configuration keep its promises, whichever bookies are up?
 
-Judged are the quorums against the placement rules: the zones and upgrade domains that the policy
-record names. Who is up now plays no part, so that a configuration is not legal on Monday and
-illegal in an outage.
+``judge`` compares the quorums with the placement rules, that is with the zones and upgrade domains
+that the policy record names. Which bookies are up plays no part. Otherwise a configuration could be
+legal on Monday and illegal in an outage.
 
-Two kinds of rule. What contradicts itself (an ack quorum above the write quorum) is refused always.
-What can be built but breaks when a zone is lost is refused under strict placement; without it the
-same finding is a warning, and its reason says what is lost. Each finding names the field, its
-value, the rule and a way out, and shows a case in which the rule bites.
+There are two kinds of rule. A configuration that contradicts itself (an ack quorum above the write
+quorum) is always refused. A configuration that can be built but fails when a zone is lost is
+refused under strict placement. Without strict placement the same finding is a warning, and its
+reason says what is lost. Each finding names the field, its value, the rule and what to change, and
+shows a case in which the configuration fails.
 
-The rules need not be the weakest that would do. ``write > minZones`` also refuses 2/2 over three
-zones, which could move; it is Apache BookKeeper's rule, the placement checker holds ensembles to
-it, and one rule without exceptions is one that people can keep in their heads.
+A rule may be stronger than it must be. ``write > minZones`` also refuses 2/2 over three zones,
+where a replacement would find a zone. This is Apache BookKeeper's rule, and the placement checker
+applies it to ensembles. One rule without exceptions is easier for people to remember.
 """
 
 import enum
@@ -23,9 +24,9 @@ from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.policy import counterexamples
 from zonekeeper.placement.policy.rules import PlacementRules
 
-#: With fewer upgrade domains, planned work takes much of a zone away, legal or not.
+#: With fewer upgrade domains planned work takes down a large part of a zone, even if that is legal.
 COMFORTABLE_UPGRADE_DOMAINS: Final = 3
-#: Copies in fewer zones than this are all lost with one zone.
+#: With all copies in fewer zones than this, the loss of one zone loses all of them.
 ZONES_TO_SURVIVE_ONE: Final = 2
 
 
@@ -55,22 +56,22 @@ class BrokenRule:
     """One rule that does not hold."""
 
     code: Code
-    #: Field, value, rule, what is lost, and what to change.
+    #: The field, its value, the rule, what is lost, and what to change.
     reason: str
-    #: A case in which it bites.
+    #: A case in which the configuration fails.
     example: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Legality:
-    """What stands against a configuration: ``refusals`` forbid it, ``warnings`` do not."""
+    """The findings about a configuration: ``refusals`` forbid it, ``warnings`` do not."""
 
     refusals: tuple[BrokenRule, ...] = ()
     warnings: tuple[BrokenRule, ...] = ()
 
     @property
     def legal(self) -> bool:
-        """May it be used?"""
+        """May the configuration be used?"""
         return not self.refusals
 
     def __bool__(self) -> bool:
@@ -78,9 +79,9 @@ class Legality:
 
 
 def judge(quorums: Quorums, rules: PlacementRules) -> Legality:
-    """Judge quorums against placement rules; every finding at once.
+    """Judge quorums against placement rules, and give all findings together.
 
-    Where the numbers contradict themselves, only that is said: the other rules need sane numbers.
+    If the numbers contradict each other, only that is reported: the other rules need sane numbers.
     """
     nonsense = tuple(_out_of_range(quorums, rules)) or tuple(_contradictions(quorums, rules))
     if nonsense:
@@ -95,9 +96,10 @@ def judge(quorums: Quorums, rules: PlacementRules) -> Legality:
 def needed_upgrade_domains(quorums: Quorums) -> int:
     """Give the upgrade domains a zone needs so that a bookie can be replaced after a zone's loss.
 
-    Two copies of an entry in one zone stand in two upgrade domains. With E = Qw two are enough for
-    that. With E > Qw a position is in several write sets at once, whose members of one zone may
-    already use two, and only a third is free for a newcomer. A single copy shares nothing.
+    Two copies of an entry in one zone must stand in two upgrade domains. With E = Qw two domains
+    are enough. With E > Qw a position is in several write sets. The members of these write sets in
+    one zone may already use two domains, and then only a third is free for a newcomer. A single
+    copy shares no zone.
     """
     if quorums.write == 1:
         return 1
@@ -138,7 +140,7 @@ def _contradictions(quorums: Quorums, rules: PlacementRules) -> Iterator[BrokenR
 
 
 def _out_of_range(quorums: Quorums, rules: PlacementRules) -> Iterator[BrokenRule]:
-    # A minimum of no zones is allowed: it promises nothing, which is what a single zone can keep.
+    # minZones 0 is allowed: it promises nothing, and a single zone can keep that.
     fields = (
         ("quorums.ensemble", quorums.ensemble, 1, "a ledger would stand on no bookie"),
         ("quorums.write", quorums.write, 1, "an entry would have no copy"),
@@ -164,7 +166,7 @@ def _out_of_range(quorums: Quorums, rules: PlacementRules) -> Iterator[BrokenRul
 
 
 def _broken_promises(quorums: Quorums, rules: PlacementRules) -> Iterator[BrokenRule]:
-    """Find what strict placement cannot keep once a zone is lost."""
+    """Give the promises of strict placement that fail once a zone is lost."""
     yield from _broken_shape(quorums, rules)
     yield from _broken_spread(quorums, rules)
     needed = needed_upgrade_domains(quorums)
@@ -244,7 +246,7 @@ def _way_out(quorums: Quorums, rules: PlacementRules) -> str:
 
 
 def _risks(quorums: Quorums, rules: PlacementRules) -> Iterator[BrokenRule]:
-    """Find what keeps its promise, and is still worth knowing."""
+    """Give the findings that break no promise, and that the owner should know."""
     zones = len(set(rules.zones))
     if needed_upgrade_domains(quorums) <= rules.upgrade_domains < COMFORTABLE_UPGRADE_DOMAINS:
         part = "all" if rules.upgrade_domains == 1 else "half"
@@ -287,7 +289,7 @@ def _risks(quorums: Quorums, rules: PlacementRules) -> Iterator[BrokenRule]:
 
 
 def _worst_share(quorums: Quorums, rules: PlacementRules) -> int:
-    """Give the most copies of an entry that placement may put in one zone."""
+    """Give the largest number of copies of an entry that placement may put in one zone."""
     if not rules.strict:
         return quorums.write
     return quorums.write - max(rules.min_zones, 1) + 1

@@ -1,8 +1,8 @@
 """The policy record: every rule that the owner of a cluster sets, as one value.
 
-There is one such record in a cluster, and every client, bookie, auditor, replicator and zone watch
-obeys it. Field names in the stored record are the ones in ``camelCase``; here durations are whole
-milliseconds and sizes bytes, and their names say so. ``rules_data`` reads and writes the record.
+A cluster has one such record, and every client, bookie, auditor, replicator and zone watch obeys
+it. The stored record spells field names in ``camelCase``. Here durations are whole milliseconds,
+sizes are bytes, and their names say so. ``rules_data`` reads and writes the record.
 """
 
 import enum
@@ -15,21 +15,21 @@ from zonekeeper.placement.base.units import DAY_MS, HOUR_MS, MIB, MINUTE_MS, SEC
 
 
 class RepairScope(enum.StrEnum):
-    """What a zone's failure holds: that zone's losses, or all automatic replication."""
+    """The repairs that a failed zone holds: those of its losses, or all of them."""
 
     ZONE = "zone"
     CLUSTER = "cluster"
 
 
 class Resume(enum.StrEnum):
-    """What ends a hold once the zone is back: the watch, or a person."""
+    """The end of a hold once the zone is back: by the zone watch, or by a person."""
 
     AUTOMATIC = "automatic"
     MANUAL = "manual"
 
 
 class OnZoneLoss(enum.StrEnum):
-    """What a zone that stays away leads to: an open hold, or repair after a time."""
+    """The rule for a zone that stays away: the hold goes on, or repair begins after a time."""
 
     HOLD = "hold"
     REPAIR_AFTER = "repairAfter"
@@ -37,23 +37,23 @@ class OnZoneLoss(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementRules:
-    """Where ensembles may stand."""
+    """The rules for the places of ensembles."""
 
     zones: tuple[ZoneName, ...]
     min_zones: int = 2
     desired_zones: int = 3
     strict: bool = True
     upgrade_domains: int = 3
-    #: A bookie's weight is at most this many times the median; 0: no cap.
+    #: A bookie's weight is at most this many times the median; 0 means no cap.
     weight_cap: float = 3
     quarantine_ms: int = 30 * MINUTE_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRules:
-    """In which order replicas are asked."""
+    """In which order replicas are asked, and when the next one is asked."""
 
-    #: A bookie with this many requests outstanding is passed over; 0: off.
+    #: A bookie with this many outstanding requests is asked later than others; 0 means off.
     pending_limit: int = 64
     failure_memory_ms: int = MINUTE_MS
     hedge_after_ms: int = 2 * SECOND_MS
@@ -64,7 +64,7 @@ class ReadRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneWatchRules:
-    """When a zone counts as down, and when as back."""
+    """The rules by which a zone counts as down, and as back."""
 
     low_mark: float = 0.5
     high_mark: float = 0.9
@@ -85,7 +85,7 @@ class ZoneWatchRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckIntervals:
-    """How often the auditor looks at everything again."""
+    """The intervals at which the auditor checks everything again."""
 
     bookies_ms: int = DAY_MS
     placement_ms: int = DAY_MS
@@ -94,18 +94,18 @@ class CheckIntervals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairRules:
-    """What is repaired by itself, when, and how fast."""
+    """The rules of automatic repair: what is repaired, when, and how fast."""
 
     scope: RepairScope = RepairScope.ZONE
-    #: Default: automatic, but manual where the scope is the cluster.
+    #: The default is automatic, but manual where the scope is the cluster.
     resume: Resume = Resume.AUTOMATIC
     on_zone_loss: OnZoneLoss = OnZoneLoss.HOLD
-    #: Held time after which ``repairAfter`` opens the gate.
+    #: The held time after which ``repairAfter`` releases.
     after_ms: int = 6 * HOUR_MS
     remind_every_ms: int = HOUR_MS
     bookie_recovery_delay_ms: int = 5 * MINUTE_MS
     open_ledger_grace_ms: int = 30 * SECOND_MS
-    #: Of one process; 0: no limit.
+    #: For one process; 0 means no limit.
     bytes_per_second: int = 50 * MIB
     respread: bool = True
     respread_bytes_per_second: int = 10 * MIB
@@ -118,9 +118,9 @@ class Policy:
 
     placement: PlacementRules
     version: int = 1
-    #: INSTANCEID of the cluster it belongs to; empty before it is stored.
+    #: INSTANCEID of the cluster that the policy belongs to; empty before it is stored.
     instance: str = ""
-    #: ``shell``, or ``operator/<namespace>/<name>``: who may change it.
+    #: The only writer that may change it: ``shell``, or ``operator/<namespace>/<name>``.
     owner: str = "shell"
     quorums: Quorums = field(
         default_factory=lambda: Quorums(ensemble=3, write=3, ack=2, ack_zones=2)
@@ -130,5 +130,5 @@ class Policy:
     zone_watch: ZoneWatchRules = field(default_factory=ZoneWatchRules)
     repair: RepairRules = field(default_factory=RepairRules)
     #: Fields of the stored record that this version does not know, each with its path and its JSON;
-    #: they are written back as they were.
+    #: they are written back unchanged.
     unknown: tuple[tuple[tuple[str, ...], str], ...] = ()

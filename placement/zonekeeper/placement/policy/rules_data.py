@@ -1,13 +1,13 @@
 """The policy record from and to plain data: every field's name, kind and limits, in one table.
 
-It comes in two forms. The *rules* are what a person sets, in a file or in a custom resource: names
-that nobody knows are refused. The *record* is what the metadata store keeps: the rules with format,
-version, instance and owner. There, fields that this version does not know are kept, so that an
-older writer does not drop what a newer one added; a record of a newer *format* is refused as such.
+There are two forms. The *rules* are set by a person, in a file or in a custom resource; unknown
+names are refused. The *record* is kept by the metadata store: the rules with format, version,
+instance and owner. In a record, fields that this version does not know are kept, so that an older
+writer does not drop the fields of a newer one. A record of a newer *format* is refused as such.
 
-Reading finds everything that is wrong and says it at once. A field that is absent has its default;
-a field that is present has exactly its kind (``fields``). Whether placement can keep what the rules
-promise is another question: see ``legality``.
+Reading finds all faults and reports them together. An absent field has its default. A present field
+must be exactly of its kind (``fields``). Whether placement can keep what the rules promise is
+another question: see ``legality``.
 """
 
 import json
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _D = TypeVar("_D", bound="DataclassInstance")
 
-#: Moves when an older reader would misunderstand a record, never for a field more.
+#: Increased when an older reader would misunderstand a record, but never for an added field.
 FORMAT: Final = 1
 
 ENSEMBLE_MAX: Final = 32
@@ -99,7 +99,7 @@ KINDS: Final[Mapping[str, fields.Kind]] = {
     "repair.checks.placement": fields.Duration(units.MINUTE_MS),
     "repair.checks.replicas": fields.Duration(units.MINUTE_MS),
 }
-#: What a person does not set: the store and the owner of the record do.
+#: Fields that no person sets: the metadata store and the owner of the record set them.
 _ENVELOPE: Final = ("format", "version", "instance", "owner")
 _SECTIONS: Final = frozenset(
     name[: dot.start()] for name in KINDS for dot in re.finditer(r"\.", name)
@@ -120,9 +120,9 @@ class NewerFormatError(Trouble, ValueError):
 
 
 def from_rules(data: object, path: str = "policy") -> Policy:
-    """Read what a person wrote; ``path`` is where it stands, for messages.
+    """Read rules that a person wrote; ``path`` says in messages where they stand.
 
-    Raises ``fields.InvalidFieldsError`` with everything that is wrong.
+    Raises ``fields.InvalidFieldsError`` with all faults.
     """
     given = _Given(data, path)
     for name in _ENVELOPE:
@@ -137,14 +137,14 @@ def from_rules(data: object, path: str = "policy") -> Policy:
 
 
 def rules(policy: Policy) -> dict[str, Plain]:
-    """Give the part of a policy that a person sets, every field, defaults included."""
+    """Give the part of a policy that a person sets: every field, including the defaults."""
     return _nested({name: _plain(policy, name) for name in KINDS if name not in _ENVELOPE})
 
 
 def from_record(data: object) -> Policy:
     """Read the stored record.
 
-    Raises ``NewerFormatError``, or ``fields.InvalidFieldsError`` with everything that is wrong.
+    Raises ``NewerFormatError``, or ``fields.InvalidFieldsError`` with all faults.
     """
     given = _Given(data, "")
     found = given.values.pop("format", None)
@@ -167,7 +167,7 @@ def from_record(data: object) -> Policy:
 
 
 def record(policy: Policy) -> dict[str, Plain]:
-    """Give the whole record, with the fields that this version does not know."""
+    """Give the whole record, including the fields that this version does not know."""
     data = _nested({"format": FORMAT} | {name: _plain(policy, name) for name in KINDS})
     for path, text in policy.unknown:
         _put(data, path, json.loads(text))
@@ -175,7 +175,7 @@ def record(policy: Policy) -> dict[str, Plain]:
 
 
 class _Given:
-    """What was given: known fields by their full name, unknown ones by their path."""
+    """The given data: known fields by their full name, unknown fields by their path."""
 
     def __init__(self, data: object, path: str) -> None:
         self.path = path
@@ -220,7 +220,7 @@ class _Given:
         return fields.unknown(where, self.unknown[steps], known, meant)
 
     def policy(self) -> Policy:
-        """Give the policy, or raise with all problems."""
+        """Give the policy, or raise all problems together."""
         read: dict[str, object] = {}
         bad = set()
         for name, value in self.values.items():
@@ -260,7 +260,7 @@ class _Given:
 
 @dataclass(frozen=True, slots=True)
 class _Relation:
-    """What must hold between fields, each of which is right by itself."""
+    """A relation that must hold between fields, each of which is valid by itself."""
 
     field: str
     others: tuple[str, ...]
@@ -270,7 +270,7 @@ class _Relation:
 
 
 def _detection_ms(policy: Policy) -> int:
-    """Give the longest time from a zone's loss until it is suspected and the record says so."""
+    """Give the longest time from the loss of a zone until its record says that it is suspect."""
     watch = policy.zone_watch
     return watch.session_timeout_ms + watch.evaluate_every_ms + watch.suspect_for_ms
 
@@ -332,7 +332,7 @@ _RELATIONS: Final = (
 
 
 def _attributes(name: str) -> list[str]:
-    """Give where a field of the record stands in ``Policy``: ``reads``, ``pending_limit``."""
+    """Give the path of a record's field in ``Policy``, for example ``reads``, ``pending_limit``."""
     if name == "quorums.digest":
         return ["digest"]
     snake = re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", name + KINDS[name].suffix)
@@ -360,7 +360,7 @@ def _built(values: Mapping[str, object]) -> Policy:
 
 
 def _changed(base: _D, changes: Mapping[str, object]) -> _D:
-    """Give a dataclass with some fields, or fields of fields, changed."""
+    """Give a dataclass with some fields changed, or some fields of its fields."""
     whole = {
         name: _changed(getattr(base, name), change) if isinstance(change, dict) else change
         for name, change in changes.items()

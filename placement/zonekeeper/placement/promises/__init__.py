@@ -1,1 +1,1 @@
-"""What a configuration survives, what it costs, and what outages leave to build with."""
+"""The losses that a configuration survives, its cost, and what can be built in outages."""

@@ -1,18 +1,19 @@
-"""What it costs an ensemble when some of its bookies are away together.
+"""Absences: what an ensemble loses while some of its bookies are away together.
 
-Asked before planned work on a unit (a zone and an upgrade domain in it), for each ledger that has
-members there. Answers are worked out over every write set and every ack quorum, not by formula:
+This is asked before planned work on a unit (an upgrade domain of a zone), for each ledger with
+members there. The answers are computed over every write set and every ack quorum, not by formula:
 
-- an entry stays readable when no ack quorum fits into the bookies that are away;
-- entries can be acknowledged without an ensemble change when those that stay hold an ack quorum;
-- a dead writer's ledger can be recovered when those that stay cover the ensemble.
+- an entry stays readable if the bookies that are away contain no ack quorum;
+- entries can be acknowledged without an ensemble change if the bookies that stay contain an ack
+  quorum;
+- the ledger of a dead writer can be recovered if the bookies that stay cover the ensemble.
 
-With ``g`` the most members of one write set that are away these come to ``ack >= g + 1``,
-``write - g >= ack``, and ``g < ack``; acknowledgements from two zones make the first one hold
-whatever ``g`` is, as a unit is in one zone.
+Let ``g`` be the largest number of members of one write set that are away. Then the three conditions
+are ``ack >= g + 1``, ``write - g >= ack`` and ``g < ack``. If acknowledgements need two zones the
+first condition holds for every ``g``, because a unit is in one zone.
 
-Members whose location is unresolved may or may not be in the unit. Where the answer hangs on them
-it is *perhaps*, which is for planned work the same as no.
+A member whose location is unresolved may be in the unit or not. If the answer depends on it, the
+answer is *perhaps*. For planned work that means the same as no.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,26 +34,26 @@ class Absence:
     """The price of bookies that are away, in the worst write set of an ensemble."""
 
     quorums: Quorums
-    #: Ensemble positions that are away for certain.
+    #: Ensemble positions that are certainly away.
     away: frozenset[int]
-    #: Positions that may be away too: their location is unresolved.
+    #: Positions that may be away too, because their location is unresolved.
     perhaps: frozenset[int]
-    #: The most members of one write set that are away, counting those that may be.
+    #: The most members of one write set that are away, including those that may be.
     worst: int
     reads: Holds
-    #: Without an ensemble change.
+    #: Acknowledgements without an ensemble change.
     acks: Holds
     recovery: Holds
-    #: Reads, when some other zone is lost meanwhile.
+    #: Reads, if another zone is lost meanwhile.
     reads_if_zone_lost: Holds
 
     @property
     def harmless(self) -> bool:
-        """Is nothing lost but redundancy: reads, acknowledgements and recovery all go on?"""
+        """Is only redundancy lost, so that reads, acknowledgements and recovery go on?"""
         return all(each is Holds.YES for each in (self.reads, self.acks, self.recovery))
 
     def words(self) -> tuple[str, ...]:
-        """Say it, a sentence each."""
+        """Say it in words, one sentence each."""
         quorums = self.quorums
         lines = [f"at most {self.worst} of the {quorums.write} copies of an entry are away"]
         if self.perhaps:
@@ -73,7 +74,7 @@ def of_unit(
     *,
     already: AbstractSet[int] = frozenset(),
 ) -> Absence:
-    """Work out what taking a unit away costs an ensemble, given by its members' locations.
+    """Compute what an ensemble loses while a unit is away; it is given by its members' locations.
 
     ``already`` are the positions that are away before the work begins.
     """
@@ -134,7 +135,7 @@ def _recovery(
     quorums: Quorums, zones: _Zones, away: AbstractSet[int], perhaps: AbstractSet[int]
 ) -> Holds:
     everyone = frozenset(range(quorums.ensemble))
-    # Who may be away is one whose answer is still to come.
+    # A bookie that may be away counts as one whose answer is still to come.
     covered = coverage.of_ensemble(
         quorums, answered=everyone - away - perhaps, pending=perhaps, zones=zones
     )

@@ -1,12 +1,12 @@
-"""What crosses zones for each byte written, read or repaired, and what that costs.
+"""The bytes that cross zones for each byte written, read or repaired, and what they cost.
 
-Bytes inside a zone are usually free, and bytes between zones are billed, so this is the part of a
-bill that placement decides. Ratios are exact fractions, counted over the write sets of an ensemble
-and averaged over them, because entries take turns. A member whose zone is unresolved counts as
-elsewhere.
+Bytes inside a zone are usually free, and bytes between zones are billed. So this is the part of a
+bill that depends on placement. Ratios are exact fractions. They are counted for each write set of
+an ensemble and averaged, because entries use the write sets in turn. A member whose zone is
+unresolved counts as being in another zone.
 
-Prices change and differ by contract: none is built in. Whoever asks for money gives a price, with
-its date and where it was found, and both are repeated beside every amount.
+Prices change and differ by contract, so none is built in. A caller that wants money gives a price
+with its date and its source. Both are shown beside every amount.
 """
 
 import enum
@@ -18,65 +18,65 @@ from typing import Final
 from zonekeeper.placement.base.ids import EntryId, ZoneName
 from zonekeeper.placement.base.quorums import Quorums
 
-#: What clouds bill by: the decimal gigabyte.
+#: The unit that clouds bill by: the decimal gigabyte.
 GB: Final = 10**9
 
-#: With so many copies in the client's zone, the second to be asked is near too.
+#: With this many copies in the client's zone, the second copy that is asked is in it too.
 _NEAR_PAIR: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """What one gigabyte (10^9 bytes) from one zone to another costs, both sides together."""
+    """The price of one gigabyte (10^9 bytes) from one zone to another, both sides together."""
 
     per_gb: Fraction
     currency: str
-    #: The day on which it was looked up, ``YYYY-MM-DD``.
+    #: The day on which the price was looked up, ``YYYY-MM-DD``.
     as_of: str
-    #: Where it was found.
+    #: Where the price was found.
     source: str
 
     def money(self, crossing_bytes: Fraction | int) -> Fraction:
-        """Give what it costs to move so many bytes between zones."""
+        """Give the price of moving this many bytes between zones."""
         return self.per_gb * crossing_bytes / GB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crossings:
-    """Bytes that cross zones, for each byte written, read, passed on or copied."""
+    """The bytes that cross zones for each byte that is written, read, passed on or copied."""
 
     written: Fraction
-    #: Read from the nearest copy, as the client does while it is healthy.
+    #: For a read of the nearest copy, as the client reads while that copy is healthy.
     read_near: Fraction
-    #: Read from a copy chosen without regard to zones, or spilled away from a near one.
+    #: For a read of any copy: zones were ignored, or the read spilled from a near copy.
     read_anywhere: Fraction
-    #: Added for a read that is hedged: the second answer is paid for too.
+    #: Added for a hedged read: its second answer is paid for too.
     hedged: Fraction
-    #: One hop between two parties that do not know each other's zone (a proxy, a broker).
+    #: For one hop between two parties that do not know each other's zone (a proxy, a broker).
     hop: Fraction
-    #: One bookie's copies, made again in its own zone.
+    #: For copies of one bookie that are made again in its own zone.
     repair_bookie: Fraction
-    #: A lost zone's copies, made again in the zones that are left.
+    #: For copies of a lost zone that are made again in the other zones.
     repair_zone: Fraction
-    #: The same, moved back once the zone is there again.
+    #: For the same copies, when they are moved back into the zone that returned.
     respread: Fraction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """What applications do in some span of time; the shares are of what is read."""
+    """The bytes that applications write and read in some time; the shares are of bytes read."""
 
     written_bytes: int = 0
     read_bytes: int = 0
-    #: Read elsewhere although a near copy was healthy: it was slow, or asked too much.
+    #: The share read elsewhere although a near copy was healthy: it was slow or too busy.
     spilled: Fraction = Fraction(0)
     hedged: Fraction = Fraction(0)
-    #: What is kept, counted once and not once a copy: what a lost zone's repair depends on.
+    #: Stored bytes, counted once and not for each copy; the repair of a lost zone depends on them.
     stored_bytes: int = 0
 
 
 class Flow(enum.StrEnum):
-    """Who moves the bytes."""
+    """The work that moves the bytes."""
 
     WRITE = "writing"
     READ = "reading, nearest copy first"
@@ -102,10 +102,10 @@ def of_ensemble(
     *,
     client: ZoneName | None = None,
 ) -> Crossings:
-    """Count what crosses zones for an ensemble whose members stand in these zones.
+    """Count the bytes that cross zones for an ensemble; ``members`` are its members' zones.
 
-    ``zones`` are all zones of the cluster. ``client`` is where those who write and read are; None:
-    as many in one zone as in another.
+    ``zones`` are all zones of the cluster. ``client`` is the zone of the clients that write and
+    read. None means that clients are spread evenly over the zones.
     """
     assert len(members) == quorums.ensemble
     sets = [
@@ -135,11 +135,12 @@ def repaired(
     *,
     nearest: bool = True,
 ) -> Fraction:
-    """Give the zone crossings of making one copy again: the read, and the write.
+    """Give the zone crossings of making one copy again: those of the read and of the write.
 
-    ``copies`` are the zones of those that are left, ``targets`` of those that may take the new one,
-    ``workers`` of the replicators that may do it; each as likely as the next. ``nearest``: the
-    worker reads a copy of its own zone if there is one, as ours does; else any copy.
+    ``copies`` are the zones of the copies that are left. ``targets`` are those of the bookies that
+    may take the new copy. ``workers`` are those of the replicators that may make it. All are
+    equally likely. With ``nearest`` the worker reads a copy of its own zone if there is one, as our
+    replicator does; otherwise any copy.
     """
     return _mean(
         _read(copies, worker, nearest=nearest) + (worker != target)
@@ -151,13 +152,13 @@ def repaired(
 def bill(
     crossings: Crossings, traffic: Traffic, zone_share: Fraction, prices: Prices | None
 ) -> tuple[BillLine, ...]:
-    """Give what traffic moves between zones and, given prices, costs.
+    """Give the bytes that traffic moves between zones and, given prices, what they cost.
 
-    ``zone_share`` is how many copies of an entry a zone holds on average.
+    ``zone_share`` is the average number of copies of an entry that one zone holds.
     """
     read = traffic.read_bytes
     held = traffic.stored_bytes * zone_share
-    # What is spilled leaves its zone, whether or not a copy was near.
+    # A spilled read leaves its zone, whether a copy was near or not.
     first = (1 - traffic.spilled) * crossings.read_near + traffic.spilled
     amounts = {
         Flow.WRITE: traffic.written_bytes * crossings.written,
@@ -190,7 +191,7 @@ def _read(copies: Sequence[ZoneName | None], worker: ZoneName, *, nearest: bool)
 def _bookie_repairs(
     write_sets: Sequence[Sequence[ZoneName | None]], zones: Sequence[ZoneName]
 ) -> Iterator[Fraction]:
-    """One located member of a write set is lost, and made again in its zone."""
+    """Give the crossings for each located member of a write set that is lost and made again."""
     for copies in write_sets:
         for index, zone in enumerate(copies):
             left = [*copies[:index], *copies[index + 1 :]]
@@ -201,7 +202,7 @@ def _bookie_repairs(
 def _zone_repairs(
     write_sets: Sequence[Sequence[ZoneName | None]], zones: Sequence[ZoneName], *, back: bool
 ) -> Iterator[Fraction]:
-    """A zone's members are made again in the others; or, ``back``, in the zone as it returns."""
+    """Give those for a lost zone: into other zones, or with ``back`` into the returned zone."""
     for copies in write_sets:
         for lost in zones:
             left = [zone for zone in copies if zone != lost]

@@ -1,10 +1,10 @@
-"""Can the zones that are left hold the data of a lost one?
+"""Headroom: can the zones that are left hold the data of a lost zone?
 
-Repair makes the lost zone's copies again in the others, so they need room for what it holds, and
-each must keep some of its capacity free. Placement, not this arithmetic, decides how the copies
-are shared out; so there are two answers of yes: where an even share fits into every zone, and where
-all of it fits only if a fuller zone takes less. Where a zone that matters is unknown, so is the
-answer.
+A repair makes the copies of the lost zone again in the other zones. So these need room for its
+data, and each must keep a part of its capacity free. Placement decides how the copies are divided,
+not this arithmetic. So there are two answers of yes: an even share fits into every zone
+(``FITS``), or the data fits only if fuller zones take less than an even share (``TIGHT``). If a
+zone on which the answer depends is unknown, the answer is unknown.
 """
 
 import enum
@@ -19,7 +19,7 @@ class Room(enum.Enum):
     """Is there room?"""
 
     FITS = "fits"
-    #: In all there is, but an even share is too much for some zone.
+    #: There is room in all zones together, but an even share is too large for some zone.
     TIGHT = "tight"
     UNKNOWN = "unknown"
     NO = "no"
@@ -30,7 +30,7 @@ class Room(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Bytes that a zone's bookies can hold and do hold; None: unknown."""
+    """The bytes that a zone's bookies can hold, and do hold; None if unknown."""
 
     capacity_bytes: int | None
     used_bytes: int | None
@@ -42,9 +42,9 @@ class Headroom:
 
     zone: ZoneName
     room: Room
-    #: What the lost zone holds; None: unknown.
+    #: The bytes that the lost zone holds; None if unknown.
     needed_bytes: int | None
-    #: What the others can take and still keep their reserve, as far as is known; never below 0.
+    #: By zone, the bytes it can take and still keep its reserve: ``0 <= free``. Only known zones.
     free_bytes: Mapping[ZoneName, int]
     why: str
 
@@ -52,7 +52,7 @@ class Headroom:
 def judge(
     zones: Mapping[ZoneName, Usage], *, min_free: Fraction = Fraction(1, 10)
 ) -> tuple[Headroom, ...]:
-    """Judge the loss of each zone; ``min_free`` is the share of capacity that stays free."""
+    """Judge the loss of each zone; ``min_free`` is the share of capacity that must stay free."""
     assert 0 <= min_free < 1
     return tuple(_judge(zone, zones, min_free) for zone in sorted(zones))
 

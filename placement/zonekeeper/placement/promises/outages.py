@@ -1,13 +1,13 @@
-"""What placement can still build while a bookie, an upgrade domain or zones are lost.
+"""Outages: what placement can still build while a bookie, an upgrade domain or zones are lost.
 
-``survivability`` says what holds with the copies that are left. This asks the next question: have
-the bookies that are left room for what is lost? A writer replaces the lost members of its ensemble;
-a new ledger needs an ensemble from nothing. Both are asked of the selector itself, for every loss
-that can hit, and the answer is the worst. A bookie whose location is unresolved is taken to be lost
-with every zone and every upgrade domain.
+``survivability`` says what the copies that are left are good for. This module asks whether the
+bookies that are left have room for the lost copies. A writer replaces the lost members of its
+ensemble. A new ledger needs a whole new ensemble. Both are asked of the selector itself, for every
+loss that can affect the ensemble, and the answer is the worst case. A bookie whose location is
+unresolved counts as lost with every zone and every upgrade domain.
 
-Levels do not depend on names or weights: losses that leave as many bookies behind, in zones and
-upgrade domains that hold the same members, are alike and tried once.
+Levels do not depend on names or weights. So two losses are alike if they leave as many bookies, in
+zones and upgrade domains that hold the same members. Only one of several alike losses is tried.
 """
 
 from collections import Counter
@@ -30,12 +30,12 @@ from zonekeeper.placement.promises.survivability import LossKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutageOutcome:
-    """Can it be built, and how well?"""
+    """Can the ensemble be built, and how good is it?"""
 
     holds: Holds
-    #: None unless it can.
+    #: The level of the ensemble; None if it cannot be built.
     level: Level | None
-    #: What is in the way, or the first thing that keeps the level from being STRICT.
+    #: What prevents the ensemble, or the first reason why its level is not STRICT.
     why: str
 
 
@@ -52,7 +52,7 @@ class Rebuilding:
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """What one loss takes: whole places, and one bookie."""
+    """The bookies that one loss takes: whole places, and one bookie."""
 
     places: frozenset[Location | None]
     bookie: Bookie | None = None
@@ -68,7 +68,7 @@ def of_ensemble(
     ensemble: Sequence[BookieId],
     chance: Chance,
 ) -> tuple[Rebuilding, ...]:
-    """Judge one ensemble and the bookies it was chosen from; one entry a kind of loss.
+    """Judge one ensemble and the bookies that it was chosen from; one entry a kind of loss.
 
     Raises ``IllegalPlacement`` as the selector does.
     """
@@ -132,7 +132,7 @@ def _left(free: Mapping[Location | None, int], lost: _Lost) -> dict[Location | N
 
 
 def _shape(left: Mapping[Location | None, int], members: Sequence[Location | None]) -> object:
-    """Give what makes two losses alike: each zone's units, by their sizes and their members."""
+    """Give what makes two losses alike: the units of each zone, by their sizes and members."""
     places = {*left, *members}
     zones: dict[ZoneName | None, list[tuple[int, tuple[int, ...]]]] = {}
     for place in places:
@@ -156,7 +156,7 @@ def _without(request: EnsembleRequest, lost: _Lost) -> EnsembleRequest:
 def _attempt(
     request: EnsembleRequest, ensemble: Sequence[BookieId], positions: Sequence[int], chance: Chance
 ) -> OutageOutcome:
-    """Replace these members, or build anew if there are none to replace."""
+    """Replace these members, or build a new ensemble if there are none to replace."""
     try:
         if positions:
             choice = selector.replace(request, ensemble, positions, chance)

@@ -1,16 +1,18 @@
-"""What survives the loss of a bookie, an upgrade domain, a zone, or a zone and one bookie more?
+"""Survivability: does a ledger survive the loss of bookies, upgrade domains and zones?
 
-Three questions, asked of every write set and every loss that can hit it; the answer is the worst:
+A loss is that of a bookie, an upgrade domain, a zone, or a zone and one more bookie. Three
+questions are asked for every write set and every loss that can affect it. The answer is the worst
+case:
 
-- **reads**: has each acknowledged entry a copy left? An entry may have been acknowledged by any
-  bookies that make an ack quorum, and stand nowhere else. A superset of an ack quorum is one, so
-  some entry can be lost if and only if the lost members alone make an ack quorum.
+- **reads**: is a copy left of each acknowledged entry? Any bookies that make an ack quorum may have
+  acknowledged an entry, and it may have no other copy. A superset of an ack quorum is an ack quorum
+  too. So some entry can be lost if and only if the lost members alone make an ack quorum.
 - **recovery**: can a new reader fence the ledger and find its end? That is ``coverage``'s rule.
-- **acks**: do those that are left make an ack quorum, so that writing goes on as it is?
+- **acks**: do the members that are left make an ack quorum, so that writing goes on unchanged?
 
 A member whose location is unresolved is taken to stand where it does most harm: it is lost with
-every zone and unit, and proves no spread. Entries usually reach all of their write set before
-anything is lost; what is said here holds even for those that have only just been acknowledged.
+every zone and unit, and it adds no zone. Entries usually reach their whole write set before
+anything is lost. The answers here hold even for entries that were acknowledged just before.
 """
 
 import enum
@@ -26,16 +28,16 @@ from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.quorums import Enough, Quorums
 from zonekeeper.placement.policy.rules import PlacementRules
 
-#: Where the members of one write set stand; None: unresolved.
+#: The locations of the members of one write set; None if unresolved.
 WriteSet = tuple[Location | None, ...]
 
-#: Stand for zones of bookies that are unresolved. No zone has such a name: it is no DNS label.
+#: These stand for the zones of unresolved bookies. No zone has such a name: it is no DNS label.
 _SOMEWHERE: Final = ZoneName("(unknown)")
 _ELSEWHERE: Final = ZoneName("(another, unknown)")
 
 
 class LossKind(enum.StrEnum):
-    """What is lost together."""
+    """The things that are lost together."""
 
     BOOKIE = "a bookie"
     UPGRADE_DOMAIN = "an upgrade domain"
@@ -48,7 +50,7 @@ class Answer:
     """The worst case of one question under one kind of loss."""
 
     holds: Holds
-    #: What is left, and how much of it is needed: copies, answers or bookies.
+    #: The number of copies, answers or bookies that are left, and the number that is needed.
     left: int
     needed: int
     why: str
@@ -66,7 +68,7 @@ class LossRow:
 
 @dataclass(frozen=True, slots=True)
 class _Hit:
-    """One loss that hits a write set: which members go, and where all stand while it lasts."""
+    """One loss that affects a write set: the lost members, and the zones of all members then."""
 
     words: str
     lost: frozenset[int]
@@ -77,14 +79,14 @@ class _Hit:
 
 
 def of_ensemble(quorums: Quorums, members: Sequence[Location | None]) -> tuple[LossRow, ...]:
-    """Judge one ensemble by where its members stand; one row a kind of loss."""
+    """Judge one ensemble by the locations of its members; one row a kind of loss."""
     assert len(members) == quorums.ensemble
     positions = map(quorums.write_set, map(EntryId, range(quorums.ensemble)))
     return of_write_sets(quorums, {tuple(members[place] for place in each) for each in positions})
 
 
 def of_write_sets(quorums: Quorums, write_sets: Iterable[WriteSet]) -> tuple[LossRow, ...]:
-    """Judge write sets together, at least one: the worst of all, one row a kind of loss."""
+    """Judge at least one write set; each row has the worst case of all, one row a kind of loss."""
     ordered = sorted(set(write_sets), key=str)
     assert ordered
     return tuple(_row(quorums, loss, ordered) for loss in LossKind)
@@ -93,14 +95,16 @@ def of_write_sets(quorums: Quorums, write_sets: Iterable[WriteSet]) -> tuple[Los
 def least_spread(
     quorums: Quorums, rules: PlacementRules, bookies: Mapping[Location, int]
 ) -> frozenset[WriteSet]:
-    """Give the write sets that survive least, of all that the rules let through.
+    """Give the write sets that survive least, of all that the rules allow.
 
-    ``bookies`` says how many stand in each place. For each zone and each number of zones that the
-    rules allow, it is the write set with as many members as possible in that zone, as many of them
-    as possible in one upgrade domain, and what is left as close together as possible. Every other
-    legal write set survives at least what one of these does. Empty: none is legal.
+    ``bookies`` is the number of bookies in each place. The result has one write set for each zone
+    and each number of zones that the rules allow. This write set has as many members as possible in
+    that zone, and as many of them as possible in one upgrade domain; its other members are as close
+    together as possible. Every other legal write set survives at least what one of these survives.
+    The result is empty if no write set is legal.
 
-    Under rules that are not strict anything goes, so these are the closest that the bookies allow.
+    Rules that are not strict allow every write set. Then these are the closest that the bookies
+    allow.
     """
     units = _units(bookies)
     room = {zone: _room(held, rules) for zone, held in units.items()}
@@ -117,7 +121,7 @@ def least_spread(
 
 
 def _units(bookies: Mapping[Location, int]) -> dict[ZoneName, list[tuple[int, Location]]]:
-    """Give the units of each zone that has bookies, the fullest first."""
+    """Give the units of each zone that has bookies, the largest first."""
     units: dict[ZoneName, list[tuple[int, Location]]] = {}
     for place, count in sorted(bookies.items()):
         if count:
@@ -128,7 +132,7 @@ def _units(bookies: Mapping[Location, int]) -> dict[ZoneName, list[tuple[int, Lo
 
 
 def _concentrated(write: int, room: Mapping[ZoneName, int]) -> dict[ZoneName, int]:
-    """Spread members over just these zones, as many as can be in the first; {} if impossible."""
+    """Divide members over just these zones, as many as possible in the first; {} if impossible."""
     rest = write - len(room)
     counts = {}
     for zone, most in room.items():
@@ -148,7 +152,7 @@ def _members(
     units: Mapping[ZoneName, Sequence[tuple[int, Location]]],
     rules: PlacementRules,
 ) -> WriteSet:
-    """Choose units for the members of each zone, as many as the rules allow in the fullest one."""
+    """Choose units for the members of each zone, as many as the rules allow in the largest one."""
     members: list[Location] = []
     for zone, count in counts.items():
         (room, fullest), *others = units[zone]
@@ -177,7 +181,7 @@ def _worst(
 
 
 def _hits(loss: LossKind, write_set: WriteSet) -> Iterator[_Hit]:
-    """Give every way in which a kind of loss can hit a write set, the unresolved included."""
+    """Give every way in which a kind of loss can affect a write set, with unresolved members."""
     zones = tuple(None if place is None else place.zone for place in write_set)
     if loss is LossKind.BOOKIE:
         for index, place in enumerate(write_set):
@@ -196,7 +200,7 @@ def _hits(loss: LossKind, write_set: WriteSet) -> Iterator[_Hit]:
 
 
 def _one_more(write_set: WriteSet, zone: ZoneName, lost: frozenset[int]) -> Iterator[_Hit]:
-    """Lose a member outside the lost zone too; one that is unresolved may stand outside as well."""
+    """Lose one more member outside the lost zone; an unresolved member may be outside as well."""
     for index, place in enumerate(write_set):
         if place is None or place.zone != zone:
             elsewhere = _ELSEWHERE if place is None else place.zone
@@ -207,13 +211,13 @@ def _one_more(write_set: WriteSet, zone: ZoneName, lost: frozenset[int]) -> Iter
 
 
 def _distinct(write_set: WriteSet) -> list[Location]:
-    """Give the places of a write set, each once; one that stands for all if none is known."""
+    """Give the places of a write set, each once; or one stand-in for all if none is known."""
     known = sorted({place for place in write_set if place is not None})
     return known or [Location(_SOMEWHERE, UpgradeDomain("unknown"))]
 
 
 def _placed(zones: Sequence[ZoneName | None], zone: ZoneName) -> tuple[ZoneName | None, ...]:
-    """Take the unresolved to stand in the zone that is hit."""
+    """Put the unresolved members into the zone that is lost."""
     return tuple(name or zone for name in zones)
 
 

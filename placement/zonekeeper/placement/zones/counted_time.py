@@ -1,15 +1,17 @@
-"""Time as a zone watch counts it: only what somebody watched.
+"""Counted time: the time that a zone watch has really watched.
 
-Everything that a rule waits for (a debounce, a hold-up, the held time of an incident) is *counted*:
-the sum of the steps between one evaluation and the next, kept in the record that the next watch
-reads. So it means the same on every machine, whatever its clock says.
+Every rule that waits (a debounce, a hold-up, the held time of an incident) waits in *counted* time.
+Counted time is the sum of the steps between one evaluation and the next. It is kept in the record,
+and the next watch reads it there. So it has the same meaning on every machine, whatever the
+machine's clock says.
 
-A step counts when its watch stood at both ends of it. The first look of a watch has no step, and a
-step longer than ``longest_step_ms``, or backwards, is a gap: a suspended machine, a jump of the
-clock, a metadata store that did not answer. A gap counts as nothing, and the watch is as cold as a
-new one: its start grace begins again. So waiting may take longer than its rule says, never shorter.
+A step counts when the same watch made the evaluations at both of its ends. The first look of a
+watch has no step. A step that is negative, or longer than ``longest_step_ms``, is a gap. Causes of
+gaps are a suspended machine, a jump of the clock, and a metadata store that gave no answer. A gap
+adds nothing, and after it the start grace of the watch begins again, as for a new watch. So a wait
+may take longer than its rule says, but never shorter.
 
-Wall time is carried along for people to read. No rule looks at it.
+Wall time is stored for people to read. No rule uses it.
 """
 
 from dataclasses import dataclass
@@ -28,11 +30,11 @@ _UNITS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watcher:
-    """What one watch knows of its own time. Never stored: whoever takes over begins with none."""
+    """The time that one watch has watched. It is never stored: a new watch begins without it."""
 
-    #: Its last evaluation, on its own monotonic clock.
+    #: The time of the last evaluation, on the watch's own monotonic clock.
     last_ms: int | None = None
-    #: How long it has watched without a gap.
+    #: Counted time since the watch began, or since its last gap.
     watched_ms: int = 0
 
 
@@ -40,21 +42,21 @@ class Watcher:
 class Moment:
     """One evaluation's place in time."""
 
-    #: Counted time since the evaluation before.
+    #: Counted time since the previous evaluation; 0 for a gap.
     step_ms: int
-    #: The watch has not seen enough yet to open anything.
+    #: The start grace is not over: the watch may not open anything yet.
     in_grace: bool
     #: For people to read.
     wall_ms: int
 
 
 def longest_step_ms(rules: ZoneWatchRules) -> int:
-    """Say how long nobody may have evaluated before it counts as nobody watching."""
+    """Give the longest time between two evaluations that is not a gap."""
     return rules.evaluate_every_ms + rules.stand_in_after_ms
 
 
 def counted_step_ms(last_ms: int | None, now_ms: int, rules: ZoneWatchRules) -> int | None:
-    """Give the time from one look to the next; None: it is a gap, or there was no look before."""
+    """Give the time from one look to the next; None for a gap, and where there was no look."""
     if last_ms is not None and 0 <= now_ms - last_ms <= longest_step_ms(rules):
         return now_ms - last_ms
     return None
@@ -63,7 +65,7 @@ def counted_step_ms(last_ms: int | None, now_ms: int, rules: ZoneWatchRules) -> 
 def look(
     watcher: Watcher, rules: ZoneWatchRules, *, now_ms: int, wall_ms: int
 ) -> tuple[Watcher, Moment]:
-    """Give the watch after this look, and the moment of it."""
+    """Give the watch after this look, and the moment of the look."""
     step_ms = counted_step_ms(watcher.last_ms, now_ms, rules)
     watched_ms = 0 if step_ms is None else watcher.watched_ms + step_ms
     moment = Moment(
@@ -73,7 +75,7 @@ def look(
 
 
 def spelled(duration_ms: int) -> str:
-    """Say a measured duration in its two largest units: ``6h 2m``; below a second, ``0s``."""
+    """Spell a duration in its two largest units (``6h 2m``); less than a second is ``0s``."""
     parts = []
     for unit, worth in _UNITS:
         whole, duration_ms = divmod(duration_ms, worth)

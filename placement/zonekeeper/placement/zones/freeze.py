@@ -1,24 +1,29 @@
-"""Is the cluster still to be trusted? The zones' two machines once more, for all of it together.
+"""The freeze: is the cluster as a whole still healthy enough to repair anything?
 
-A *freeze* begins where two zones are suspect or down, or fewer than ``clusterMinAvailable`` of all
-bookies are there: then either there is no room for repair, or this view is wrong. Everything is
-held. It is a doubt until it has lasted ``suspectFor``, and ends with its grounds; a zone on its way
-back still counts for a freeze that is there, so a zone that flaps does not flap it. If every zone
-is failing, the watch suspects its own view as well, and says so.
+The cluster has the same two machines as a zone: an observation (here) and a gate (``gate``).
 
-With ``repair.scope: cluster`` one zone down is ground enough.
+A *freeze* has one of two grounds: at least two zones are suspect or down, or fewer than
+``clusterMinAvailable`` of all bookies are available. In either case there is no room for repair, or
+this watch's view is wrong. Everything is held. The freeze is a doubt until it has lasted
+``suspectFor``, and it ends when its grounds end. A returning zone counts as a ground only for a
+freeze that has already begun, so that a flapping zone does not make the freeze flap. If every zone
+is failing, the watch also doubts its own view, and an alert says so.
+
+With ``repair.scope: cluster`` one zone that is down or returning is enough.
 
 A release of the cluster covers the zones' incidents that it was given for. A zone that fails later
-is new: it begins a new incident of the cluster, held again.
+begins a new incident of the cluster, and that incident is held.
 
-Whenever the cluster stops being held, ``delays_epoch`` moves: every loss is then seen anew, and its
-delay begins again (``losses``). It is data, since those who wait are other processes.
+Each time the hold of the cluster ends, ``delays_epoch`` is increased. Every loss is then seen anew,
+and its delay begins again (``losses``). The epoch is a field of the record because the processes
+that count these delays are other processes.
 
-**The switch** (Apache's ``underreplication/disable``) is used where only a person ends a hold of
-the cluster: scope cluster, ``resume: manual``, ``onZoneLoss: hold``. It is asked for once an
-incident, until it is seen off or the incident is not held any more; turning it on again, with
-whatever tool, is a person's release. Under any other rules the watch would have to turn it on
-itself, and could not tell its own from a person's; there, this record alone holds everything.
+**The switch** (Apache's ``underreplication/disable``) is used only where nothing but a person ends
+a hold of the cluster: scope cluster, ``resume: manual``, ``onZoneLoss: hold``. The watch asks once
+an incident for the switch to be off. It repeats the request until it has seen the switch off, or
+until the incident is no longer held. If a person then turns the switch on again, with any tool,
+that is the person's release. Under any other rules the watch itself would have to turn the switch
+on, and could not tell its own change from a person's. There the record alone holds everything.
 """
 
 import enum
@@ -33,10 +38,10 @@ from zonekeeper.placement.zones.gate import Gate, Permission, Token
 from zonekeeper.placement.zones.observation import Observation
 from zonekeeper.placement.zones.zone_counts import Count
 
-#: This many zones that fail together are more than a zone's failure.
+#: A freeze begins when at least this many zones fail together.
 ZONES_TO_FREEZE: Final = 2
 
-#: A reason names so many zones at most: it is part of a record, whose texts have a limit.
+#: A reason names at most this many zones: a reason is a text in a record, and has a limit.
 ZONES_NAMED_MAX: Final = 8
 
 _FAILING: Final = (Observation.SUSPECT, Observation.DOWN)
@@ -44,9 +49,9 @@ _LOST: Final = (Observation.DOWN, Observation.RETURNING)
 
 
 class ClusterObservation(enum.StrEnum):
-    """What is known of the cluster as a whole."""
+    """The state of the cluster as a whole, as far as it is known."""
 
-    #: No watch has watched it through a start grace yet.
+    #: No watch has watched the cluster through a start grace yet.
     UNKNOWN = "unknown"
     CALM = "calm"
     SUSPECT = "suspect"
@@ -55,7 +60,7 @@ class ClusterObservation(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterObserved:
-    """The observation's state: what was seen, why, and for how long."""
+    """The state of the observation: what was seen, why, and for how long."""
 
     state: ClusterObservation
     reason: str
@@ -69,7 +74,7 @@ class ClusterObserved:
 class ClusterView:
     """The zones after their own evaluation, and all bookies."""
 
-    #: Zones in which something is counted; the others are no evidence.
+    #: Zones in which at least one bookie is counted; the others are no evidence.
     zones: Mapping[ZoneName, Observation]
     everywhere: Count
 
@@ -79,12 +84,12 @@ class ClusterView:
 
     @property
     def suspect(self) -> bool:
-        """Are all zones failing at once?"""
+        """Are all zones failing at the same time?"""
         return bool(self.zones) and len(self.standing(_FAILING)) == len(self.zones)
 
 
 class SwitchPhase(enum.StrEnum):
-    """How far the switch is, as the watch used it."""
+    """The steps of the watch with the switch."""
 
     UNUSED = "unused"
     ASKED = "asked"
@@ -95,13 +100,13 @@ class SwitchPhase(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switch:
-    """The switch for automatic replication, and the incident that it was last asked for."""
+    """The switch for automatic replication, and the last incident for which it was to be off."""
 
     phase: SwitchPhase = SwitchPhase.UNUSED
     token: Token | None = None
 
     def fault(self) -> str | None:
-        """Say what is wrong with it; a record may hold anything."""
+        """Say what is wrong with it; a stored record may hold any value."""
         if self.phase is not SwitchPhase.UNUSED and self.token is None:
             return "a switch that was used needs the token of the incident"
         return None
@@ -143,7 +148,7 @@ def observe(
 
 
 def follow(switch: Switch, *, enabled: bool) -> Switch:
-    """Give the switch after a look at it; ``ENABLED`` is new where a person turned it on."""
+    """Give the switch after a look at it; ``OFF`` becomes ``ENABLED`` if a person turned it on."""
     match switch.phase:
         case SwitchPhase.ASKED if not enabled:
             return replace(switch, phase=SwitchPhase.OFF)
@@ -156,7 +161,7 @@ def follow(switch: Switch, *, enabled: bool) -> Switch:
 
 
 def ask(switch: Switch, gate: Gate, policy: Policy) -> Switch:
-    """Give the switch after the gate's decision: asked for, once an incident."""
+    """Give the switch after the gate's decision; it is asked for once an incident."""
     only_a_person = (
         policy.repair.scope is RepairScope.CLUSTER
         and policy.repair.resume is Resume.MANUAL
@@ -169,15 +174,16 @@ def ask(switch: Switch, gate: Gate, policy: Policy) -> Switch:
 
 
 def still_asked(switch: Switch, gate: Gate) -> bool:
-    """Is it still to be turned off? Not where the incident it was asked for is not held any more.
+    """Is the switch still to be turned off? No, once its incident is not held any more.
 
-    It stays ``ASKED`` then: a request that was only late is still recognised as the watch's own.
+    The phase stays ``ASKED`` then. So if the switch is turned off late, by a request that was still
+    under way, the watch recognises that as its own act.
     """
     return switch.phase is SwitchPhase.ASKED and not gate.permits and gate.token == switch.token
 
 
 def _grounds(before: ClusterObserved, view: ClusterView, policy: Policy) -> str | None:
-    """Say what there is for a freeze; None: nothing."""
+    """Give the grounds for a freeze in words; None if there are none."""
     frozen = before.state in (ClusterObservation.SUSPECT, ClusterObservation.FROZEN)
     failing = view.standing((*_FAILING, Observation.RETURNING) if frozen else _FAILING)
     grounds = []

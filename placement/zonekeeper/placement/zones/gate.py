@@ -1,4 +1,4 @@
-"""May losses be repaired? The second of the two machines: the gate of a zone, or of the cluster.
+"""The gate of a zone, or of the cluster: may losses be repaired? It is the second machine.
 
 ::
 
@@ -9,19 +9,21 @@
        │        (resume: manual, after a loss that was real: a person)        │
        └───────────────────────── the threat is over ────────────────────────┘
 
-A *threat* is what the observation says, in three answers: none, doubt (it may be nothing) or loss
-(it is real). From the first threat to its end is one *incident*, and it has a token. What holds:
+A *threat* is what the observation says to the gate. It has three values: none, doubt (perhaps no
+loss) and loss (certainly a loss, "real"). An *incident* lasts from the first threat to the end of
+the threat, and has a token. These rules hold:
 
-- Held from the first doubt on. Open again only by: the threat ends without ever having been real;
-  the threat ends (``resume: manual``: and a person releases); a person's release; ``repairAfter``,
-  once the held time of this incident has reached ``after``.
-- A hold that a person set ends by a person's release, and by nothing else.
-- A release, a person's or the rule's, belongs to one incident and ends with it. The next threat is
-  a new incident, held again, its held time counted from zero.
-- In its start grace a watch makes nothing more permitted: held stays held, released stays released.
-  That an incident ended is noted meanwhile, so that no release can pass to the next one.
+- The gate is held from the first doubt on. It opens or is released again in these ways only: the
+  threat ends and was never real; the threat ends (with ``resume: manual`` a person must release as
+  well); a person releases; ``repairAfter`` releases, once ``held_ms >= after`` for this incident.
+- A hold that a person set ends only by a person's release.
+- A release, by a person or by the rule, belongs to one incident and ends with it. The next threat
+  begins a new incident: it is held, and its held time begins at 0.
+- During its start grace a watch permits nothing new: held stays held, released stays released. The
+  watch does note that an incident has ended, so that a release cannot pass to the next incident.
 
-A gate is a value in a record. Nobody waits inside it; who repairs reads it (``losses``).
+A gate is a value in a record. Nothing waits inside it. The auditor and the replicators read it
+(``losses``).
 """
 
 import enum
@@ -32,10 +34,10 @@ from zonekeeper.placement.base.troubles import Refusal
 from zonekeeper.placement.policy.rules import OnZoneLoss, RepairRules, Resume
 from zonekeeper.placement.zones.counted_time import Moment, spelled
 
-#: One incident. A release names the one that it was given for.
+#: The name of one incident. A release names the incident that it is given for.
 Token = NewType("Token", str)
 
-#: Who set a permission, where it was not a person.
+#: The value of ``set_by`` where no person set the permission.
 WATCH: Final = "zone watch"
 RULE: Final = "repairAfter"
 
@@ -44,16 +46,16 @@ REASON_CHARS_MAX: Final = 512
 
 
 class Permission(enum.StrEnum):
-    """The gate's answer. Open and released permit; held does not."""
+    """The gate's answer. Open and released permit repair; held does not."""
 
     OPEN = "open"
     HELD = "held"
-    #: Permitted although the threat is there: by a person, or by the owner's rule.
+    #: Repair is permitted although the threat is there: by a person, or by the owner's rule.
     RELEASED = "released"
 
 
 class Threat(enum.Enum):
-    """What an observation means for the gate."""
+    """The meaning of an observation for the gate."""
 
     NONE = enum.auto()
     DOUBT = enum.auto()
@@ -62,28 +64,28 @@ class Threat(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What the observation says to the gate."""
+    """The message of the observation to the gate."""
 
     threat: Threat
     #: The observation in words.
     why: str
-    #: Names the incident, should one begin here; never given twice.
+    #: The name of the incident, if one begins here. No two judgements have the same token.
     token: Token
 
 
 class RefusedError(Refusal, ValueError):
-    """A person's hold or release that cannot be done. Nothing was changed."""
+    """A person's hold or release is not possible. Nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """Who wants something, and why: a hold or a release names both."""
+    """The person who holds or releases, and their reason; both are required."""
 
     name: str
     reason: str
 
     def fault(self) -> str | None:
-        """Say what is wrong with it."""
+        """Say what is wrong with the name or the reason."""
         for what, text, most in (
             ("name", self.name, NAME_CHARS_MAX),
             ("reason", self.reason, REASON_CHARS_MAX),
@@ -98,33 +100,34 @@ class Person:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """The machine's state."""
+    """The state of the machine."""
 
     permission: Permission
     set_by: str
     reason: str
-    #: Since when it is so, for people.
+    #: Wall time of the last change of permission or incident, for people.
     since_wall_ms: int
-    #: The incident; None: there is none.
+    #: The incident; None if there is none.
     token: Token | None = None
-    #: The incident was more than a doubt.
+    #: The incident was more than a doubt: a loss was seen.
     real: bool = False
-    #: The incident's threat has ended; only grace or a person keeps the gate from opening.
+    #: The incident's threat has ended; only the start grace or a person keeps the gate from
+    #: opening.
     over: bool = False
     #: Counted time that this incident has been held.
     held_ms: int = 0
     #: A zone that was really lost came back under ``resume: manual``.
     awaits_person: bool = False
-    #: A person's own hold.
+    #: The person who set a hold, with their reason; None if no person did.
     held_by: Person | None = None
 
     @property
     def permits(self) -> bool:
-        """May losses be repaired, as far as this gate goes?"""
+        """Does this gate permit the repair of losses?"""
         return self.permission is not Permission.HELD
 
     def fault(self) -> str | None:
-        """Say which rule of the machine this value breaks; a record may hold anything."""
+        """Say which rule of the machine this value breaks; a stored record may hold any value."""
         if self.token is None and (self.real or self.over or self.awaits_person):
             return "an incident needs a token"
         if (self.held_by or self.awaits_person) and self.permits:
@@ -139,7 +142,7 @@ class Gate:
 
 
 def first(moment: Moment) -> Gate:
-    """Give the gate of what nobody has watched, before its first threat is known."""
+    """Give the gate of a zone or cluster that nobody has watched, before its first threat."""
     return Gate(
         permission=Permission.OPEN,
         set_by=WATCH,
@@ -162,9 +165,9 @@ def decide(before: Gate, judged: Judgement, moment: Moment, rules: RepairRules) 
 
 
 def release(gate: Gate, *, token: Token | None, person: Person, wall_ms: int) -> Gate:
-    """Give the gate after a person's release of what they saw: the incident with this token.
+    """Give the gate after a person's release. ``token`` is that of the incident the person saw.
 
-    While the threat is there the gate is released until the threat ends; otherwise it opens.
+    While the threat lasts the gate is released, until the threat ends. Otherwise the gate opens.
     """
     _check(person)
     if gate.permits:
@@ -187,7 +190,7 @@ def release(gate: Gate, *, token: Token | None, person: Person, wall_ms: int) ->
 
 
 def hold(gate: Gate, *, person: Person, wall_ms: int) -> Gate:
-    """Give the gate after a person's hold, which only ``release`` ends."""
+    """Give the gate after a person's hold. Only ``release`` ends it."""
     _check(person)
     return replace(
         gate,
@@ -262,7 +265,7 @@ def _without_threat(gate: Gate, why: str, moment: Moment, rules: RepairRules) ->
 
 
 def _held_because(gate: Gate, why: str) -> Gate:
-    """Say why it is held: a person's hold counts first, since only a person ends it."""
+    """Give the gate with its reason; a person's hold is named first: only a person ends it."""
     if gate.held_by is not None:
         return replace(gate, set_by=gate.held_by.name, reason=f"held by {gate.held_by}")
     return replace(gate, set_by=WATCH, reason=why)

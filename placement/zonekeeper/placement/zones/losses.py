@@ -1,27 +1,28 @@
-"""May this loss be repaired now? What auditor and replicators ask before they do anything.
+"""May this loss be repaired now? The auditor and the replicators ask this before they act.
 
-They are other processes than the zone watch, with clocks of their own; all they have is the
-records. ``follow`` keeps what such a process has to remember between two looks: how long it sees
-each bookie missing (counted, see ``watching``), and when it last saw each evaluation counter move.
-Two questions:
+The auditor and the replicators run in other processes than the zone watch, with clocks of their
+own. They know only the records. ``follow`` keeps what such a process must remember from one look to
+the next: how long it has seen each bookie missing (counted, see ``counted_time``), and when it last
+saw each evaluation counter move. There are two questions:
 
-- ``what_holds``: may a loss there be repaired *now*? Asked before a task is claimed and started,
-  and before each carrier of one in flight.
-- ``what_holds_publishing``: may its ledgers be published for repair? That, and the bookie has been
-  missing for ``bookieRecoveryDelay``, and the zone was evaluated since this process first saw it
-  missing.
+- ``what_holds``: may a loss at this place be repaired *now*? A replicator asks it before it claims
+  a task, before it starts the task, and before each carrier of the task.
+- ``what_holds_publishing``: may a missing bookie's ledgers be published for repair? Three things
+  must be true. A loss at its place may be repaired now. The bookie has been missing for
+  ``bookieRecoveryDelay``. Its zone was evaluated after this process first saw it missing.
 
-The answer is None, or the first thing that holds it, by name and in words. Whatever is unknown
-holds: no record, a counter that has not been seen to move, a counter that stands still. So the
-hold of a failing zone is in force before its first ledger is published, as long as
-``bookieRecoveryDelay`` is at least ``sessionTimeout + evaluateEvery + suspectFor``: by then its
-other bookies' sessions have run out too, and a watch that is alive has seen it.
+The answer is None, or the first reason that holds the repair, by name and in words. An unknown
+holds: there is no record, or the process has not yet seen a counter move, or a counter stands
+still. So the hold of a failing zone is in force before the zone's first ledger is published, if
+``bookieRecoveryDelay >= sessionTimeout + evaluateEvery + suspectFor``: by then the sessions of the
+zone's other bookies have ended too, and a living watch has seen that.
 
-A loss is seen anew (its delay begins again) when it was in maintenance, when the cluster stopped
-being held, and when the records it was first seen under are gone. A bookie that is back is no loss.
+A loss is seen anew, and its delay begins again, in three cases: its unit was in maintenance, the
+hold of the cluster ended, or the records under which it was first seen are gone. A bookie that is
+back is no loss.
 
-A bookie whose zone nobody knows may be in any: it is held while any zone is, and while the record
-of any zone that the policy names is missing.
+A bookie whose zone is unknown may be in any zone. Its loss is held while any zone is held, and
+while the record of any zone that the policy names is missing.
 """
 
 import enum
@@ -37,7 +38,7 @@ from zonekeeper.placement.zones.zone_records import ClusterRecord, ZoneRecord
 
 
 class HeldBy(enum.StrEnum):
-    """What can hold a repair: the names that status, metrics and runbooks use."""
+    """The reasons that can hold a repair; status, metrics and runbooks use these names."""
 
     REPLICATION_DISABLED = "replicationDisabled"
     NO_RECORD = "noZoneRecord"
@@ -59,18 +60,18 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Records:
-    """What is stored, as this process read it. A record that cannot be read is left out."""
+    """The stored records, as this process read them. An unreadable record is left out."""
 
     zones: Mapping[ZoneName, ZoneRecord]
     cluster: ClusterRecord | None
-    #: Units with a maintenance record, run out or not: its losses are held until it is gone.
+    #: Units that have a maintenance record. Even one that has run out holds, until it is removed.
     maintenance: frozenset[Location] = frozenset()
     replication_enabled: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pulse:
-    """An evaluation counter, and when this process last saw it move; None: not yet."""
+    """An evaluation counter, and when this process last saw it move; None: not seen yet."""
 
     evaluation: int
     moved_ms: int | None = None
@@ -81,21 +82,21 @@ class Loss:
     """One missing bookie."""
 
     location: Location | None
-    #: Counted time since it was first seen missing.
+    #: Counted time since this process first saw the bookie missing.
     missing_ms: int = 0
-    #: The counters when it was first seen missing. None: there was no record, or it was in
-    #: maintenance; the next look sees it anew.
+    #: The counters when the bookie was first seen missing. ``evaluation`` is None if there was no
+    #: record, or the unit was in maintenance; the next look then sees the loss anew.
     evaluation: int | None
     delays_epoch: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Followed:
-    """What this process knows and remembers. It begins with nothing, and everything is held."""
+    """All that this process knows and remembers. At first that is nothing: everything is held."""
 
     last_ms: int | None = None
     records: Records = field(default_factory=lambda: Records(zones={}, cluster=None))
-    #: None is the cluster's.
+    #: By zone; the key None stands for the cluster.
     pulses: Mapping[ZoneName | None, Pulse] = field(default_factory=dict)
     missing: Mapping[BookieId, Loss] = field(default_factory=dict)
 
@@ -108,9 +109,9 @@ def follow(
     *,
     now_ms: int,
 ) -> Followed:
-    """Give what is known after a look, to be taken at every change and every ``evaluateEvery``.
+    """Give what is known after a look. Look at every change and every ``evaluateEvery``.
 
-    ``missing`` is every known bookie that is not there.
+    ``missing`` is every known bookie that is not registered.
     """
     counters: dict[ZoneName | None, int] = {
         zone: record.evaluation for zone, record in records.zones.items()
@@ -144,7 +145,7 @@ def follow(
 def what_holds(
     where: Location | None, followed: Followed, policy: Policy, *, now_ms: int
 ) -> Held | None:
-    """Say what holds the repair of a copy that was lost there; None: nothing."""
+    """Say what holds the repair of a copy that was lost there; None if nothing does."""
     records, rules = followed.records, policy.zone_watch
     if not records.replication_enabled:
         text = "automatic replication is switched off: `zonekeeper autorecovery enable` ends it"
@@ -162,9 +163,9 @@ def what_holds(
 def what_holds_publishing(
     bookie: BookieId, followed: Followed, policy: Policy, *, now_ms: int
 ) -> Held | None:
-    """Say what holds the publication of a missing bookie's ledgers; None: nothing.
+    """Say what holds the publication of a missing bookie's ledgers; None if nothing does.
 
-    The bookie must be among the missing that were followed.
+    The last ``follow`` must have been given the bookie as missing.
     """
     loss = followed.missing[bookie]
     if held := what_holds(loss.location, followed, policy, now_ms=now_ms):
@@ -189,7 +190,7 @@ def _beat(before: Pulse | None, evaluation: int, now_ms: int) -> Pulse:
 
 
 def _goes_on(known: Loss, fresh: Loss) -> bool:
-    """Is it the loss that was seen before, under the same records?"""
+    """Is this the loss that was seen before, under the same records?"""
     return (
         known.location == fresh.location
         and known.delays_epoch == fresh.delays_epoch
@@ -202,7 +203,7 @@ def _goes_on(known: Loss, fresh: Loss) -> bool:
 def _by_record(
     zone: ZoneName | None, followed: Followed, rules: ZoneWatchRules, now_ms: int
 ) -> Held | None:
-    """Say whether a zone's record holds, or (None) the cluster's, or that nobody keeps it."""
+    """Give what holds by the record of a zone (None: of the cluster), or by the lack of one."""
     what = "the cluster" if zone is None else f"zone {zone}"
     record = followed.records.cluster if zone is None else followed.records.zones.get(zone)
     if record is None:

@@ -1,4 +1,4 @@
-"""Is a zone down? The first of the two machines: facts only, no consequences.
+"""The observation of a zone: is it down? It is the first machine: facts only, no consequences.
 
 ::
 
@@ -9,17 +9,20 @@
                 │         │                                    └── failing, or (if it came ─┘ │
                 └─────────┴───────────────── hold-up over ────── by highMark) under it ───────┘
 
-- *Failing*: the available share is at or under ``lowMark``, and at least ``minLost`` are lost.
-  *Well*: at or over ``highMark``. Between the two the state is sticky; that is the hysteresis.
-- A zone that stays between the marks for ``betweenMarksFor`` is on its way back all the same: those
-  still missing are then ordinary losses. A zone too small to lose ``minLost`` any more counts as
-  between the marks, however low its share, or it could never leave ``down``.
-- The hold-up doubles for each time that the zone went down within ``flapWindow``, up to
-  ``holdUpMax``; it is fixed when the return begins.
-- Where nothing is counted (all in maintenance, written off or draining) there is no evidence: a
-  zone that was down or returning stays so and its clocks stand still, any other is up.
+- *Failing*: the available share is at or under ``lowMark``, and at least ``minLost`` bookies are
+  lost. *Well*: the share is at or over ``highMark``. Between the two marks a zone that is up or
+  degraded does not become suspect, and a zone that is down stays down; that is the hysteresis.
+- A zone that stays between the marks for ``betweenMarksFor`` is returning all the same: the bookies
+  that are still missing are then ordinary losses. A zone that is too small to lose ``minLost``
+  bookies any more counts as between the marks, however low its share. Otherwise it could never
+  leave ``down``.
+- The hold-up is doubled for each earlier time that the zone went down within ``flapWindow``, up to
+  ``holdUpMax``. It is fixed when the return begins.
+- Where no bookie is counted (all are in maintenance, written off or draining) there is no evidence.
+  A zone that was down or returning then stays as it is, and its clocks stand still. Any other zone
+  is up.
 
-Durations are counted time (see ``watching``), so this value is all that the next watch needs.
+Durations are counted time (see ``counted_time``), so the next watch needs nothing but this value.
 """
 
 import enum
@@ -30,48 +33,48 @@ from zonekeeper.placement.policy.rules import ZoneWatchRules
 from zonekeeper.placement.zones.counted_time import Moment, spelled
 from zonekeeper.placement.zones.zone_counts import Count
 
-#: How many times of going down are remembered at most; more would not make the hold-up longer.
+#: At most this many times of going down are remembered; more would not make the hold-up longer.
 DOWNS_KEPT: Final = 32
 
 
 class Observation(enum.StrEnum):
-    """What is known of a zone."""
+    """The state of a zone, as far as it is known."""
 
-    #: No watch has watched it through a start grace yet.
+    #: No watch has watched the zone through a start grace yet.
     UNKNOWN = "unknown"
     UP = "up"
-    #: Under the high mark, and not failing: ordinary losses.
+    #: Under the high mark and not failing: these are ordinary losses.
     DEGRADED = "degraded"
     #: Failing, but not for long enough to be sure.
     SUSPECT = "suspect"
     DOWN = "down"
-    #: Back, but not for long enough to be sure.
+    #: The zone is back, but not for long enough to be sure.
     RETURNING = "returning"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneObservation:
-    """The machine's state: what was seen, why, and for how long."""
+    """The state of the machine: what was seen, why, and for how long."""
 
     state: Observation
-    #: Why it entered the state, with the numbers of that moment.
+    #: Why the zone entered the state, with the numbers of that moment.
     reason: str
-    #: When, for people.
+    #: Wall time of entering the state, for people.
     since_wall_ms: int
     #: Counted time in this state.
     for_ms: int = 0
-    #: Down: how long it has been between the marks without a break; None: it is not.
+    #: In ``down``: counted time between the marks without a break; None if it is not between them.
     between_ms: int | None = None
-    #: Returning: how long it must stay.
+    #: In ``returning``: the counted time that the zone must stay there.
     hold_up_ms: int = 0
-    #: Returning: it came back through the high mark, and must stay over it.
+    #: In ``returning``: the zone reached the high mark, and must stay at or over it.
     by_high_mark: bool = False
-    #: How long ago it went down, newest first, within the flap window.
+    #: Counted time since each time that the zone went down, newest first, within the flap window.
     down_ages_ms: tuple[int, ...] = ()
 
 
 def failing(count: Count, rules: ZoneWatchRules) -> bool:
-    """Has the zone lost so much that it may be the zone itself?"""
+    """Has the zone lost so many bookies that the zone itself may be lost?"""
     return count.at_or_under(rules.low_mark) and count.lost >= rules.min_lost
 
 

@@ -1,19 +1,20 @@
 """The zone watch: one evaluation of all zones and of the cluster.
 
-``evaluate`` takes the records as they are stored, what the watch sees and the time, and gives the
-records as they must be stored, and the effects. The shell calls it at every change of membership
-and every ``evaluateEvery``; it re-reads the records before, since a person's ``hold`` or
-``release`` writes them too, and writes each by compare-and-set. A step is counted only on a record
-that this watch evaluated last: a record that could not be written, or two watches at the same time,
-make it count too little, never too much.
+``evaluate`` takes the stored records, what the watch sees, and the time. It gives the records to be
+stored, and the effects. The shell calls it at every change of membership and every
+``evaluateEvery``. The shell reads the records again before each call, because a person's ``hold``
+or ``release`` writes them too, and it writes each record by compare-and-set. A step is counted only
+on a record whose last evaluation was made by this watch. So where a record could not be written, or
+two watches run at the same time, too little time is counted, never too much.
 
 The shell evaluates only what it knows: while cookies, registrations or records cannot be read, it
-does not call. Then no counter moves, and everything is held: unknown is never "all is well".
+does not call ``evaluate``. Then no counter moves, and everything is held: unknown is not "all is
+well".
 
-The zones evaluated are those of the policy, those that a cookie names, and those that have a
-record. Whoever gives up a zone removes its record after its cookies.
+The zones that are evaluated are those of the policy, those that a cookie names, and those that have
+a record. To give up a zone, first remove its cookies and then its record.
 
-``release`` and ``hold`` are the person's side. They work on the record alone and need no watch.
+``release`` and ``hold`` are for persons. They work on the record alone and need no watch.
 """
 
 from collections.abc import Mapping
@@ -62,7 +63,7 @@ _CLUSTER_THREATS: Mapping[ClusterObservation, Threat] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sighting:
-    """What the watch sees at one moment."""
+    """The data that the watch sees at one moment."""
 
     bookies: Topology
     written_off: frozenset[BookieId] = frozenset()
@@ -73,10 +74,10 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """The state: the stored records, and this watch's own time."""
+    """The state: the stored records, and what this watch knows of its own time."""
 
     watcher: Watcher = field(default_factory=Watcher)
-    #: The evaluation of each record that this watch made last; None is the cluster's.
+    #: For each record the evaluation that this watch made last; the key None is the cluster's.
     made: Mapping[ZoneName | None, int] = field(default_factory=dict)
     zones: Mapping[ZoneName, ZoneRecord] = field(default_factory=dict)
     cluster: ClusterRecord | None = None
@@ -85,7 +86,7 @@ class Health:
 def evaluate(
     before: Health, seen: Sighting, policy: Policy, *, now_ms: int, wall_ms: int
 ) -> tuple[Health, tuple[Effect, ...]]:
-    """Give the state after one evaluation, and what it asks for."""
+    """Give the state after one evaluation, and its effects."""
     rules = policy.zone_watch
     watcher, moment = counted_time.look(before.watcher, rules, now_ms=now_ms, wall_ms=wall_ms)
     ran = _ran(before, seen, moment)
@@ -116,7 +117,7 @@ def evaluate(
 def release(
     record: _R, *, token: Token | None, person: Person, policy: Policy, wall_ms: int
 ) -> tuple[_R, tuple[Effect, ...]]:
-    """Give the record after a person's release, and what to tell; or raise ``RefusedError``."""
+    """Give the record after a person's release, and its effects; or raise ``RefusedError``."""
     gate = gates.release(record.gate, token=token, person=person, wall_ms=wall_ms)
     return _told(record, _with_gate(record, gate), policy)
 
@@ -124,13 +125,13 @@ def release(
 def hold(
     record: _R, *, person: Person, policy: Policy, wall_ms: int
 ) -> tuple[_R, tuple[Effect, ...]]:
-    """Give the record after a person's hold, and what to tell; or raise ``RefusedError``."""
+    """Give the record after a person's hold, and its effects; or raise ``RefusedError``."""
     gate = gates.hold(record.gate, person=person, wall_ms=wall_ms)
     return _told(record, _with_gate(record, gate), policy)
 
 
 def _own(before: Health, zone: ZoneName | None, moment: Moment) -> Moment:
-    """Give the moment for one record: without a step, if somebody else evaluated it meanwhile."""
+    """Give the moment for one record; without a step if another watch evaluated it meanwhile."""
     record = before.cluster if zone is None else before.zones.get(zone)
     if record is not None and record.evaluation != before.made.get(zone):
         return replace(moment, step_ms=0)
@@ -171,7 +172,7 @@ def _told(before: _R, after: _R, policy: Policy) -> tuple[_R, tuple[Effect, ...]
 
 
 def _with_gate(record: _R, gate: Gate) -> _R:
-    """Give the record with another gate; the cluster's delays begin again where its hold ends."""
+    """Give the record with another gate; the end of the cluster's hold begins all delays again."""
     match record:
         case ClusterRecord() if gate.permits and not record.gate.permits:
             return replace(record, gate=gate, delays_epoch=record.delays_epoch + 1)
@@ -180,7 +181,7 @@ def _with_gate(record: _R, gate: Gate) -> _R:
 
 
 def _obeying_the_switch(before: Health, seen: Sighting, moment: Moment) -> Health:
-    """Take a person's turning the switch on as the release of all that the watch holds."""
+    """Release everything that the watch holds, if a person turned the switch on again."""
     if before.cluster is None:
         return before
     switch = freeze.follow(before.cluster.switch, enabled=seen.replication_enabled)
@@ -268,6 +269,6 @@ def _cluster(
 
 
 def _incidents(zones: Mapping[ZoneName, ZoneRecord]) -> set[Token]:
-    """Give the zones' incidents that go on, held or released."""
+    """Give the zones' incidents that are not over, held or released."""
     gates = (record.gate for record in zones.values())
     return {gate.token for gate in gates if gate.token is not None and not gate.over}

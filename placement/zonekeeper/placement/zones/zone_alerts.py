@@ -1,12 +1,12 @@
-"""What people are told: which alerts stand, and what changed from one record to the next.
+"""The reports to people: the alerts that stand, and the changes from record to record.
 
-Alerts are derived from the record, and the record remembers which stood, so what is raised is
-cleared again, whoever watches then. A reminder comes each time that the held time passes another
-``remindEvery``, for holds that are more than a doubt.
+Alerts are derived from the record, and the record remembers which alerts stood. So a raised alert
+is cleared again, also by another watch. A hold that is more than a doubt has reminders: one each
+time that its held time passes another multiple of ``remindEvery``.
 
-A zone that was let go, and of which nothing is left to count, may be down for good: what was
-written off there is told (``zoneShrunk``) until it is replaced or removed, and nobody is called for
-the zone any more, nor when it comes back.
+A released zone in which no bookie is counted any more may be down for good. Its alert for what was
+written off (``zoneShrunk``) stands until those bookies are replaced or removed. The zone itself
+raises no page any more, not even when it comes back.
 """
 
 from dataclasses import replace
@@ -32,7 +32,7 @@ _R = TypeVar("_R", bound=Record)
 
 
 def standing(record: _R, rules: ZoneWatchRules) -> _R:
-    """Give the record with the alerts that stand by what it says, and by those that stood."""
+    """Give the record with its alerts: they follow from the record and from the last alerts."""
     found = _of_gate(record.gate)
     if isinstance(record, ZoneRecord):
         found |= _of_zone(record, rules)
@@ -42,7 +42,7 @@ def standing(record: _R, rules: ZoneWatchRules) -> _R:
 
 
 def told(before: Record | None, after: Record, rules: RepairRules) -> tuple[Effect, ...]:
-    """Give what is to be told of a change."""
+    """Give the effects that tell people of a change."""
     zone = after.zone if isinstance(after, ZoneRecord) else None
     effects: list[Effect] = [Noted(zone=zone, text=text) for text in _changes(before, after)]
     stood = before.alerts if before else ()
@@ -80,7 +80,7 @@ def _of_zone(record: ZoneRecord, rules: ZoneWatchRules) -> set[Alert]:
             if not _done_with(record):
                 found.add(Alert.ZONE_DOWN)
         case Observation.RETURNING:
-            # Nobody is called because a zone comes back.
+            # The return of a zone is no reason to page somebody.
             if Alert.ZONE_DOWN in record.alerts and not _done_with(record):
                 found.add(Alert.ZONE_DOWN)
         case Observation.UNKNOWN | Observation.UP:
@@ -91,7 +91,7 @@ def _of_zone(record: ZoneRecord, rules: ZoneWatchRules) -> set[Alert]:
 
 
 def _done_with(record: ZoneRecord) -> bool:
-    """Was the zone let go, and all that was lost in it dealt with, or removed?"""
+    """Was the zone released, and is no bookie of it counted or in maintenance any more?"""
     nothing_counts = not record.evidence.total and not record.evidence.in_maintenance
     return record.gate.permission is Permission.RELEASED and nothing_counts
 
@@ -108,7 +108,7 @@ def _of_cluster(record: ClusterRecord) -> set[Alert]:
 
 
 def _changes(before: Record | None, after: Record) -> list[str]:
-    """Say what is different, in the order in which it came about."""
+    """Say what is different, in the order in which it happened."""
     texts = []
     was = before.observed.state if before else None
     if after.observed.state is not was:

@@ -1,13 +1,13 @@
-"""What of a zone is there: the evidence that the marks are held against.
+"""The number of available bookies of a zone: the evidence that is compared with the marks.
 
-The denominator is the zone's cookies, which outlive processes: a bookie that is away still counts.
-Left out are bookies whose absence is known and dealt with: draining ones (somebody wants them
-gone), those that a maintenance record covers, and *written-off* ones: lost while the zone was not
-held, every ledger repaired. Without the last, single losses over weeks would add up until the zone
-looked down. A written-off bookie that registers counts again at once; whoever wrote it off takes
-the mark back then.
+The denominator is the zone's cookies. Cookies outlive processes, so a bookie that is away still
+counts. Bookies whose absence is known and dealt with are left out. These are draining bookies
+(somebody wants them gone), those in maintenance, and *written-off* ones: a written-off bookie was
+lost while the zone was not held, and all its ledgers were repaired. If written-off bookies counted,
+single losses over weeks would add up until the zone looked down. A written-off bookie that
+registers again counts at once; the auditor, which wrote it off, then removes the mark.
 
-Available is who is registered, writable or read-only: what can be read needs no repair.
+A bookie is available if it is registered, writable or read-only: readable data needs no repair.
 
 A mark is the decimal number that the owner wrote, and is compared exactly: 9 of 10 is at 0.9.
 """
@@ -27,35 +27,35 @@ from zonekeeper.placement.base.topology import Bookie
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """How many bookies of a zone, or of the cluster, are counted and available."""
+    """The numbers of bookies of a zone, or of the cluster: ``0 <= available <= total``."""
 
     total: int = 0
     available: int = 0
-    #: Not counted, and why.
+    #: The bookies that are not counted, by reason.
     draining: int = 0
     in_maintenance: int = 0
     written_off: int = 0
 
     @property
     def lost(self) -> int:
-        """Counted, and not there."""
+        """Give the number of bookies that are counted and not available."""
         return self.total - self.available
 
     def at_or_under(self, mark: float) -> bool:
-        """Is the available share at the mark or under it? Never, where nothing is counted."""
+        """Is the available share at the mark or under it? False where nothing is counted."""
         return self.total > 0 and self.available <= _exact(mark) * self.total
 
     def at_or_over(self, mark: float) -> bool:
-        """Is the available share at the mark or over it? Never, where nothing is counted."""
+        """Is the available share at the mark or over it? False where nothing is counted."""
         return self.total > 0 and self.available >= _exact(mark) * self.total
 
     def shrunk_by(self, mark: float) -> bool:
-        """Is the written-off share of all that should be there at the mark or over it?"""
+        """Is ``written_off / (total + written_off)`` at the mark or over it? Not if it is 0."""
         should_be = self.total + self.written_off
         return self.written_off > 0 and self.written_off >= _exact(mark) * should_be
 
     def fault(self) -> str | None:
-        """Say what is wrong with it; a record may hold anything."""
+        """Say what is wrong with it; a stored record may hold any value."""
         return "more are available than counted" if self.available > self.total else None
 
     def __str__(self) -> str:
@@ -74,18 +74,18 @@ class Count:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """One measurement of everything."""
+    """One measurement of all zones and of the cluster."""
 
     #: The zones that a cookie names.
     zones: Mapping[ZoneName, Count]
-    #: All bookies, those without a zone among them.
+    #: All bookies, including those without a zone.
     everywhere: Count
 
 
 def measure(
     bookies: Iterable[Bookie], *, written_off: Set[BookieId], in_maintenance: Set[Location]
 ) -> Counts:
-    """Count the bookies that have a cookie, each once, by zone and in all."""
+    """Count the bookies that have a cookie, each once: by zone, and all of them."""
     everywhere: Counter[_Standing] = Counter()
     zones: defaultdict[ZoneName, Counter[_Standing]] = defaultdict(Counter)
     for bookie in bookies:
@@ -129,5 +129,5 @@ def _count(tally: Counter[_Standing]) -> Count:
 
 @functools.lru_cache(maxsize=32)
 def _exact(mark: float) -> Fraction:
-    """Give the decimal number that was written, not the binary one nearest to it."""
+    """Give the decimal number that the owner wrote, not the binary number nearest to it."""
     return Fraction(str(mark))

@@ -1,8 +1,8 @@
-"""What a zone watch asks its shell to do, and what it tells people: a closed set.
+"""The requests of a zone watch to its shell, and its reports to people: a closed set.
 
-``zone`` is None where the cluster is meant. The records come first: an effect is performed only
-once the record that it came with is written. A lost ``SwitchOff`` or ``EndMaintenance`` is asked
-again at the next evaluation; a lost line of the timeline is lost.
+``zone`` is None in an effect that concerns the cluster. The shell writes the record first, and
+performs an effect only after its record is written. If a ``SwitchOff`` or ``EndMaintenance`` is
+lost, the next evaluation asks for it again. If a line of the timeline is lost, it stays lost.
 """
 
 import enum
@@ -15,7 +15,7 @@ from zonekeeper.placement.zones.maintenance import Maintenance
 
 
 class Severity(enum.StrEnum):
-    """What somebody has to do about an alert."""
+    """The urgency of an alert for a person."""
 
     PAGE = "page"
     WARNING = "warning"
@@ -23,26 +23,26 @@ class Severity(enum.StrEnum):
 
 
 class Alert(enum.StrEnum):
-    """What stands until it is over. Which alerts stand is part of the record."""
+    """A state that lasts until it is cleared. The record says which alerts stand."""
 
     ZONE_DEGRADED = "zoneDegraded"
     ZONE_SUSPECT = "zoneSuspect"
     ZONE_DOWN = "zoneDown"
-    #: Too much of the zone was lost and written off, one by one.
+    #: Too many bookies of the zone were lost one by one and written off.
     ZONE_SHRUNK = "zoneShrunk"
     CLUSTER_FROZEN = "clusterFrozen"
-    #: All zones are failing at once: the watch may be the one that is cut off.
+    #: All zones are failing at the same time: perhaps the watch itself is cut off.
     VIEW_SUSPECT = "viewSuspect"
-    #: The watch switched automatic replication off; a person switches it on.
+    #: The watch switched automatic replication off; only a person switches it on again.
     SWITCHED_OFF = "switchedOff"
-    #: What was lost is back; a person has to say so.
+    #: The lost zone is back; the gate opens only once a person says so.
     AWAITS_PERSON = "awaitsPerson"
-    #: A person's own hold.
+    #: A person set a hold.
     HELD_BY_PERSON = "heldByPerson"
 
     @property
     def severity(self) -> Severity:
-        """Say whether somebody has to get up for it."""
+        """Say whether the alert is a page."""
         return _SEVERITY[self]
 
 
@@ -61,7 +61,7 @@ _SEVERITY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertRaised:
-    """Something began that stands until ``AlertCleared``."""
+    """An alert began; it stands until ``AlertCleared``."""
 
     zone: ZoneName | None
     alert: Alert
@@ -70,7 +70,7 @@ class AlertRaised:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertCleared:
-    """It is over."""
+    """An alert ended."""
 
     zone: ZoneName | None
     alert: Alert
@@ -95,10 +95,11 @@ class Noted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchOff:
-    """Turn automatic replication off, unless it is off; the token and reason go beside it.
+    """Turn automatic replication off unless it is off; store the token and the reason beside it.
 
-    Whoever has done it evaluates again at once, with the switch as it left it: only a switch that
-    was seen off can be seen turned on, and a request that was not seen done is made again.
+    After the act the shell evaluates again at once, with the switch as it then is. The watch must
+    see the switch off: only then can it see that a person turns it on. If the watch has not seen
+    it off, it asks again.
     """
 
     token: Token
@@ -107,7 +108,7 @@ class SwitchOff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndMaintenance:
-    """Take a declaration away that has run out, if it still has its token."""
+    """Remove a declaration that has run out, if it still has this token."""
 
     maintenance: Maintenance
     reason: str

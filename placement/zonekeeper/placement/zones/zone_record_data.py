@@ -1,14 +1,14 @@
 """The zone watch's records from and to plain data.
 
-The stored form is the value's own shape: a mapping for each dataclass, its field names in
-``camelCase``, times in whole milliseconds. So a field is named in one place, and nothing can be
-forgotten on the way; golden records in the tests hold the names still. Fields that this version
-does not know are kept, at any depth outside of lists, and written back.
+The stored form has the shape of the value: a mapping for each dataclass, with its field names in
+``camelCase`` and times in whole milliseconds. So a field is named in one place only, and no field
+can be forgotten; golden records in the tests show every change of a name. Fields that this version
+does not know are kept, at any depth outside of lists, and are written back.
 
-Reading believes nothing: wrong types, missing fields, numbers out of range and values that break a
-rule of their machine raise ``InvalidFieldsError``. Such a record is there and says nothing. Who
-repairs leaves it out, and that holds; a watch does not evaluate until a person has removed it,
-since the hold of a person may stand in it.
+Reading trusts nothing: wrong types, missing fields, numbers out of range, and values that break a
+rule of their machine raise ``InvalidFieldsError``. A record with this error exists, but says
+nothing. The auditor and the replicators leave it out, and a missing record holds. A watch does not
+evaluate until a person has removed it, because a person's hold may stand in it.
 """
 
 import dataclasses
@@ -53,7 +53,7 @@ _Read: TypeAlias = Callable[[str, object], object]
 
 
 class _Field(typing.NamedTuple):
-    """A field: as the value has it, as the record has it, and what reads it."""
+    """A field: its name in the value, its name in the record, and the function that reads it."""
 
     attribute: str
     name: str
@@ -76,7 +76,7 @@ def maintenance(data: Mapping[str, Plain]) -> Maintenance:
 
 
 def plain(value: Record | Maintenance) -> dict[str, Plain]:
-    """Give a record as plain data, with the fields that this version does not know."""
+    """Give a record as plain data, including the fields that this version does not know."""
     known = _plain_dataclass(value)
     if isinstance(value, Maintenance):
         return known
@@ -91,7 +91,7 @@ def _record(kind: type[_R], data: Mapping[str, Plain]) -> _R:
 
 
 def _rest(data: Mapping[str, Plain], known: Mapping[str, Plain]) -> dict[str, Plain]:
-    """Give what is in ``data`` and not in ``known``."""
+    """Give the part of ``data`` that is not in ``known``."""
     rest: dict[str, Plain] = {}
     for name, value in data.items():
         inside = known.get(name)
@@ -103,7 +103,7 @@ def _rest(data: Mapping[str, Plain], known: Mapping[str, Plain]) -> dict[str, Pl
 
 
 def _add(known: dict[str, Plain], rest: Mapping[str, Plain]) -> None:
-    """Put ``_rest`` back; what is known by now, or is not a mapping any more, stays as it is."""
+    """Put ``_rest`` back; a field that is known by now, or is no longer a mapping, is kept."""
     for name, value in rest.items():
         inside = known.setdefault(name, value)
         if inside is not value and isinstance(inside, dict) and isinstance(value, dict):
@@ -126,7 +126,7 @@ def _plain(value: object) -> Plain:
     return _plain_dataclass(value)
 
 
-# What a type asks of its values is worked out once: records are read at every evaluation.
+# The reader of each type is made once: records are read at every evaluation.
 
 
 @functools.cache
@@ -139,7 +139,7 @@ def _fields(kind: "type[DataclassInstance]") -> tuple[_Field, ...]:
 
 
 def _reader(kind: object) -> _Read:
-    """Give what reads a value of a type; it takes the value's path and the value."""
+    """Give the function that reads a value of a type; it takes the value's path and the value."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin in (types.UnionType, typing.Union):
         return functools.partial(_read_optional, _reader(inner[0]))

@@ -1,8 +1,8 @@
-"""What is remembered of a zone and of the cluster: the zone watch's whole state, as values.
+"""The records of a zone and of the cluster: the zone watch's whole state, as values.
 
-The record is the state: the watch keeps nothing else between two evaluations, so whoever takes over
-continues where the last one stopped. Auditor and replicators obey it, whoever wrote it.
-``zone_record_data`` turns it into plain data and back.
+The record is the state: a watch keeps nothing else between two evaluations but its own time. So a
+new watch continues where the last one stopped. The auditor and the replicators obey the record,
+whoever wrote it. ``zone_record_data`` turns it into plain data and back.
 """
 
 from dataclasses import dataclass, field
@@ -22,14 +22,14 @@ class ZoneRecord:
     """One zone: ``<root>.zonekeeper/zones/<zone>``."""
 
     zone: ZoneName
-    #: Moves at every evaluation, so that a watch that stopped can be told from a quiet one.
+    #: Increased at every evaluation, so that a stopped watch can be told from a quiet one.
     evaluation: int
     evidence: Count
     observed: ZoneObservation
     gate: Gate
-    #: What stands, sorted.
+    #: The alerts that stand, sorted.
     alerts: tuple[Alert, ...] = ()
-    #: Fields that this version does not know, as JSON; written back as they were.
+    #: The fields that this version does not know, as JSON; they are written back unchanged.
     unknown: str = "{}"
 
 
@@ -41,10 +41,10 @@ class ClusterRecord:
     evidence: Count
     observed: ClusterObserved
     gate: Gate
-    #: The zones' incidents that this hold, or release, is about; sorted.
+    #: The zones' incidents that this hold or release covers; sorted.
     covers: tuple[Token, ...] = ()
     switch: Switch = field(default_factory=Switch)
-    #: Moves whenever everything stops being held; every loss is then seen anew.
+    #: Increased each time that the hold of the cluster ends; every loss is then seen anew.
     delays_epoch: int = 0
     #: How long each declared maintenance has run; sorted by token.
     maintenance: tuple[Ran, ...] = ()

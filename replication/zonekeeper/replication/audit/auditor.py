@@ -1,8 +1,8 @@
-"""The auditor: one elected process finds what is lost, and marks it for the replicators.
+"""The auditor: one elected process finds lost copies, and marks their ledgers for the replicators.
 
-``auditor_term`` carries out what ``auditing`` decides. Two auditors may lead for a moment: all that
-they write is the same, or joins what is there. So a term that ends may be cut off anywhere, and the
-next one begins with nothing but what stands in the store.
+``auditor_term`` carries out what ``auditing`` decides. Two auditors may lead for a moment: what
+both write is the same, or adds to what is there. So a term may be cut off anywhere, and the next
+term begins with nothing but what stands in the store.
 """
 
 import asyncio

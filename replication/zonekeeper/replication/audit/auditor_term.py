@@ -1,17 +1,18 @@
-"""One term of an auditor: jobs side by side, so that none waits for another and none for a gate.
+"""One term of an auditor: jobs side by side, so that no job waits for another, or for a gate.
 
-- *looking*, at every look of the view: who is lost or lost data, who may be published, who is back;
-- *listing*, when it is asked for: first what the index knows, then all ledgers (``publishing``);
-- *errands*: written-off marks made and taken back, marks of returned bookies looked at;
-- *marks awaited*: when none of a lost bookie's ledgers is marked any more, all are listed again; a
-  bookie that is there and lost data has it again then;
-- *checks*: bookies and placement are checked by listings; replicas by reading every entry;
-- *the delay*: the policy's is mirrored into Apache's node, and a write there asks for a listing, as
-  it does in Apache BookKeeper (our own mirroring, too: a listing too many does no harm);
-- *risk*: fragments at their last copy, or out of reach, in one alert; *room*: headroom.
+- *looking*, at every look of the view: which bookies are lost or have lost data, which of them may
+  be published, which are back;
+- *listing*, when a job asks for it: first what the index knows, then all ledgers (``publishing``);
+- *errands*: written-off marks are made and taken back; marks of returned bookies are looked at;
+- *marks awaited*: all ledgers are listed again when no ledger of a lost bookie is marked any more.
+  A bookie that is registered and had lost data has it again then;
+- *checks*: listings check bookies and placement; the check of replicas reads every entry;
+- *the delay*: the policy's delay is mirrored into Apache's node. A write there asks for a listing,
+  as it does in Apache BookKeeper. Our own mirroring does so, too: a listing too many does no harm;
+- *risk*: one alert for fragments that are at their last copy, or out of reach; *room*: headroom.
 
-A bookie that ledgers name, and that has no cookie, is lost like any other; as no zone is known for
-it, it is published once it has been unknown for the recovery delay and nothing at all is held.
+A bookie that ledgers name, and that has no cookie, is lost like any other. Its zone is unknown. So
+it is published only after it has been unknown for the recovery delay, and while nothing is held.
 """
 
 import asyncio
@@ -166,7 +167,7 @@ class Term:
             self._handle(self._looked())
 
     def _looked(self) -> Looked:
-        """Say who is there, who is lost, and who of them may be published now."""
+        """Say which bookies are registered, which are lost, and which of these may be published."""
         view, now_ms = self._view, self._now_ms()
         named = self._index.bookies if self._index is not None else frozenset[BookieId]()
         unknown = sorted(one for one in named if one not in view.topology)
@@ -223,7 +224,7 @@ class Term:
             await self._listing_wanted.wait()
             self._listing_wanted.clear()
             await self._list()
-            # Who is held and not held in turns may ask for one after the other.
+            # A bookie that is held and not held in turns may ask for one listing after another.
             await self._pause(self._view.policy.zone_watch.evaluate_every_ms)
 
     async def _list(self) -> None:

@@ -1,8 +1,8 @@
 """How far a check of all ledgers has come: ``<root>.zonekeeper/check-<check>``.
 
-A check of every entry takes days, and auditors change; the next one goes on where the last one was.
-Ledgers that are created meanwhile have higher ids and are met later on. A record that cannot be
-read costs a check from the beginning, and nothing else.
+A check of every entry takes days, and the auditor may change meanwhile. The next auditor goes on
+where the last one stopped. Ledgers that are created meanwhile have higher ids, so the check reaches
+them later. If the record cannot be read, the check begins again; nothing else is lost.
 """
 
 import enum

@@ -1,4 +1,4 @@
-"""When a periodic check is due: its last time stands in Apache's nodes, for whoever audits next."""
+"""When a periodic check is due: Apache's nodes keep its last time, also for the next auditor."""
 
 import asyncio
 import logging

@@ -1,10 +1,11 @@
 """The replicas check: every entry of every finished fragment, on each bookie of its write set.
 
-It finds what no membership shows: bits that rotted, a hole in the middle, and what was acknowledged
-by the others while a bookie was away for a moment. A bookie whose copy is doubted is marked for
-that ledger; it is there, so the replicator looks before it believes. Whoever is not registered is
-passed over: that loss is the auditor's main work. Nothing is read or marked while anything is held
-anywhere: an outage is no time for more load.
+It finds what membership does not show: damaged bytes, a hole in the middle of a ledger, and entries
+that others acknowledged while a bookie was away for a moment. A bookie whose copy is doubted is
+marked for that ledger. Such a bookie is registered, so the replicator looks at the copy before it
+repairs. The check skips bookies that are not registered: their loss is the auditor's main work.
+While anything is held anywhere, the check reads and marks nothing: an outage is no time for more
+load.
 """
 
 import logging
@@ -72,12 +73,12 @@ class ReplicasCheck:
         await self._note(None)
 
     async def check(self, ledger: StoredLedger) -> None:
-        """Check one ledger, and mark it for whoever's copy is doubted."""
+        """Check one ledger, and mark it for the bookies whose copies are doubted."""
         doubted = await self._reader.verify(ledger, self._nothing_held)
         if not doubted:
             return
         await self._nothing_held()
-        # Who was replaced meanwhile, or is lost by now, is not this check's business any more.
+        # A bookie that was replaced meanwhile, or is lost by now, is none of this check's.
         now = await self._read_again(ledger.id)
         named = frozenset[BookieId]() if now is None else now.metadata.bookies
         marked = sorted(one for one in doubted if one in named and self._reader.registered(one))

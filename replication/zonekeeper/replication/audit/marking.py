@@ -1,7 +1,8 @@
-"""Marks, as the auditor makes them: until the store has answered; a bad one stops no other.
+"""Marking ledgers for the auditor: each mark is tried until the store answers.
 
-What is wanted is asked again before each attempt: an outage of the store may be that of a zone, and
-what was permitted before it may be held behind it.
+A mark that cannot be made does not stop the others. Before each attempt the auditor asks again
+whether the mark is wanted: the store's outage may be that of a zone, and what was permitted before
+the outage may be held after it.
 """
 
 import logging
@@ -30,7 +31,7 @@ class Marker:
     async def mark(
         self, ledger_id: LedgerId, wanted: Callable[[], Collection[BookieId] | None]
     ) -> bool:
-        """Mark a ledger for whom ``wanted`` says; False: it says None, or it could not be done.
+        """Mark a ledger for the bookies of ``wanted``; False: there are none, or it failed.
 
         Nobody: its copies should stand elsewhere.
         """

@@ -1,8 +1,9 @@
-"""One pass over all ledgers: the index anew, what is lost published, placement judged.
+"""One pass over all ledgers: builds a new index, publishes losses, judges placement.
 
-Each ledger is read once and serves all three. Whether a lost bookie may be published is asked anew
-for each ledger that names it, at the moment of the mark: what is held by then is passed over, and
-said to be. The memory of a pass is the new index, and so many ledgers as are marked at a time.
+The pass reads each ledger once, and the reading serves all three. Whether a lost bookie may be
+published is asked again for each ledger that names it, at the moment of the mark. If the loss is
+held by then, the ledger is passed over, and the pass says so. The pass needs memory for the new
+index, and for the ledgers that are being marked at that moment.
 """
 
 import logging
@@ -117,7 +118,7 @@ class Publisher:
     async def _mark(
         self, ledger_id: LedgerId, lost: tuple[BookieId, ...], found: PassFound
     ) -> None:
-        """Mark one ledger for who is lost and may be published, or if nobody is, to be moved."""
+        """Mark one ledger for its lost bookies that may be published; without any, to be moved."""
 
         def wanted() -> list[BookieId] | None:
             publish = [one for one in lost if self._permissions.may_publish(one)]

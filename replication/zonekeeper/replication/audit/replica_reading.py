@@ -6,7 +6,6 @@ is read from all its bookies at a time and kept as fingerprints only; bytes are 
 
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from functools import partial
 from typing import Final, TypeAlias
 
 from zonekeeper.client.bookies.link_pool import LinkPool
@@ -19,11 +18,9 @@ from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.replication.audit.auditor_metrics import AuditorMetrics
 from zonekeeper.replication.decisions import copies, copy_plan
 from zonekeeper.replication.decisions.copies import Copy, Lack
-from zonekeeper.replication.view import asking
 from zonekeeper.replication.view.pace import BytePace
 from zonekeeper.replication.view.view import View
 from zonekeeper.wire.contract import service
-from zonekeeper.wire.contract.links import BookieLink
 from zonekeeper.wire.formats import entries, errors
 
 WINDOW_ENTRIES: Final = 1_024
@@ -51,7 +48,7 @@ class ReplicaReader:
     ) -> Mapping[BookieId, tuple[EntryId, Lack]]:
         """Read what is finished of a ledger; give whose copies are doubted, and why.
 
-        ``ready`` is waited for before each window. Whoever is not registered is passed over.
+        ``ready`` is waited for before each window. A bookie that is not registered is skipped.
         """
         metadata, quorums = ledger.metadata, placement_stamp.quorums_of(ledger.metadata)
         sealer = entries.Sealer(ledger.id, metadata.digest, metadata.password)
@@ -86,7 +83,7 @@ class ReplicaReader:
                 bytes_max=READ_BYTES,
             )
             try:
-                reply = await asking.ask(self._pool, bookie, partial(_ask, request))
+                reply = await (await self._pool.link(bookie)).read(request)
             except errors.NoSuchLedger:
                 found.update(dict.fromkeys(map(EntryId, rest), Lack.ABSENT))
             except (errors.IoFailed, errors.LimboLedger):
@@ -140,10 +137,6 @@ class ReplicaReader:
         """Is a bookie there to be asked?"""
         known = self._view.topology.get(bookie)
         return known is not None and known.readable
-
-
-async def _ask(request: service.ReadRequest, link: BookieLink) -> service.ReadReply:
-    return await link.read(request)
 
 
 def windows(quorums: Quorums, wanted: range) -> Iterator[range]:

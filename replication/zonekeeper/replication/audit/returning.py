@@ -1,14 +1,14 @@
-"""A bookie is back: the marks of its loss are taken back, where its copies are there.
+"""A bookie is back: its marks are taken back where its copies are there.
 
-While it was away the others may have acknowledged what it never got, so membership alone proves
-nothing. It is asked which entries it has, which costs no data; where it has its whole share of a
-ledger's finished fragments, or is in none of them any more, it is taken off the mark. A fragment
-that may still grow, or has no entries, owes nothing; but who has a new disk is in limbo for it, and
-only the replicators end that. Where not, or where nobody can tell, the mark stays: the replicators
-look at every copy of a bookie that is there.
+While the bookie was away, others may have acknowledged entries that it never got. So membership
+alone proves nothing. The auditor asks the bookie which entries it has; that costs no data. The
+bookie is taken off a mark in two cases: it has its whole share of the ledger's finished fragments,
+or it is in none of them any more. A fragment that may still grow, or has no entries, requires
+nothing of it. A bookie with a new disk is in limbo for the ledger, and only the replicators end
+that. In all other cases, and where the answer is unknown, the mark stays: the replicators look at
+every copy of a bookie that is registered.
 
-A mark that is older than the loss says something else of the bookie (that a copy was found bad) and
-stays, too.
+A mark that is older than the loss means something else (a copy was found bad). It stays, too.
 """
 
 import logging
@@ -27,7 +27,7 @@ from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.replication.audit.marking import Marker
 from zonekeeper.replication.decisions import copies, copy_plan
 from zonekeeper.replication.repair import limbo
-from zonekeeper.replication.view import asking, listing
+from zonekeeper.replication.view import listing
 from zonekeeper.wire.contract.service import EntryRanges, ListEntriesRequest
 from zonekeeper.wire.formats import errors
 
@@ -127,7 +127,7 @@ class Returning:
             first = stop
 
     async def _page(self, bookie: BookieId, request: ListEntriesRequest) -> EntryRanges:
-        return await asking.ask(self._pool, bookie, lambda link: link.list_entries(request))
+        return await (await self._pool.link(bookie)).list_entries(request)
 
 
 def made_for(mark: Underreplicated, published_ms: int) -> bool:

@@ -1,8 +1,9 @@
-"""Headroom, watched: could the other zones take the data of a lost one?
+"""Headroom, watched: could the other zones take the data of a lost zone?
 
-Bookies are asked how full they are from time to time. What a bookie said last goes on to count
-while it does not answer; one that was never heard leaves its zone, and every answer that needs it,
-unknown. What changes for a zone is a line of the log: a warning where there is too little room.
+The auditor asks bookies from time to time how full they are. While a bookie does not answer, its
+last answer counts. A bookie that never answered makes its zone unknown, and with it every answer
+that needs the zone. A change of a zone's headroom is a line of the log: a warning where there is
+too little room.
 """
 
 import logging

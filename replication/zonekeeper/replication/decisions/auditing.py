@@ -1,27 +1,27 @@
-"""What the auditor does about each look, and about each listing: the decisions, and no store.
+"""What the auditor does about each look, and about each listing: the decisions, without a store.
 
-A bookie is *lost* when it has a cookie and is not registered, and *forgetful* when it is there with
-a disk that lacks what it once acknowledged. What may be published of them is the gate's answer
-(``losses.what_holds_publishing``); this machine never waits for it. For each bookie that may be
-published::
+A bookie is *lost* when it has a cookie and is not registered. It is *forgetful* when it is
+registered, and its disk lacks entries that it once acknowledged. The gate says what may be
+published of both (``losses.what_holds_publishing``); this machine never waits for the gate. For
+each bookie that may be published::
 
     uncovered ── a listing that began since ends ──► covered ── no ledger named it ──► written off
         ▲                                               │
         └──────────── none of its marks is left ────────┘
 
-- A listing *covers* a bookie that could be published from the listing's begin to its end, if none
-  of its ledgers was passed over. Publishing is the listing's work; covering is the proof that
-  nothing was left out, and the only ground for writing off. A ledger that cannot be read may name
-  anybody: then nobody is written off.
-- A forgetful bookie keeps its place in ensembles: replicators fill its copies in where they are.
-  When none of its marks is left, or no ledger named it, it has all again, and is said to; it is
-  forgetful anew if it says so at another start.
-- A bookie that is held again, or is back, loses its cover: it begins anew.
-- A bookie that is back has its written-off mark taken back, and the marks that were made for its
-  loss are looked at. What an auditor before this one published is left to the replicators, who look
-  at every copy of a bookie that is there: such a mark may also say that the copy was found bad.
+- A listing *covers* a bookie if the bookie could be published from the listing's begin to its end,
+  and none of its ledgers was passed over. Publishing is the listing's work. Covering proves that no
+  ledger was left out, and is the only ground for writing off. A ledger that cannot be read may name
+  any bookie: then no bookie is written off.
+- A forgetful bookie keeps its place in ensembles: replicators restore its copies where they are.
+  When none of its marks is left, or no ledger named it, it has all entries again, and is told so.
+  It is forgetful again if it says so at another start.
+- A bookie that is held again, or is back, loses its cover, and begins again as uncovered.
+- When a bookie is back, its written-off mark is taken back, and the marks made for its loss are
+  looked at. Marks that an earlier auditor made are left to the replicators: such a mark may also
+  mean that the copy was found bad. Replicators look at every copy of a registered bookie.
 
-One listing runs at a time, for all that want one.
+One listing runs at a time, and serves all jobs that asked for one.
 """
 
 from collections.abc import Mapping
@@ -136,9 +136,9 @@ class Audit:
     published: frozenset[BookieId] = frozenset()
     #: By how many ledgers each covered bookie was named.
     covered: Mapping[BookieId, int] = field(default_factory=dict)
-    #: Those of the covered of whom a ledger that could not be read may know more.
+    #: The covered bookies that an unreadable ledger may name, too.
     doubtful: frozenset[BookieId] = frozenset()
-    #: Who may be covered by the listing that runs; None: none runs.
+    #: The bookies that the running listing may cover; None: no listing runs.
     covering: frozenset[BookieId] | None = None
     #: A listing was asked for since the last one began.
     asked: bool = False

@@ -1,13 +1,13 @@
 """The placement check: how well do ledgers keep the rules, and which of them could do better now?
 
-A ledger is as good as its worst fragment. Fragments that may still grow are left to their writers,
-and fragments without an entry hold nothing that could be moved. A ledger under STRICT is worth
-moving only if ``adhere`` finds a plan for some fragment with the bookies that there are: a mark
-that nobody can act on would stand for ever.
+A ledger is as good as its worst fragment. A fragment that may still grow is left to its writer. A
+fragment without entries holds nothing that could be moved. A ledger under STRICT is worth moving
+only if ``adhere`` finds a plan for some fragment with the present bookies: without a plan, its mark
+would stand for ever.
 
-Bookies of one unit are alike in this, so what was worked out for some locations is remembered for
-as long as bookies and rules stay what they are: the work is that of the distinct spreads, not that
-of the ledgers.
+Bookies of one unit are alike for this check. So a result is remembered for its set of locations, as
+long as bookies and rules stay the same. The work grows with the distinct spreads, not with the
+ledgers.
 """
 
 from dataclasses import dataclass

@@ -1,14 +1,14 @@
 """Are the copies of some entries all there, and all the same? The judgement of a replicas check.
 
-Of each entry and each bookie of its write set it is known what is there (a fingerprint of what
-makes entries *the same*: length and payload), that nothing is there, that what is there is bad or
-cannot be read, or nothing at all. From that:
+For each entry, and each bookie of its write set, one of four things is known: a good copy is there
+(its fingerprint is length and payload, which make entries *the same*); no copy is there; a copy is
+there and is bad or cannot be read; or nothing is known. From that:
 
-- where good copies agree, a bookie without one is *doubted*: its copy is to be made again;
-- where good copies differ, nobody can tell which is right: a *conflict*, for people, and nothing
-  is repaired from it;
-- where nobody has a good copy and everybody has spoken, the entry is *lost*; where somebody has
-  not, it is unknown, and unknown is no finding.
+- good copies agree: a bookie without one is *doubted*, and its copy is to be made again;
+- good copies differ: it is unknown which is right. This is a *conflict*, for people; nothing is
+  repaired from it;
+- no bookie has a good copy, and all have answered: the entry is *lost*. If one has not answered, it
+  is unknown, and unknown is no finding.
 """
 
 import enum

@@ -1,20 +1,21 @@
 """What is to be done for one fragment of a ledger, and the swap that ends it. Pure.
 
-Only a *finished* fragment is worked on: one that gets no more entries. Of its members some are to
+Only a *finished* fragment is worked on: one that gets no more entries. Some of its members are to
 be replaced, each for a cause:
 
 - ``lost``: the bookie is not registered;
-- ``draining``: it is there, and somebody wants it empty;
-- ``bad``: it is there, and its copy cannot be trusted;
-- ``respread``: nothing is wrong with it, another place would be better.
+- ``draining``: the bookie is registered, and a person wants it empty;
+- ``bad``: the bookie is registered, and its copy cannot be trusted;
+- ``respread``: nothing is wrong with the copy, but another place would be better.
 
-All of them are replaced at once, so that no dead neighbour counts as diversity of the living. A
-repair never makes the placement worse than it finds it: a copy that is still good moves only where
-the ensemble is judged at least as well as before; for one that is lost any ensemble that keeps the
-rules will do, as the zones that are left may not allow the best level any more.
+All of them are replaced at once, so that a dead neighbour never counts towards the spread of the
+living. A repair never makes placement worse than it found it. A good copy moves only where the new
+ensemble is judged at least as well as the old one. For a lost copy any ensemble that keeps the
+rules will do, because the zones that are left may not allow the best level any more.
 
-Where the members that stay, or the ledger's own quorums, break today's rules already, no newcomer
-can make them legal, and waiting helps nobody: then the copies are restored as well as can be.
+The members that stay, or the ledger's own quorums, may break today's rules already. Then no
+newcomer can make the ensemble legal, and waiting does not help: the copies are restored as well as
+can be.
 """
 
 import enum
@@ -136,8 +137,8 @@ def replacement(
 ) -> tuple[BookieId, ...]:
     """Give the ensemble after the repair; raises ``PlacementError`` where there is none.
 
-    Who is ``preferred`` joins where the ensemble is judged as well with him: the members of the
-    fragments beside this one, so that a ledger stays on few bookies.
+    A ``preferred`` bookie joins where the ensemble is judged as well with it. Preferred are the
+    members of the fragments beside this one, so that a ledger stays on few bookies.
     """
     chosen = _choose(request, ensemble, leaving, chance).ensemble
     for position in leaving:
@@ -170,7 +171,7 @@ def _with_preferred(
             and _judge(request, with_it).level >= level
         ):
             return with_it
-    raise AssertionError("who was chosen is among them")
+    raise AssertionError("the chosen bookie is among them")
 
 
 def _judge(request: EnsembleRequest, ensemble: tuple[BookieId, ...]) -> adherence.Adherence:

@@ -10,9 +10,9 @@ One row for each fragment; bookies are numbers, and each bookie has the list of 
 
 So a ledger of one fragment on three bookies takes 40 bytes, whatever the number of bookies, and
 adding one is constant work. An index is built from a listing in ascending order, and grows by the
-ledgers that are created after it, whose ids are higher. What it says of a ledger was so when it was
-read: whoever acts on it reads the ledger again, and what changed meanwhile is found by the next
-listing, not here.
+ledgers that are created after it, whose ids are higher. What it says of a ledger was so when the
+ledger was read. So the caller reads the ledger again before it acts. What changed meanwhile is
+found by the next listing, not here.
 """
 
 import bisect

@@ -49,7 +49,7 @@ def of_ledger(
     *,
     and_one: bool = False,
 ) -> LedgerOutcome:
-    """Judge a ledger; ``is_lost`` says who would be lost, or is missing already."""
+    """Judge a ledger; ``is_lost`` says which bookies would be lost, or are missing already."""
     quorums = placement_stamp.quorums_of(ledger)
     harm, unwritable = Harm.NONE, False
     for fragment in ledger.fragments:

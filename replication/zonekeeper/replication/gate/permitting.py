@@ -1,9 +1,9 @@
 """What a person does to the gate: release, hold, and the switch for all automatic replication.
 
-Each is a change of a record by compare-and-set, decided by ``placement`` on what stands there at
-that moment, and told to the timeline. A release names the incident that the person saw; if another
-one is held by then, it is refused. An answer that was lost is no reason to do it twice: who finds
-his own words in the gate has been heard.
+Each act changes a record by compare-and-set. ``placement`` decides it on what stands in the record
+at that moment, and the timeline tells it. A release names the incident that the person saw; if
+another incident is held by then, the release is refused. If an answer is lost, the act is not done
+twice: when the record already carries the person's words, the act has been done.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ _R = TypeVar("_R", bound=Record)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateRequest:
-    """A person who wants something of the gate of a zone, or (None) of the cluster's."""
+    """A person's wish for the gate of a zone, or (None) for the cluster's gate."""
 
     zone: ZoneName | None
     person: Person
@@ -72,8 +72,8 @@ async def hold(cluster: Cluster, request: GateRequest, policy: Policy, told: Chr
 async def switch(cluster: Cluster, person: Person, told: Chronicle, *, enabled: bool) -> bool:
     """Throw the switch for all automatic replication; False: it stood so already.
 
-    To turn it on is the release of what the zone watch turned it off for: whoever watches sees it,
-    and lets the held zones go.
+    To turn it on is to release the incident for which the zone watch turned it off: the zone watch
+    sees the switch, and releases the held zones.
     """
     if fault := person.fault():
         raise RefusedError(fault)

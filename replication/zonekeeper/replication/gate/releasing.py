@@ -25,7 +25,7 @@ _TELL_EVERY: Final = 1_000
 def held_losses(view: View, zone: ZoneName | None) -> frozenset[BookieId]:
     """Give the lost bookies that a zone's gate is about, or (None) the cluster's.
 
-    Who stands where people work is held by that, whatever a gate permits.
+    Losses in a unit under maintenance are left out: maintenance holds them, not a gate.
     """
     return frozenset(
         name

@@ -1,14 +1,15 @@
-"""Removing a bookie that is there: empty it, see that it is empty, stop it, forget it.
+"""Removing a bookie that is registered: empty it, see that it is empty, stop it, forget it.
 
-1. ``drain``: it is marked as draining, so that no new ensemble names it, and made read-only, so
-   that writers who use it go on elsewhere. Then every ledger gets another member in its place.
-   Its own copies serve meanwhile. It ends when a whole listing names it no more.
-2. It is stopped, by whoever runs it; ``decommission`` waits for that.
-3. ``remove``: seen once more that it is not registered and that nothing names it, its record goes,
-   and its cookie last. Until then giving the order again goes on where it stopped.
+1. ``drain``: the bookie is marked as draining, so that no new ensemble names it. It is made
+   read-only, so that its writers go on with other bookies. Then every ledger gets another member in
+   its place; its own copies serve meanwhile. Draining ends when a whole listing names it no more.
+2. A person, or the operator, stops the bookie; ``decommission`` waits for that.
+3. ``remove``: the bookie must not be registered, and a further whole listing must not name it. Then
+   its record is removed, and its cookie last. An order that was cut short before that is given
+   again, and goes on where it stopped.
 
-Refused, before anything is done: a bookie that nobody knows; one that is not there (that is a
-loss: ``recovering``); one without which no legal ensemble could be built.
+These are refused before anything is done: an unknown bookie; a bookie that is not registered (that
+is a loss: ``recovering``); a bookie without which no legal ensemble could be built.
 """
 
 import logging
@@ -91,7 +92,7 @@ async def remove(repairer: Repairer, order: Order) -> None:
         raise RefusedError(
             f"{len(left)} ledgers name {bookie}, ledger {left[0]} first: drain or recover it before"
         )
-    # Reading all ledgers takes long, and whoever runs the bookie may have started it again.
+    # Reading all ledgers takes long; the bookie may have been started again meanwhile.
     await _stopped(cluster, bookie)
     stored = await cookie_store.read(cluster, bookie)
     await bookie_records.forget(cluster, bookie)

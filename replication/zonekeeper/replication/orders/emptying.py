@@ -1,13 +1,13 @@
 """Taking a bookie out of every ledger that names it: what draining and recovering have in common.
 
-Rounds: read all ledgers; mark those that name the bookie, and repair each under its claim, like a
-replicator, together with any replicators that are running. The end is a whole listing in which no
-ledger names it, begun ``sessionTimeout`` or more after the order: by then every client that can
-still create a ledger has seen that the bookie takes none. So an order that was cut short is simply
-given again, and what happens beside it (another repair, a ledger of a client who did not know yet)
-is found by the next round.
+Each round reads all ledgers, marks those that name the bookie, and repairs each under its claim, as
+a replicator does, beside any replicators that are running. The order ends with a whole listing in
+which no ledger names the bookie. That listing begins ``sessionTimeout`` or more after the order: by
+then every client that can still create a ledger has seen that the bookie takes none. An order that
+was cut short is given again. What happens beside it (another repair, a ledger of a client that did
+not know yet) is found by the next round.
 
-The gate is obeyed: while the bookie's copies are held nothing is marked and nothing moves.
+The gate is obeyed: while the bookie's copies are held, nothing is marked and nothing moves.
 """
 
 import asyncio

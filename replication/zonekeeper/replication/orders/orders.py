@@ -1,7 +1,7 @@
 """Long orders of people about one bookie: what is wanted, how far it is, why it may not be done.
 
-An order that makes no sense as things are is refused (``gate.RefusedError``) before anything
-is done. One that was cut short is given again, and goes on where it stopped.
+An order that does not fit the present state is refused (``gate.RefusedError``) before anything is
+done. An order that was cut short is given again, and goes on where it stopped.
 """
 
 import enum
@@ -50,7 +50,7 @@ class Order:
     """What somebody wants done to a bookie."""
 
     bookie: BookieId
-    #: Who, and why: written down with what is done.
+    #: The person and the reason; the timeline gets both.
     by: str
     reason: str
     wall_ms: Callable[[], int]

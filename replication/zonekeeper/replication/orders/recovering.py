@@ -1,9 +1,12 @@
-"""Making anew all that a lost bookie held, by a person's order and without the auditor's delays.
+"""Making again, by a person's order, all copies that a lost bookie held.
 
-The gate still holds: a zone that is held has to be released first, and the order waits for it. The
-bookie must be gone; should it come back meanwhile, the order ends, as there is nothing to recover.
-At the end no ledger names it, and it is written off: it counts no more in its zone's marks. Its
-cookie stays, so that nothing else takes its name; ``decommissioning.remove`` takes that, too.
+The order does not wait for the auditor's delays.
+
+The gate still holds: a held zone has to be released first, and the order waits for that. The bookie
+must not be registered. If it comes back meanwhile, the order ends, as there is nothing to recover.
+At the end no ledger names the bookie, and it is written off: it no longer counts in its zone's
+marks. Its cookie stays, so that no other bookie takes its name; ``decommissioning.remove`` removes
+the cookie, too.
 """
 
 from zonekeeper.metadata.bookies import bookie_records

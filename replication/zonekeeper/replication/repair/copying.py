@@ -1,13 +1,13 @@
 """Copying entries of one ledger: from the nearest good copy, to bookies that are to have one.
 
-No byte goes on that was not checked: each entry that is read has passed its digest, and where a
-ledger has none (DUMMY), every copy that can be read must be the same entry. What goes on is the
-packet as it was written, so that copies stay equal byte by byte.
+No byte is passed on unchecked: each entry that is read has passed its digest. Where a ledger has no
+digest (DUMMY), all copies that can be read must be the same entry. The packet is passed on as it
+was written, so that copies stay equal byte by byte.
 
-Before each read and before each frame ``go_on`` is asked, which raises where the work may not go on
-(the gate, a bookie that came back). A frame is at most one carrier: that is all that still happens
-after a hold is known. Sources are asked in the order of reads (own zone first, who fails last), one
-at a time; a source that is slow costs its timeout, and no second copy of the bytes.
+``go_on`` is asked before each read and before each frame. It raises if the work may not go on (the
+gate holds it, or a bookie came back). A frame is at most one carrier: no more than that still
+happens after a hold is known. Sources are asked in the order of reads (own zone first, failing
+bookies last), one at a time. A slow source costs its timeout, and not a second copy of the bytes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -136,7 +136,7 @@ class Copier:
     async def _read(
         self, part: Finished, share: Share, wanted: range
     ) -> tuple[BookieId, list[Entry]]:
-        """Give the first entries of a range from the nearest copy, and who gave them."""
+        """Give the first entries of a range from the nearest copy, and the bookie that has it."""
         bookies, troubles = self.bookies, list[str]()
         order = read_order.order(
             share.holders,

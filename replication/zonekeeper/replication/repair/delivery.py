@@ -1,13 +1,13 @@
-"""Bringing frames of a repair to one bookie: an ack means that it is on that bookie's disk.
+"""Bringing frames of a repair to one bookie: an ack means that the frame is on that bookie's disk.
 
-The lane is opened when the first frame comes, with the fragment as it will be after the repair, and
-again when it is lost. What may succeed at the same bookie is sent again, a few times; a bookie
-accepts an entry that it has when it is the same one, so that nothing is lost by it. Anything else
-says that this bookie is not to be the one: ``TargetFailedError``.
+The lane is opened when the first frame comes, with the fragment as it will be after the repair. It
+is opened again when it is lost. A frame that may succeed at the same bookie is sent again, a few
+times: a bookie accepts an entry that it has already when it is the same entry. Any other failure
+means that the repair needs another bookie: ``TargetFailedError``.
 
-All acks are of one start of the bookie. A bookie that gets an empty disk goes into limbo for the
-ledgers that name it, and this one does not yet: so whoever was started again may lack, and deny,
-what it acknowledged before.
+All acks must come from one start of the bookie. A bookie that gets an empty disk goes into limbo
+for the ledgers that name it, and this ledger does not name it yet. So a bookie that was started
+again may lack, and deny, what it acknowledged before.
 """
 
 import asyncio
@@ -16,7 +16,6 @@ from typing import Final
 from zonekeeper.client.bookies.bookies import Bookies
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.troubles import Trouble
-from zonekeeper.replication.view import asking
 from zonekeeper.wire.contract.links import AppendLane
 from zonekeeper.wire.formats import errors
 from zonekeeper.wire.formats.frames import Frame
@@ -57,7 +56,7 @@ class _Outcomes:
             outcome.set_exception(error)
 
     def room(self) -> None:
-        """Who was refused for want of room tries again after its pause."""
+        """A frame that was refused for want of room is tried again after its pause."""
 
 
 class Delivery:
@@ -93,7 +92,7 @@ class Delivery:
         if self._boot_epoch is None:
             return
         try:
-            info = await asking.ask(self._bookies.pool, self.bookie, lambda link: link.info())
+            info = await (await self._bookies.pool.link(self.bookie)).info()
         except errors.ProtocolError as error:
             raise TargetFailedError(self.bookie, error) from error
         self._check(info.boot_epoch, self._boot_epoch)
@@ -107,11 +106,8 @@ class Delivery:
         if self._lane is not None and self._lane.alive:
             return self._lane
         outcomes = self._outcomes = _Outcomes()
-        self._lane = await asking.ask(
-            self._bookies.pool,
-            self.bookie,
-            lambda link: link.open_fragment(self._opening, outcomes),
-        )
+        link = await self._bookies.pool.link(self.bookie)
+        self._lane = await link.open_fragment(self._opening, outcomes)
         if self._boot_epoch is None:
             self._boot_epoch = self._lane.boot_epoch
         self._check(self._lane.boot_epoch, self._boot_epoch)

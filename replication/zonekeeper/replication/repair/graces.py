@@ -1,12 +1,12 @@
-"""How long the fragments that may still grow have been waited for.
+"""How long the replicator has waited for fragments that may still grow.
 
-A writer who lost a bookie has a grace to replace it. It is counted from when this process first saw
-that very fragment in need; another last fragment begins it anew.
+A writer that lost a bookie has a grace to replace it. The grace is counted from when this process
+first saw that very fragment in need. A newer last fragment has a grace of its own.
 
-A bounded number is waited for at a time, and who is being waited for keeps his place until he had
-his turn: asked for behind the end of his grace. Then he makes room for others, and so does who has
-not been asked for in a long time, as somebody else has repaired his ledger. So all get their turn,
-however many there are and however long it takes to ask for each of them.
+A bounded number of ledgers is waited for at a time. A ledger keeps its place until it had its turn:
+until it is asked for after the end of its grace. Then it makes room for another. A ledger that has
+not been asked for in a long time makes room, too: another replicator has repaired it. So every
+ledger gets its turn, however many there are, and however long it takes to ask for each of them.
 """
 
 from collections import OrderedDict
@@ -33,7 +33,7 @@ class Graces:
 
     def __init__(self, most: int = GRACES_MAX) -> None:
         self._most = most
-        #: Who was asked for last is the last.
+        #: The ledger that was asked for last is the last.
         self._waits: OrderedDict[LedgerId, _Wait] = OrderedDict()
 
     def over(self, ledger_id: LedgerId, fragment: Fragment, *, grace_ms: int, now_s: float) -> bool:

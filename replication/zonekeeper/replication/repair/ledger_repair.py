@@ -1,23 +1,24 @@
 """Repairing one ledger whose claim is held: every finished fragment, then the one that may grow.
 
-What is so now decides, not the mark: a member that is lost or draining is replaced, one that is
-there is looked at entry by entry, and one that the ledger does not name any more is done. The order
-in a fragment never changes: choose for all leaving positions at once, copy, and only when every
-newcomer has all that its position holds on its disk, swap by compare-and-set; and only if the
-fragment is still the one that the choice was made for. So a repair that ends anywhere, or that
-another one overtakes, leaves metadata true and costs copies at most.
+The present state decides, not the mark. A member that is lost or draining is replaced. A member
+that is registered is looked at entry by entry. A bookie that the ledger does not name any more is
+done. The order of steps in a fragment never changes: choose bookies for all leaving positions at
+once; copy; swap by compare-and-set. The swap comes only when every newcomer has all entries of its
+position on its disk, and only if the fragment is still the one that the choice was made for. So a
+repair may end anywhere, or be overtaken: metadata stays true, and copies are the only cost.
 
-A newcomer counts as long as it is in the start in which it took its copy, which is asked before the
-swap and after it. Who gets an empty disk later is in limbo for the ledger, as it names him; who may
-have got one just before, and denies what he took, is marked, and looked at entry by entry. He is
-asked whether the swap is known to have come about or not, and the ledger is not done before. Not
-promised: that one is seen whose repairer dies between the swap and this look.
+A newcomer counts only as long as it is in the start in which it took its copy. The repair asks for
+that before the swap and after it. A bookie that gets an empty disk after the swap is in limbo for
+the ledger, because the ledger names it. A bookie that may have got one just before the swap, and
+denies entries that it took, is marked, and looked at entry by entry. The newcomers are asked again
+even when the outcome of the swap is unknown, and the ledger is not done before. Not promised: if
+the repairing process dies between the swap and this look, such a bookie is not noticed.
 
-Whether the work may go on is asked before each carrier, and last of all inside the compare-and-set:
-the gates of all that leave, and that they still have to.
+Whether the work may go on is asked before each carrier, and last inside the compare-and-set. The
+answer covers the gates of all members that leave, and that they still have to leave.
 
-The last fragment of a ledger that is not closed belongs to its writer, who replaces a lost bookie
-by itself. After a grace (the caller's) the ledger is fenced and recovered, and then is like others.
+The last fragment of a ledger that is not closed belongs to its writer, which replaces a lost bookie
+itself. After a grace (the caller's) the ledger is fenced and recovered, and then is like others.
 """
 
 import asyncio
@@ -99,7 +100,7 @@ class LedgerRepair:
         self._metrics = metrics
         #: By first entry, as they are after what was done here.
         self._ensembles = {one.first_entry: one.ensemble for one in copier.ledger.fragments}
-        #: Newcomers that may deny what they took: they are marked, whoever else is done.
+        #: Newcomers that may deny what they took: they are marked even when all others are done.
         self._doubted = set[BookieId]()
         #: Was anything copied, put in or swapped?
         self.changed = False
@@ -199,7 +200,7 @@ class LedgerRepair:
             await self._mark(newcomer.bookie)
 
     async def _mark(self, doubted: BookieId) -> None:
-        """Mark a newcomer, however long the store is away: nothing else remembers him."""
+        """Mark a newcomer, however long the store is away: nothing else remembers it."""
         while True:
             try:
                 # The mark that is worked on stands, with its own time.
@@ -218,7 +219,7 @@ class LedgerRepair:
         """Fence an open ledger and close it, as long as the gates of the lost copies permit."""
         members = ledger.last_fragment.ensemble
         causes = copy_plan.causes(members, named, self._view.topology)
-        # Who is there and recovered for has holes: nobody knows what it forgot.
+        # A registered member that a recovery is for has holes: what it forgot is unknown.
         leaving = {at: cause or Cause.HOLES for at, cause in causes.items()}
         opening = self._client.open(self._id, password=ledger.password)
         try:
@@ -304,7 +305,7 @@ class LedgerRepair:
         )
 
     def request(self, avoided: frozenset[BookieId] = frozenset()) -> EnsembleRequest:
-        """Say what newcomers are chosen by: today's rules, and who is there."""
+        """Say what newcomers are chosen by: today's rules, and the bookies that there are."""
         view = self._view
         down = frozenset(
             zone for zone, record in view.zones.items() if record.observed.state in _DOWN

@@ -12,13 +12,15 @@ from zonekeeper.replication.decisions.copy_plan import Cause
 class RepairTrouble(enum.StrEnum):
     """Why a ledger is not repaired yet: a label of the counters."""
 
+    LABEL = enum.nonmember("trouble")
+
     #: A gate holds it.
     HELD = "held"
     #: Its last fragment may still grow: its writer has a grace to replace the lost bookie.
     OPEN = "open"
     #: No bookie may take the copy.
     NO_TARGET = "no-target"
-    #: Nobody who may have an entry gave it.
+    #: No bookie that may have an entry gave it.
     NO_SOURCE = "no-source"
     #: Every bookie of its write set denies an entry that was acknowledged.
     ENTRY_LOST = "entry-lost"

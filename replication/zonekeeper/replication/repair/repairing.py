@@ -1,17 +1,17 @@
-"""Marked ledgers, one at a time: look whether it may be, claim, repair, say what came of it.
+"""Marked ledgers, one at a time: is repair permitted? Then claim, repair, and say what came of it.
 
-Replicators, and people who empty or recover a bookie, all go through ``Repairer.attempt``. A ledger
-is worked on under its claim, so that no work is done twice; but nothing hangs on that, as the
-compare-and-set decides (``ledger_repair``).
+Replicators, and orders that empty or recover a bookie, all go through ``Repairer.attempt``. A
+ledger is worked on under its claim, so that no work is done twice. Correctness does not rest on the
+claim: the compare-and-set decides (``ledger_repair``).
 
 - Nothing is claimed while every copy that the mark names is held.
-- A mark is finished only when nothing is left to do for any bookie that it names. Those that are
-  done are taken off it one by one.
+- A mark is finished only when nothing is left to do for any bookie that it names. Bookies that are
+  done are taken off the mark one by one.
 - A ledger whose last fragment may still grow is left to its writer for ``openLedgerGrace``, counted
   from when this process first saw that very fragment in need. Then it is fenced and recovered.
-- A bookie whose disk was lost is in limbo for what it held, until that is there again (``limbo``).
-  A last fragment that names it is treated like one of which a member is lost.
-- A mark without bookies asks for the ledger to be spread anew (``respreading``).
+- A bookie whose disk was lost is in limbo for its ledgers, until its copies are there again
+  (``limbo``). A last fragment that names it is treated like one that has lost a member.
+- A mark without bookies asks for the ledger to be spread again (``respreading``).
 """
 
 import asyncio
@@ -201,7 +201,7 @@ class Repairer:
         named: Collection[BookieId],
         in_limbo: Set[BookieId],
     ) -> list[Obstacle]:
-        """Leave the fragment that may grow to its writer for a while, then take it from him."""
+        """Leave the fragment that may grow to its writer for a while, then take it away."""
         last = ledger.last_fragment
         causes = copy_plan.causes(last.ensemble, named, self.view.topology)
         gone = frozenset(
@@ -216,7 +216,7 @@ class Repairer:
         if not self._graces.over(ledger_id, last, grace_ms=grace_ms, now_s=self._loop.time()):
             text = f"ledger {ledger_id}: its writer has {grace_ms} ms to replace a lost bookie"
             return [Obstacle(trouble=RepairTrouble.OPEN, text=text, bookies=gone)]
-        # Copying what was finished may have taken long, and the writer may have done his part.
+        # Copying finished fragments takes long; the writer may have done its part meanwhile.
         stored = await ledgers.read(self.cluster, ledger_id, sync=True)
         if stored is None or stored.metadata.last_fragment != last:
             text = f"ledger {ledger_id}: its writer went on elsewhere while it was repaired"
@@ -237,7 +237,7 @@ class Repairer:
     async def _answer_again(
         self, ledger_id: LedgerId, limbo: limbos.LimboFound, obstacles: Collection[Obstacle]
     ) -> list[Obstacle]:
-        """End the limbo of the bookies that have all again; give who did not answer."""
+        """End the limbo of the bookies that have all again; give those that did not answer."""
         found = [
             _silent(ledger_id, bookie, error) for bookie, error in sorted(limbo.silent.items())
         ]
@@ -292,7 +292,7 @@ class Repairer:
         return found
 
     def _gone_since(self, ledger_id: LedgerId, there: Collection[BookieId]) -> list[Obstacle]:
-        """Say who was there to be looked at, and is not any more: his copies are lost now."""
+        """Say which bookies went away after they were looked at: their copies are lost now."""
         found = []
         for bookie in there:
             if (cause := copy_plan.cause_of(bookie, self.view.topology)) is not None:

@@ -1,16 +1,16 @@
 """The replicator: walks the list of marked ledgers, for ever, and repairs what may be repaired.
 
-Any number of processes walk the list, and meet only at the claims. In each, a few ledgers are
-worked on at once, under one byte rate. What cannot be repaired now is left for a while, longer each
-time that it fails. What waits for its writer is looked at again soon. What is held is looked at
-less and less often, up to once a minute, and at once when something is held no more: a walk that
-waits for its workers is left then, and begun anew. While everything is held, marks are only
-counted. A ledger that can never be repaired stays marked and is counted; it stops nobody else.
+Any number of processes walk the list, and meet only at the claims. Each process works on a few
+ledgers at once, under one byte rate. A ledger that cannot be repaired now is left for a while,
+longer after each failure. A ledger that waits for its writer is looked at again soon. A held ledger
+is looked at less and less often, up to once a minute, and at once when a hold ends: a walk that
+waits for its workers is left then, and begun again. While everything is held, marks are only
+counted. A ledger that can never be repaired stays marked and is counted; it does not stop the
+others.
 
-Marks that only ask for a better spread come last: they are taken one at a time, and only while
-nothing else is under way.
+Marks that only ask for a better spread come last: one at a time, while nothing else is under way.
 
-Whoever cancels ``run`` stops what is in flight before its next carrier, and gives back the claims.
+Cancelling ``run`` stops work in flight before its next carrier, and gives back the claims.
 """
 
 import asyncio
@@ -85,7 +85,7 @@ class Replicator:
         #: How long this walk has waited for workers: that is no looking.
         self._waited_s = 0.0
         #: The zones of which nothing held losses at the last look, what was in maintenance, and
-        #: who was missing and held, by his own delay perhaps.
+        #: which bookies were missing and held (perhaps by their own delay).
         self._free = frozenset[ZoneName]()
         self._in_maintenance = frozenset[Location]()
         self._held = frozenset[BookieId]()

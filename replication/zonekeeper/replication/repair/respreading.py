@@ -1,10 +1,10 @@
-"""Spreading a ledger anew: what was written while a zone was away goes back over all zones.
+"""Spreading a ledger again: what was written while a zone was away goes back over all zones.
 
-Nothing is lost here, so nothing is urgent. It is done within a byte rate of its own, behind all
-repairs, and never while anything is held, not even a zone that the ledger has nothing to do with: a
-zone that comes and goes would turn it into moving data to and fro. The plan moves as few copies as
-can be (``placement.adhere``); where nothing can be bettered today, nothing is done, and the next
-placement check asks again.
+Nothing is lost here, so nothing is urgent. Respreading has a byte rate of its own, and comes after
+all repairs. It does not run while anything is held, even in a zone that the ledger does not use: a
+zone that comes and goes would move the data back and forth. The plan moves as few copies as
+possible (``placement.adhere``). If no plan is better today, nothing is done, and the next placement
+check asks again.
 """
 
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata

@@ -1,9 +1,9 @@
-"""Auto-replication, whole: what one process of any number runs.
+"""Auto-replication, whole: what each autorecovery process runs.
 
 The auditor finds, the zone watch judges, the gate permits, the replicator copies. Auditor and zone
-watch are elected, so one of each is at work however many processes there are; the zone watch of
-this process only stands in, for a cluster whose operator has none. Replicators all work. All of
-them share one view, so within a process nobody acts on more than another knows.
+watch are elected, so one of each is at work however many processes there are. The zone watch of
+this process only stands in, for a cluster whose operator has none. All replicators work. All roles
+of a process share one view, so no role acts on more than another role knows.
 
 There are no sockets, signals or clocks here but those of the loop and of the client: the simulator
 runs this very code.
@@ -24,7 +24,7 @@ from zonekeeper.replication.watch.zone_watch import ZoneWatch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """Who this process is, and where its chance and wall time come from."""
+    """The name of this process, and the sources of its chance and wall time."""
 
     name: BookieId
     chance: Chance

@@ -2,11 +2,12 @@
 
 Up: HTTP port → metadata store → a cluster of ours → its bookies → the roles → ready once the
 records were read. Down, on SIGTERM or SIGINT: copies in flight stop before their next carrier,
-claims and votes are given back, links and session end. All of that has one limit
-(``STOP_LIMIT_S``); what is not done by then is left. Nothing is lost by that, or by a
-process that is killed at once: claims and votes end with the session.
+claims and votes are given back, links and session end. All of that has one limit,
+``STOP_LIMIT_S``, which is less than a supervisor waits before it kills. What is not done by then is
+left. Nothing is lost by that, or by a process that is killed at once: claims and votes end with
+the session.
 
-A role that fails ends the process with one clear line; whoever runs it starts it again.
+A role that fails ends the process with one clear line; its supervisor starts it again.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
 """What people are told by a process: lines of its log, and events of the cluster's timeline.
 
-Which alerts stand is part of the records, so every process can show them and none has to remember
-them. Lines and events are for what *changes*: an alert raised, cleared or reminded of is a line of
-the log of whoever watched then, as loud as its severity; a transition is an event of the timeline
-as well. An event that cannot be written is a line of the log, and nothing waits for it.
+The records say which alerts stand. So every process can show them, and none has to remember them.
+Lines and events are for *changes*. An alert that is raised, cleared or reminded of is a line in the
+log of the zone watch of that moment, at the level of its severity. A transition is an event of the
+timeline as well. An event that cannot be written becomes a line of the log; nothing waits for it.
 """
 
 import logging

@@ -1,8 +1,8 @@
 """All ledgers, read to the end whatever the store does meanwhile.
 
-A listing of a million ledgers takes minutes, and a store that is out of reach for a moment is no
-reason to begin again: the walk goes on behind the last ledger that it gave. It gives each ledger at
-most once, in ascending order, and every one that was there all the time; nothing that it shows is
+A listing of a million ledgers takes minutes. A store that is out of reach for a moment does not
+start it again: the walk goes on behind the last ledger that it gave. It gives each ledger at most
+once, in ascending order, and gives every ledger that existed all the time. Nothing that it shows is
 older than its begin, though it may read from a follower that is behind.
 """
 

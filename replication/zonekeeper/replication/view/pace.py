@@ -1,8 +1,8 @@
 """A limit of bytes a second, for all that moves bytes in one process.
 
-What is taken is a debt, which is paid off at the present rate; who comes while there is a debt
-waits until it is paid, in order. So over any time no more is moved than the rate allows and one
-piece, whatever its size, and a new rate in the policy is felt within a second.
+Bytes that are taken are a debt, which is paid off at the present rate. A caller that comes while
+there is a debt waits, in order, until it is paid. So in any time no more is moved than the rate
+allows plus one piece, whatever its size. A new rate in the policy takes effect within a second.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""How full are the bookies? Their own word, asked one by one, and summed up by zone.
+"""How full are the bookies? Each bookie is asked, and the answers are summed up by zone.
 
-Who does not answer is left out, and a zone with such a bookie is unknown: what was once there may
-be gone or have grown. A bookie's disk may hold more than entries; that, too, is not free.
+A bookie that does not answer is left out, and its zone is unknown: its data may be gone or have
+grown. A bookie's disk may hold more than entries; that room is not free, either.
 """
 
 import asyncio
@@ -13,7 +13,6 @@ from zonekeeper.metadata.store.background import together
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.topology import Topology
 from zonekeeper.placement.promises.headroom import Usage
-from zonekeeper.replication.view import asking
 from zonekeeper.wire.contract.service import BookieInfo
 from zonekeeper.wire.formats import errors
 
@@ -21,13 +20,13 @@ ASKED_AT_ONCE_MAX: Final = 32
 
 
 async def survey(pool: LinkPool, bookies: Iterable[BookieId]) -> dict[BookieId, BookieInfo]:
-    """Ask bookies how they are; who does not answer is left out."""
+    """Ask bookies how they are; a bookie that does not answer is left out."""
     gate = asyncio.Semaphore(ASKED_AT_ONCE_MAX)
 
     async def one(bookie: BookieId) -> BookieInfo | None:
         async with gate:
             try:
-                return await asking.ask(pool, bookie, lambda link: link.info())
+                return await (await pool.link(bookie)).info()
             except errors.ProtocolError:
                 return None
 

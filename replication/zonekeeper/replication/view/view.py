@@ -1,18 +1,18 @@
 """What one process knows of the cluster: policy, bookies, gates and losses, put together.
 
 Auditor, replicators and zone watch of a process share one ``View``. It follows the records in the
-store, and looks at them at every change and every ``evaluateEvery``; between two looks nothing that
-it gives changes, except that an answer which is too old begins to hold (``losses``).
+store, and takes a look at every change and every ``evaluateEvery``. Between two looks its answers
+do not change, with one exception: an answer that is too old begins to hold (``losses``).
 
 Everything unknown holds:
 
 - Before the first complete look (each part read once, and a policy set) there are no answers:
   ``known`` waits for it, and everything else may be asked only after it.
-- A zone's or the cluster's record that cannot be read is left out, and what it is about is held. A
-  maintenance record that cannot be read covers every unit that its name may mean.
-- A policy that cannot be read, or is gone, leaves the last good one in force.
-- While the store is out of reach nothing is looked at. Whatever was seen before it is then of
-  unknown age: the evaluation counters must be seen to move again, and no loss grows older.
+- A record of a zone or of the cluster that cannot be read is left out, and what it is about is
+  held. A maintenance record that cannot be read covers every unit that its name may mean.
+- If the policy cannot be read, or is gone, the last good one stays in force.
+- While the store is out of reach, there are no looks. What was seen before is then of unknown age:
+  the evaluation counters must be seen to move again, and no loss grows older.
 """
 
 import asyncio
@@ -142,11 +142,11 @@ class View:
         return self.what_holds(Location(zone, _NO_UNIT))
 
     def what_holds_anew(self, bookie: BookieId) -> Held | None:
-        """Say what holds making a bookie's copies anew, now; None: nothing.
+        """Say what holds making a bookie's copies again, now; None: nothing.
 
-        Who went away under the eyes of this process may be the first of a zone: he is held as his
-        publication is. Who was away before is published by somebody who has waited, or lost by
-        order of a person.
+        A bookie that went away while this process watched may be the first of its zone. So its
+        copies are held as long as its publication is. A bookie that was away before was published
+        by an auditor that has waited, or is recovered by order of a person.
         """
         if bookie in self._met and bookie in self._followed.missing:
             return self.what_holds_publishing(bookie)

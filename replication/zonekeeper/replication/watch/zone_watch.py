@@ -1,20 +1,21 @@
-"""The zone watch at work: whoever is elected evaluates, writes the records, then does what follows.
+"""The zone watch at work: the elected process evaluates, writes the records, then performs effects.
 
-What a record says is decided in ``placement.zones.watch``; here it is fetched and carried out:
+``placement.zones.watch`` decides what a record says; here it is fetched and carried out:
 
-- An evaluation is made of what is known *now*: the records and the switch are read from the store
-  before it, and so is who is registered, since a view that was cut off may show the past. What
-  cannot be read stops it: no counter moves then, and everything is held.
-- Each record is written by compare-and-set against the one that was evaluated. Where somebody was
-  faster (a person's release, another watch) that record's evaluation is dropped with all that it
-  asked for, and everything is evaluated anew.
-- Effects come after the record that they came with. What is lost of them is asked again by the next
-  evaluation, but for a line of the timeline.
-- Behind a ``SwitchOff`` comes an evaluation that saw the switch off, before anybody can turn it on
+- An evaluation uses what is known *now*. Before it, the records, the switch and the registrations
+  are read from the store, because a view that was cut off may show the past. If one cannot be read,
+  there is no evaluation: no counter moves, and everything is held.
+- Each record is written by compare-and-set against the one that was evaluated. If another writer
+  was faster (a person's release, another zone watch), that evaluation is dropped with its effects,
+  and everything is evaluated again.
+- Effects come after the record that they came with. A lost effect is asked for again by the next
+  evaluation; only a line of the timeline may be lost.
+- After a ``SwitchOff`` comes an evaluation that saw the switch off, before a person can turn it on
   unseen.
 
-It evaluates at every change of what it judges by, and every ``evaluateEvery``; its own writes are
-no such change. A candidate that stands in votes only where nobody has watched for ``standInAfter``.
+It evaluates at every change of what it judges by, and every ``evaluateEvery``. Its own writes are
+no such change. A candidate that stands in votes only where no process has watched for
+``standInAfter``.
 """
 
 import asyncio
@@ -185,7 +186,7 @@ class ZoneWatch:
         before = replace(self._health, zones=await self._zones(), cluster=await self._of_cluster())
         session = self._cluster.store.session
         if not session.connected or session.id != leadership.session:
-            return _Outcome()  # whoever leads is elected anew
+            return _Outcome()  # another process may lead by now
         after, effects = watch.evaluate(
             before,
             sighting,

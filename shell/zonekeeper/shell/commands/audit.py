@@ -1,7 +1,7 @@
-"""``zonekeeper audit``: the live ledgers looked at, and nothing changed.
+"""``zonekeeper audit``: look at the live ledgers, and change nothing.
 
-How well they keep the rules, whether every copy is there and whole, and what would become of them
-if a zone were lost.
+Its commands say how well ledgers keep the rules of placement, whether every copy is there and
+whole, and what the loss of a zone would do to the ledgers.
 """
 
 import random
@@ -39,10 +39,10 @@ from zonekeeper.shell.reaching import connecting, reaching
 from zonekeeper.shell.reaching.reaching import Place
 from zonekeeper.wire.grpc.tls import TlsFiles
 
-#: So many ledgers of a kind are named.
+#: At most this many ledgers of a kind are named.
 NAMED_MAX = 20
 
-#: What can be found of a ledger's copies, beside what is doubted of a bookie.
+#: The findings about a ledger's copies that name no bookie.
 _KINDS: Final = (
     "entries that are lost",
     "entries that are unlike each other",
@@ -126,7 +126,7 @@ def lose(lost: tuple[str, ...], and_one: bool, place: Place) -> None:
 
 @dataclass(kw_only=True)
 class _Found:
-    """What an audit found: ledgers by kind, and some of them by name."""
+    """The findings of an audit: the number of ledgers by kind, and the ids of some of them."""
 
     counts: Counter[str] = field(default_factory=Counter)
     named: dict[str, list[int]] = field(default_factory=dict)
@@ -135,7 +135,7 @@ class _Found:
     details: dict[str, object] = field(default_factory=dict)
 
     def count(self, kind: str, ledger_id: LedgerId, *, name: bool) -> None:
-        """Count a ledger, and name it if it is one of the first."""
+        """Count a ledger of a kind; ``name``: keep its id, too, if it is one of the first."""
         self.counts[kind] += 1
         if name:
             names = self.named.setdefault(kind, [])
@@ -144,7 +144,7 @@ class _Found:
 
 
 def _readable(listed: Listed, found: _Found) -> TypeGuard[StoredLedger]:
-    """Count a ledger; False: it cannot be read, and is counted as that."""
+    """Count a ledger; False: it cannot be read, and is counted as unreadable."""
     found.ledgers += 1
     if isinstance(listed, UnreadableLedger):
         found.unreadable.append(listed.id)
@@ -224,7 +224,7 @@ async def _compare(
 
 
 def _counters(metrics: AuditorMetrics) -> tuple[int, ...]:
-    """Give how often each of ``_KINDS`` was met."""
+    """Give the count of each of ``_KINDS``."""
     return (
         metrics.entries_without_copy_total,
         metrics.entries_in_conflict_total,

@@ -1,4 +1,4 @@
-"""``zonekeeper autorecovery``: run it, see it, and decide what it may repair."""
+"""``zonekeeper autorecovery``: run auto-replication, see it, and decide what it may repair."""
 
 import asyncio
 import logging
@@ -35,10 +35,10 @@ from zonekeeper.shell.reports import preflight_text
 from zonekeeper.shell.reports.preflight_text import PreflightSeen
 from zonekeeper.wire.grpc.tls import TlsFiles
 
-#: A list of marked ledgers is counted no further.
+#: Marked ledgers are counted up to this number.
 MARKED_MAX: Final = 100_000
 
-#: What is shown of the status, in words.
+#: The fields of the status that are shown, and their names for people.
 _SHOWN: Final = {
     "switch": "automatic replication",
     "auditor": "auditor",
@@ -50,7 +50,7 @@ _SHOWN: Final = {
     "clusterHeld": "cluster held",
     "bookiesMissing": "bookies missing",
 }
-#: What it means where nobody leads.
+#: What it means that a role has no leader.
 _NOBODY: Final = {
     "auditor": "nobody: no new loss is found",
     "zoneWatch": "nobody: everything is held",
@@ -61,7 +61,7 @@ _WHOLE = click.option("--cluster", "whole", is_flag=True, help="The hold of the 
 
 
 class _Given(TypedDict):
-    """What was given to a command that lets repair go."""
+    """The options of a command that permits repair."""
 
     who: Person
     force: bool
@@ -72,7 +72,7 @@ class _Given(TypedDict):
 
 
 class _GivenZone(_Given):
-    """And for which gate."""
+    """The same options, and those that name a gate."""
 
     zone: str | None
     whole: bool
@@ -194,7 +194,8 @@ async def _look_at_switch(place: Place, tls: TlsFiles | None) -> PreflightSeen:
 def _let_go(view: View) -> tuple[tuple[Gate, ...], frozenset[BookieId]]:
     """Give the gates that the switch opens, and the lost bookies whose repair it starts.
 
-    Only a switch that the zone watch threw holds gates with it, but for what a person holds.
+    After the zone watch threw the switch, switching on opens all held gates but those that a person
+    holds. After a person threw it, switching on opens no gate.
     """
     whole = view.cluster_record
     if whole is None or view.replication_enabled:
@@ -300,13 +301,13 @@ def _record(view: View, zone: ZoneName | None) -> Record:
 async def _release(
     place: Place, zone: ZoneName | None, token: Token | None, who: Person
 ) -> tuple[Record, Held | None]:
-    """Release a gate; give its record, and what holds its losses nevertheless."""
+    """Release a gate; give its record, and the reason why its losses are still held, if any."""
     async with reaching.opened(place) as cluster, reaching.seen(cluster) as view:
         request = GateRequest(zone=zone, person=who, wall_ms=reaching.wall_ms())
         told = reaching.chronicle(cluster, who.name)
         record = await permitting.release(cluster, request, token, view.policy, told)
         held = view.what_holds(None) if zone is None else view.what_holds_zone(zone)
-        # The view may not have seen the release yet, nor an evaluation.
+        # The view may be older than the release. These two holds do not depend on it.
         stands = held is not None and (
             held.by is HeldBy.REPLICATION_DISABLED
             or (held.by is HeldBy.CLUSTER_HELD and zone is not None)
@@ -336,7 +337,7 @@ def _named(zone: ZoneName | None) -> str:
 
 
 async def _measured(client: Client, view: View, lost: frozenset[BookieId]) -> Preflight:
-    """Count, and say how far it is."""
+    """Count what a repair would do, and show progress."""
     columns = (SpinnerColumn(), TextColumn("{task.completed} ledgers looked at"))
     console = reaching.console(stderr=True)
     quiet = not console.is_terminal
@@ -348,7 +349,7 @@ async def _measured(client: Client, view: View, lost: frozenset[BookieId]) -> Pr
 
 
 def _decide(looked: PreflightSeen, given: _Given) -> None:
-    """Show what it will do; refuse, or ask."""
+    """Show what the command will do; refuse it, or ask."""
     if not given["place"].as_json:
         preflight_text.show(looked)
     refusal = looked.preflight.refusal

@@ -1,4 +1,4 @@
-"""``zonekeeper bookies``: who there is, how each is, and the orders that concern one of them."""
+"""``zonekeeper bookies``: the bookies that there are, their states, and orders about one."""
 
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -18,7 +18,6 @@ from zonekeeper.placement.zones.gate import Person
 from zonekeeper.replication.orders import decommissioning, emptying, recovering
 from zonekeeper.replication.orders.orders import NotEmptiedError, Order, OrderProgress, Phase
 from zonekeeper.replication.repair.repairing import Repairer
-from zonekeeper.replication.view import asking
 from zonekeeper.replication.view.view import View
 from zonekeeper.shell.reaching import connecting, reaching
 from zonekeeper.shell.reaching.reaching import Place
@@ -132,7 +131,7 @@ def recover(
 
 
 class _Ordered:
-    """A long order about one bookie: looked at, asked about, carried out, with its progress."""
+    """A long order about one bookie: it is checked, confirmed, and carried out with progress."""
 
     def __init__(
         self,
@@ -149,7 +148,7 @@ class _Ordered:
         self._told: OrderProgress | None = None
 
     def give(self, check: _Check, carry: _Carry, done: str) -> None:
-        """Give the order; nothing is changed before it was checked and agreed to."""
+        """Give the order; nothing is changed before the check and the user's consent."""
         named = reaching.run(self._named(check))
         count = f"{named} ledgers name {self._bookie}"
         if self._dry_run:
@@ -180,7 +179,7 @@ class _Ordered:
             await carry(repairer, order)
 
     def _report(self, progress: OrderProgress) -> None:
-        """Say what is new, on standard error: the answer alone stands on standard output."""
+        """Write new progress to standard error: standard output holds the answer only."""
         if progress == self._told:
             return
         self._told = progress
@@ -205,7 +204,7 @@ class _Ordered:
 
 @asynccontextmanager
 async def _repairing(place: Place, tls: TlsFiles | None) -> AsyncIterator[Repairer]:
-    """Give what repairs ledgers, as this process."""
+    """Give a repairer of ledgers, with a random name for this process."""
     chance = random.SystemRandom()
     name = BookieId(f"shell-{chance.randrange(1 << 32):08x}")
     async with (
@@ -240,7 +239,7 @@ def _mark(mark: Mark | None) -> dict[str, object] | None:
 
 
 def _lines(data: dict[str, object]) -> Iterator[tuple[str, str]]:
-    """Give what is known of a bookie in words, a line each."""
+    """Give the facts about a bookie for people: pairs of a name and a value."""
     folders, says, boots = data["ledgerDirectories"], data["says"], data["boots"]
     yield "bookie", str(data["bookie"])
     yield "stands in", f"zone {data['zone'] or '?'}, upgrade domain {data['upgradeDomain'] or '?'}"
@@ -279,7 +278,7 @@ async def _show(place: Place, tls: TlsFiles | None, bookie: BookieId) -> dict[st
         info = await registration.read_service_info(cluster, bookie)
         said: dict[str, object] | None = None
         try:
-            told = await asking.ask(client.bookies.pool, bookie, lambda link: link.info())
+            told = await (await client.bookies.pool.link(bookie)).info()
         except errors.ProtocolError as error:
             trouble: str | None = str(error)
         else:
@@ -321,8 +320,7 @@ async def _set_read_only(
 ) -> None:
     async with connecting.connected(place, tls) as client:
         try:
-            await asking.ask(
-                client.bookies.pool, bookie, lambda link: link.set_read_only(read_only=read_only)
-            )
+            link = await client.bookies.pool.link(bookie)
+            await link.set_read_only(read_only=read_only)
         except errors.ProtocolError as error:
             raise click.ClickException(f"{bookie}: {error}") from None

@@ -1,11 +1,11 @@
 """``zonekeeper ledger``: write, read, follow, recover and delete ledgers from the command line.
 
 A ledger has one writer for its whole life, and that writer is a process. So ``append`` makes a new
-ledger and closes it at the end of its input, and ``create`` makes one that has no entries: nothing
-can be appended to it later. Nobody is fenced by ``read``, ``tail`` and ``show``.
+ledger and closes it at the end of its input. ``create`` makes a closed ledger without entries:
+nothing can be appended to it later. ``read``, ``tail`` and ``show`` fence no writer.
 
-Exit code 2: what was asked for cannot be meant; 1: it did not work. Once a ledger is made, whatever
-ends an ``append`` early is a 1, with how far it came.
+Exit code 2: the request is wrong; 1: the command failed. An error that ends ``append`` after it
+made its ledger gives 1, and the message says how much was acknowledged.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ _WRONG = (
 )
 _FIRST = click.option("--first", type=ENTRY, default=0, show_default=True, help="The first entry.")
 _RAW = click.option("--raw", is_flag=True, help="Put nothing between entries.  [default: newlines]")
-#: What was ended early waits so long to know how it stands.
+#: A command that ends early waits at most this long to learn what became of the ledger.
 _LOOK_S: Final = 2.0
 Options = dict[str, object]
 T = TypeVar("T")
@@ -248,9 +248,10 @@ async def _fill(writer: Writer, entries: AsyncGenerator[list[bytes], None]) -> N
 
 
 async def _unless_stopped(writer: Writer, more: Awaitable[T]) -> T:
-    """Wait for more to append, which may never come; raises at once what has stopped the writer.
+    """Wait for more input, which may never come; raises at once what has stopped the writer.
 
-    The writer hears of that by what it has sent, so that is what is watched.
+    The writer learns of its end from the outcome of the entries that it has sent. So a flush of
+    these entries is awaited beside the input.
     """
     coming, sure = asyncio.ensure_future(more), asyncio.ensure_future(writer.flush())
     try:
@@ -265,7 +266,7 @@ async def _unless_stopped(writer: Writer, more: Awaitable[T]) -> T:
 
 
 async def _lost(client: Client, writer: Writer) -> str | None:
-    """Say that the ledger was deleted meanwhile; None: it is there, or that is not known."""
+    """Say that the ledger was deleted meanwhile; None: it exists, or this is not known."""
     try:
         async with asyncio.timeout(_LOOK_S):
             await client.metadata(writer.ledger_id)
@@ -277,7 +278,7 @@ async def _lost(client: Client, writer: Writer) -> str | None:
 
 
 def _how_far(writer: Writer) -> str:
-    """Say what whoever goes on with the input must know, and how the ledger is closed."""
+    """Say how many entries are acknowledged, and which command closes the ledger."""
     sure = f"acknowledged: {ledger_text.entries(writer.last_confirmed + 1)}"
     return f"{sure}; `zonekeeper ledger recover {writer.ledger_id}` closes it"
 
@@ -319,7 +320,7 @@ async def _give(
             raise RefusedCommand(
                 f"ledger {number} has {count} that are confirmed, and --last is {options['last']}"
             ) from None
-        except errors.NoSuchLedger as error:  # it was there: that it is gone is no slip of who asks
+        except errors.NoSuchLedger as error:  # deleted since it was opened: the request was right
             raise click.ClickException(str(error)) from None
 
 
@@ -391,7 +392,7 @@ async def _delete(place: Place, numbers: list[LedgerId]) -> None:
 async def _deleted_so_far(
     numbers: list[LedgerId], before: int, deleting: "asyncio.Future[None]"
 ) -> str:
-    """Say what is deleted, when so many were before the one under way; that is waited for a bit."""
+    """Say what is deleted: ``before`` ledgers, and one more if ``deleting`` ends soon and well."""
     await asyncio.wait({deleting}, timeout=_LOOK_S)
     if not deleting.done():
         return ledger_text.deleted_so_far(numbers, before, unknown=True)
@@ -403,7 +404,7 @@ async def _deleted_so_far(
 
 
 async def _list(place: Place, *, is_long: bool) -> None:
-    """Write each ledger when it is found: there may be millions."""
+    """Write each ledger as soon as it is found: there may be millions."""
     progress = ledger_io.ProgressLine(sys.stderr, asyncio.get_running_loop().time)
     shown = 0
     async with connecting.connected(place, None) as client, aclosing(client.ledgers()) as numbers:

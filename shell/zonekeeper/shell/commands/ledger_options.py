@@ -1,4 +1,4 @@
-"""What ``zonekeeper ledger`` is told, and how: quorums, passwords, custom metadata."""
+"""Options of ``zonekeeper ledger``: quorums, passwords, custom metadata, input."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.policy.rules_data import ENSEMBLE_MAX
 
-#: Holds a password where no file does: a command line is seen by everybody on the machine.
+#: The password, if no file is given. No option takes it: all users of a machine see command lines.
 PASSWORD_VARIABLE: Final = "ZONEKEEPER_LEDGER_PASSWORD"  # noqa: S105 the name of a variable
 
 _ENTRY_ID_MAX: Final = (1 << 63) - 1
@@ -28,12 +28,12 @@ PASSWORD: Final = click.option(
     help=f"The ledger's password, in a file; else {PASSWORD_VARIABLE} is looked at, else none.",
 )
 _QUORUMS_PARTS: Final = 3
-#: More digits are no number that is meant, and take long to read.
+#: A number with more digits is a mistake, and takes long to read.
 _DIGITS_MAX: Final = 9
 
 
 def password(file: Path | None) -> bytes:
-    """Give a ledger's password: of a file (a newline at its end is not part of it), or set."""
+    """Give a ledger's password: from a file, without its last newline, or from the environment."""
     if file is None:
         return os.environb.get(PASSWORD_VARIABLE.encode(), b"")
     found = file.read_bytes().removesuffix(b"\n").removesuffix(b"\r")
@@ -45,7 +45,7 @@ def password(file: Path | None) -> bytes:
 
 
 def password_tried(file: Path | None) -> str:
-    """Say which password was not the ledger's, and how another is given."""
+    """Say where the wrong password came from, and how to give another."""
     if file is not None:
         return f"the one in {file} was tried"
     if os.environb.get(PASSWORD_VARIABLE.encode()):
@@ -61,7 +61,7 @@ class QuorumsParameter(click.ParamType[tuple[int, ...]]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[int, ...]:
-        """Read them."""
+        """Read three sizes; refuse any but ``ENSEMBLE_MAX >= ensemble >= write >= ack >= 1``."""
         parts = str(value).split("/")
         if len(parts) != _QUORUMS_PARTS or not all(p.isascii() and p.isdecimal() for p in parts):
             self.fail(f"{value!r}: write ensemble, write and ack quorum, as 3/3/2", param, ctx)
@@ -85,7 +85,7 @@ class InputParameter(click.File):
         param: click.Parameter | None,
         ctx: click.Context | None,
     ) -> IO[bytes]:
-        """Open it."""
+        """Open the file."""
         if value == "-" and sys.stdin is None:
             self.fail("standard input is closed: name a file", param, ctx)
         return super().convert(value, param, ctx)
@@ -118,7 +118,7 @@ def creation(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def quorums(sizes: tuple[int, int, int] | None, policy: Quorums) -> Quorums | None:
-    """Give quorums whose acks span as many zones as the policy's, or as they can."""
+    """Give the quorums, with ``ack_zones = min(policy.ack_zones, ack)``; None: none were given."""
     if sizes is None:
         return None
     ensemble, write, ack = sizes
@@ -126,7 +126,7 @@ def quorums(sizes: tuple[int, int, int] | None, policy: Quorums) -> Quorums | No
 
 
 def custom(pairs: tuple[str, ...]) -> Mapping[str, bytes]:
-    """Read custom metadata."""
+    """Read custom metadata from ``KEY=VALUE`` pairs."""
     found: dict[str, bytes] = {}
     for pair in pairs:
         key, sign, value = pair.partition("=")
@@ -147,7 +147,7 @@ def custom(pairs: tuple[str, ...]) -> Mapping[str, bytes]:
 
 
 def _is_text(word: str) -> bool:
-    """Is it all characters? Bytes of a command line that are none come as surrogates."""
+    """Is a word valid text? Bytes of a command line that are not UTF-8 come as surrogates."""
     try:
         word.encode()
     except UnicodeEncodeError:

@@ -1,8 +1,8 @@
-"""What ``zonekeeper ledger tail`` waits for, said when it has waited for some seconds.
+"""Why ``zonekeeper ledger tail`` gives nothing, reported when trouble has lasted some seconds.
 
-A reader that follows a ledger is patient: what may succeed later it tries again until it does, and
-tells that to its log only. Whoever sits before a tail that stands still must know why. A ledger to
-which nobody appends is no trouble, and nothing is said of it.
+A reader that follows a ledger tries again whatever may succeed later, and tells it to its log only.
+The user of a tail that stands still must see the cause. A ledger that gets no new entries is no
+trouble, and is not reported.
 """
 
 import logging
@@ -12,25 +12,25 @@ from typing import Final
 
 from zonekeeper.client.api import reader
 
-#: Trouble that is over by then is not worth a word.
+#: Trouble that is over sooner is not reported.
 PATIENCE_S: Final = 3.0
-#: Who was told of so many causes knows enough.
+#: At most this many causes are reported until entries come.
 CAUSES_MAX: Final = 16
 
 
 class TailTrouble(logging.Handler):
-    """Hears what a reader tries again; tells each cause once, until there is progress."""
+    """A log handler for what a reader tries again: reports each cause once, until entries come."""
 
     def __init__(self, tell: Callable[[str], None], clock: Callable[[], float]) -> None:
         super().__init__(logging.WARNING)
         self._tell = tell
         self._clock = clock
-        #: When the first trouble was heard of, since entries came last.
+        #: The time of the first trouble since entries last came; None: there was none.
         self._since_s: float | None = None
         self._told: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Hear of one more attempt that failed."""
+        """Take the log record of an attempt that failed."""
         now_s = self._clock()
         if self._since_s is None:
             self._since_s = now_s
@@ -42,14 +42,14 @@ class TailTrouble(logging.Handler):
             self._tell(f"trying again: {cause}")
 
     def over(self) -> None:
-        """Hear that entries have come."""
+        """Note that entries have come."""
         self._since_s = None
         self._told.clear()
 
 
 @contextmanager
 def heard(tell: Callable[[str], None], clock: Callable[[], float]) -> Iterator[TailTrouble]:
-    """Listen to what readers try again."""
+    """Report what readers try again in the block."""
     trouble = TailTrouble(tell, clock)
     logger = logging.getLogger(reader.__name__)
     logger.addHandler(trouble)

@@ -1,6 +1,6 @@
 """``zonekeeper local``: a whole cluster on this machine, to try things on.
 
-What it had started is stopped where it is interrupted.
+The processes that an interrupted command had started are stopped.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ _FOLDER: Final = click.option(
 
 
 class _Given(TypedDict):
-    """The fields of a shape as they were given; None: not at all."""
+    """The fields of a shape as options; None: not given."""
 
     zones: int | None
     bookies_per_zone: int | None
@@ -96,7 +96,7 @@ def up(folder: Path, output: str, **given: Unpack[_Given]) -> None:
 
     All or nothing: if one process does not come up, those started with it are stopped again.
     """
-    # What is not None has the type that it has in Asked.
+    # A field that is not None has the type that Asked declares.
     asked = cast("Asked", {name: value for name, value in given.items() if value is not None})
     cluster = _cluster(folder)
     started = _run(cluster.up(asked))
@@ -233,7 +233,10 @@ def demo_command(folder: Path | None, output: str) -> None:
 
 @contextlib.contextmanager
 def _place(folder: Path | None) -> Iterator[Path]:
-    """Give the folder, or a temporary one: it stays only if there is something to be found out."""
+    """Give the folder, or a temporary one; a temporary one stays only after exit code 1.
+
+    Its logs then show the cause.
+    """
     if folder is not None:
         yield folder
         return

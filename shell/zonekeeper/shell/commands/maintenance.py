@@ -1,4 +1,4 @@
-"""``zonekeeper maintenance``: planned work is declared, so that nobody takes it for an outage."""
+"""``zonekeeper maintenance``: declare planned work, so that it does not count as an outage."""
 
 import random
 from typing import Final
@@ -121,7 +121,7 @@ async def _start(
 
 
 def _warnings(zone: ZoneName, view: View) -> list[str]:
-    """Say what else is away: two zones must not be down together."""
+    """Name other zones that are not up or in maintenance: two must not be down together."""
     others = {
         name: record.observed.state
         for name, record in view.zones.items()

@@ -1,4 +1,4 @@
-"""``zonekeeper plan``: what is held, by which named predicate, and what to read about it."""
+"""``zonekeeper plan``: what is held, the named predicate that holds it, and its runbook."""
 
 import asyncio
 from contextlib import suppress
@@ -19,18 +19,18 @@ from zonekeeper.shell.reaching.reaching import Place
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanLine:
-    """One thing that waits, or would."""
+    """A zone, unit or bookie whose losses are held, or would be."""
 
     what: str
     held: Held
 
     @property
     def runbook(self) -> str:
-        """Where it is written what to do."""
+        """The path of the runbook, which says what to do."""
         return f"docs/runbooks/{self.held.by}.md"
 
     def plain(self) -> dict[str, str]:
-        """Give it as plain data."""
+        """Give the line as plain data."""
         return {
             "what": self.what,
             "predicate": self.held.by,
@@ -101,7 +101,7 @@ async def _plan(place: Place, *, wait: bool) -> tuple[list[PlanLine], list[str]]
 
 
 async def _evaluated(view: View) -> None:
-    """Wait until every record was seen to move, for as long as that may take."""
+    """Wait until the counter of every record has moved, at most for a watch's longest step."""
     most_ms = counted_time.longest_step_ms(view.policy.zone_watch)
     before = _counters(view)
     looks = view.looks

@@ -1,7 +1,7 @@
 """``zonekeeper policy``: the owner's rules, shown, compared and set.
 
-A FILE holds the rules as they stand under ``policy`` in a BookieCluster: YAML; a field that is left
-out has its default.
+A FILE is YAML. It holds the rules as they stand under ``policy`` in a BookieCluster. A field that
+is left out has its default.
 """
 
 import sys
@@ -98,7 +98,7 @@ def set_command(
 
 
 def _load(file: Path) -> Policy:
-    """Read rules that are well formed and that placement can keep."""
+    """Read the rules of a file; refuse rules that are malformed or that placement cannot keep."""
     try:
         found = rules_data.from_rules(yaml_files.load(file))
     except (yaml_files.UnreadableFileError, InvalidFieldsError) as error:
@@ -141,7 +141,7 @@ async def _tell(cluster: Cluster, now: Policy, who: Person) -> None:
 
 
 def _changes(standing: Policy | None, wanted: Policy) -> list[_Change]:
-    """Give each rule that differs: its name, what it is (None: there is none), what it would be."""
+    """Give each rule that differs: its name, its value now (None: no policy), its new value."""
     before = {} if standing is None else dict(_leaves(rules_data.rules(standing)))
     after = dict(_leaves(rules_data.rules(wanted)))
     return [

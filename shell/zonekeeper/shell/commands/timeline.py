@@ -1,4 +1,4 @@
-"""``zonekeeper timeline``: who or what held, released, drained, lost and repaired, when and why."""
+"""``zonekeeper timeline``: the events of a cluster: when, what, to what, by whom and why."""
 
 from datetime import UTC, datetime
 from typing import Final
@@ -13,7 +13,7 @@ from zonekeeper.metadata.cluster.timeline import EVENTS_MAX, Event
 from zonekeeper.shell.reaching import reaching
 from zonekeeper.shell.reaching.reaching import Place
 
-#: A window of so many characters has room for names beside reasons.
+#: A console of at least this width has room for whole names beside the reasons.
 _WIDE_CHARS: Final = 120
 _NAME_CHARS: Final = 11
 
@@ -40,7 +40,7 @@ def timeline(limit: int, about: str | None, place: Place) -> None:
         click.echo("nothing is known to have happened")
         return
     table, console = Table(box=box.SIMPLE), reaching.console()
-    # Most of a narrow window belongs to the reasons.
+    # On a narrow console the reasons get most of the width.
     named = _NAME_CHARS if console.width < _WIDE_CHARS else None
     for title in ("when", "what", "to", "by", "why"):
         most = named if title in ("to", "by") else None

@@ -1,10 +1,10 @@
 """``zonekeeper top``: latency, pending work and errors by bookie and zone, as they are now.
 
-Each bookie's ``/metrics`` page is read again and again; what is shown is what happened between the
-last two looks. A bookie's time is its own: from taking a request to telling its outcome, the disk
-included and the network not. So the slow one has a name.
+The command reads each bookie's ``/metrics`` page again and again. It shows the difference between
+the last two readings. Latency is measured in the bookie, from taking a request to telling its
+outcome: the disk is included, the network is not. So a slow bookie is known by name.
 
-Exit code 2: what was asked for cannot be meant; 1: it did not work.
+Exit code 2: the request is wrong; 1: the command failed.
 """
 
 import asyncio
@@ -44,21 +44,21 @@ from zonekeeper.shell.reports.top_rows import (
 
 _TIMEOUT_S: Final = 2.0
 _PAGE_BYTES_MAX: Final = 4 << 20
-#: Looked at at once.
+#: This many bookies are read at the same time.
 _AT_ONCE: Final = 16
 _KIB: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class _Sight:
-    """A look and when it was taken, or why there is none."""
+    """A reading of a bookie's metrics and its time, or the reason why there is none."""
 
     at_s: float
     look: Look | str
 
 
 def _a_number(_ctx: click.Context, _param: click.Parameter, value: float) -> float:
-    """Refuse what is no number, and so lies beyond no bound."""
+    """Refuse NaN, which the check of the bounds lets pass."""
     if math.isnan(value):
         raise click.BadParameter(f"{value} is no number of seconds")
     return value
@@ -111,7 +111,7 @@ async def _top(place: Place, only: ZoneName | None, every_s: float, *, once: boo
 
 
 async def _look_around(client: Client, only: ZoneName | None) -> dict[BookieId, _Sight]:
-    """Look at all bookies that there are, some at once."""
+    """Read the metrics of all bookies (``only``: of one zone's), some at the same time."""
     turn = asyncio.Semaphore(_AT_ONCE)
 
     async def look(bookie: Bookie) -> _Sight:
@@ -125,7 +125,7 @@ async def _look_around(client: Client, only: ZoneName | None) -> dict[BookieId, 
 
 
 async def _look(client: Client, bookie: Bookie) -> Look | str:
-    """Look at one; or say why not."""
+    """Read the metrics of one bookie, or give the reason why they cannot be read."""
     if bookie.registration is Registration.ABSENT:
         return "not registered"
     try:
@@ -200,7 +200,7 @@ def _table(rows: list[TopRow]) -> Table:
     table = Table(box=box.SIMPLE, pad_edge=False, collapse_padding=True)
     for title in ("zone", "bookie"):
         table.add_column(title, no_wrap=True)
-    # Two lines of title, so that a terminal of 80 columns has room for numbers, and for remarks.
+    # Titles have two lines, so that a terminal of 80 columns has room for numbers and remarks.
     for title in (
         *("appends\n/s", "median\nms", "p99\nms"),
         *("reads\n/s", "median\nms", "p99\nms"),
@@ -226,7 +226,7 @@ def _cells(row: TopRow) -> list[str]:
 
 
 def _errors(row: TopRow) -> list[str]:
-    """Say what did not go well, and how often."""
+    """Give the bad outcomes, each with its count."""
     errors = {} if row.work is None else row.work.errors
     return [f"{count} {name}" for name, count in sorted(errors.items())]
 

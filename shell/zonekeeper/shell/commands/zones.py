@@ -1,4 +1,4 @@
-"""``zonekeeper zones``: what is known of each zone, and whether its losses may be repaired."""
+"""``zonekeeper zones``: the state of each zone, and whether its losses may be repaired."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ from zonekeeper.replication.view.view import View
 from zonekeeper.shell.reaching import reaching
 from zonekeeper.shell.reaching.reaching import Place
 
-#: What stands in the cluster's place in a list of zones.
+#: The name of the whole cluster in a list of zones.
 CLUSTER = "(cluster)"
 
 _STYLES = {Severity.PAGE: "red", Severity.WARNING: "yellow", Severity.INFO: ""}
@@ -63,19 +63,19 @@ async def _status(place: Place, wanted: tuple[ZoneName, ...]) -> dict[str, objec
 
 
 def zones_of(view: View) -> tuple[ZoneName, ...]:
-    """Give every zone that there is: by policy, by cookie, by record."""
+    """Give every zone that the policy, a cookie or a zone record names."""
     return tuple(sorted({*view.policy.placement.zones, *view.topology.zones, *view.zones}))
 
 
 def check(wanted: Iterable[ZoneName], known: tuple[ZoneName, ...]) -> None:
-    """Refuse a zone that nobody knows."""
+    """Refuse a zone that is not among the known ones."""
     for zone in wanted:
         if zone not in known:
             raise RefusedCommand(f"there is no zone {zone}; there are {', '.join(known)}")
 
 
 def plain(record: Record | None) -> dict[str, object]:
-    """Give a record as plain data; one that is not there says so."""
+    """Give a record as plain data; for None, data that says that there is no readable record."""
     if record is None:
         return {
             "observation": None,
@@ -106,7 +106,7 @@ def plain(record: Record | None) -> dict[str, object]:
 
 
 def when(wall_ms: int) -> str:
-    """Give a wall time for people."""
+    """Spell a wall-clock time for people, in UTC."""
     return datetime.fromtimestamp(wall_ms / 1000, UTC).isoformat(timespec="seconds")
 
 

@@ -1,1 +1,1 @@
-"""The demonstration: what it does, what it writes, what it sees and shows."""
+"""The demonstration: its story, the entries that it writes, what it observes and shows."""

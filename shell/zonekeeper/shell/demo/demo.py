@@ -1,9 +1,10 @@
 """The demonstration: a cluster loses a bookie, a zone for a while, and a zone for good.
 
-It is the product itself on this machine: bookies and autorecovery as processes, the quorum client,
-kill -9. Only timers are scaled down. What it claims it checks: every acknowledged entry is read
-back and compared, every copy too, and what was copied is what the processes' metrics say. However
-it ends, nothing is left running.
+It runs the product itself on this machine: bookies and autorecovery as processes, the quorum
+client, kill -9. Only timers are scaled down. The demonstration checks what it claims: it reads
+every acknowledged entry back and compares it, and every copy as well. The number of copied bytes
+comes from the metrics of the processes. However the demonstration ends, it leaves no process
+running.
 """
 
 import asyncio
@@ -24,14 +25,15 @@ from zonekeeper.shell.demo.demo_watch import DemoWatch
 from zonekeeper.shell.local.local_cluster import LocalCluster
 from zonekeeper.shell.local.local_folder import BadRequestError, LocalError
 
-#: With all that may go wrong: beyond it the demonstration has failed.
+#: A demonstration that takes longer than this has failed; the limit has room for delays.
 LIMIT_S: Final = 240
 
 
 async def run(cluster: LocalCluster, screen: Screen, pace: DemoPace) -> Summary:
-    """Show it all; raises ``LocalError`` where it cannot go on. All is stopped in the end.
+    """Run the whole demonstration; raises ``LocalError`` if it cannot go on.
 
-    It destroys disks, so it takes no cluster that is there already: ``BadRequestError``.
+    All processes are stopped in the end. The demonstration destroys disks, so it refuses a cluster
+    that exists already: ``BadRequestError``.
     """
     if cluster.folder.read() is not None:
         raise BadRequestError(
@@ -51,7 +53,7 @@ async def run(cluster: LocalCluster, screen: Screen, pace: DemoPace) -> Summary:
 
 
 class _Play:
-    """One run, until it is written to."""
+    """One run of the demonstration."""
 
     def __init__(self, cluster: LocalCluster, screen: Screen, pace: DemoPace) -> None:
         self._cluster = cluster
@@ -59,7 +61,7 @@ class _Play:
         self._pace = pace
 
     async def run(self) -> Summary:
-        """Play all parts, and give the figures."""
+        """Play all parts of the demonstration, and give the figures."""
         screen = self._screen
         screen.step(
             "1. A cluster on this machine: three zones, three bookies in each",

@@ -1,7 +1,7 @@
-"""What the demonstration writes, and how it knows afterwards what has to be there.
+"""The entries that the demonstration writes, and the check of them afterwards.
 
-The content of an entry follows from its ledger and its id, so nothing of it has to be kept to check
-it. An entry counts as acknowledged when the client has said so, never before.
+The content of an entry follows from its ledger and its id, so the check needs no copy of it. An
+entry counts as acknowledged when the client has said so, never before.
 """
 
 import asyncio
@@ -18,9 +18,9 @@ from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 ENTRY_BYTES: Final = 1_000
 ENTRIES_EACH: Final = 20
 EVERY_MS: Final = 20
-#: A ledger is closed after so many, and the next one begun, as a log does that is cut into ledgers.
+#: A ledger is closed after this many entries, and a new one begun, as a log cut into ledgers does.
 LEDGER_ENTRIES: Final = 4_000
-#: What could not be written in time is made up for, up to so much.
+#: Entries that could not be written in time are written later, if they are late by this at most.
 BEHIND_MAX_MS: Final = 1_000
 _PAUSE_MS: Final = 200
 
@@ -32,20 +32,20 @@ def payload(ledger_id: LedgerId, entry_id: int) -> bytes:
 
 @dataclass(slots=True)
 class AckTiming:
-    """How long acknowledgements took in one part of the demonstration."""
+    """The latencies of acknowledgements in one part of the demonstration."""
 
     name: str
     entries: int = 0
     latencies_ms: list[float] = field(default_factory=list)
 
     def quantile_ms(self, share: float) -> float:
-        """Give the latency that this share did not exceed; 0 where there were none."""
+        """Give the latency that this share of them did not exceed; 0 if there were none."""
         ordered = sorted(self.latencies_ms)
         return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else 0.0
 
 
 class Load:
-    """Writes at a steady rate, and goes on in a new ledger where one cannot."""
+    """A writer at a steady rate; if it cannot go on in a ledger, it goes on in a new one."""
 
     def __init__(self, client: Client, say: Callable[[str], None], part: str) -> None:
         self._client = client
@@ -61,17 +61,17 @@ class Load:
 
     @property
     def ensemble(self) -> tuple[BookieId, ...]:
-        """The bookies that are written to now."""
+        """The bookies to which entries are written now."""
         return () if self._writer is None else self._writer.ensemble
 
     @property
     def entries_acked(self) -> int:
-        """How many entries are acknowledged, in all ledgers."""
+        """The number of acknowledged entries, in all ledgers."""
         return sum(last + 1 for last in self.acked.values())
 
     @property
     def timing(self) -> AckTiming:
-        """The figures of the present part, or of the one before while there are none."""
+        """The figures of the present part, or while it has none, of the last part that has some."""
         return next((part for part in reversed(self.timings) if part.entries), self.timings[0])
 
     def part(self, name: str) -> None:
@@ -87,7 +87,7 @@ class Load:
             hearing.cancel()
 
     def end(self) -> None:
-        """Write no more."""
+        """Stop writing."""
         self._ending = True
 
     async def _write(self) -> None:
@@ -109,7 +109,7 @@ class Load:
                 self._say(f"{error}")
 
     async def _begin_ledger(self) -> None:
-        """Close the ledger that is written, and go on in a new one."""
+        """Close the present ledger, and go on in a new one."""
         if self._writer is not None:
             await self._writer.close()
         await self._create()
@@ -151,7 +151,7 @@ class Load:
             try:
                 await writer.flushed(last)
             except errors.ClientError:
-                last = writer.last_confirmed  # of the rest nobody knows
+                last = writer.last_confirmed  # whether later entries are acknowledged is not known
             before = self.acked[writer.ledger_id]
             self.acked[writer.ledger_id] = max(before, last)
             timing = self.timings[-1]
@@ -162,23 +162,23 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerFate:
-    """What became of a ledger's acknowledged entries."""
+    """The result of reading back a ledger's acknowledged entries."""
 
     ledger_id: LedgerId
     acked: int
-    #: Read back, and the same byte for byte.
+    #: The number of entries that were read back the same, byte for byte: ``0 <= same <= acked``.
     same: int
-    #: Why others were not read; empty if all were.
+    #: The reason why other entries were not; empty if all were.
     reason: str = ""
 
     @property
     def whole(self) -> bool:
-        """Is everything there that was acknowledged?"""
+        """Is every acknowledged entry there?"""
         return self.same == self.acked
 
 
 async def check(client: Client, ledger_id: LedgerId, last: EntryId) -> LedgerFate:
-    """Read a ledger back up to an entry, and compare; a ledger that is open is recovered."""
+    """Read a ledger back up to an entry, and compare; an open ledger is recovered."""
     same, reason = 0, ""
     expected = 0
     try:

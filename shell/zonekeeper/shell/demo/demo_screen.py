@@ -1,8 +1,8 @@
-"""What the demonstration puts on the screen.
+"""The screens of the demonstration.
 
-On a terminal it is one picture that changes: what is done and why, the bookies of each zone and
-what is known of it, the writing, the repair, and the last things that happened. Elsewhere it is a
-line for each thing that happens, readable without colour.
+On a terminal the screen is one picture that changes. It shows what is done and why, the bookies
+of each zone, the zone's state, the writing, the repair, and the latest events. Elsewhere each event
+is one line, readable without colour.
 """
 
 from abc import ABC, abstractmethod
@@ -40,17 +40,17 @@ _STATE_STYLES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookieNow:
-    """One bookie of a picture."""
+    """A bookie in a picture."""
 
     name: BookieId
     registered: bool
-    #: Entries are written to it now.
+    #: True: entries are written to the bookie now.
     written: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneNow:
-    """One zone of a picture."""
+    """A zone in a picture."""
 
     name: ZoneName
     observation: Observation
@@ -60,7 +60,7 @@ class ZoneNow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """How everything is at one moment."""
+    """The state of the whole cluster at one moment."""
 
     zones: Sequence[ZoneNow]
     entries: int
@@ -70,12 +70,13 @@ class Picture:
     moved_bytes: int
     #: Ledgers that wait for repair, or are being repaired.
     marked: int
-    #: What the repair that goes on is expected to move, and what it has; None: none was let go.
+    #: The bytes that the released repair is expected to move, and those it has moved; None: no
+    #: repair was released.
     repair: tuple[int, int] | None = None
 
 
 class Screen(ABC):
-    """Tells the story as it goes."""
+    """A screen that shows the story while it is played."""
 
     def __init__(self, console: Console, clock: Callable[[], float]) -> None:
         self._console = console
@@ -84,27 +85,27 @@ class Screen(ABC):
 
     @property
     def seconds(self) -> float:
-        """How long it has taken so far."""
+        """The seconds since the demonstration began."""
         return self._clock() - self._begun_s
 
     @abstractmethod
     def step(self, title: str, words: str) -> None:
-        """Begin a part: what is done, and what to look for."""
+        """Begin a part: say what is done, and what to look for."""
 
     @abstractmethod
     def happened(self, text: str, style: str = "cyan") -> None:
-        """Say what has happened just now."""
+        """Show an event that has just happened."""
 
     @abstractmethod
     def show(self, picture: Picture) -> None:
-        """Show how everything is."""
+        """Show the state of the cluster."""
 
     def struck(self, text: str) -> None:
-        """Say what was done to the cluster."""
+        """Show a blow that was dealt to the cluster."""
         self.happened(text, "bold yellow")
 
     def summary(self, summary: Summary) -> None:
-        """Show the figures, below everything else."""
+        """Show the figures, below all else."""
         table = Table(box=box.SIMPLE)
         table.add_column("while", no_wrap=True)
         for title in ("acknowledged", "p50 ms", "p99 ms", "max ms"):
@@ -126,7 +127,7 @@ class Screen(ABC):
 
 
 class LineScreen(Screen):
-    """A line for each thing that happens."""
+    """A screen with a line for each event."""
 
     def __init__(self, console: Console, clock: Callable[[], float]) -> None:
         super().__init__(console, clock)
@@ -143,7 +144,7 @@ class LineScreen(Screen):
         self._line(self._stamped(text, style))
 
     def show(self, picture: Picture) -> None:
-        """Show how everything is, every now and then."""
+        """Show the state of the cluster, at most once in ``_PULSE_EVERY_S``."""
         if self.seconds < self._shown_s + _PULSE_EVERY_S:
             return
         self._shown_s = self.seconds
@@ -166,7 +167,7 @@ class LineScreen(Screen):
 
 
 class LiveScreen(Screen):
-    """One picture that changes."""
+    """A screen with one picture that changes."""
 
     def __init__(self, console: Console, clock: Callable[[], float], live: Live) -> None:
         super().__init__(console, clock)
@@ -185,7 +186,7 @@ class LiveScreen(Screen):
         self._add(text, style)
 
     def show(self, picture: Picture) -> None:
-        """Show how everything is."""
+        """Show the state of the cluster."""
         self._picture = picture
         self._draw()
 
@@ -207,7 +208,7 @@ class LiveScreen(Screen):
 
 @contextmanager
 def opened(console: Console, clock: Callable[[], float]) -> Iterator[Screen]:
-    """Give the screen that fits; a terminal's cursor is back behind the block."""
+    """Give the screen that fits the console; after the block a terminal's cursor is back."""
     if not console.is_terminal:
         yield LineScreen(console, clock)
         return

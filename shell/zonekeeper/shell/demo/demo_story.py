@@ -1,8 +1,8 @@
-"""What the demonstration does to a cluster while it is written to, and what it finds.
+"""The story of the demonstration: the losses of a cluster under load, and their figures.
 
-Each part is told before it is done, and ends when what it is about was seen: never after a time
-alone, and only for so long. What it finds is figures; whether they keep what is promised is judged
-in ``demo_summary``.
+Each part is announced before it is played. A part waits for the events that it is about, never for
+a time alone, and each wait has a limit. The story gives figures; ``demo_summary`` judges whether
+they keep the promises.
 """
 
 import asyncio
@@ -35,28 +35,28 @@ from zonekeeper.shell.reaching import reaching
 from zonekeeper.shell.reports import preflight_text
 from zonekeeper.shell.reports.preflight_text import PreflightSeen
 
-#: Longer than any one thing takes that is waited for.
+#: Any single wait ends sooner than this, or has failed.
 _WITHIN_S: Final = 60.0
 
 _SHAPE: Final = Shape()
-#: No autorecovery process stands in it, so all of them see the story to its end.
+#: No autorecovery process runs in this zone, so all of them live to the end of the story.
 _ZONE: Final = local_shape.zones(_SHAPE)[-1]
 _PERSON: Final = Person(name="demo", reason=f"zone {_ZONE} has burnt down")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoPace:
-    """How long each part is watched, in seconds."""
+    """The time for which each part is watched, in seconds."""
 
     calm: float = 4
-    #: Beyond the time after which the losses of a bookie alone would have been repaired.
+    #: Added to the time after which the losses of a bookie alone would have been repaired.
     held: float = 2
     back: float = 4
     repaired: float = 2
 
 
 class Story:
-    """What is done to the cluster while it is written to."""
+    """The parts of the story, played on a cluster to which entries are written."""
 
     def __init__(
         self, cluster: LocalCluster, client: Client, view: View, watch: DemoWatch, screen: Screen
@@ -68,7 +68,7 @@ class Story:
         self._screen = screen
 
     async def lose_bookie(self, load: Load, pace: DemoPace) -> BookieLoss:
-        """Kill a bookie, and see its copies made anew."""
+        """Kill a bookie, and wait until its copies are made anew."""
         screen, watch = self._screen, self.watch
         screen.step(
             "2. A log is written: 1,000 entries a second",
@@ -107,7 +107,7 @@ class Story:
         return found
 
     async def lose_zone_for_a_while(self, load: Load, pace: DemoPace) -> Outage:
-        """Kill a zone, see that nothing is copied, and start it again."""
+        """Kill a zone, check that nothing is copied, and start the zone again."""
         screen, watch = self._screen, self.watch
         screen.step(
             f"4. A zone goes away: {_ZONE}",
@@ -144,7 +144,7 @@ class Story:
         return found
 
     async def lose_zone(self, load: Load, pace: DemoPace) -> ZoneLoss:
-        """Kill a zone with its disks, count what repair would cost, and let it go."""
+        """Kill a zone, destroy its disks, count what repair would cost, and release it."""
         screen, watch = self._screen, self.watch
         screen.step(
             f"5. The zone is lost for good: {_ZONE}, with its disks",
@@ -205,7 +205,10 @@ class Story:
         return Copies(entries=metrics.entries_checked_total, problems=problems)
 
     async def _lose_zone(self, pace: DemoPace) -> tuple[int, float]:
-        """Kill the zone, and see it held; gives what was moved before, and since when it is."""
+        """Kill the zone, and wait until it is held.
+
+        Gives the bytes that were moved before, and the time since which the zone is held.
+        """
         screen, watch = self._screen, self.watch
         moved_bytes = await watch.moved_bytes()
         killed = await self._cluster.kill_zone(_ZONE)

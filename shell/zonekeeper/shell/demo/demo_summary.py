@@ -1,4 +1,4 @@
-"""What a run of the demonstration has shown, in figures, and whether what it promises holds."""
+"""The figures of a run of the demonstration, and whether they keep its promises."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,52 +14,52 @@ NEARLY_ALL: Final = 0.99
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookieLoss:
-    """A bookie that was lost, and repaired at once."""
+    """The loss of a bookie, which was repaired at once."""
 
     bookie: BookieId
     moved_bytes: int
-    #: From the kill until nothing of it was left to be done.
+    #: The time from the kill to the end of the repair.
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
-    """A zone that went away and came back."""
+    """The outage of a zone that came back."""
 
     zone: ZoneName
-    #: What the zone was seen to be, one after another.
+    #: The observed states of the zone, in order.
     states: Sequence[Observation]
     held_seconds: float
-    #: While its repair was held.
+    #: Bytes copied while its repair was held.
     moved_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneLoss:
-    """A zone that did not come back."""
+    """The loss of a zone that did not come back."""
 
     zone: ZoneName
-    #: While its repair was held.
+    #: Bytes copied while its repair was held.
     moved_held_bytes: int
-    #: What the preflight counted.
+    #: The figures of the preflight.
     preflight: dict[str, object]
-    #: From the release on.
+    #: From the release on: the copied bytes, and the time.
     moved_bytes: int
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copies:
-    """What every copy of every entry was found to be, each read from its bookie."""
+    """The findings about every copy of every entry, each read from its bookie."""
 
     entries: int
-    #: Copies that are missing, damaged or on a bookie that is gone; empty: there are none.
+    #: Copies that are missing, damaged or on a bookie that is gone; empty: all copies are good.
     problems: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What a run has shown."""
+    """The figures of a whole run."""
 
     timings: Sequence[AckTiming]
     ensemble_changes: int
@@ -72,17 +72,17 @@ class Summary:
 
     @property
     def acked(self) -> int:
-        """Entries that were acknowledged."""
+        """The number of acknowledged entries."""
         return sum(each.acked for each in self.checked)
 
     @property
     def same(self) -> int:
-        """Entries of these that were read back byte for byte."""
+        """The number of acknowledged entries that were read back byte for byte."""
         return sum(each.same for each in self.checked)
 
     @property
     def promises(self) -> tuple[tuple[str, bool], ...]:
-        """What the demonstration promises, and whether it held."""
+        """The promises of the demonstration, and whether each was kept."""
         outage, loss = self.outage, self.loss
         return (
             (
@@ -118,12 +118,12 @@ class Summary:
 
     @property
     def kept(self) -> bool:
-        """Does all hold that was promised?"""
+        """Were all promises kept?"""
         return all(holds for _, holds in self.promises)
 
     @property
     def problems(self) -> list[str]:
-        """What is missing, by name."""
+        """The faults, by ledger or copy."""
         unread = [
             f"ledger {each.ledger_id}: {each.same} of {each.acked}: {each.reason}"
             for each in self.checked
@@ -174,5 +174,5 @@ class Summary:
 
 
 def megabytes(size_bytes: int) -> str:
-    """Spell a size that people compare."""
+    """Spell a size in megabytes, so that people can compare it with others."""
     return f"{size_bytes / 1_000_000:.1f} MB"

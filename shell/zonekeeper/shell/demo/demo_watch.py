@@ -1,7 +1,7 @@
-"""What the demonstration sees: it looks at the cluster as anybody may, and takes nobody's word.
+"""What the demonstration observes of the cluster, as any user could.
 
-Zones, gates and bookies come from the cluster's records, what was copied from the metrics of the
-autorecovery processes.
+Zones, gates and bookies come from the cluster's records. The number of copied bytes comes from the
+metrics of the autorecovery processes.
 """
 
 import asyncio
@@ -26,27 +26,27 @@ from zonekeeper.shell.local.local_folder import LocalError
 _EVERY_S: Final = 0.25
 _TIMEOUT_S: Final = 5
 _MOVED: Final = re.compile(r"^zonekeeper_repair_bytes_moved_total\S* (\d+)$", re.MULTILINE)
-#: The rate is that of so many looks.
+#: The rate of writing is taken over this many looks.
 _LOOKS: Final = 8
 
 
 class DemoWatch:
-    """Looks again and again, and tells what changed."""
+    """A watcher that looks at the cluster again and again, and shows what has changed."""
 
     def __init__(self, client: Client, view: View, pages: Sequence[str], screen: Screen) -> None:
-        """``pages`` are where the autorecovery processes are looked at: ``host:port``."""
+        """``pages`` are the HTTP addresses of the autorecovery processes: ``host:port``."""
         self._client = client
         self._view = view
         self._pages = pages
         self._screen = screen
         self._states: dict[ZoneName, tuple[Observation, Permission]] = {}
-        #: Everything that a zone was seen to be, one after another.
+        #: The observed states of all zones, in order.
         self.history: list[tuple[ZoneName, Observation]] = []
-        #: Since when a repair was let go, and what it is expected to move.
+        #: The bytes moved before a repair was released, and the bytes that it is expected to move.
         self.repair: tuple[int, int] | None = None
 
     async def tell(self) -> None:
-        """Tell what becomes of the zones, until cancelled."""
+        """Show the changes of zones, until cancelled."""
         looks = 0
         while True:
             looks = await self._view.changed(looks)
@@ -54,7 +54,7 @@ class DemoWatch:
                 self._tell(zone, record)
 
     async def show(self, load: Load) -> None:
-        """Draw how everything is several times a second, until cancelled."""
+        """Draw the state of the cluster several times a second, until cancelled."""
         loop = asyncio.get_running_loop()
         counts = [(loop.time(), 0)]
         while True:
@@ -77,7 +77,7 @@ class DemoWatch:
             await asyncio.sleep(_EVERY_S)
 
     async def until(self, holds: Callable[[], bool], what: str, within_s: float) -> None:
-        """Wait until something is so; raises ``LocalError`` if it takes too long."""
+        """Wait until a condition holds; raises ``LocalError`` if this takes too long."""
         looks = self._view.looks
         try:
             async with asyncio.timeout(within_s):
@@ -87,7 +87,7 @@ class DemoWatch:
             raise LocalError(f"{what}: that was not so after {within_s:.0f} s") from None
 
     def is_in(self, zone: ZoneName, *states: Observation) -> bool:
-        """Is a zone seen to be in one of some states?"""
+        """Is the observed state of a zone one of these?"""
         record = self._view.zones.get(zone)
         return record is not None and record.observed.state in states
 
@@ -97,7 +97,7 @@ class DemoWatch:
         return record is None or not record.gate.permits
 
     async def moved_bytes(self) -> int:
-        """Say how much was copied so far, by whatever repair, as the processes count it."""
+        """Give the bytes that all repairs have copied so far, as the processes count them."""
         pages = await asyncio.gather(*(asyncio.to_thread(_metrics, page) for page in self._pages))
         return sum(int(count) for page in pages for count in _MOVED.findall(page))
 

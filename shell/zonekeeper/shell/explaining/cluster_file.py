@@ -1,9 +1,9 @@
 """The file that ``placement explain`` reads: a cluster as it is, or as it might be.
 
-``policy`` is what a BookieCluster's ``spec.policy`` is, defaults included. ``bookies`` says how
-many stand in each zone: a number, shared out over the upgrade domains as ordinals are, or a number
-for each upgrade domain. ``storage``, ``traffic`` and ``prices`` are optional; each brings one more
-part of the report. Everything that is wrong is said at once.
+``policy`` has the fields of a BookieCluster's ``spec.policy``, with the same defaults. ``bookies``
+gives the bookies of each zone. A number is shared out over the upgrade domains as ordinals are;
+otherwise there is a number for each upgrade domain. ``storage``, ``traffic`` and ``prices`` are
+optional; each adds a part to the report. All faults of the file are reported at once.
 """
 
 import datetime
@@ -38,7 +38,7 @@ class _Kind(Protocol[_T_co]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneStorage:
-    """What zones can hold and do hold, and how much of it has to stay free."""
+    """The capacity and the use of zones, and how much has to stay free."""
 
     zones: Mapping[ZoneName, headroom.Usage]
     min_free: Fraction
@@ -46,19 +46,19 @@ class ZoneStorage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFile:
-    """What the file says."""
+    """The contents of the file."""
 
     policy: Policy
     topology: Topology
     storage: ZoneStorage | None = None
     traffic: Traffic | None = None
-    #: Where those who write and read are; None: evenly in all zones.
+    #: The zone of the writers and readers; None: they are spread evenly over all zones.
     client: ZoneName | None = None
     prices: Prices | None = None
 
 
 def read(data: object) -> ClusterFile:
-    """Read the file's data; raises ``fields.InvalidFieldsError`` with everything that is wrong."""
+    """Read the file's data; raises ``fields.InvalidFieldsError`` with all faults."""
     problems: list[Problem] = []
     top = _Section("", data, _SECTIONS, problems)
     policy: Policy | None = None
@@ -86,12 +86,12 @@ def read(data: object) -> ClusterFile:
 
 
 class _Section:
-    """Fields of one mapping, read one by one; what is wrong is collected."""
+    """The fields of one mapping, read one by one; faults are collected."""
 
     def __init__(
         self, path: str, data: object, known: "tuple[str, ...] | None", problems: list[Problem]
     ) -> None:
-        """Open it; ``known`` are the fields it may have, None where that is not known itself."""
+        """Open a mapping; ``known`` are the fields that it may have, None if they are not known."""
         self.path, self.problems = path, problems
         self.values: dict[str, object] = {}
         try:
@@ -114,7 +114,7 @@ class _Section:
         self.problems.append(Problem(path, "missing", "is required", fix))
 
     def take(self, name: str, kind: _Kind[_T], default: _T, *, required: str = "") -> _T:
-        """Read a field; ``required`` is what to do where it is missing and must not be."""
+        """Read a field; ``required``: it must be there, and this says what to do if it is not."""
         if name not in self.values:
             if required:
                 self.missing(name, required)
@@ -146,7 +146,7 @@ def _topology(
 
 
 def _zones(section: _Section, zones: "tuple[ZoneName, ...] | None") -> Iterable[ZoneName]:
-    """Give the zones to read; where the policy is wrong, those that stand there, to check them."""
+    """Give the zones to read: the policy's, or if the policy is wrong, those of the file."""
     return map(ZoneName, section.values) if zones is None else zones
 
 
@@ -218,7 +218,7 @@ def _prices(top: _Section) -> Prices:
 
 
 class _Day:
-    """A day that there is, as a text."""
+    """A day of the calendar, as text."""
 
     def read(self, path: str, value: object) -> str:
         rule, fix = "must be a day: YYYY-MM-DD", "write for example 2026-01-31"

@@ -1,4 +1,4 @@
-"""``zonekeeper placement``: what the rules of placement say, without a cluster."""
+"""``zonekeeper placement``: what the rules of placement give for a file, without a cluster."""
 
 import json
 import sys
@@ -27,7 +27,7 @@ def placement() -> None:
 
 @contextmanager
 def _patience() -> Iterator[None]:
-    """Say on a terminal what takes so long, where it does."""
+    """Tell a terminal's user why the block takes long, once it does."""
     said = threading.Timer(
         _LONG_S, click.echo, ["trying every loss; very wide quorums take a while"], {"err": True}
     )

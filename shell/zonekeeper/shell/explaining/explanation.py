@@ -1,7 +1,7 @@
-"""What is to be said about a cluster file: every judgement of ``placement``, gathered.
+"""The report about a cluster file: every judgement of ``placement``, gathered.
 
-Nothing is decided here. The ensemble that is looked at closely is one that the selector builds of
-these bookies, from a fixed seed, so that the same file always gives the same report.
+Nothing is decided here. The selector builds the example ensemble from the file's bookies and a
+fixed seed, so that the same file always gives the same report.
 """
 
 import random
@@ -31,7 +31,7 @@ _SEED: Final = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """An ensemble as placement builds it, and what it survives."""
+    """An ensemble as placement builds it, and the losses that it survives."""
 
     choice: selector.Choice
     places: tuple[Location | None, ...]
@@ -43,25 +43,25 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Least:
-    """What every legal write set survives, and what the closest ones look like."""
+    """The losses that every legal write set survives, and how close together its copies may be."""
 
     zones: int
-    #: The most copies of an entry in one zone.
+    #: The largest number of copies of an entry in one zone.
     together: int
     rows: tuple[LossRow, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """The report, before it has a form."""
+    """The contents of the report, before it has a form."""
 
     cluster: ClusterFile
     verdict: legality.Legality
-    #: Why no ensemble can be built, where the configuration is legal and there is none.
+    #: Why a legal configuration has no ensemble; empty: it has one, or is not legal.
     impossible: str = ""
     example: Example | None = None
     least: Least | None = None
-    #: One answer for each zone; empty where nothing is said of storage.
+    #: One answer for each zone; empty if the file says nothing of storage.
     room: tuple[headroom.Headroom, ...] = ()
 
     @property
@@ -71,7 +71,7 @@ class Explanation:
 
 
 def explain(cluster: ClusterFile) -> Explanation:
-    """Judge a cluster."""
+    """Judge a cluster file."""
     policy = cluster.policy
     verdict = legality.judge(policy.quorums, policy.placement)
     storage = cluster.storage
@@ -89,7 +89,7 @@ def explain(cluster: ClusterFile) -> Explanation:
 
 def _example(cluster: ClusterFile) -> Example:
     policy, topology = cluster.policy, cluster.topology
-    chance = random.Random(_SEED)  # noqa: S311 nothing secret: the same file, the same report
+    chance = random.Random(_SEED)  # noqa: S311 not secret: the same file, the same report
     request = EnsembleRequest(topology=topology, quorums=policy.quorums, rules=policy.placement)
     choice = selector.choose(request, chance)
     places = tuple(topology.location(bookie) for bookie in choice.ensemble)
@@ -112,11 +112,11 @@ def _example(cluster: ClusterFile) -> Example:
 def _rebuilding(
     request: EnsembleRequest, ensemble: Sequence[BookieId], chance: random.Random
 ) -> tuple[Rebuilding, ...]:
-    """Try every loss; among thousands of bookies, first among as many as can matter.
+    """Try every loss: first among few bookies, then among all if that leaves a doubt.
 
-    Of one place an ensemble takes E members at most, beside E that leave it and one that is lost;
-    more change no level. They do stand in the reason where something cannot be built, so then all
-    are looked at.
+    An ensemble of E takes at most E members of one location, beside E that leave it and one that is
+    lost. More bookies of a location change no level. But the reason of a failure counts them. So
+    all bookies are looked at if something cannot be built.
     """
     every, some = request.topology, _enough(request, ensemble)
     found = outages.of_ensemble(request.quorums, request.rules, some, ensemble, chance)

@@ -1,6 +1,6 @@
 """The report of ``placement explain`` for people.
 
-It fits 80 columns, and loses nothing without colour: what a colour says, a word says too.
+The report fits 80 columns. It loses nothing without colour: each colour repeats a word.
 """
 
 import textwrap
@@ -146,7 +146,7 @@ def _answers(row: LossRow) -> list[Text]:
 def _answer(answer: Answer) -> Text:
     word = answer.holds.word
     enough = answer.left >= answer.needed
-    # A no with enough bookies is one about zones; the note below the table says it.
+    # Enough bookies and still not YES: the zones are the reason. The note below the table says it.
     numbers = f"{answer.left} {'>=' if enough else '<'} {answer.needed}"
     shown = f"{word}, zones" if enough and answer.holds is not Holds.YES else f"{word} {numbers}"
     return Text(shown, _STYLES[answer.holds])
@@ -168,7 +168,7 @@ def _notes(row: LossRow) -> list[tuple[LossKind, str, str]]:
 
 
 def _print_notes(console: Console, notes: Sequence[tuple[LossKind, str, str]]) -> None:
-    """Say for each question where it first fails; what is lost with more, is lost all the same."""
+    """Say for each question at which loss it first fails: a larger loss fails as well."""
     said = set()
     for loss, question, why in notes:
         if question not in said:
@@ -240,7 +240,7 @@ def _title(console: Console, title: str, subtitle: str) -> None:
 
 
 def _say(console: Console, text: str, *, columns: int = 2, bullet: str = "") -> None:
-    """Print a sentence, wrapped and indented, without the blanks that padding would leave."""
+    """Print a sentence, wrapped and indented, without the trailing blanks of padding."""
     margin = " " * columns
     lines = textwrap.wrap(
         text,
@@ -258,7 +258,7 @@ def _s(count: int) -> str:
 
 
 def _bytes(count: int) -> str:
-    """Give a size for people, to three figures."""
+    """Spell a size for people, with three figures."""
     value, units = float(count), list(_UNITS)
     while value >= _FIGURES and len(units) > 1:
         value, units = value / 1024, units[1:]

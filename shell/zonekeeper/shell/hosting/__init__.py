@@ -1,1 +1,1 @@
-"""The top of the command: it hosts what components publish; and the YAML that people write."""
+"""The top-level command, which hosts the commands of components; the reader of YAML files."""

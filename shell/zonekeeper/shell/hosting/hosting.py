@@ -1,10 +1,10 @@
-"""The top of the command: its own commands, and those that installed components publish.
+"""The top-level command: it hosts its own commands and those that components publish.
 
-A component publishes a click command in the entry point group ``zonekeeper.commands``; the entry
-point's name is the command's. It is loaded when somebody uses it, not before, so a command costs
-nothing to those who do not call it: the list of all commands takes what each does from the
-docstring in its source. If what it imports is not installed, its place in the list is kept, and
-calling it says which extra to install.
+A component publishes a click command in the entry point group ``zonekeeper.commands``. The name of
+the entry point is the name of the command. A published command is loaded when it is called, not
+before: the list of all commands takes each summary from the docstring in the command's source. If a
+library that the command imports is not installed, the command stays in the list. Calling it says
+which extra to install.
 """
 
 import ast
@@ -25,9 +25,9 @@ from zonekeeper.metadata.commands import exits
 
 GROUP = "zonekeeper.commands"
 _DISTRIBUTION = "zonekeeper"
-#: Components that have no extra of their own come with this one.
+#: This extra installs the libraries of the components that have no extra of their own.
 _SHARED_EXTRA = "client"
-#: The one command of the shell that runs bookies; its others reach a cluster as clients do.
+#: The only command of the shell that runs bookies; its other commands are clients of a cluster.
 _RUNS_BOOKIES = "zonekeeper.shell.commands.local"
 
 
@@ -39,7 +39,7 @@ class CommandHost(click.Group):
         own: Iterable[click.Command] = (),
         published: Iterable[metadata.EntryPoint] | None = None,
     ) -> None:
-        """Host its own commands and the published ones; the default are those installed."""
+        """Host ``own`` and ``published`` commands; by default those of installed components."""
         super().__init__(
             name="zonekeeper",
             help=self.__doc__,
@@ -61,18 +61,18 @@ class CommandHost(click.Group):
         return sorted({*super().list_commands(ctx), *self._published})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Give a command, loaded; its own ones go first."""
+        """Load and give a command; of two with one name, the own command is given."""
         own = super().get_command(ctx, cmd_name)
         if own is not None or cmd_name not in self._published:
             return own
         return _loaded(self._published[cmd_name])
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command that is named; whatever ends it, what is said of that is a line."""
-        if sys.stderr is None:  # it was closed: what is said there is said to nobody
+        """Run the named command; an interruption or an I/O error is reported in one line."""
+        if sys.stderr is None:  # it was closed: what is written to it is dropped
             sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 to the end of the process
         for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, io.TextIOWrapper):  # not every terminal knows every character
+            if isinstance(stream, io.TextIOWrapper):  # some terminals lack some characters
                 stream.reconfigure(errors="backslashreplace")
         try:
             return super().invoke(ctx)
@@ -80,14 +80,14 @@ class CommandHost(click.Group):
             if isinstance(abort.__context__, KeyboardInterrupt):  # in answer to a question
                 _end_interrupted(ctx)
             if sys.stdin.isatty():
-                raise  # somebody was asked, and said no
+                raise  # a person was asked, and said no
             raise exits.RefusedCommand("nobody can be asked here: repeat with --yes") from None
         except KeyboardInterrupt:
             _end_interrupted(ctx)
-        except BrokenPipeError:  # whoever read our answer has read enough
+        except BrokenPipeError:  # the reader of the answer has closed the pipe
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(exits.DONE)
-        except OSError as error:  # above all: the answer cannot be written
+        except OSError as error:  # mostly: the answer cannot be written
             raise click.ClickException(str(error)) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -121,7 +121,7 @@ def _help_if_bare(ctx: click.Context) -> None:
 
 
 def _docstring(point: metadata.EntryPoint) -> str | None:
-    """Read what a command does from its source; None: it does not stand there as a function."""
+    """Read a command's docstring from its source; None: the source has no function of its name."""
     spec = importlib.util.find_spec(point.module)
     if spec is None or spec.origin is None:
         return None
@@ -136,7 +136,7 @@ def _loaded(point: metadata.EntryPoint) -> click.Command:
         command = point.load()
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] == _DISTRIBUTION:
-            raise  # a mistake of ours, not an extra that is missing
+            raise  # a defect of zonekeeper, not a missing extra
         return _unavailable(point, missing)
     if not isinstance(command, click.Command):
         raise TypeError(f"entry point {point.name} = {point.value}: must be a click command")
@@ -145,7 +145,7 @@ def _loaded(point: metadata.EntryPoint) -> click.Command:
 
 
 def _summarise(command: click.Command) -> None:
-    """Have lists of commands say all of each one's first sentence: click would cut it off."""
+    """Make the whole first sentence a command's summary in lists: click would cut it off."""
     command.short_help = command.short_help or _first_sentence(command.help or "")
     if isinstance(command, click.Group):
         for inner in command.commands.values():
@@ -177,7 +177,7 @@ def _unavailable(point: metadata.EntryPoint, missing: ModuleNotFoundError) -> cl
 
 
 def _extra(point: metadata.EntryPoint) -> str:
-    """Give the extra that brings what a component needs."""
+    """Give the extra that installs the libraries of a published command."""
     if point.module == _RUNS_BOOKIES:
         return "bookie"
     component = re.sub(r"^zonekeeper\.([a-z]+)\..*$", r"\1", point.module)

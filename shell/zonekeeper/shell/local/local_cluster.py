@@ -1,12 +1,13 @@
 """A cluster on one machine: the processes of production, their metadata in a file or in ZooKeeper.
 
 Only processes that were started from the cluster's folder are ever signalled (``local_processes``).
-The root and the policy are made by the first start and left alone by every later one.
+The first start makes the root and the policy; later starts leave them alone.
 
-A zone is cut off by freezing its processes (SIGSTOP), because nobody but root can cut a network: to
-everybody else it looks the same, nobody is answered and sessions run out, but those inside do not
-see the others gone. A process may be frozen just while it has the metadata file locked; then it is
-let go on for a moment and frozen again, or nobody outside could go on.
+A zone is cut off by freezing its processes (SIGSTOP), because only root can cut a network. To
+processes outside the zone both look the same: they get no answers, and sessions run out. Processes
+inside a frozen zone do not see the others gone, as they would in a cut network. A process may be
+frozen while it has the metadata file locked, and the lock would block all others. Then the zone
+goes on for a moment, and is frozen again.
 """
 
 import asyncio
@@ -37,28 +38,29 @@ from zonekeeper.shell.local.local_processes import ProcessMark
 from zonekeeper.shell.local.local_shape import Asked, Shape
 from zonekeeper.shell.local.local_state import ZOOKEEPER, LocalState
 
-#: So often a zone is frozen anew until nobody in it keeps the metadata locked.
+#: A zone is frozen at most this often until no process in it keeps the metadata locked.
 _FREEZE_ATTEMPTS: Final = 20
-#: A lock that is held for longer than this is held by somebody who was frozen.
+#: A lock that is held for longer than this counts as held by a frozen process.
 _LOCK_TIMEOUT: Final = Timeouts(request_ms=1_000)
 _THAW_MS: Final = 50
 
 
 class LocalCluster:
-    """The cluster of one folder, there or not."""
+    """The cluster of one folder; it may not exist yet."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = Folder(folder)
 
     @property
     def address(self) -> str:
-        """The metadata store's address; raises ``BadRequestError`` where there is no cluster."""
+        """The metadata store's address; raises ``BadRequestError`` if there is no cluster."""
         return self.folder.address(self._there())
 
     async def up(self, asked: Asked | None = None) -> tuple[BookieId, ...]:
-        """Start everything that does not run; make the cluster first if there is none.
+        """Start every process that does not run; make the cluster first if there is none.
 
-        ``asked`` are fields of the shape. One that is left out is as the cluster was made.
+        ``asked`` are fields of the shape. A field that is left out is that of the existing cluster,
+        or the default for a new one.
         """
         if sys.platform != "linux":
             raise BadRequestError("a local cluster needs Linux: it names processes by /proc")
@@ -80,7 +82,7 @@ class LocalCluster:
             return tuple(start.started)
 
     async def restore(self, zone: ZoneName) -> tuple[BookieId, ...]:
-        """Start all of a zone that does not run."""
+        """Start the processes of a zone that do not run."""
         self._there()
         with self.folder.alone():
             state = self._there()
@@ -91,14 +93,14 @@ class LocalCluster:
             return tuple(start.started)
 
     async def kill(self, bookie: BookieId) -> None:
-        """End a bookie at once and without warning, as a power cut would."""
+        """End a bookie at once and without warning (SIGKILL)."""
         known = local_shape.places(self._there().shape)
         if bookie not in known:
             raise BadRequestError(f"there is no bookie {bookie}; there are {', '.join(known)}")
         await self._kill((bookie,), f"{bookie} does not run; nothing was killed")
 
     async def kill_autorecovery(self, name: BookieId) -> None:
-        """End an autorecovery process likewise."""
+        """End an autorecovery process at once and without warning (SIGKILL)."""
         known = local_shape.autorecovery(self._there().shape)
         if name not in known:
             there = ", ".join(known) or "none"
@@ -106,12 +108,12 @@ class LocalCluster:
         await self._kill((name,), f"{name} does not run; nothing was killed")
 
     async def kill_zone(self, zone: ZoneName) -> tuple[BookieId, ...]:
-        """End all of a zone that runs, all at once."""
+        """End all running processes of a zone at once (SIGKILL)."""
         wanted = _of_zone(self._there(), zone)
         return await self._kill(wanted, f"nothing of zone {zone} runs; nothing was killed")
 
     async def partition(self, zone: ZoneName) -> tuple[BookieId, ...]:
-        """Cut off all of a zone that runs: frozen, until ``heal``."""
+        """Cut off a zone: its running processes are frozen until ``heal``."""
         self._there()
         with self.folder.alone():
             state = self._there()
@@ -128,7 +130,7 @@ class LocalCluster:
         return tuple(hit)
 
     async def heal(self, zone: ZoneName) -> tuple[BookieId, ...]:
-        """Let all of a zone that was cut off go on."""
+        """Let the frozen processes of a zone go on."""
         self._there()
         with self.folder.alone():
             state = self._there()
@@ -143,14 +145,14 @@ class LocalCluster:
         return tuple(hit)
 
     async def down(self, *, purge: bool = False) -> tuple[BookieId, ...]:
-        """Stop everything in order; ``purge`` removes what was kept, too."""
+        """Stop all processes in order; ``purge`` also removes the files of the cluster."""
         self._there()
         with self.folder.alone():
             state = self._there()
             running = local_starting.running(state)
             others = {name: mark for name, mark in running.items() if name != ZOOKEEPER}
             await local_starting.end(others.values(), signal.SIGTERM)
-            if ZOOKEEPER in running:  # last: the others take leave of it
+            if ZOOKEEPER in running:  # last: the others end their sessions with it
                 await local_starting.end([running[ZOOKEEPER]], signal.SIGTERM)
             self.folder.write(state.stopped(state.marks.keys()))
             if purge:
@@ -158,11 +160,11 @@ class LocalCluster:
         return tuple(running)
 
     async def status(self) -> LocalStatus:
-        """Look at everything; changes nothing."""
+        """Look at the whole cluster; changes nothing."""
         return await local_looking.look(self.folder, self._there())
 
     def _prepare(self, shape: Shape) -> None:
-        """Check what a new cluster needs before anything of it is made."""
+        """Check what a new cluster needs, and make its folder, before the cluster is made."""
         try:
             local_shape.check(shape)
             if shape.zookeeper:
@@ -178,7 +180,7 @@ class LocalCluster:
         return self.folder.make(shape, local_zookeeper.free_port() if shape.zookeeper else None)
 
     async def _initialise(self, state: LocalState) -> None:
-        """Make the root and the policy, where they are not there yet."""
+        """Make the root and the policy, if they do not exist yet."""
         async with local_looking.opened(self.folder, state) as store:
             cluster = await clusters.initialise(store, str(uuid.uuid4()))
             if await policy_store.read(cluster) is None:
@@ -218,7 +220,7 @@ class LocalCluster:
         raise LocalError("the metadata store does not answer, so nothing was cut off")
 
     async def _is_unlocked(self, state: LocalState) -> bool:
-        """Can the store be written? A session is begun and ended."""
+        """Say whether the store can be written: a session is begun and ended."""
         try:
             await (await open_store(self.folder.address(state), _LOCK_TIMEOUT)).close()
         except StoreError:
@@ -227,7 +229,7 @@ class LocalCluster:
 
 
 def _among(state: LocalState, names: Collection[BookieId]) -> dict[BookieId, ProcessMark]:
-    """Give those of some that run, in their order."""
+    """Give the named processes that run, in the order of ``names``."""
     running = local_starting.running(state)
     return {name: running[name] for name in names if name in running}
 

@@ -1,14 +1,14 @@
-"""The folder of a local cluster: where everything stands, and who may work on it.
+"""The folder of a local cluster: its files, and the lock that a command takes.
 
 ::
 
     local.json          what was started (``local_state``)
     meta.db             the metadata store, or
     zookeeper/          the ZooKeeper server's data and its settings
-    bookies/<id>/       what a bookie keeps
-    logs/<id>.log       what a process said, all its lives after one another
+    bookies/<id>/       the data of a bookie
+    logs/<id>.log       the output of a process; each start appends to it
 
-A folder that holds anything else is not taken, and a purge removes nothing but these. One command
+A new cluster is made only in an empty folder. A purge removes nothing but these files. One command
 at a time works on a folder.
 """
 
@@ -31,21 +31,21 @@ _META: Final = "meta.db"
 _ZOOKEEPER: Final = "zookeeper"
 _DATA: Final = "bookies"
 _LOGS: Final = "logs"
-#: Nothing of a local cluster listens anywhere else.
+#: All processes of a local cluster listen on this address only.
 LOOPBACK: Final = "127.0.0.1"
 _FILES: Final = (_META, f"{_META}-wal", f"{_META}-shm", f"{local_state.NAME}.part")
 
 
 class BadRequestError(Refusal):
-    """What was asked for cannot be meant; nothing was done."""
+    """The request is wrong; nothing was done."""
 
 
 class LocalError(Trouble):
-    """It did not work; the message says what is left."""
+    """A command on a local cluster failed; the message says what is left."""
 
 
 class Folder:
-    """One folder, with a cluster in it or not."""
+    """A folder, with or without a cluster in it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -62,7 +62,7 @@ class Folder:
 
     @property
     def zookeeper(self) -> Path:
-        """Where the ZooKeeper server keeps its data."""
+        """The folder in which the ZooKeeper server keeps its data."""
         return self.path / _ZOOKEEPER
 
     def address(self, state: LocalState) -> str:
@@ -72,51 +72,51 @@ class Folder:
         return f"sqlite://{quote(str(self.store))}"
 
     def data(self, bookie: BookieId) -> Path:
-        """Say where a bookie keeps its data."""
+        """Give the folder in which a bookie keeps its data."""
         return self.path / _DATA / bookie
 
     def log(self, name: BookieId) -> Path:
-        """Say where a process's words are."""
+        """Give the log file of a process."""
         return self.path / _LOGS / f"{name}.log"
 
     def read(self) -> LocalState | None:
-        """Read what was started; None: there is no cluster here."""
+        """Read the state of the cluster; None: there is no cluster in the folder."""
         try:
             return local_state.read(self.path)
         except local_state.UnreadableStateError as error:
             raise LocalError(str(error)) from error
 
     def write(self, state: LocalState) -> None:
-        """Say what was started."""
+        """Replace the state of the cluster."""
         local_state.write(self.path, state)
 
     def make(self, shape: Shape, zookeeper_port: int | None) -> LocalState:
-        """Lay out a new cluster; the folder is there, and empty."""
+        """Lay out a new cluster; the folder must exist and be empty."""
         if any(self.path.iterdir()):
             raise BadRequestError(
                 f"--folder {self.path}: holds other things; give an empty or a new folder"
             )
         state = LocalState(shape=shape, zookeeper_port=zookeeper_port)
-        self.write(state)  # first: what is made from here on can be purged
+        self.write(state)  # first, so that what is made from here on can be purged
         for part in (_DATA, _LOGS):
             (self.path / part).mkdir()
         return state
 
     def purge(self) -> None:
-        """Remove all that a cluster has here."""
+        """Remove all files of the cluster."""
         for part in (_DATA, _LOGS, _ZOOKEEPER):
             if (self.path / part).exists():
                 shutil.rmtree(self.path / part)
         for name in _FILES:
             (self.path / name).unlink(missing_ok=True)
-        # Last, so that a purge that was interrupted can be asked for again.
+        # The state goes last, so that an interrupted purge can be repeated.
         (self.path / local_state.NAME).unlink()
-        with contextlib.suppress(OSError):  # somebody put a file of theirs beside ours
+        with contextlib.suppress(OSError):  # the folder holds files of the user
             self.path.rmdir()
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Work here while nobody else does; the lock goes with the process."""
+        """Keep other commands out of the folder; the lock ends with the process at the latest."""
         folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             try:

@@ -1,6 +1,6 @@
-"""What a local cluster looks like now: its processes, and what its metadata says of them.
+"""The status of a local cluster: its processes, and what its metadata says of them.
 
-What cannot be read is unknown, and said so; a zone without a readable record is held.
+A fact that cannot be read is shown as unknown. A zone without a readable record is held.
 """
 
 import contextlib
@@ -28,66 +28,66 @@ from zonekeeper.shell.local.local_state import ZOOKEEPER, LocalState
 
 
 class Process(enum.StrEnum):
-    """How a process is."""
+    """The state of a process."""
 
     RUNNING = "running"
-    #: Stopped by ``partition-zone``: it is there, and nobody hears of it.
+    #: Frozen by ``partition-zone``: the process exists, and answers nothing.
     CUT_OFF = "cut off"
-    #: By a command.
+    #: Stopped by a command, or never started.
     STOPPED = "stopped"
     ENDED = "ended by itself"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenProcess:
-    """One process."""
+    """A process as it was seen."""
 
     name: BookieId
     process: Process
-    #: While it runs.
+    #: None: the process does not run.
     pid: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenBookie(SeenProcess):
-    """One bookie."""
+    """A bookie as it was seen."""
 
     location: Location
     #: None: unknown.
     registration: Registration | None
-    #: Where clients reach it; None: it says nothing of that now, or it is unknown.
+    #: The address for clients; None: the bookie publishes none now, or it is unknown.
     address: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenAutorecovery(SeenProcess):
-    """One autorecovery process."""
+    """An autorecovery process as it was seen."""
 
     zone: ZoneName
-    #: Where it is looked at, while it runs.
+    #: The HTTP address; None: there is none, or the process does not run.
     http: str | None
-    #: What it was elected for.
+    #: The roles that it was elected for.
     leads: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """What the metadata says."""
+    """The facts in the metadata."""
 
     registered: Mapping[BookieId, tuple[Registration, str | None]] = field(default_factory=dict)
-    #: A zone that is left out has no record that can be read.
+    #: A zone that is left out has no readable record.
     zones: Mapping[ZoneName, ZoneRecord] = field(default_factory=dict)
-    #: Who leads, by role.
+    #: The leader of each role.
     leaders: Mapping[str, BookieId | None] = field(default_factory=dict)
-    #: How many ledgers wait for repair; None: unknown.
+    #: The number of ledgers that wait for repair; None: unknown.
     underreplicated: int | None = None
-    #: Why nothing of all this is known; empty: it is.
+    #: The reason why the metadata could not be read; empty: it was read.
     unknown: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalStatus:
-    """All of it."""
+    """The status of the whole cluster."""
 
     state: LocalState
     metadata: str
@@ -98,7 +98,7 @@ class LocalStatus:
 
 
 async def look(folder: Folder, state: LocalState) -> LocalStatus:
-    """Look at everything; changes nothing."""
+    """Look at the whole cluster; changes nothing."""
     try:
         recorded = await _recorded(folder, state)
     except LocalError as error:
@@ -138,7 +138,7 @@ async def look(folder: Folder, state: LocalState) -> LocalStatus:
 
 @contextlib.asynccontextmanager
 async def opened(folder: Folder, state: LocalState) -> AsyncIterator[MetadataStore]:
-    """Open the metadata; raises ``LocalError``, and so does what fails in the block."""
+    """Open the metadata; a store's failure, also one in the block, becomes ``LocalError``."""
     try:
         store = await open_store(folder.address(state))
         try:
@@ -172,8 +172,8 @@ def _process(state: LocalState, name: BookieId) -> tuple[Process, int | None]:
 
 
 async def _recorded(folder: Folder, state: LocalState) -> Recorded:
-    # Opening a file that is not there would make a new one; waiting for a server that does not
-    # run is of no use.
+    # Opening a missing file would make a new one. Waiting for a server that does not run is of no
+    # use.
     if state.shape.zookeeper:
         if ZOOKEEPER not in local_starting.running(state):
             raise LocalError("its ZooKeeper server does not run")

@@ -1,9 +1,9 @@
 """Processes that outlive the command that started them, and are never mistaken for others.
 
-A process is named by its number *and* the moment at which it began *and* the machine's boot: the
-kernel gives a number again, but not all three. What is done to a process goes through a descriptor
-of it, which is opened first and compared then, so that a process which ends in between is missed
-and no other one hit.
+A process is named by its pid *and* its start time *and* the machine's boot: the kernel may give the
+pid again, but not all three. A signal goes through a descriptor of the process. The descriptor is
+opened first, and the three are compared then. So if the process ends in between, no other process
+gets the signal.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Final
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
-#: Where the state and the start time stand in ``/proc/<pid>/stat``, counted behind the name in
-#: brackets.
+#: The places of the state and the start time in ``/proc/<pid>/stat``, counted from 0 behind the
+#: name in brackets.
 _STATE: Final = 0
 _STARTED_AT: Final = 19
 _STOPPED: Final = "T"
@@ -31,10 +31,10 @@ PYTHON: Final = (sys.executable, "-P")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessMark:
-    """Which process."""
+    """The identity of a process."""
 
     pid: int
-    #: When it began, in clock ticks since the boot.
+    #: The start time, in clock ticks since the boot.
     started_ticks: int
     boot: str
 
@@ -42,7 +42,7 @@ class ProcessMark:
 def start(command: Sequence[str], output: Path) -> ProcessMark:
     """Start a program in a session of its own, so that no terminal's signals reach it.
 
-    What it says is appended to a file. None of our settings comes to it from the environment.
+    Its output is appended to a file. It does not get the environment variables of our settings.
     """
     written = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
     try:
@@ -59,29 +59,29 @@ def start(command: Sequence[str], output: Path) -> ProcessMark:
         )
     finally:
         os.close(written)
-    # It is a child of ours, so even after its end the number is its own until it is waited for.
+    # It is our child: even after its end, its pid stays its own until it is waited for.
     started_ticks = _started_ticks(pid)
     assert started_ticks is not None, "a child that was not waited for is there"
     return ProcessMark(pid=pid, started_ticks=started_ticks, boot=_boot())
 
 
 def is_running(mark: ProcessMark) -> bool:
-    """Is it there, and has not ended?"""
+    """Say whether the process exists and has not ended."""
     with _opened(mark) as process:
         return process is not None and not _has_ended(process)
 
 
 def is_frozen(mark: ProcessMark) -> bool:
-    """Is it there, and stopped by SIGSTOP?"""
+    """Say whether the process exists and is stopped by SIGSTOP."""
     with _opened(mark) as process:
         stat = None if process is None else _stat(mark.pid)
         return stat is not None and stat[_STATE] == _STOPPED
 
 
 def send(mark: ProcessMark, number: signal.Signals) -> None:
-    """Send a signal; to a process that has ended: to nobody.
+    """Send a signal, unless the process has ended.
 
-    Raises ``PermissionError`` where the process is another user's.
+    Raises ``PermissionError`` if the process is another user's.
     """
     with _opened(mark) as process:
         if process is not None:
@@ -97,7 +97,7 @@ def send(mark: ProcessMark, number: signal.Signals) -> None:
 
 
 async def ended(mark: ProcessMark) -> None:
-    """Wait until it has ended."""
+    """Wait until the process has ended."""
     with _opened(mark) as process:
         if process is None:
             return
@@ -113,7 +113,7 @@ async def ended(mark: ProcessMark) -> None:
 
 @contextlib.contextmanager
 def _opened(mark: ProcessMark) -> Iterator[int | None]:
-    """Give a descriptor of this very process; None: it is no more."""
+    """Give a descriptor of exactly this process; None: the process is gone."""
     try:
         process = os.pidfd_open(mark.pid)
     except ProcessLookupError:
@@ -127,7 +127,7 @@ def _opened(mark: ProcessMark) -> Iterator[int | None]:
 
 
 def _reap(process: int) -> None:
-    """Free the number of a process that has ended, if it is a child of ours."""
+    """Free the pid of a process that has ended, if it is our child."""
     with contextlib.suppress(ChildProcessError):
         os.waitid(os.P_PIDFD, process, os.WEXITED | os.WNOHANG)
 
@@ -144,7 +144,7 @@ def _started_ticks(pid: int) -> int | None:
 
 
 def _stat(pid: int) -> list[str] | None:
-    """Give what the kernel says of a process, from its state on; None: it is no more."""
+    """Give the fields of ``/proc/<pid>/stat`` from the state on; None: the process is gone."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text("ascii", errors="replace")
     except (FileNotFoundError, ProcessLookupError):

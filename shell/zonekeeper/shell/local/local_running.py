@@ -1,7 +1,7 @@
-"""Running a command's work so that an interruption ends it in order.
+"""A runner for a command's work, which ends the work in order after an interruption.
 
 The first SIGINT, SIGTERM or SIGHUP cancels the work, which then takes back what it began. Further
-ones are not heard: half-way through taking back is the one place where nobody may stop.
+signals are ignored: work that is being taken back must not stop half-way.
 """
 
 import asyncio
@@ -15,11 +15,14 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class InterruptedWorkError(Exception):
-    """Somebody interrupted the work, and what it had begun is taken back."""
+    """The work was interrupted, and what it had begun is taken back."""
 
 
 def run(work: Coroutine[None, None, _T], say_stopping: Callable[[], None]) -> _T:
-    """Run to the end; ``InterruptedWorkError`` if not. A first signal calls ``say_stopping``."""
+    """Run the work; raises ``InterruptedWorkError`` if a signal ended it.
+
+    The first signal calls ``say_stopping``.
+    """
     return asyncio.run(_heard(work, say_stopping))
 
 

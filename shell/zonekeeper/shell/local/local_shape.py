@@ -1,10 +1,10 @@
-"""What a local cluster is made of, and what follows from it: names, places and policy.
+"""The shape of a local cluster, and what follows from it: names, places and policy.
 
 A shape that placement refuses is refused in placement's words, before anything is started.
 
-Timers are scaled down unless somebody wants those of production: on one machine, nobody waits five
-minutes to see that a repair is held. What is scaled is the policy record, so everything that obeys
-it is the product's own, and `zonekeeper policy show` says what is in force.
+Timers are scaled down by default, so that a user sees a repair held within seconds, not five
+minutes. Only the policy record has the scaled values: the processes that obey it are those of
+production. `zonekeeper policy show` says which values are in force.
 """
 
 import enum
@@ -26,11 +26,11 @@ from zonekeeper.placement.policy import rules_data
 from zonekeeper.placement.policy.rules import Policy
 
 ZONES_MAX: Final = len(string.ascii_lowercase)
-#: Each is a process of some 60 MB.
+#: Each bookie is a process of some 60 MB.
 BOOKIES_MAX: Final = 60
 AUTORECOVERY_MAX: Final = 16
 
-#: So that an outage is seen, judged and over in seconds; in the policy's words.
+#: With these rules of the policy an outage is seen, judged and over in seconds.
 _SHORT_WATCH: Final[dict[str, fields.Plain]] = {
     "sessionTimeout": "4s",
     "evaluateEvery": "1s",
@@ -52,18 +52,18 @@ _SHORT_REPAIR: Final[dict[str, fields.Plain]] = {
 
 
 class BadShapeError(Refusal, ValueError):
-    """No cluster that could hold a ledger has this shape."""
+    """A cluster of this shape could not hold a ledger."""
 
 
 class Timers(enum.StrEnum):
-    """Which durations a new cluster's policy has."""
+    """The durations in a new cluster's policy."""
 
     SHORT = "short"
     PRODUCTION = "production"
 
 
 class Asked(TypedDict, total=False):
-    """The fields of a shape that somebody named."""
+    """The fields of a shape that the user named."""
 
     zones: int
     bookies_per_zone: int
@@ -75,14 +75,14 @@ class Asked(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How many of each, and on what."""
+    """The number of zones, bookies and processes, the metadata store, and the timers."""
 
     zones: int = 3
     bookies_per_zone: int = 3
     upgrade_domains: int = 3
-    #: Processes that judge zones and repair.
+    #: The number of processes that judge zones and repair.
     autorecovery: int = 2
-    #: The metadata is in a ZooKeeper server, and not in a file.
+    #: True: the metadata is in a ZooKeeper server. False: it is in a file.
     zookeeper: bool = False
     timers: Timers = Timers.SHORT
 
@@ -100,7 +100,7 @@ def zones(shape: Shape) -> tuple[ZoneName, ...]:
 
 
 def places(shape: Shape) -> dict[BookieId, Location]:
-    """Name the bookies, zone by zone, and say where each stands."""
+    """Give the bookies, zone by zone, with the location of each."""
     formula = RoundRobin(upgrade_domains=shape.upgrade_domains)
     return {
         BookieId(f"bk-{zone}-{ordinal}"): Location(
@@ -112,7 +112,7 @@ def places(shape: Shape) -> dict[BookieId, Location]:
 
 
 def autorecovery(shape: Shape) -> dict[BookieId, ZoneName]:
-    """Name the autorecovery processes, and say in which zone each runs: by turns."""
+    """Give the autorecovery processes with their zones, which take turns."""
     names = zones(shape)
     return {
         BookieId(f"auto-{number}"): names[number % len(names)]
@@ -121,14 +121,14 @@ def autorecovery(shape: Shape) -> dict[BookieId, ZoneName]:
 
 
 def in_zone(shape: Shape, zone: ZoneName) -> tuple[BookieId, ...]:
-    """Name all that runs in a zone: bookies, then autorecovery processes."""
+    """Name the processes of a zone: bookies, then autorecovery processes."""
     bookies = (name for name, place in places(shape).items() if place.zone == zone)
     others = (name for name, where in autorecovery(shape).items() if where == zone)
     return (*bookies, *others)
 
 
 def policy(shape: Shape) -> Policy:
-    """Give the policy of such a cluster: the defaults, with fewer zones where there are fewer."""
+    """Give the policy of a shape: the defaults, adapted to its zones, domains and timers."""
     spared = min(2, shape.zones - 1)  # without one zone, ledgers are still created
     rules: dict[str, fields.Plain] = {
         "quorums": {"ackZones": max(1, spared)},
@@ -145,7 +145,7 @@ def policy(shape: Shape) -> Policy:
 
 
 def check(shape: Shape) -> None:
-    """Raise ``BadShapeError`` if no ledger can be created in such a cluster."""
+    """Raise ``BadShapeError`` if no ledger can be created in a cluster of this shape."""
     if not 1 <= shape.zones <= ZONES_MAX:
         raise BadShapeError(f"--zones {shape.zones}: must be from 1 to {ZONES_MAX}")
     if not 1 <= shape.zones * shape.bookies_per_zone <= BOOKIES_MAX:

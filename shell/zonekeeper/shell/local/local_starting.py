@@ -1,7 +1,8 @@
 """Processes of a local cluster: started together, ended together.
 
-Starting is all or nothing: if one does not come up, all that were started with it are stopped, and
-its own last words are in the error. A batch begins when the one before it is ready.
+Starting is all or nothing: if one process does not become ready, all that were started with it are
+stopped. The error shows the last lines of that process's log. A batch of processes begins when the
+batch before it is ready.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from zonekeeper.shell.local.local_state import ZOOKEEPER, LocalState
 
 #: A bookie that was killed waits for its former session to run out before it registers again.
 READY_TIMEOUT_MS: Final = 60_000
-#: Longer than a bookie takes to stop in order.
+#: A bookie takes less time than this to stop in order.
 STOP_TIMEOUT_MS: Final = 20_000
 KILL_TIMEOUT_MS: Final = 5_000
 LAST_WORDS_LINES: Final = 8
@@ -31,18 +32,18 @@ _WORDS_BYTES_MAX: Final = 64 << 10
 _HTTP: Final = re.compile(r"\bhttp (\S+:\d+)")
 _LISTEN: Final = f"{LOOPBACK}:0"
 
-#: Says of a process whether it is ready, from what it has said.
+#: Says whether a process is ready, by its name and the lines of its output.
 _IsReady: TypeAlias = Callable[[BookieId, list[str]], bool]
 
 
 def running(state: LocalState) -> dict[BookieId, ProcessMark]:
-    """Say which of those that were started still run."""
+    """Give the started processes that still run."""
     return {name: mark for name, mark in state.marks.items() if local_processes.is_running(mark)}
 
 
 @asynccontextmanager
 async def all_or_nothing(folder: Folder, state: LocalState) -> AsyncIterator["LocalStart"]:
-    """Give a start; what it has started is stopped again if the block fails."""
+    """Give a start; if the block fails, the processes that it has started are stopped again."""
     start = LocalStart(folder, state)
     try:
         yield start
@@ -53,7 +54,7 @@ async def all_or_nothing(folder: Folder, state: LocalState) -> AsyncIterator["Lo
 
 
 class LocalStart:
-    """What one command starts."""
+    """The processes that one command starts."""
 
     def __init__(self, folder: Folder, state: LocalState) -> None:
         self._folder = folder
@@ -61,7 +62,7 @@ class LocalStart:
         self.started: dict[BookieId, ProcessMark] = {}
 
     async def zookeeper(self) -> None:
-        """Start the ZooKeeper server, if there is to be one and it does not run."""
+        """Start the ZooKeeper server, if the cluster has one and it does not run."""
         port = self.state.zookeeper_port
         if port is None or ZOOKEEPER in running(self.state):
             return
@@ -71,12 +72,12 @@ class LocalStart:
         await self._wait({ZOOKEEPER: spoken}, lambda _name, _lines: local_zookeeper.serves(port))
 
     async def bookies(self, wanted: Iterable[BookieId]) -> None:
-        """Start the bookies among those, as far as they do not run; returns when all are ready."""
+        """Start the bookies of ``wanted`` that do not run; returns when all are ready."""
         known = local_shape.places(self.state.shape)
         await self._python({name: self._bookie(name) for name in wanted if name in known})
 
     async def autorecovery(self, wanted: Iterable[BookieId]) -> None:
-        """Start the autorecovery processes among those, likewise."""
+        """Start the autorecovery processes of ``wanted``, in the same way as bookies."""
         known = local_shape.autorecovery(self.state.shape)
         await self._python({name: self._autorecovery(name) for name in wanted if name in known})
 
@@ -118,7 +119,7 @@ class LocalStart:
         return ["autorecovery", "run", *(text for pair in flags.items() for text in pair)]
 
     def _is_ready(self, name: BookieId, lines: list[str]) -> bool:
-        """Has a process of ours printed its line? It says where an autorecovery is looked at."""
+        """Has a process printed its ready line? Notes the HTTP address in autorecovery's line."""
         for line in lines:
             if line.startswith(f"ready: bookie {name} "):
                 return True
@@ -129,13 +130,13 @@ class LocalStart:
         return False
 
     async def _wait(self, spoken: Mapping[BookieId, int], is_ready: _IsReady) -> None:
-        """Wait until each is ready; raises ``LocalError`` for the first that cannot be."""
+        """Wait until all are ready; raises ``LocalError`` for the first that ends or is late."""
         waiting = dict(spoken)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + READY_TIMEOUT_MS / 1_000
         while waiting:
             for name, begin in list(waiting.items()):
-                ran = local_processes.is_running(self.started[name])  # before its last words
+                ran = local_processes.is_running(self.started[name])  # before its log is read
                 lines = _lines(self._folder.log(name), begin)
                 if is_ready(name, lines):
                     del waiting[name]
@@ -148,7 +149,7 @@ class LocalStart:
 
 
 async def end(marks: Iterable[ProcessMark], how: signal.Signals) -> None:
-    """End processes, all at once; who does not follow is killed, and who is frozen is thawed."""
+    """End processes, all at once: a frozen one is thawed, and one that does not end is killed."""
     left = list(marks)
     for number, timeout_ms in ((how, STOP_TIMEOUT_MS), (signal.SIGKILL, KILL_TIMEOUT_MS)):
         for mark in left:
@@ -180,7 +181,7 @@ def _size(path: Path) -> int:
 
 
 def _lines(path: Path, start: int) -> list[str]:
-    """Read what was said from a position on, or the end of it."""
+    """Read the lines of a log from a position on, or the end of them."""
     with path.open("rb") as file:
         file.seek(max(start, _size(path) - _WORDS_BYTES_MAX))
         return file.read(_WORDS_BYTES_MAX).decode(errors="replace").splitlines()

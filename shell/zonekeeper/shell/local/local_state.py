@@ -1,8 +1,8 @@
-"""The file in which a local cluster's folder says what was started there.
+"""The state of a local cluster: a file in its folder that says which processes were started.
 
-It is replaced in one step, so that a command which is killed leaves the old or the new one. A
-process has a mark from its start until somebody stops it on purpose: a mark without its process is
-one that ended by itself. Names are those of bookies and of autorecovery processes, and
+The file is replaced in one step, so that a command which is killed leaves the old or the new one. A
+process has a mark from its start until a command stops it. So a mark without a process means that
+the process ended by itself. Names are those of bookies and of autorecovery processes, and
 ``ZOOKEEPER``.
 """
 
@@ -25,30 +25,30 @@ _BYTES_MAX: Final = 1 << 20
 
 
 class UnreadableStateError(Trouble):
-    """The file is there and cannot be read, so nobody knows what runs."""
+    """The file exists and cannot be read, so it is not known what runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalState:
-    """What was started, and of what."""
+    """The shape of a cluster, and the processes that were started."""
 
     shape: Shape
-    #: Where the ZooKeeper server listens, as long as the cluster lives; None: it has none.
+    #: The port of the ZooKeeper server, which never changes; None: the cluster has no such server.
     zookeeper_port: int | None = None
     marks: Mapping[BookieId, ProcessMark] = field(default_factory=dict)
-    #: Where an autorecovery process is looked at: ``host:port``.
+    #: The HTTP address of each autorecovery process: ``host:port``.
     http: Mapping[BookieId, str] = field(default_factory=dict)
 
     def started(self, name: BookieId, mark: ProcessMark) -> "LocalState":
-        """Note a process."""
+        """Note the start of a process."""
         return replace(self, marks={**self.marks, name: mark})
 
     def looked_at(self, name: BookieId, where: str) -> "LocalState":
-        """Note where a process is looked at."""
+        """Note the HTTP address of a process."""
         return replace(self, http={**self.http, name: where})
 
     def stopped(self, names: Collection[BookieId]) -> "LocalState":
-        """Forget processes."""
+        """Forget processes that were stopped."""
         return replace(
             self,
             marks={name: mark for name, mark in self.marks.items() if name not in names},
@@ -57,7 +57,7 @@ class LocalState:
 
 
 def read(folder: Path) -> LocalState | None:
-    """Read the state of a folder; None: there is no local cluster."""
+    """Read the state in a folder; None: the folder has no local cluster."""
     path = folder / NAME
     try:
         with path.open("rb") as file:
@@ -72,7 +72,7 @@ def read(folder: Path) -> LocalState | None:
 
 
 def write(folder: Path, state: LocalState) -> None:
-    """Replace the state of a folder."""
+    """Replace the state in a folder."""
     part = folder / f"{NAME}.part"
     with part.open("w", encoding="utf-8") as file:
         json.dump(_plain(state), file, indent=2, sort_keys=True)

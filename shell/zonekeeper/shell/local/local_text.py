@@ -20,7 +20,7 @@ _STYLES = {
     Process.STOPPED: "red",
     Process.ENDED: "red",
 }
-#: The column that is long.
+#: The only column that may be wrapped.
 _REASON = "because"
 _NO_RECORD = "no zone watch has evaluated it yet"
 
@@ -28,7 +28,7 @@ SHORT_TIMERS = "timers are scaled down, so that an outage is seen and judged in 
 
 
 def plain(found: LocalStatus) -> dict[str, object]:
-    """Give it as plain data."""
+    """Give the status as plain data."""
     recorded = found.recorded
     server = found.zookeeper
     return {
@@ -68,7 +68,7 @@ def plain(found: LocalStatus) -> dict[str, object]:
 
 
 def show(found: LocalStatus) -> None:
-    """Draw it for people."""
+    """Draw the status for people."""
     console = reaching.console()
     console.print(_bookies(found))
     console.print(_zones(found))

@@ -1,8 +1,8 @@
-"""A real ZooKeeper server for a local cluster, from what is installed already.
+"""A real ZooKeeper server for a local cluster, run from installed files.
 
-pyspark brings ZooKeeper's jars, and Java is on the machine of whoever uses pyspark, so nothing is
-downloaded here. One server, on this machine's own address: it can be killed and comes back with
-its data, but it is no quorum.
+pyspark installs ZooKeeper's jars, and itself needs Java. So nothing is downloaded here. There is
+one server, on the loopback address. It can be killed, and comes back with its data. It is no
+quorum.
 """
 
 import importlib.util
@@ -16,7 +16,7 @@ from typing import Final
 
 from zonekeeper.shell.local.local_folder import LOOPBACK, BadRequestError
 
-#: All that a server without TLS needs.
+#: All jars that a server without TLS needs.
 _JARS: Final = (
     "zookeeper-3*",
     "zookeeper-jute-*",
@@ -37,7 +37,7 @@ _READ_BYTES: Final = 4_096
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """What a server runs from."""
+    """The installed files that a server runs from."""
 
     java: Path
     jars: tuple[Path, ...]
@@ -59,7 +59,7 @@ def find() -> Installation:
 
 
 def command(found: Installation, folder: Path, port: int) -> list[str]:
-    """Write the server's settings, and give what to run."""
+    """Write the server's settings, and give the command that runs the server."""
     folder.mkdir(exist_ok=True)
     lines = {
         "tickTime": "500",
@@ -77,14 +77,14 @@ def command(found: Installation, folder: Path, port: int) -> list[str]:
 
 
 def free_port() -> int:
-    """Give a port that nobody uses now."""
+    """Give a port that is free now."""
     with socket.socket() as asked:
         asked.bind((LOOPBACK, 0))
         return int(asked.getsockname()[1])
 
 
 def serves(port: int) -> bool:
-    """Say whether the server on a port of this machine serves clients by now."""
+    """Say whether the server on a loopback port serves clients now."""
     try:
         with socket.create_connection((LOOPBACK, port), timeout=_ANSWER_TIMEOUT_S) as asked:
             asked.sendall(b"srvr")  # one of ZooKeeper's four-letter words
@@ -102,7 +102,7 @@ def _java() -> Path | None:
 
 
 def _jars() -> Iterator[Path]:
-    """Give the first jar of each name that is there."""
+    """Give the first jar for each pattern of ``_JARS`` that has one."""
     spark = importlib.util.find_spec("pyspark")
     folders = () if spark is None else spark.submodule_search_locations or ()
     for name in _JARS:

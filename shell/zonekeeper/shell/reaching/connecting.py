@@ -1,6 +1,7 @@
-"""How commands that ask bookies themselves reach them: by a client, over TLS where there is TLS.
+"""How a command reaches bookies: by a client, over TLS if TLS files are given.
 
-It stands apart from ``reaching``, so that a command that only reads records loads no client.
+This module is separate from ``reaching``, so that a command that only reads records loads no
+client.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -43,14 +44,14 @@ def over_tls(command: Callable[..., None]) -> Callable[..., None]:
 
 @asynccontextmanager
 async def connected(place: Place, tls: TlsFiles | None) -> AsyncIterator[Client]:
-    """Reach a cluster and its bookies."""
+    """Give a client of a cluster and its bookies."""
     async with clients.connect(place.address, ClientConfig(tls=tls)) as client:
         reaching.check(client.cluster, place)
         yield client
 
 
 def _tls_files(authority: str | None, certificate: str | None, key: str | None) -> TlsFiles | None:
-    """Give the files; all of them or none."""
+    """Give the TLS files, or None if no file is given; refuse an incomplete set."""
     if authority is None and certificate is None and key is None:
         return None
     if authority is None or certificate is None or key is None:

@@ -1,7 +1,7 @@
-"""What commands on a live cluster share: how it is reached, by whom, and what an answer looks like.
+"""Shared by commands on a live cluster: address options, the person, errors, and answers.
 
-An answer goes to standard output; errors and progress to standard error. What exit codes mean is
-said in ``metadata.commands.exits``.
+An answer goes to standard output; errors and progress go to standard error. The exit codes are
+those of ``metadata.commands.exits``.
 """
 
 import asyncio
@@ -38,11 +38,11 @@ from zonekeeper.replication.view.view import View
 
 _T = TypeVar("_T")
 
-#: Longer than any row is.
+#: The width of a table without a terminal: longer than any row.
 _LINE_CHARS: Final = 4_000
-#: What every table can be drawn in.
+#: Every table can be drawn in this width.
 _TABLE_CHARS: Final = 80
-#: The records of a cluster that answers are read by then.
+#: The records of a cluster that answers are read within this time.
 SEEN_TIMEOUT_MS: Final = 20_000
 
 
@@ -68,7 +68,7 @@ DRY_RUN: Final = options.DRY_RUN
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Which cluster is meant, and how it answers."""
+    """The cluster that is meant, and the form of the answer."""
 
     address: str
     cluster_id: str | None
@@ -87,7 +87,7 @@ def on_cluster(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def by_person(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that say who does it, and why; the command gets them as ``who``."""
+    """Add the options for the person and the reason; the command gets them as ``who``."""
 
     @functools.wraps(command)
     def called(*, name: str, reason: str, **rest: object) -> None:
@@ -102,7 +102,7 @@ def by_person(command: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def answering(done: str) -> Iterator[None]:
-    """Answer when something is done: that the answer cannot be written does not undo it."""
+    """Write an answer in the block; if that fails, the error says that the work is done."""
     try:
         yield
     except BrokenPipeError:
@@ -113,18 +113,18 @@ def answering(done: str) -> Iterator[None]:
 
 @contextmanager
 def reported() -> Iterator[None]:
-    """Make a message and an exit code of what can go wrong."""
+    """Turn the expected errors of the block into a message and an exit code."""
     with exits.reported():
         try:
             yield
         except client_errors.ClientError as error:
-            # What a client says of the store it was to open is said better by the store itself.
+            # The store's own error says more than what the client says of it.
             raise (error.__cause__ if isinstance(error.__cause__, Refusal) else error) from None
 
 
 def run(work: Coroutine[None, None, _T]) -> _T:
     """Run a command's work."""
-    # A message says what a person must know. What libraries log goes to who has set up logging.
+    # A person reads the error message. What libraries log is shown only where logging is set up.
     if not logging.getLogger().handlers:
         logging.getLogger().addHandler(logging.NullHandler())
     try:
@@ -138,12 +138,12 @@ def run(work: Coroutine[None, None, _T]) -> _T:
 async def _interruptible(work: Coroutine[None, None, _T]) -> _T:
     """Let a first interruption end the work in order, and a second one the process at once.
 
-    Without it the second would stop the loop half-way through its end, and what is left of its
-    tasks would be complained of in pages.
+    Otherwise a second interruption would stop the loop while it shuts down, and asyncio would print
+    pages of complaints about the tasks that are left.
     """
     first = signal.getsignal(signal.SIGINT)
     if not callable(first) or threading.current_thread() is not threading.main_thread():
-        return await work  # interruptions are switched off, or are not ours to hear
+        return await work  # SIGINT is ignored, or this thread may not handle it
 
     def heard(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
@@ -159,7 +159,7 @@ async def _interruptible(work: Coroutine[None, None, _T]) -> _T:
 
 @asynccontextmanager
 async def opened(place: Place) -> AsyncIterator[Cluster]:
-    """Reach the cluster at an address, and no other than the one that is meant."""
+    """Open the cluster at an address; refuse another cluster than the one that is meant."""
     async with opening.opened_cluster(place.address) as cluster:
         check(cluster, place)
         yield cluster
@@ -167,7 +167,7 @@ async def opened(place: Place) -> AsyncIterator[Cluster]:
 
 @asynccontextmanager
 async def seen(cluster: Cluster) -> AsyncIterator[View]:
-    """Look at a cluster's records and bookies, and go on doing so."""
+    """Give a view of a cluster's records and bookies; it is kept up to date in the block."""
     if await policy_store.read(cluster) is None:
         raise RefusedCommand(
             f"{cluster} has no policy: set one with `zonekeeper policy set`, or apply its "
@@ -186,17 +186,17 @@ async def seen(cluster: Cluster) -> AsyncIterator[View]:
 
 
 def chronicle(cluster: Cluster, by: str) -> Chronicle:
-    """Give the timeline, as one who writes in it."""
+    """Give the timeline, to write in it under the name ``by``."""
     return Chronicle(cluster, by=by, chance=random.SystemRandom(), wall_ms=wall_ms)
 
 
 def wall_ms() -> int:
-    """Give the time on the wall."""
+    """Give the wall-clock time."""
     return time.time_ns() // 1_000_000
 
 
 def tell(text: str) -> None:
-    """Say something on standard error; that nobody can hear it ends no work."""
+    """Write a line to standard error; a failure to write it is ignored."""
     with suppress(OSError):
         click.echo(text, err=True)
 
@@ -208,14 +208,14 @@ def print_json(data: object) -> None:
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Let it be told from a failure."""
+        """Raise ``BrokenPipeError``, so that callers can tell it from a failure."""
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Give where tables are drawn; where nobody looks, a row is a line, however long.
+    """Give the console for tables; without a terminal a row is one line, however long.
 
-    On a terminal that is too narrow for a table lines are wrapped: no column is left out.
+    On a terminal that is too narrow for a table, lines are wrapped: no column is left out.
     """
     out = sys.stderr if stderr else sys.stdout
     if not (out is not None and out.isatty()) and "COLUMNS" not in os.environ:
@@ -226,7 +226,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask before what cannot be taken back; whoever cannot be asked must have said yes."""
+    """Ask before a change that cannot be undone; without a terminal ``yes`` is required."""
     if yes:
         return
     if not sys.stdin.isatty():
@@ -237,7 +237,7 @@ def confirm(question: str, *, yes: bool) -> None:
 
 @contextmanager
 def _interruptions_heard_at_once() -> Iterator[None]:
-    """Let an interruption end what waits for a person; a loop would hear it behind the answer."""
+    """Let an interruption end a question at once; an event loop would see it after the answer."""
     former = signal.getsignal(signal.SIGINT)
     if not callable(former) or threading.current_thread() is not threading.main_thread():
         yield

@@ -1,1 +1,1 @@
-"""What commands say, apart from how they are called."""
+"""The texts and data that commands answer with, apart from how commands are called."""

@@ -1,8 +1,8 @@
-"""Entries from a stream of bytes, and back: how ``zonekeeper ledger`` takes them in and gives them.
+"""Entries from a stream of bytes, and back, for ``zonekeeper ledger``.
 
-As lines, an entry is a line without its newline, so text that ends in a newline goes in and comes
-out the same. In pieces, entries are of a fixed size and come out as one stream. As JSON, each entry
-is an object on a line, with its payload in base64, because a payload is any bytes.
+As lines: an entry is a line without its newline. So text that ends in a newline goes in and comes
+out the same. In pieces: entries have a fixed size, and come out as one stream. As JSON: each entry
+is an object on a line. Its payload is in base64, because a payload may be any bytes.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ from zonekeeper.client.api.reader import ReadBatch
 from zonekeeper.client.base import errors
 from zonekeeper.wire.formats.entries import PAYLOAD_BYTES_MAX, Entry
 
-#: What is read at once; less where less has come.
+#: The most bytes of one read; a read gives less if less has come.
 PORTION_BYTES: Final = 1 << 20
-#: How often progress is shown.
+#: The shortest time between two progress lines.
 _SHOWN_EVERY_S: Final = 0.5
 
 
 class Lines:
-    """Cuts what comes in into lines; the last one may lack its newline."""
+    """Cuts the input into lines; the last line may lack its newline."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -53,14 +53,14 @@ class Lines:
 
 
 class Pieces:
-    """Cuts what comes in into pieces of one size; the last one may be smaller."""
+    """Cuts the input into pieces of one size; the last piece may be smaller."""
 
     def __init__(self, size_bytes: int) -> None:
         self._size_bytes = size_bytes
         self._rest = bytearray()
 
     def more(self, portion: bytes) -> list[bytes]:
-        """Give the pieces that are full."""
+        """Give the full pieces."""
         self._rest += portion
         whole = len(self._rest) - len(self._rest) % self._size_bytes
         step = self._size_bytes
@@ -74,18 +74,18 @@ class Pieces:
 
 
 async def entries_of(source: BinaryIO, cutter: Lines | Pieces) -> AsyncGenerator[list[bytes], None]:
-    """Read to the end, and give entries as soon as they are whole."""
+    """Read the input to its end, and give entries as soon as they are whole."""
     while portion := await _portion(source):
         yield cutter.more(portion)
     yield cutter.end()
 
 
 async def _portion(source: BinaryIO) -> bytes:
-    """Read what is there; wait only if there is nothing.
+    """Read the bytes that have come; wait only if there are none.
 
-    The thread that waits is nobody's: an input that never comes must not hold up the end of the
-    process, as it would in the loop's own executor. It reads without a buffer, because a buffer's
-    lock is wanted at that end.
+    The reading thread is a daemon of its own. A thread of the loop's executor that waits for input
+    would hold up the end of the process. The thread reads without a buffer, because the end of the
+    process needs the lock of a buffer.
     """
     loop = asyncio.get_running_loop()
     came: asyncio.Future[bytes] = loop.create_future()
@@ -93,9 +93,9 @@ async def _portion(source: BinaryIO) -> bytes:
     def read() -> None:
         try:
             told = partial(_tell, came, _some(source))
-        except Exception as error:  # noqa: BLE001 it is raised where the portion is waited for
+        except Exception as error:  # noqa: BLE001 it is raised where the portion is awaited
             told = partial(_fail, came, error)
-        with suppress(RuntimeError):  # the loop has ended: nobody waits any more
+        with suppress(RuntimeError):  # the loop has ended: no task waits any more
             loop.call_soon_threadsafe(told)
 
     threading.Thread(target=read, name="input", daemon=True).start()
@@ -129,7 +129,7 @@ class Giver:
         self._end = b"" if raw else b"\n"
 
     async def give(self, batch: ReadBatch) -> None:
-        """Write a batch; a reader that is slow is waited for, and holds up nothing else."""
+        """Write a batch; a slow reader of the output holds up nothing else."""
         await asyncio.to_thread(self._write, b"".join(self._forms(batch)))
 
     def _write(self, data: bytes) -> None:
@@ -151,7 +151,7 @@ def plain(entry: Entry) -> dict[str, object]:
 
 
 class ProgressLine:
-    """A line on a terminal that says how far it is; nothing where nobody looks."""
+    """A progress line on a terminal; without a terminal nothing is written."""
 
     def __init__(self, out: TextIO, clock: Callable[[], float]) -> None:
         self._out = out
@@ -161,7 +161,7 @@ class ProgressLine:
         self._shown = False
 
     def show(self, text: str) -> None:
-        """Replace the line, unless it is fresh."""
+        """Replace the line, unless it was written just now."""
         if self._seen and self._clock() - self._shown_s >= _SHOWN_EVERY_S:
             self._shown_s = self._clock()
             self._shown = True
@@ -169,7 +169,7 @@ class ProgressLine:
             self._out.flush()
 
     def end(self) -> None:
-        """Take the line away."""
+        """Erase the line."""
         if self._shown:
             self._out.write("\r\x1b[K")
             self._out.flush()

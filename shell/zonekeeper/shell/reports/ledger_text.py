@@ -10,7 +10,7 @@ from zonekeeper.placement.base.ids import NO_ENTRY, LedgerId
 
 
 def plain(number: LedgerId, ledger: LedgerMetadata) -> dict[str, object]:
-    """Give it as plain data; custom values in base64, because they are any bytes."""
+    """Give the metadata as plain data; custom values in base64, because they may be any bytes."""
     closed = ledger.is_closed
     return {
         "ledger": number,
@@ -30,7 +30,7 @@ def plain(number: LedgerId, ledger: LedgerMetadata) -> dict[str, object]:
 
 
 def rows(number: LedgerId, ledger: LedgerMetadata) -> Iterator[tuple[str, str]]:
-    """Give it as names and values; fragments apart."""
+    """Give the metadata as names and values, without the fragments."""
     yield "ledger", str(number)
     yield "state", _state(ledger)
     yield "quorums", f"{_quorums(ledger)}, digest {ledger.digest.value}"
@@ -41,7 +41,7 @@ def rows(number: LedgerId, ledger: LedgerMetadata) -> Iterator[tuple[str, str]]:
 
 
 def line(number: LedgerId, ledger: LedgerMetadata) -> str:
-    """Give the most of it on a line."""
+    """Give the main facts of the metadata on one line."""
     return f"ledger {number}: {_state(ledger)}; {_quorums(ledger)}, {len(ledger.bookies)} bookies"
 
 
@@ -61,7 +61,7 @@ def entries(count: int) -> str:
 def deleted_so_far(numbers: Sequence[LedgerId], done: int, *, unknown: bool) -> str:
     """Say how far a deletion came, and how to go on.
 
-    Of the ledger that was under way it may be unknown whether it is deleted.
+    ``unknown``: it is not known whether the next ledger, ``numbers[done]``, is deleted.
     """
     if done == len(numbers):
         return f"all {done} are deleted"
@@ -70,12 +70,12 @@ def deleted_so_far(numbers: Sequence[LedgerId], done: int, *, unknown: bool) -> 
 
 
 def delete_command(numbers: Iterable[LedgerId]) -> str:
-    """Give the command that deletes these."""
+    """Give the command that deletes these ledgers."""
     return f"`zonekeeper ledger delete {' '.join(map(str, numbers))}`"
 
 
 def _printable(text: str) -> str:
-    """Spell out what would move a terminal, or look like another line of the answer."""
+    """Spell out characters that would move a terminal's cursor or fake a line of the answer."""
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 

@@ -15,16 +15,16 @@ from zonekeeper.shell.reaching import reaching
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreflightSeen:
-    """What a person saw before deciding."""
+    """The facts that a person sees before deciding."""
 
     what: str
-    #: What is held, and would not be any more.
+    #: The held gates that would be opened.
     gates: tuple[Gate, ...]
     preflight: Preflight
 
 
 def show(looked: PreflightSeen) -> None:
-    """Draw it for people."""
+    """Draw the preflight for people."""
     table = Table(box=box.SIMPLE, show_header=False, title=looked.what)
     for name, text in rows(looked.preflight):
         table.add_row(name, text)
@@ -35,7 +35,7 @@ def show(looked: PreflightSeen) -> None:
 
 
 def rows(counted: Preflight) -> Iterator[tuple[str, str]]:
-    """Name and spell each figure."""
+    """Give the name and the spelling of each figure."""
     work = counted.work
     yield "bookies lost", f"{len(counted.bookies)}: {', '.join(counted.bookies)}"
     yield "ledgers", f"{work.ledgers}, of which {work.open_ledgers} are open (bytes not known)"
@@ -56,7 +56,7 @@ def rows(counted: Preflight) -> Iterator[tuple[str, str]]:
 
 
 def plain(looked: PreflightSeen, *, done: bool) -> dict[str, object]:
-    """Give it as plain data; ``done``: it was not only looked at."""
+    """Give the preflight as plain data; ``done``: the action was carried out as well."""
     counted = looked.preflight
     return {
         "done": done,

@@ -1,7 +1,7 @@
-"""What a bookie's ``/metrics`` page says, and what happened between two looks at it. Pure.
+"""A bookie's ``/metrics`` page, and the work between two readings of it. Pure.
 
-The names are those of ``docs/bookie.md``. Counters of a bookie that was started in between begin
-anew; then what it has counted since is what happened.
+The names of the metrics are those of ``docs/bookie.md``. A bookie that was started between the
+readings has counted from 0 again. Then its counts since that start are its work.
 """
 
 import re
@@ -25,17 +25,17 @@ _ESCAPES: Final = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 
 
 class NotMetricsError(Trouble):
-    """The page is not what a bookie gives."""
+    """The page is not a bookie's ``/metrics`` page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """One look at a bookie."""
+    """One reading of a bookie's metrics."""
 
     boot_epoch: int
-    #: By operation and upper bound in seconds: how many took at most that.
+    #: By operation and upper bound in seconds: the number that took at most this long.
     within: Mapping[str, Mapping[float, float]]
-    #: By operation and outcome.
+    #: The number by operation and outcome.
     outcomes: Mapping[tuple[str, str], float]
     waiting_bytes: int = 0
     read_only_because: tuple[str, ...] = ()
@@ -90,21 +90,22 @@ def _number(text: str) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookieWork:
-    """What was done between two looks."""
+    """The work of a bookie between two readings."""
 
     seconds: float
-    #: By operation and upper bound: how many took at most that, and not less than the bound before.
+    #: By operation and upper bound: the number that took at most this long, and longer than the
+    #: next lower bound.
     took: Mapping[str, Counter[float]] = field(default_factory=dict)
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def per_second(self, operation: str) -> float:
-        """Say how often an operation came to its end, well or badly."""
+        """Give how often an operation ended in a second, with any outcome."""
         total = sum(count for (name, _), count in self.outcomes.items() if name == operation)
         return total / self.seconds
 
     @property
     def errors(self) -> Counter[str]:
-        """Count what did not go well, by outcome."""
+        """Count the bad outcomes."""
         found: Counter[str] = Counter()
         for (_, outcome), count in self.outcomes.items():
             if outcome != _OK and count:
@@ -112,7 +113,7 @@ class BookieWork:
         return found
 
     def quantile_ms(self, operation: str, share: float) -> float | None:
-        """Say what so many took at most: a bucket's upper bound; None: nothing was done."""
+        """Give a bucket's bound that this share did not exceed; None: nothing was done."""
         counts = self.took.get(operation, Counter())
         total = counts.total()
         if not total:
@@ -125,12 +126,12 @@ class BookieWork:
         raise AssertionError("all of them are all of them")
 
     def count(self, operation: str, least_ms: float) -> float:
-        """Count those that took so long, as far as buckets tell: the upper bound is what counts."""
+        """Count operations of at least this time; each counts as its bucket's upper bound."""
         counts = self.took.get(operation, Counter())
         return sum(n for bound, n in counts.items() if bound * 1_000 >= least_ms)
 
     def __add__(self, other: "BookieWork") -> "BookieWork":
-        """Give what two bookies did in the same time."""
+        """Give the work of two bookies in the same time."""
         took = {
             name: self.took.get(name, Counter()) + other.took.get(name, Counter())
             for name in {**self.took, **other.took}
@@ -140,7 +141,7 @@ class BookieWork:
 
 
 def between(before: Look, after: Look, seconds: float) -> BookieWork:
-    """Say what happened between two looks."""
+    """Give the work between two readings."""
     assert seconds > 0
     same_start = before.boot_epoch == after.boot_epoch
     took = {}
@@ -155,7 +156,7 @@ def between(before: Look, after: Look, seconds: float) -> BookieWork:
 
 
 def _apart(cumulated: Mapping[float, float]) -> Counter[float]:
-    """Give what each bucket counts by itself."""
+    """Give the count of each bucket without those below it."""
     found, below = Counter[float](), 0.0
     for bound in sorted(cumulated):
         found[bound] = round(cumulated[bound] - below)

@@ -1,10 +1,11 @@
-"""What ``zonekeeper top`` shows: a row for each bookie and each zone, and who is slow. Pure.
+"""The rows of ``zonekeeper top``: one for each bookie and zone, with remarks on slow ones. Pure.
 
-Slow is a bookie half of whose appends, or half of whose reads, take three times as long as what is
-usual among the others, and long enough to matter. Slow at times is one whose slowest hundredth
-does: a bookie that stands still again and again measures only the few that it had taken by then,
-as the others wait in its socket and look quick. A bookie that cannot be looked at has a row that
-says so: that is what is looked for most.
+A bookie is slow if the median of its appends, or of its reads, is three times what is usual among
+the other bookies, and long enough to matter. A bookie is slow at times if this holds for its 99th
+percentile. The second rule finds a bookie that stands still again and again. Such a bookie
+measures long times only for the few requests that it had taken by then: the others wait in its
+socket, and look quick. A bookie whose metrics cannot be read has a row that says so, because
+users look for it most.
 """
 
 import math
@@ -27,19 +28,19 @@ _SLOW_TIMES: Final = 3
 _SLOW_MS: Final = 10
 #: A disk may take some tens of milliseconds now and then.
 _SLOW_AT_TIMES_MS: Final = 100
-#: Fewer that take so long are a hiccup, however few there are in all.
+#: Fewer slow operations are a hiccup, however few operations there are in all.
 _SLOW_COUNT_MIN: Final = 3
-#: Among fewer nothing is usual.
+#: Among fewer bookies no time counts as usual.
 _COMPARED_MIN: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledBookie:
-    """A bookie, as it was looked at."""
+    """A bookie, as its metrics were read."""
 
     bookie: BookieId
     zone: ZoneName | None
-    #: What it does; or why that is not known.
+    #: The work of the bookie, or the reason why it is not known.
     work: BookieWork | str
     waiting_bytes: int = 0
     read_only_because: tuple[str, ...] = ()
@@ -47,10 +48,10 @@ class SampledBookie:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopRow:
-    """One line."""
+    """A row of the table."""
 
     zone: ZoneName | None
-    #: None: the zone as a whole.
+    #: None: the row is that of the whole zone.
     bookie: BookieId | None
     work: BookieWork | None
     waiting_bytes: int
@@ -58,7 +59,7 @@ class TopRow:
 
 
 def rows(seen: Sequence[SampledBookie]) -> list[TopRow]:
-    """Give each zone, and behind it its bookies."""
+    """Give a row for each zone, and after it the rows of its bookies."""
     slow = _slow(seen)
     zones = sorted({each.zone for each in seen}, key=lambda zone: (zone is None, zone or ""))
     found = []
@@ -97,7 +98,7 @@ def _row(each: SampledBookie, slow: Mapping[BookieId, tuple[str, ...]]) -> TopRo
 
 
 def _slow(seen: Sequence[SampledBookie]) -> dict[BookieId, tuple[str, ...]]:
-    """Say who is slow at what."""
+    """Give the remarks on slow bookies: which operations are slow."""
     works = {each.bookie: each.work for each in seen if isinstance(each.work, BookieWork)}
     found: dict[BookieId, tuple[str, ...]] = {}
     for operation in (APPEND, READ):
@@ -112,7 +113,7 @@ def _slow(seen: Sequence[SampledBookie]) -> dict[BookieId, tuple[str, ...]]:
 def _outliers(
     works: Mapping[BookieId, BookieWork], operation: str, share: float, least_ms: float
 ) -> set[BookieId]:
-    """Name those whose time is far above that of the others, and ``least_ms`` at least."""
+    """Name the bookies whose time is at least ``least_ms``, and far above that of the others."""
     times = {
         bookie: ms
         for bookie, work in works.items()
@@ -151,5 +152,5 @@ def plain(row: TopRow) -> dict[str, object]:
 
 
 def _finite(ms: float | None) -> float | str | None:
-    """JSON knows no infinity: what is beyond the last bucket says so."""
+    """Give a number as it is, and infinity (beyond the last bucket) as text: JSON has none."""
     return "over" if ms is not None and math.isinf(ms) else ms

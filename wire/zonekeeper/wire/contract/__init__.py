@@ -1,1 +1,1 @@
-"""What a client may ask of a bookie: the service, its messages, links and streams."""
+"""The requests of a client to a bookie: the service, its messages, links and streams."""

@@ -1,26 +1,27 @@
 """A bookie as its clients see it: one link for each bookie, shared by all ledgers of a process.
 
-**Appends** go through a *lane*: one ledger on one connection. ``open_fragment`` makes it, by a
-request on that connection, and it ends with the connection. Each thing put into a lane gets exactly
-one outcome at its sink: ``acked``, or ``failed`` with an error whose ``maybe_applied`` tells
-*refused* (it is not there) from *unknown* (it may be). After a lost connection the lane is dead and
-refuses. The link never opens a fragment again by itself and never sends a frame twice: whether to
-resend, to replace the bookie or to stop is the ledger's decision, and as a lane belongs to one
-connection, an ack can never come from an earlier period of the same bookie's membership.
+**Appends** go through a *lane*: one ledger on one connection. ``open_fragment`` makes a lane by a
+request on that connection, and the lane ends with the connection. Each thing that is put into a
+lane gets exactly one outcome at its sink: ``acked``, or ``failed`` with an error. The error's
+``maybe_applied`` tells *refused* (the bookie does not have it) from *unknown* (the bookie may have
+it). After the connection is lost the lane refuses everything. The link never opens a fragment again
+by itself and never sends a frame twice: whether to send again, to replace the bookie or to stop is
+the ledger's decision. A lane belongs to one connection. So an ack can never come from an earlier
+period of the same bookie's membership.
 
-**Memory** is bounded by bytes. What is in the lanes of a link and has no outcome yet is at most
-``budget_bytes``; ``append`` refuses more with ``TooManyRequests``, and the sink hears ``room`` when
-it is worth trying again. The last eighth is kept for lanes that have little in it, so that a ledger
-that floods a slow bookie does not shut out the others. What the replies to reads may bring is at
-most ``read_budget_bytes``: a read for which there is no room waits, first come, first served. That
-many read at once is no failure of the bookie, and is not told as one.
+**Memory** is bounded in bytes. All that is in the lanes of a link without an outcome is at most
+``budget_bytes``. ``append`` refuses more with ``TooManyRequests``, and the sink's ``room`` is
+called when another attempt is worth while. The last eighth is kept for lanes that have little in
+them, so that a ledger that floods a slow bookie does not shut out the others. The replies to reads
+may bring at most ``read_budget_bytes``. A read without room waits, first come, first served. That
+wait is no failure of the bookie, and is not reported as one.
 
-**Connections** are made on demand and shared. While a failed attempt is backed off from, an
-operation fails at once with ``NotConnected`` and is not queued: its caller knows other bookies.
-Each operation has a deadline, a read from when it has room. Cancelling an operation is always safe;
-it may have been carried out.
+**Connections** are made on demand and shared. During the back-off after a failed attempt, an
+operation is not queued but fails at once with ``NotConnected``: its caller knows other bookies.
+Each operation has a deadline; that of a read begins when it has room. It is always safe to cancel
+an operation, but it may have been carried out.
 
-All of this belongs to one event loop. Errors are those of ``wire.errors``, and no others.
+All of this belongs to one event loop. Errors are those of ``wire.formats.errors``, and no others.
 """
 
 from collections.abc import AsyncGenerator
@@ -38,18 +39,18 @@ BUDGET_BYTES: Final = 64 << 20
 
 
 class AppendSink(Protocol):
-    """The ledger's ear at a lane. It must not raise, and may put more into the lane."""
+    """The ledger's end of a lane. It must not raise, and may put more into the lane."""
 
     def acked(self, number: int) -> None:
-        """The bookie has it on disk."""
+        """Note that the bookie has it on disk."""
         ...
 
     def failed(self, number: int, error: errors.ProtocolError) -> None:
-        """It is not acknowledged; ``error.maybe_applied``: it may be there nevertheless."""
+        """Note that it is not acknowledged; with ``error.maybe_applied`` the bookie may have it."""
         ...
 
     def room(self) -> None:
-        """Try again: the lane refused something, and has budget now, or is dead."""
+        """Try again: the lane refused something, and now has budget, or is dead."""
         ...
 
 
@@ -58,28 +59,28 @@ class AppendLane(Protocol):
 
     @property
     def boot_epoch(self) -> int:
-        """The bookie's boot that this lane talks to."""
+        """The boot epoch of the bookie at the other end of this lane."""
         ...
 
     @property
     def alive(self) -> bool:
-        """Does it still take frames?"""
+        """Does this lane still take frames?"""
         ...
 
     def append(self, frame: Frame) -> int:
-        """Put a frame in, and give its number: 0, 1, ... in this lane.
+        """Put a frame in, and give its number in this lane: 0, 1, ...
 
-        Raises TooManyRequests when the budget is spent, NotOpened when the lane is dead; then
-        there will be no outcome. Outcomes are never delivered from within this call.
+        Raises TooManyRequests when the budget is spent, and NotOpened when the lane is dead; then
+        there will be no outcome. No outcome is delivered during this call.
         """
         ...
 
     def write_lac(self, packet: bytes) -> int:
-        """Put a LAC packet in: what a writer does that falls quiet. Like ``append``."""
+        """Put a LAC packet in, as a writer does when it has nothing to append. Like ``append``."""
         ...
 
     def close(self) -> None:
-        """Take nothing more. What was not sent fails with NotOpened, from within this call."""
+        """Take nothing more. All that was not sent fails with NotOpened, during this call."""
         ...
 
 
@@ -88,11 +89,11 @@ class BookieLink(Protocol):
 
     @property
     def bookie_id(self) -> BookieId:
-        """Who is at the other end."""
+        """The bookie at the other end."""
         ...
 
     async def open_fragment(self, opening: FragmentOpening, sink: AppendSink) -> AppendLane:
-        """Open a fragment on the present connection, making one if need be."""
+        """Open a fragment on the present connection; without one, connect first."""
         ...
 
     async def read(self, request: service.ReadRequest) -> service.ReadReply:
@@ -100,30 +101,30 @@ class BookieLink(Protocol):
         ...
 
     async def fence(self, ledger_id: LedgerId, master_key: MasterKey) -> service.LacEvidence:
-        """Fence a ledger, and hear what the bookie knows of its end."""
+        """Fence a ledger, and give what the bookie knows of its end."""
         ...
 
     async def read_lac(self, ledger_id: LedgerId) -> service.LacEvidence:
-        """Hear what the bookie knows of a ledger's end, without fencing."""
+        """Give what the bookie knows of a ledger's end, without fencing."""
         ...
 
     async def force(self, ledger_id: LedgerId) -> None:
-        """Make durable what was acknowledged."""
+        """Make every acknowledged entry of a ledger durable."""
         ...
 
     def tail(self, request: service.TailRequest) -> AsyncGenerator[service.TailUpdate, None]:
         """Follow a ledger; ends with an error, or when the iterator is closed.
 
-        A bookie that is silent for more than the request's ``quiet_ms`` and a grace is a Timeout.
+        Raises Timeout if the bookie is silent for more than the request's ``quiet_ms`` and a grace.
         """
         ...
 
     async def list_entries(self, request: service.ListEntriesRequest) -> service.EntryRanges:
-        """List a page of what the bookie has of a ledger."""
+        """List a page of the entries that the bookie has of a ledger."""
         ...
 
     async def info(self) -> service.BookieInfo:
-        """Hear how the bookie is."""
+        """Give the bookie's state."""
         ...
 
     async def set_read_only(self, *, read_only: bool) -> None:
@@ -131,9 +132,9 @@ class BookieLink(Protocol):
         ...
 
     async def end_limbo(self, ledger_id: LedgerId, boot_epoch: int) -> None:
-        """Let the bookie answer for a ledger again, once it holds what it should.
+        """End the bookie's limbo of a ledger, once the bookie holds all that it should hold.
 
-        ``boot_epoch``: the start in which that was found out; in another one, StartedAgain.
+        ``boot_epoch`` is the start in which that was found out. In another one: StartedAgain.
         """
         ...
 
@@ -141,10 +142,14 @@ class BookieLink(Protocol):
         """Start a compaction."""
         ...
 
-    async def close(self) -> None:
-        """End the connection; everything outstanding fails with ConnectionLost.
 
-        A read that waits for room fails with NotConnected, as every later one does.
+class OwnedLink(BookieLink, Protocol):
+    """A link as its owner has it: the code that made the link must close it."""
+
+    async def close(self) -> None:
+        """End the connection; everything without an outcome fails with ConnectionLost.
+
+        A read that waits for room fails with NotConnected, and so does every later operation.
         """
         ...
 
@@ -155,16 +160,17 @@ class LinkSettings:
 
     #: Bytes in the lanes without an outcome.
     budget_bytes: int = BUDGET_BYTES
-    #: Bytes that outstanding reads may bring, 64 of those that a client asks for; others wait.
+    #: Bytes that reads under way may bring: enough for 64 reads of the size that our client asks
+    #: for. Other reads wait.
     read_budget_bytes: int = 2 * BUDGET_BYTES
     connect_timeout_ms: int = 2_000
-    #: From ``append`` to its outcome; found out at most a quarter late.
+    #: From ``append`` to its outcome; it may be noticed up to a quarter of this time late.
     append_timeout_ms: int = 5_000
-    #: From when there is room.
+    #: From the moment at which the read has room.
     read_timeout_ms: int = 5_000
-    #: Of everything else.
+    #: For every other request.
     call_timeout_ms: int = 5_000
-    #: Waited after a failed attempt to connect, doubled with each further one.
+    #: The pause after a failed attempt to connect; doubled after each further one.
     back_off_first_ms: int = 100
     back_off_max_ms: int = 10_000
 

@@ -1,7 +1,7 @@
-"""Domain values as protobuf messages, and back: the edge that no protobuf type passes.
+"""Domain values as protobuf messages, and back; only ``host.methods`` uses the messages.
 
-Reading checks what the types cannot say (a quorum larger than its ensemble, a negative ledger id)
-and raises ValueError with the field's name.
+Reading checks what the types cannot express (a quorum larger than its ensemble, a negative ledger
+id) and raises ValueError with the field's name.
 """
 
 from dataclasses import dataclass
@@ -32,19 +32,19 @@ class FenceCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndLimbo:
-    """Let a bookie answer for a ledger again, if it is still in the start that was looked at."""
+    """End a bookie's limbo of a ledger, if the bookie is still in the start of this epoch."""
 
     ledger_id: LedgerId
     boot_epoch: int
 
 
 def done(_: None) -> pb.Done:
-    """Write an answer that says nothing more."""
+    """Write an answer without content."""
     return pb.Done()
 
 
 def read_done(_: pb.Done) -> None:
-    """Read an answer that says nothing more."""
+    """Read an answer without content."""
 
 
 def fence(value: FenceCall) -> pb.FenceRequest:
@@ -58,32 +58,32 @@ def read_fence(message: pb.FenceRequest) -> FenceCall:
 
 
 def end_limbo(value: EndLimbo) -> pb.EndLimboRequest:
-    """Write the word that limbo may end."""
+    """Write a request to end limbo."""
     return pb.EndLimboRequest(ledger_id=value.ledger_id, boot_epoch=value.boot_epoch)
 
 
 def read_end_limbo(message: pb.EndLimboRequest) -> EndLimbo:
-    """Read the word that limbo may end; who does not say in which start names none: 0."""
+    """Read a request to end limbo; ``boot_epoch`` is 0 if the sender gave none."""
     return EndLimbo(ledger_id=_ledger(message.ledger_id), boot_epoch=message.boot_epoch)
 
 
 def ledger(value: LedgerId) -> pb.LedgerRequest:
-    """Write a request that names a ledger and nothing else."""
+    """Write a request that has only a ledger id."""
     return pb.LedgerRequest(ledger_id=value)
 
 
 def read_ledger(message: pb.LedgerRequest) -> LedgerId:
-    """Read a request that names a ledger and nothing else."""
+    """Read a request that has only a ledger id."""
     return _ledger(message.ledger_id)
 
 
 def lac_evidence(value: service.LacEvidence) -> pb.LacEvidence:
-    """Write what is known of a LAC."""
+    """Write the evidence of a LAC."""
     return pb.LacEvidence(explicit_lac=value.explicit_lac, last_entry=value.last_entry)
 
 
 def read_lac_evidence(message: pb.LacEvidence) -> service.LacEvidence:
-    """Read what is known of a LAC."""
+    """Read the evidence of a LAC."""
     return service.LacEvidence(
         explicit_lac=message.explicit_lac if message.HasField("explicit_lac") else None,
         last_entry=message.last_entry if message.HasField("last_entry") else None,
@@ -111,7 +111,7 @@ def read_tail(message: pb.TailRequest) -> service.TailRequest:
 
 
 def tail_update(value: service.TailUpdate) -> pb.TailUpdate:
-    """Write news of a ledger."""
+    """Write an update of a tail."""
     return pb.TailUpdate(
         last_add_confirmed=value.last_add_confirmed,
         frames=[frame.data() for frame in value.frames],
@@ -119,7 +119,7 @@ def tail_update(value: service.TailUpdate) -> pb.TailUpdate:
 
 
 def read_tail_update(message: pb.TailUpdate) -> service.TailUpdate:
-    """Read news of a ledger."""
+    """Read an update of a tail."""
     return service.TailUpdate(
         last_add_confirmed=_lac(message.last_add_confirmed),
         frames=tuple(frames.parse(data) for data in message.frames),
@@ -169,16 +169,16 @@ def read_entry_ranges(message: pb.EntryRanges) -> service.EntryRanges:
 
 
 def info(_: None) -> pb.InfoRequest:
-    """Write the question how a bookie is."""
+    """Write a request for a bookie's state."""
     return pb.InfoRequest()
 
 
 def read_info(_: pb.InfoRequest) -> None:
-    """Read the question how a bookie is."""
+    """Read a request for a bookie's state."""
 
 
 def bookie_info(value: service.BookieInfo) -> pb.BookieInfo:
-    """Write how a bookie is."""
+    """Write a bookie's state."""
     return pb.BookieInfo(
         bookie_id=value.bookie_id,
         state=_STATE_NUMBERS[value.state],
@@ -190,7 +190,7 @@ def bookie_info(value: service.BookieInfo) -> pb.BookieInfo:
 
 
 def read_bookie_info(message: pb.BookieInfo) -> service.BookieInfo:
-    """Read how a bookie is."""
+    """Read a bookie's state."""
     if message.state not in _STATES:
         raise ValueError(f"state {message.state} is not known")
     return service.BookieInfo(
@@ -204,22 +204,22 @@ def read_bookie_info(message: pb.BookieInfo) -> service.BookieInfo:
 
 
 def set_read_only(value: bool) -> pb.SetReadOnlyRequest:
-    """Write the order to take appends no more, or again."""
+    """Write a request to refuse appends, or to take them again."""
     return pb.SetReadOnlyRequest(read_only=value)
 
 
 def read_set_read_only(message: pb.SetReadOnlyRequest) -> bool:
-    """Read the order to take appends no more, or again."""
+    """Read a request to refuse appends, or to take them again."""
     return message.read_only
 
 
 def compact(major: bool) -> pb.CompactRequest:
-    """Write the order to compact."""
+    """Write a request to compact."""
     return pb.CompactRequest(major=major)
 
 
 def read_compact(message: pb.CompactRequest) -> bool:
-    """Read the order to compact."""
+    """Read a request to compact."""
     return message.major
 
 

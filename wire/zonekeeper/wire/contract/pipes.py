@@ -1,6 +1,6 @@
 """Streams of messages, as a link and a bookie's host use them.
 
-Every failure is an error of ``wire.errors``; no foreign exception passes.
+Every failure is raised as an error of ``wire.formats.errors``, and never as another exception.
 """
 
 import asyncio
@@ -22,30 +22,30 @@ class Pipe(Protocol):
     """One end of a stream of messages: in order, each at most once, none after a lost one."""
 
     async def send(self, message: bytes) -> None:
-        """Pass a message on; waits while the network has no room. Raises if the stream is gone."""
+        """Send a message; waits while the network has no room. Raises if the stream is gone."""
         ...
 
     async def receive(self) -> bytes | None:
-        """Wait for a message; None: the peer ended the stream in order."""
+        """Wait for a message; None if the peer ended the stream without an error."""
         ...
 
 
 class ClientPipe(Pipe, Protocol):
-    """The end that started the stream."""
+    """The end of the peer that started the stream."""
 
     def cancel(self) -> None:
-        """End the stream at once, for both sides; harmless if it has ended."""
+        """End the stream at once, for both sides; does nothing if it has ended."""
         ...
 
 
 class _OneEndedError(Exception):
-    """Cancels the siblings in a task group."""
+    """Cancels the other tasks in a task group."""
 
 
 async def until_one_ends(*ways: Callable[[], Coroutine[None, None, None]]) -> None:
-    """Run all until one returns or fails, and cancel the others; raise what a wire error was.
+    """Run all until one returns or fails, and cancel the others; raise the first wire error.
 
-    Anything else that is raised is a bug, and goes on as the task group's.
+    Any other exception is a bug. It is raised in the task group's exception group.
     """
 
     async def run(way: Callable[[], Coroutine[None, None, None]]) -> None:

@@ -1,11 +1,11 @@
-"""What a bookie does for its clients: the contract, in domain values.
+"""The service of a bookie for its clients: the contract, in domain values.
 
-``BookieService`` is what a bookie implements; ``serving`` and a transport bring requests to it, and
-``links.BookieLink`` is the same contract seen from the client. Nothing here knows gRPC.
+A bookie implements ``BookieService``. ``serving`` and a transport bring requests to it.
+``links.BookieLink`` is the same contract as a client sees it. This module does not know gRPC.
 
-Answers are yes, no, or an error of ``wire.errors``; a bookie that is not sure (a ledger in limbo, a
-read that failed) raises and never answers "there is no such entry". Errors raised here cross the
-wire as they are; anything else that is raised is a bug of the bookie.
+An answer is yes, no, or an error of ``wire.formats.errors``. A bookie that is not sure (a ledger in
+limbo, a failed read) raises an error, and never answers "there is no such entry". These errors
+cross the wire unchanged. Any other exception is a bug of the bookie.
 """
 
 import enum
@@ -21,43 +21,45 @@ from zonekeeper.wire.formats.frames import Frame
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LacEvidence:
-    """What a bookie knows of a ledger's LAC: packets, whose digests the client checks.
+    """The evidence of a ledger's LAC at a bookie: packets, whose digests the client checks.
 
-    Both None: the bookie is sure that it has nothing of the ledger.
+    Both are None if the bookie is sure that it has nothing of the ledger.
     """
 
-    #: The LAC packet of the last explicit LAC.
+    #: The LAC packet of the last explicit LAC; None if there was none.
     explicit_lac: bytes | None
-    #: The packet of the highest entry here.
+    #: The packet of the highest entry that the bookie has; None if it has none.
     last_entry: bytes | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRequest:
-    """The entries ``first, first + step, ...`` up to ``last``: with E > Qw, a bookie's share."""
+    """Read ``first, first + step, ...`` up to ``last``: with E > Qw a bookie's share."""
 
     ledger_id: LedgerId
     first_entry_id: EntryId
     last_entry_id: EntryId
     step: int = 1
-    #: Stop at about this many bytes of packets, but never before one entry.
+    #: The answer stops at about this many bytes of packets, but has at least one entry.
     bytes_max: int
-    #: The ledger's master key: fence before looking, durably before answering, as recovery must
-    #: on each of its reads. None: a plain read, which needs no key.
+    #: The ledger's master key. The bookie then fences the ledger before it reads, and durably
+    #: before it answers; each read of a recovery must do so. None for a plain read, which needs no
+    #: key.
     fence_key: MasterKey | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadReply:
-    """What a bookie has of the entries asked for, as far as it went.
+    """The entries that a bookie has of those asked for, up to where it stopped.
 
-    It speaks for the entries asked for before ``next_entry_id``: one that is not in a frame is not
-    here, for sure, and was never acknowledged. Of the others it says nothing.
+    The answer covers the requested entries before ``next_entry_id``: an entry of these that is in
+    no frame is certainly not here, and was never acknowledged. About later entries the answer says
+    nothing.
     """
 
     frames: tuple[Frame, ...]
     next_entry_id: EntryId
-    #: The highest LAC that this bookie has heard of; None: it does not say (a fencing read).
+    #: The highest LAC that this bookie has been told; None if it does not say (a fencing read).
     last_add_confirmed: EntryId | None
 
 
@@ -69,13 +71,13 @@ class TailRequest:
     #: The first entry that the reader does not have.
     first_entry_id: EntryId
     bytes_max: int
-    #: The bookie sends an update at least this often, if without news: silence means trouble.
+    #: The bookie sends an update at least this often, even without news. No update is a failure.
     quiet_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailUpdate:
-    """The LAC as the bookie knows it, and confirmed entries that were not sent before."""
+    """The LAC that the bookie knows, and confirmed entries that it has not sent before."""
 
     last_add_confirmed: EntryId
     frames: tuple[Frame, ...]
@@ -83,7 +85,7 @@ class TailUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListEntriesRequest:
-    """One page of the entries of a ledger that are here."""
+    """Ask for one page of the entries of a ledger that the bookie has."""
 
     ledger_id: LedgerId
     first_entry_id: EntryId
@@ -92,15 +94,15 @@ class ListEntriesRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryRanges:
-    """Maximal runs of entries, first and last included, ascending."""
+    """Maximal runs of entries, ascending; each has its first and its last entry."""
 
     ranges: tuple[tuple[EntryId, EntryId], ...]
-    #: Nothing follows. False: the next page starts behind the last range.
+    #: No run follows. If False, the next page begins behind the last run.
     complete: bool
 
 
 class BookieState(enum.Enum):
-    """What a bookie takes."""
+    """The state of a bookie: does it take new data?"""
 
     STARTING = "starting"
     WRITABLE = "writable"
@@ -110,11 +112,11 @@ class BookieState(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookieInfo:
-    """A bookie's word about itself."""
+    """The answer of a bookie about itself."""
 
     bookie_id: BookieId
     state: BookieState
-    #: Grows with each start; an answer of an older boot says nothing about this one's disk.
+    #: Greater at each start. An answer of an earlier boot says nothing about the disk of this one.
     boot_epoch: int
     version: str
     total_bytes: int
@@ -122,18 +124,18 @@ class BookieInfo:
 
 
 class Replies(Protocol):
-    """Where the outcomes of one stream's requests go: exactly one for each number.
+    """Takes the outcomes of one stream's requests: exactly one for each number.
 
-    May be called at any later time, from the loop's thread only. After the stream's end the calls
-    do nothing: what was written stays written.
+    The methods may be called at any later time, but only from the loop's thread. After the end of
+    the stream they do nothing: what was written stays written.
     """
 
     def acked(self, numbers: Sequence[int]) -> None:
-        """It is on disk."""
+        """Note that these requests are on disk."""
         ...
 
     def refused(self, number: int, error: errors.ProtocolError) -> None:
-        """It is not acknowledged, and the error says whether it may be there nevertheless."""
+        """Note that a request is not acknowledged; the error says whether it may be applied."""
         ...
 
 
@@ -146,59 +148,62 @@ class BookieService(Protocol):
         ...
 
     def append(self, items: Sequence[carriers.Request], replies: Replies) -> None:
-        """Take the requests of one carrier, in order; never blocks, answers later.
+        """Take the requests of one carrier, in order; never blocks, and answers later.
 
-        An opening is noted durably, and refused with a wrong key; a fenced ledger is opened, too,
-        for a recovery writes to it. The ledgers of frames and LACs were opened on this stream, and
-        their checksums are right. A frame with the recovery flag may go to a fenced ledger.
+        An opening is stored durably before it is acknowledged, and is refused if its key is wrong.
+        A fenced ledger can be opened too, because a recovery writes to it. The host has made sure
+        that the ledgers of frames and LACs were opened on this stream, and that checksums are
+        right. A frame with the recovery flag may be written to a fenced ledger.
         """
         ...
 
     async def read(self, request: ReadRequest) -> ReadReply:
-        """Give what is here of a range, or NoSuchLedger, or an error that says: unknown.
+        """Give the entries of a range that are here, or raise NoSuchLedger, or an unknown error.
 
-        Uncertain of an entry, stop before it; raise if that leaves nothing to say.
+        A bookie that is not certain about an entry stops before it. If nothing is left to answer,
+        it raises.
         """
         ...
 
     async def fence(self, ledger_id: LedgerId, master_key: MasterKey) -> LacEvidence:
-        """Fence, known ledger or not, durably before the answer."""
+        """Fence a ledger, known or unknown, durably before the answer."""
         ...
 
     async def read_lac(self, ledger_id: LedgerId) -> LacEvidence:
-        """Say what is known of the LAC, and change nothing."""
+        """Give what is known of the LAC, and change nothing."""
         ...
 
     async def force(self, ledger_id: LedgerId) -> None:
-        """Return once what was acknowledged for the ledger is on disk."""
+        """Return once every acknowledged entry of the ledger is on disk."""
         ...
 
     def tail(self, request: TailRequest) -> AsyncGenerator[TailUpdate, None]:
-        """Send updates until the caller closes the iterator; keep to ``quiet_ms``."""
+        """Send updates until the caller closes the iterator, each within ``quiet_ms``."""
         ...
 
     async def list_entries(self, request: ListEntriesRequest) -> EntryRanges:
-        """List what is here, or raise if that is not known for sure."""
+        """List the entries that are here, or raise if that is not known for certain."""
         ...
 
     async def info(self) -> BookieInfo:
-        """Speak about itself."""
+        """Give the bookie's state."""
         ...
 
     async def set_read_only(self, *, read_only: bool) -> None:
-        """Take no more appends, or take them again; stays over a restart."""
+        """Refuse appends, or take them again; the setting outlives a restart."""
         ...
 
     async def end_limbo(self, ledger_id: LedgerId, boot_epoch: int) -> None:
-        """Answer for a ledger again, durably, and leave it fenced; out of limbo, nothing changes.
+        """End a ledger's limbo, durably; the ledger stays fenced. Without limbo nothing changes.
 
-        Who asks has made sure of it: the ledger was recovered if it was open, and what belongs
-        here of it was written here again. Then, and not before, is what is not here a "no".
-        ``boot_epoch`` says in which start that was so. In another one the disk may be another one,
-        too, and knows nothing of it: StartedAgain, and nothing is changed.
+        The caller must have made sure of two things. The ledger was recovered if it was open. And
+        every entry of it that belongs here was written here again. Only then may this bookie deny
+        an entry that it does not have. ``boot_epoch`` is that of the start in which this was true.
+        In another start the disk may be another one, and may lack those entries: then StartedAgain
+        is raised, and nothing is changed.
         """
         ...
 
     async def compact(self, *, major: bool) -> None:
-        """Start a compaction, unless one is running; returns once it has started."""
+        """Start a compaction, unless one is running; return once it has started."""
         ...

@@ -1,1 +1,1 @@
-"""Bytes and texts that two processes must spell alike; every module is pure."""
+"""Bytes and texts that two processes must spell in the same way; every module is pure."""

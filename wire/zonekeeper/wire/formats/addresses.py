@@ -1,4 +1,4 @@
-"""Where a process listens: ``HOST:PORT``. Pure."""
+"""The address at which a process listens: ``HOST:PORT``. Pure."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -8,7 +8,7 @@ PORT_MAX: Final = 65_535
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen; an IPv6 host stands in brackets, port 0 means a free one."""
+    """An address to listen at; an IPv6 host is in brackets, and port 0 means a free port."""
 
     host: str
     port: int
@@ -18,12 +18,12 @@ class Address:
 
     @property
     def bare_host(self) -> str:
-        """The host as sockets take it."""
+        """Give the host in the form that sockets take."""
         return self.host.strip("[]")
 
 
 def parse(text: str) -> Address:
-    """Read an address; raises ``ValueError``, in words for a person."""
+    """Read an address; raises ``ValueError`` with a message for a person."""
     host, colon, port = text.rpartition(":")
     if not colon or not host or (":" in host and not (host[0] == "[" and host[-1] == "]")):
         raise ValueError(f"{text!r}: must be HOST:PORT, such as 0.0.0.0:3181 or [::1]:8080")

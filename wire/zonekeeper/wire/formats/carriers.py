@@ -12,10 +12,10 @@
     0      1       2      4      8         16
     | kind | flags | tail | word | number  | fixed part of its kind | tail ... |
 
-All numbers are big-endian. The items stand together before the frames, so that the carrier's
-crc32c covers everything but the frames, which have their own: a payload is summed once. The meaning
-of ``number`` is the sender's: it names an append or a read on this stream, and the answer repeats
-it. What each kind puts into the other fields::
+All numbers are big-endian. The items are all before the frames. So the carrier's crc32c covers
+everything but the frames, which have their own crc32c, and a payload is summed once. The sender
+chooses ``number``: it names an append or a read on this stream, and the answer repeats it. The
+other fields of each kind of item::
 
     kind            flags        word       fixed part                            tail
     1 Append        -            -          -                        + 1 frame    -
@@ -27,9 +27,9 @@ it. What each kind puts into the other fields::
     7 ReadReply     1: has LAC   frames     next entry, LAC        + word frames  -
     8 Open          -            -          -                                     ``openings``
 
-As with frames there is one spelling for each carrier, whatever is reserved is zero, and nothing is
-allocated that was not bounded before. These constants never change; another layout is another
-version, and so is another kind of item. (Version 1 had no ``Open``; nobody speaks it any more.)
+As for frames, each carrier has one spelling, and reserved fields are zero. Memory is allocated only
+for sizes that were checked before. These constants never change. Another layout, or another kind of
+item, is another version. (Version 1 had no ``Open``; it is out of use.)
 """
 
 import enum
@@ -50,17 +50,17 @@ MAGIC: Final = b"ZKCR"
 VERSION: Final = 2
 HEADER_BYTES: Final = 24
 
-#: A sender stops adding to a carrier here ...
+#: A sender stops adding items to a carrier at this size ...
 CARRIER_BYTES_AIM: Final = 1 << 20
-#: ... or here, where a flood of appends would otherwise pay for a message more often.
+#: ... or appends at this size: smaller messages would cost more in a flood of appends.
 APPENDS_BYTES_AIM: Final = 4 << 20
-#: ... and a receiver refuses what is larger than this.
+#: A receiver refuses a carrier that is larger than this.
 CARRIER_BYTES_MAX: Final = 8 << 20
-#: The smallest items that fill a carrier up to the aim.
+#: The number of items of the smallest size that fill a carrier up to the aim.
 ITEMS_MAX: Final = CARRIER_BYTES_AIM // 16
-#: Of an ``Acked``, so that what is acknowledged can be counted through.
+#: The greatest number of requests in one ``Acked``, so that they can be counted through.
 ACKED_MAX: Final = ITEMS_MAX
-#: Of a ``Refused``, in UTF-8; what is longer is cut.
+#: The greatest size of the text of a ``Refused``, in UTF-8; a longer text is cut.
 DETAIL_BYTES_MAX: Final = 1 << 10
 
 _BEFORE_CRC: Final = struct.Struct(">4sBBH")
@@ -77,7 +77,7 @@ _HAS_LAC: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Open:
-    """To the bookie: a fragment begins. Acknowledged, its ledger may be written on this stream."""
+    """To the bookie: a fragment begins. Once acknowledged, its ledger may be written here."""
 
     number: int
     opening: FragmentOpening
@@ -85,7 +85,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Append:
-    """To the bookie: make this frame durable. Numbers ascend on a stream."""
+    """To the bookie: make this frame durable. The numbers on a stream ascend."""
 
     number: int
     frame: Frame
@@ -93,24 +93,24 @@ class Append:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteLac:
-    """To the bookie, from a quiet writer: its LAC. Numbered and acknowledged like an append."""
+    """To the bookie: the LAC of a quiet writer. It is numbered and acknowledged like an append."""
 
     number: int
     ledger_id: LedgerId
-    #: See ``entries.Sealer.seal_lac``.
+    #: The packet that ``entries.Sealer.seal_lac`` builds.
     packet: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
-    """From the bookie, first on a stream: which life of the bookie it is. Its number is 0."""
+    """From the bookie, first on a stream: the bookie's boot epoch. Its number is 0."""
 
     boot_epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acked:
-    """From the bookie: requests ``number`` to ``last``, ``ACKED_MAX`` at most, are durable."""
+    """From the bookie: these requests are durable: ``0 <= last - number < ACKED_MAX``."""
 
     number: int
     last: int
@@ -118,7 +118,7 @@ class Acked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """From the bookie: this request or read is not done, and why (see ``errors.from_number``)."""
+    """From the bookie: this request is not done, and why (see ``errors.from_number``)."""
 
     number: int
     code: int
@@ -129,7 +129,7 @@ class Refused:
 class Read:
     """To the bookie: send the entries ``first, first + step, ...`` up to ``last`` that you have.
 
-    With E > Qw a reader asks each bookie for its share alone: the step is then E.
+    With E > Qw a reader asks each bookie only for its share: ``step`` is then E.
     """
 
     number: int
@@ -137,9 +137,9 @@ class Read:
     first: EntryId
     last: EntryId
     step: int = 1
-    #: Roughly, of packets; the first entry that the bookie has is sent whatever its size.
+    #: The approximate limit for packets; the first entry is sent whatever its size.
     max_bytes: int
-    #: The master key, if this read fences the ledger, as every read of a recovery must.
+    #: The master key, if this read fences the ledger; every read of a recovery must do so.
     fence_key: MasterKey | None = None
 
 
@@ -147,33 +147,34 @@ class Read:
 class ReadAnswer:
     """From the bookie: the one answer to a read that was not refused.
 
-    It speaks for the entries asked for *before* ``next_entry``: those that are not in a frame here
-    the bookie does not have and never acknowledged (``NoSuchEntry``). Of the others it says
-    nothing: ask again from there. A bookie that is not certain of an entry stops before it, and
-    refuses (``LimboLedger``, ``IoFailed``) if that leaves nothing to say.
+    The answer covers the requested entries *before* ``next_entry``. If one of them is in no frame
+    here, the bookie does not have it and never acknowledged it (``NoSuchEntry``). The answer says
+    nothing about later entries: ask again from ``next_entry``. A bookie that is not certain about
+    an entry stops before it. If nothing is left to answer, it refuses (``LimboLedger``,
+    ``IoFailed``).
     """
 
     number: int
     next_entry: EntryId
-    #: What the bookie knows; None: it does not say (a fencing read).
+    #: The LAC that the bookie knows; None if it does not say (a fencing read).
     last_add_confirmed: EntryId | None
     frames: tuple[Frame, ...] = ()
 
 
-#: What comes to a bookie on an Append stream: numbered upwards, and each answered once.
+#: The items that a bookie gets on an Append stream: their numbers ascend; each is answered once.
 Request: TypeAlias = Open | Append | WriteLac
 Item: TypeAlias = Request | Hello | Acked | Refused | Read | ReadAnswer
 
 
 def size_of(item: Item) -> int:
-    """Give the bytes that an item, with its frames, takes in a carrier beside ``HEADER_BYTES``."""
+    """Give the bytes of an item with its frames in a carrier, without ``HEADER_BYTES``."""
     return len(_encode(item)) + sum(frame.size_bytes for frame in _frames_of(item))
 
 
 def build(items: Iterable[Item]) -> bytes:
-    """Build the carrier of some items, at least one; each payload is copied once.
+    """Build the carrier of at least one item; each payload is copied once.
 
-    The sender keeps it under ``CARRIER_BYTES_MAX`` with ``size_of``; any one frame fits.
+    The sender must keep it under ``CARRIER_BYTES_MAX`` (see ``size_of``). Any single frame fits.
     """
     encoded: list[bytes] = []
     parts: list[bytes] = []
@@ -194,7 +195,7 @@ def build(items: Iterable[Item]) -> bytes:
 def parse(data: bytes) -> tuple[Item, ...]:
     """Check a carrier and all its frames, and give its items; raises ``FormatError``.
 
-    All or nothing: of a carrier with anything wrong in it nothing is used.
+    If anything in a carrier is wrong, nothing of it is used.
     """
     count, frames_at = _parse_header(data)
     source = _Frames(memoryview(data), frames_at)
@@ -209,7 +210,7 @@ def parse(data: bytes) -> tuple[Item, ...]:
 
 
 def _parse_header(data: bytes) -> tuple[int, int]:
-    """Check what comes before the items, and their checksum; give their count and their end."""
+    """Check the header and the checksum; give the number of items and where they end."""
     if len(data) < HEADER_BYTES:
         raise _bad(Fault.TRUNCATED, f"{len(data)} bytes, a header has {HEADER_BYTES}")
     magic, version, zero, more_zero = _BEFORE_CRC.unpack_from(data)
@@ -237,7 +238,7 @@ def _parse_header(data: bytes) -> tuple[int, int]:
 
 
 class _Frames:
-    """The frames of a carrier, taken off one after the other."""
+    """The frames of a carrier, which are taken one after the other."""
 
     __slots__ = ("_at", "_view")
 
@@ -268,7 +269,7 @@ class _Kind(enum.IntEnum):
 
 
 class _Raw(NamedTuple):
-    """An item, without its frames, as it is spelled; what is read has had its bounds checked."""
+    """An item without its frames, in its spelled form; a parsed one has had its bounds checked."""
 
     kind: int
     number: int
@@ -278,7 +279,7 @@ class _Raw(NamedTuple):
     tail: bytes = b""
 
     def check(self, *, flags: int = 0, word: bool = False, tail: Container[int] = (0,)) -> None:
-        """Refuse what this kind of item does not use; ``flags`` are those that it does."""
+        """Refuse fields that this kind of item does not use; ``flags`` are those that it uses."""
         if self.flags & ~flags or (self.word and not word):
             raise _bad(Fault.RESERVED, f"item kind {self.kind}, {self.flags=:#x}, {self.word=}")
         if len(self.tail) not in tail:
@@ -296,7 +297,7 @@ def _frames_of(item: Item) -> tuple[Frame, ...]:
 
 
 def _encode(item: Item) -> bytes:
-    """Give the item without its frames."""
+    """Give the bytes of the item without its frames."""
     match item:
         case Append():
             raw = _Raw(_Kind.APPEND, item.number)
@@ -341,12 +342,12 @@ def _raw_reply(reply: ReadAnswer) -> _Raw:
 
 
 def _cut(detail: str) -> bytes:
-    """Fit a text into its limit, at the end of a character."""
+    """Cut a text to its limit, at the end of a character."""
     return detail.encode("utf-8", "replace")[:DETAIL_BYTES_MAX].decode("utf-8", "ignore").encode()
 
 
 def _parse_item(data: bytes, at: int, end: int, source: _Frames) -> tuple[Item, int]:
-    """Give the item that stands at ``at``, and where the next one stands."""
+    """Give the item that begins at ``at``, and where the next one begins."""
     fixed_at = at + _ITEM.size
     if fixed_at > end:
         raise _bad(Fault.TRUNCATED, f"an item at {at}, the items end at {end}")
@@ -443,7 +444,7 @@ def _parse_reply(raw: _Raw, source: _Frames) -> Item:
 
 
 def _disorder(reply: ReadAnswer) -> str | None:
-    """Say what breaks the order of a reply: one ledger, ids ascending, all before the next."""
+    """Say what breaks the order of a reply: one ledger, ascending ids, all below the next entry."""
     for before, after in pairwise(reply.frames):
         if before.ledger_id != after.ledger_id:
             return f"a frame of ledger {after.ledger_id} after one of {before.ledger_id}"

@@ -1,15 +1,15 @@
 """The digests that an entry can carry, and the two keys that come from a ledger's password.
 
-All of it is Apache BookKeeper's, bit for bit. A digest covers the header, then the payload::
+All of this is Apache BookKeeper's, bit for bit. A digest covers the header, then the payload::
 
     CRC32C   4 bytes   Castagnoli, big-endian; the default
     CRC32    8 bytes   zlib's, as an unsigned number in a 64-bit field
     HMAC    20 bytes   HMAC-SHA-1 under SHA-1("mac" + password)
     DUMMY    0 bytes   nothing is checked
 
-The *master key*, SHA-1("ledger" + password), is what a writer shows to a bookie; it does not
-depend on the digest. SHA-1 is the format's choice: neither key protects against somebody who can
-read the bookie's disk, and the transport (mTLS) is what keeps strangers out.
+The *master key*, SHA-1("ledger" + password), is what a writer shows to a bookie. It does not depend
+on the digest. SHA-1 is required by the format. Neither key protects against a reader of the
+bookie's disk. The transport (mTLS) keeps strangers out.
 """
 
 import hashlib
@@ -23,15 +23,15 @@ from typing import ClassVar, Final, NewType, assert_never
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.wire.formats import checksums
 
-#: What a writer proves its right to a ledger with; ``MASTER_KEY_BYTES`` long.
+#: The proof of a writer's right to a ledger; ``MASTER_KEY_BYTES`` long.
 MasterKey = NewType("MasterKey", bytes)
 
 MASTER_KEY_BYTES: Final = 20
 
-#: The longest digest there is.
+#: The size of the longest digest.
 DIGEST_BYTES_MAX: Final = 20
 
-# On the path of every entry: bound once.
+# These are used for every entry, so they are looked up once.
 _value: Final = checksums.value
 _extend: Final = checksums.extend
 _U32: Final = struct.Struct(">I")
@@ -39,14 +39,14 @@ _U64: Final = struct.Struct(">Q")
 
 
 def master_key(password: bytes) -> MasterKey:
-    """Derive the key that bookies keep beside a ledger; the empty password has one too."""
+    """Derive the key that bookies keep for a ledger; the empty password has a key too."""
     return MasterKey(_sha1(b"ledger" + password))
 
 
 class Digester(ABC):
     """Computes one kind of digest."""
 
-    #: How many bytes it puts between header and payload.
+    #: The size of the digest, which is between header and payload.
     size_bytes: ClassVar[int]
 
     @abstractmethod
@@ -54,7 +54,7 @@ class Digester(ABC):
         """Give the digest of a header followed by a payload."""
 
     def digests(self, heads: Iterable[bytes], payloads: Iterable[bytes]) -> list[bytes]:
-        """Give the digests of many, each as ``digest`` does."""
+        """Give the digests of several entries, each as ``digest`` does."""
         return list(map(self.digest, heads, payloads))
 
 
@@ -65,7 +65,7 @@ class _Crc32c(Digester):
         return _U32.pack(_extend(_value(head), payload))
 
     def digests(self, heads: Iterable[bytes], payloads: Iterable[bytes]) -> list[bytes]:
-        # No frame of the interpreter an entry: this is most of what an entry costs its client.
+        # No Python frame is run for an entry: this is most of what an entry costs its client.
         return list(map(_U32.pack, map(_extend, map(_value, heads), payloads)))
 
 
@@ -94,7 +94,7 @@ class _Dummy(Digester):
 
 
 def digester(kind: Digest, password: bytes) -> Digester:
-    """Give the digester of a ledger; only HMAC looks at the password."""
+    """Give the digester of a ledger; only HMAC uses the password."""
     match kind:
         case Digest.CRC32C:
             return _Crc32c()
@@ -109,7 +109,7 @@ def digester(kind: Digest, password: bytes) -> Digester:
 
 
 def digest_bytes(kind: Digest) -> int:
-    """Give the size of a kind of digest, without a password."""
+    """Give the size of a kind of digest; no password is needed."""
     return digester(kind, b"").size_bytes
 
 

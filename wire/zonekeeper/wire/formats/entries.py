@@ -6,16 +6,16 @@
     | ledger       | entry        | last add     | length       | digest  | payload ...
     | id           | id           | confirmed    | (cumulative) | d bytes |
 
-All numbers are signed 64-bit, big-endian. *Last add confirmed* (LAC) is what the writer knew when
-it sent the packet; -1: nothing yet. *Length* is the ledger's payload bytes up to and including
-this entry. The digest covers the header and the payload, so it travels from the writer to the
-reader through any number of bookies: whoever reads, checks.
+All numbers are signed 64-bit, big-endian. *Last add confirmed* (LAC) is the LAC that the writer
+knew when it sent the packet, or -1 if it knew none. *Length* is the number of the ledger's payload
+bytes up to and including this entry. The digest covers the header and the payload. It goes from the
+writer through any number of bookies to the reader, and each reader checks it.
 
 **The same entry** means: the same ledger, id, length and payload. LAC and digest may differ,
-because recovery and repair build the packet again with what they know. ``same`` is the one place
-that says so; bookies (a resent entry) and audits (two replicas) both ask it.
+because recovery and repair build the packet again with the LAC that they know. This definition is
+only in ``same``; bookies (for a resent entry) and audits (for two replicas) both call it.
 
-A *LAC packet* is how a quiet writer tells its LAC: ledger, LAC, and the digest of those 16 bytes.
+With a *LAC packet* a quiet writer tells its LAC: ledger, LAC, and the digest of those 16 bytes.
 """
 
 import enum
@@ -34,11 +34,11 @@ from zonekeeper.wire.formats.errors import WireError
 HEADER_BYTES: Final = 32
 #: A writer refuses a larger payload.
 PAYLOAD_BYTES_MAX: Final = 4 << 20
-#: Bookies and readers refuse a larger packet; they must agree, or what was acknowledged could not
-#: be read, and a bookie does not look into packets.
+#: Bookies and readers refuse a larger packet. The limit must be the same for both, because a bookie
+#: does not look into packets: otherwise an acknowledged entry could be unreadable.
 PACKET_BYTES_MAX: Final = HEADER_BYTES + digests.DIGEST_BYTES_MAX + PAYLOAD_BYTES_MAX
 
-#: Ledger and entry ids are below this.
+#: Ledger ids and entry ids: ``0 <= id < ID_END``.
 ID_END: Final = 1 << 63
 
 _HEADER: Final = struct.Struct(">qqqq")
@@ -49,10 +49,10 @@ LAC_PACKET_BYTES_MAX: Final = _LAC_HEADER.size + digests.DIGEST_BYTES_MAX
 
 
 class PacketHeader(NamedTuple):
-    """The numbers of a packet. Not checked: the digest is, and only ``Sealer.open`` does it.
+    """The numbers of a packet. They are not checked: only ``Sealer.open`` checks the digest.
 
-    A tuple, like ``Entry``: there is one for each entry, and a frozen dataclass costs three times
-    as much to make.
+    It is a tuple, like ``Entry``, because there is one for each entry, and to make a frozen
+    dataclass costs three times as much.
     """
 
     ledger_id: LedgerId
@@ -62,7 +62,7 @@ class PacketHeader(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A packet that was checked."""
+    """A packet that passed the check."""
 
     ledger_id: LedgerId
     entry_id: EntryId
@@ -72,7 +72,7 @@ class Entry(NamedTuple):
 
 
 class EntryFault(enum.Enum):
-    """Which field of a packet is wrong."""
+    """The field of a packet that is wrong."""
 
     TRUNCATED = "is shorter than its header and digest"
     OVERSIZED = "is larger than the limit"
@@ -84,7 +84,7 @@ class EntryFault(enum.Enum):
 
 
 class EntryError(WireError):
-    """A copy of an entry that must not reach anybody: ask another bookie, and repair this copy."""
+    """A copy of an entry must not be used: ask another bookie, and repair this copy."""
 
     def __init__(
         self, fault: EntryFault, ledger_id: LedgerId, entry_id: EntryId | None, detail: str
@@ -93,12 +93,12 @@ class EntryError(WireError):
         super().__init__(f"{what} of ledger {ledger_id} {fault.value}: {detail}")
         self.fault = fault
         self.ledger_id = ledger_id
-        #: The entry that was asked for; None for a LAC packet.
+        #: The entry that the caller asked for; None for a LAC packet.
         self.entry_id = entry_id
 
 
 def header(packet: bytes | memoryview) -> PacketHeader:
-    """Read the numbers of a packet of at least ``HEADER_BYTES``, unchecked."""
+    """Read the numbers of a packet of at least ``HEADER_BYTES``; they are not checked."""
     ledger_id, entry_id, confirmed, length = _HEADER.unpack_from(packet)
     return PacketHeader(LedgerId(ledger_id), EntryId(entry_id), EntryId(confirmed), length)
 
@@ -113,7 +113,7 @@ def same(one: bytes | memoryview, other: bytes | memoryview, digest: Digest) -> 
 
 
 class Sealer:
-    """Builds and checks the packets of one ledger; knows its digest and its password."""
+    """Builds and checks the packets of one ledger; it has the ledger's digest and password."""
 
     __slots__ = ("_digester", "ledger_id", "overhead_bytes")
 
@@ -121,16 +121,16 @@ class Sealer:
         assert 0 <= ledger_id < ID_END
         self.ledger_id = ledger_id
         self._digester = digests.digester(digest, password)
-        #: What stands before the payload.
+        #: The size of header and digest, which come before the payload.
         self.overhead_bytes: Final = HEADER_BYTES + self._digester.size_bytes
 
     def prefixes(
         self, first: EntryId, confirmed: EntryId, length_before: int, payloads: Sequence[bytes]
     ) -> list[bytes]:
-        """Give what stands before the payload, header and digest, of consecutive entries.
+        """Give header and digest, which come before the payload, of consecutive entries.
 
-        ``length_before``: the ledger's length before the first of them. Payloads are ``bytes``,
-        because what was digested must not change before it is sent.
+        ``length_before`` is the ledger's length before the first of them. Payloads are ``bytes``,
+        because a payload must not change between its digest and its sending.
         """
         assert 0 <= first <= ID_END - len(payloads)
         assert NO_ENTRY <= confirmed < first
@@ -145,7 +145,7 @@ class Sealer:
     def seal(self, entry_id: EntryId, confirmed: EntryId, length: int, payload: bytes) -> bytes:
         """Build one packet; ``length`` includes this entry.
 
-        Unlike a writer, who repairs a replica may know a LAC beyond the entry.
+        A repair may know a LAC beyond the entry; a writer cannot.
         """
         assert 0 <= entry_id < ID_END
         assert confirmed >= NO_ENTRY
@@ -154,22 +154,23 @@ class Sealer:
         return head + self._digester.digest(head, payload) + payload
 
     def open(self, packet: bytes | memoryview, entry_id: EntryId) -> Entry:
-        """Check a packet that should be this entry, and take it apart; raises ``EntryError``."""
+        """Check that a packet is this entry, and give the entry; raises ``EntryError``."""
         return self.open_all(bytes(packet), (entry_id,), (len(packet),))[0]
 
     def open_all(
         self, packets: bytes, entry_ids: Sequence[EntryId], ends: Sequence[int]
     ) -> list[Entry]:
-        """Check packets that stand back to back, and take them apart.
+        """Check packets that stand back to back, and give their entries.
 
-        Raises ``EntryError`` for the first that is not the entry it should be. With DUMMY there is
-        no digest, and damage to a payload goes unseen.
+        Raises ``EntryError`` for the first packet that is not the entry it should be. DUMMY has no
+        digest, so damage to a payload is not noticed.
         """
         overhead, starts = self.overhead_bytes, [0, *ends[:-1]]
         sizes = list(map(sub, ends, starts))
         if min(sizes) < overhead or max(sizes) > PACKET_BYTES_MAX:
             raise self._first_bad(packets, entry_ids, ends)
-        # One field of all at a time, and no object that is not needed: a reader's time goes here.
+        # One field of all entries at a time, and few objects: here most of a reader's time is
+        # spent.
         heads = [packets[at : at + HEADER_BYTES] for at in starts]
         given = [packets[at + HEADER_BYTES : at + overhead] for at in starts]
         payloads = [packets[at + overhead : end] for at, end in zip(starts, ends, strict=True)]
@@ -190,14 +191,14 @@ class Sealer:
     def _first_bad(
         self, packets: bytes, entry_ids: Sequence[EntryId], ends: Sequence[int]
     ) -> EntryError:
-        """Say what is wrong with the first packet that is not the entry it should be."""
+        """Give the error of the first packet that is not the entry it should be."""
         for entry_id, start, end in zip(entry_ids, [0, *ends[:-1]], ends, strict=True):
             if (error := self._diagnose(packets[start:end], entry_id)) is not None:
                 return error
         raise AssertionError("every packet is good")
 
     def _diagnose(self, packet: bytes, entry_id: EntryId) -> EntryError | None:
-        """Say which field of a packet is wrong, the digest before the numbers it covers."""
+        """Give the wrong field of a packet; the digest goes before the numbers that it covers."""
         body = self.overhead_bytes
         if len(packet) < body:
             detail = f"{len(packet)} bytes, header and digest have {body}"

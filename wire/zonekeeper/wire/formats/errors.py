@@ -1,22 +1,22 @@
-"""What can go wrong between a client and a bookie: a closed set, each with its number.
+"""The errors between a client and a bookie: a closed set, each with its number.
 
-Every error answers two questions, and the answers are what callers act on:
+Every error answers two questions, and callers act on the answers:
 
 ``retryable``
-    the same request may go to the same bookie again, later or after what ``detail`` asks for, and
-    may then succeed. Where it is false, the answer will not change by asking again.
+    The same request may be sent to the same bookie again, later or after what ``detail`` asks for,
+    and may then succeed. If it is false, another attempt gets the same answer.
 ``maybe_applied``
-    the thing may have happened all the same. Where it is true, silence about it is the only
-    honest answer: an append that timed out is *maybe*, never *failed*. Appends can be sent again
-    safely, because a bookie accepts an entry that it already has.
+    The request may have been carried out all the same. If it is true, the outcome is unknown: an
+    append that timed out is *maybe*, never *failed*. Appends can be sent again safely, because a
+    bookie accepts an entry that it already has.
 
 Only ``NoSuchEntry`` and ``NoSuchLedger`` are *negative*: the bookie knows that it never had, and
-never acknowledged, what was asked for. Recovery counts those and nothing else; every other error,
-also one that this version does not know, is *unknown*.
+never acknowledged, what it was asked for. Recovery counts only these. Every other error, including
+one that this version does not know, is *unknown*.
 
-The numbers cross the wire and never change their meaning; a retired one is not used again. They
-are our own, because BookKeeper's client codes and its bookies' status codes are two sets, and
-neither has all that is needed here. BookKeeper's client code stands beside each name::
+The numbers cross the wire and never change their meaning. A retired number is not used again. They
+are our own: BookKeeper's client codes and its bookies' status codes are two different sets, and
+neither has all that is needed here. The table has BookKeeper's client code after each name::
 
      1 NotOpened          -        10 EntryMismatch      -
      2 Fenced             -101     11 UnsupportedVersion -16
@@ -28,7 +28,8 @@ neither has all that is needed here. BookKeeper's client code stands beside each
      8 ReadOnly           -104     17 ShuttingDown       -
      9 TooManyRequests    -105     18 StartedAgain       -
 
-A number from a newer peer becomes ``UnknownError``, which assumes the worst of both answers.
+An unknown number from a newer peer becomes ``UnknownError``, which assumes the worst of both
+answers.
 """
 
 import enum
@@ -42,9 +43,9 @@ class WireError(Trouble):
 
 
 class ProtocolError(WireError):
-    """An error that has a number on the wire. ``detail``: what was wrong, where, what to do."""
+    """An error with a number on the wire. ``detail`` says what was wrong, where, and what to do."""
 
-    #: The number: the class's own, but for ``UnknownError``.
+    #: The number of the class; only for ``UnknownError`` it is the instance's own.
     code: int
 
     def __init__(self, detail: str) -> None:
@@ -60,7 +61,7 @@ class NotOpened(ProtocolError):
 
 
 class Fenced(ProtocolError):
-    """Somebody recovers, or has closed, the ledger: this writer must stop."""
+    """The ledger is being recovered, or was closed: this writer must stop."""
 
     code = 2
 
@@ -72,7 +73,7 @@ class UnauthorizedAccess(ProtocolError):
 
 
 class Negative(ProtocolError):
-    """The bookie is certain that it does not hold this, and that it never acknowledged it."""
+    """The bookie is certain that it does not hold this, and never acknowledged it."""
 
 
 class NoSuchLedger(Negative):
@@ -82,7 +83,7 @@ class NoSuchLedger(Negative):
 
 
 class NoSuchEntry(Negative):
-    """The bookie has the ledger, and never had the entry."""
+    """The bookie has the ledger, but never had the entry."""
 
     code = 5
 
@@ -94,14 +95,14 @@ class LimboLedger(ProtocolError):
 
 
 class IoFailed(ProtocolError):
-    """The bookie's disk failed; bytes may have reached it all the same."""
+    """The bookie's disk failed; the bytes may have reached it all the same."""
 
     code = 7
     maybe_applied = True
 
 
 class ReadOnly(ProtocolError):
-    """The bookie takes no new data: choose another one."""
+    """The bookie takes no new data: choose another bookie."""
 
     code = 8
 
@@ -114,13 +115,13 @@ class TooManyRequests(ProtocolError):
 
 
 class EntryMismatch(ProtocolError):
-    """The bookie holds another entry under this id: two writers, or a writer that forgot."""
+    """The bookie holds another entry with this id: two writers, or a writer that lost its state."""
 
     code = 10
 
 
 class UnsupportedVersion(ProtocolError):
-    """The peer speaks a version that this side does not: upgrade the older one."""
+    """The peer speaks a version that this side does not know: upgrade the older one."""
 
     code = 11
 
@@ -132,7 +133,7 @@ class BadRequest(ProtocolError):
 
 
 class InsufficientSpace(ProtocolError):
-    """The bookie's disks have no room for this, though it may still take smaller things."""
+    """The bookie's disks have no room for this; it may still take smaller requests."""
 
     code = 13
 
@@ -154,27 +155,27 @@ class ConnectionLost(ProtocolError):
 
 
 class NotConnected(ProtocolError):
-    """Nothing was done: there is no connection to the bookie, or another one answers there."""
+    """Nothing was done: there is no connection to the bookie, or another bookie answers there."""
 
     code = 16
     retryable = True
 
 
 class ShuttingDown(ProtocolError):
-    """The bookie is going away and began nothing of this."""
+    """The bookie is shutting down and did nothing of this request."""
 
     code = 17
     retryable = True
 
 
 class StartedAgain(ProtocolError):
-    """The bookie was started since it was looked at: its disk may be another one, look again."""
+    """The bookie was started after it was looked at: its disk may be another one. Look again."""
 
     code = 18
 
 
 class UnknownError(ProtocolError):
-    """A number that this version does not know; it may mean anything, also that it was applied."""
+    """A number that this version does not know; it may mean anything, even "it was applied"."""
 
     maybe_applied = True
 
@@ -183,7 +184,7 @@ class UnknownError(ProtocolError):
         self.code = code
 
 
-#: The table: every number and what it means.
+#: Every number and the error that it stands for.
 BY_NUMBER: Final[dict[int, type[ProtocolError]]] = {
     error.code: error
     for error in (
@@ -210,13 +211,13 @@ BY_NUMBER: Final[dict[int, type[ProtocolError]]] = {
 
 
 def from_number(code: int, detail: str) -> ProtocolError:
-    """Give the error that a peer named; ``UnknownError`` for a number that is not in the table."""
+    """Give the error that a peer named; ``UnknownError`` for a number outside the table."""
     kind = BY_NUMBER.get(code)
     return UnknownError(code, detail) if kind is None else kind(detail)
 
 
 class Fault(enum.Enum):
-    """What is wrong with a frame or a carrier; each its own answer of the strict parsers."""
+    """The faults of a frame or a carrier; the strict parsers tell them apart."""
 
     TRUNCATED = "ends too early"
     TRAILING = "has bytes after its end"
@@ -237,14 +238,14 @@ class Fault(enum.Enum):
 
 
 class FormatError(WireError):
-    """Bytes that are not a frame, or not a carrier, and why. Nothing of them was used."""
+    """The bytes are not a frame, or not a carrier, for this reason. Nothing of them was used."""
 
     def __init__(self, what: str, fault: Fault, detail: str) -> None:
         super().__init__(f"{what} {fault.value}: {detail}")
         self.fault = fault
 
     def as_protocol_error(self) -> ProtocolError:
-        """Give what the sender of such bytes is told."""
+        """Give the error that the sender of these bytes is told."""
         if self.fault is Fault.VERSION:
             return UnsupportedVersion(str(self))
         return BadRequest(str(self))

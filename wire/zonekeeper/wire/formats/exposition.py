@@ -1,4 +1,4 @@
-"""Numbers as Prometheus reads them: its text format, version 0.0.4. Pure.
+"""Metrics in the text format of Prometheus, version 0.0.4. Pure.
 
 ::
 
@@ -8,12 +8,14 @@
     # TYPE zonekeeper_zone_available_bookies gauge
     zonekeeper_zone_available_bookies{zone="a"} 4
 
-A family is all samples of one name, by their labels. What ends in ``_total`` only grows. Names are
-the program's own; label values may hold anything and are escaped.
+A family is all samples of one name, each with its labels. A family whose name ends in ``_total``
+only grows. Names come from the program. Label values may be any text, and are escaped.
 
-``counted`` makes families of a dataclass of numbers, so that what a role counts is exposed without
-being written down twice: ``x_total`` is a counter, ``x_now`` and, where the class says that it
-mostly tells how it is now, ``x`` are gauges; a mapping is labelled by what its keys are.
+``counted`` makes families of the fields of a dataclass, so that a counter is named in one place
+only. ``x_total`` is a counter. ``x_now`` is a gauge. ``x`` is a gauge if the caller says that the
+dataclass mostly tells the present state (``of_now``), and otherwise a counter. A mapping is
+labelled by its keys. An enum of keys names its label itself (``LABEL``), so that a class can be
+renamed without renaming a label.
 """
 
 import enum
@@ -24,7 +26,7 @@ from typing import ClassVar, Final, Protocol, TypeAlias
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
-#: Upper bounds in seconds: from a write into a fast device to what somebody gives up on.
+#: Upper bounds in seconds: from one write to a fast device to the time after which callers give up.
 BOUNDS_S: Final = (
     0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.125, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0
 )  # fmt: skip
@@ -34,7 +36,7 @@ Labels: TypeAlias = tuple[tuple[str, str], ...]
 _TOTAL: Final = "_total"
 _NOW: Final = "_now"
 _BY: Final = "_by_"
-#: What a mapping of plain names is labelled by, unless its own name says so: ``ledgers_by_level``.
+#: The label of a mapping with plain keys, unless the field's name says it: ``ledgers_by_level``.
 _ZONE: Final = "zone"
 
 
@@ -45,7 +47,7 @@ class Countable(Protocol):
 
 
 class Histogram:
-    """How many of something took how long."""
+    """Counts how many of something took how long."""
 
     __slots__ = ("_counts", "_sum_s")
 
@@ -54,12 +56,12 @@ class Histogram:
         self._sum_s = 0.0
 
     def observe(self, seconds: float) -> None:
-        """Count one."""
+        """Count one that took this many seconds."""
         self._counts[bisect_left(BOUNDS_S, seconds)] += 1
         self._sum_s += seconds
 
     def samples(self) -> tuple[Sequence[int], float]:
-        """Give how many took at most each bound, and longer; and the time of all."""
+        """Give for each bound how many took at most that long, then all; and the sum of times."""
         total, cumulated = 0, []
         for count in self._counts:
             total += count
@@ -97,7 +99,7 @@ def labelled(name: str, label: str, values: Mapping[str, float], help_text: str 
 
 
 def counted(prefix: str, counts: Countable, *, of_now: bool) -> list[Family]:
-    """Make families of a dataclass; ``of_now``: what has no ending is how it is now."""
+    """Make families of a dataclass; with ``of_now`` a field without a suffix is a gauge."""
     found = []
     for field in fields(counts):
         value, name = getattr(counts, field.name), f"{prefix}_{field.name.removesuffix(_NOW)}"
@@ -147,7 +149,8 @@ def _line(name: str, labels: Labels, value: float) -> str:
 
 def _labels(key: object, plain: str) -> Labels:
     if isinstance(key, enum.Enum):
-        return ((type(key).__name__.lower(), str(key.value)),)
+        label: str = type(key).LABEL  # type: ignore[attr-defined]  # each enum of keys has one
+        return ((label, str(key.value)),)
     names: tuple[str, ...] | None = getattr(key, "_fields", None)
     if names is not None and isinstance(key, tuple):
         return tuple((name, str(part)) for name, part in zip(names, key, strict=True))

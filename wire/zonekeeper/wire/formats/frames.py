@@ -14,20 +14,20 @@
     +------------------------+------------------------+----------------------------------+
     | packet 0 | packet 1 | ...                         Apache's, back to back, to end  |
 
-All numbers are unsigned and big-endian, as in the packets. ``size`` is that of the whole frame;
-the crc32c covers everything from byte 12 on, so no bit of a frame can change unnoticed. Ids are
-``first, first + 1, ...``, or those of the id table (with E > Qw a bookie gets every so manieth
-entry). These constants never change; another layout is another version.
+All numbers are unsigned and big-endian, as in the packets. ``size`` is the size of the whole frame.
+The crc32c covers everything from byte 12 on, so that a change of any bit is noticed. The ids are
+``first, first + 1, ...``, or those of the id table (with E > Qw a bookie gets only some of the
+entries). These constants never change; another layout is another version.
 
-A frame lives in two pieces of bytes: ``head`` (header and tables) and ``packets``. So a payload is
-copied once into the frame, summed once, and goes from there into the journal's vectored write and
-into carriers as it is. The reader cuts both pieces out of what was received, also one copy: a
-frame that is kept must not keep a whole carrier, or a mapped segment, alive with it.
+A frame in memory has two pieces: ``head`` (header and tables) and ``packets``. So a payload is
+copied into the frame once and summed once. From there it goes into the journal's vectored write and
+into carriers without another copy. The receiver copies both pieces out of the received bytes,
+because a frame that is kept must not keep a whole carrier, or a mapped segment, in memory.
 
-The parser takes exactly what a builder gives: one spelling for each frame (ids that are
-consecutive are never listed), reserved bits zero, no byte left over, and every packet's own header
-in agreement with the table. It checks a size before it allocates for it, and never more than a
-few times the bytes that are really there. Digests are not its business: see ``entries.Sealer``.
+The parser accepts only what a builder gives. Each frame has one spelling (consecutive ids are never
+listed). Reserved bits are zero, no byte is left over, and every packet's own header agrees with the
+tables. The parser checks a size before it allocates memory for it, and never allocates more than a
+few times the size of the received bytes. It does not check digests: see ``entries.Sealer``.
 """
 
 import enum
@@ -48,12 +48,12 @@ MAGIC: Final = b"ZKFR"
 VERSION: Final = 1
 HEADER_BYTES: Final = 40
 
-#: What a table needs for each entry: its length, and with LISTED its id.
+#: The bytes of an entry in the tables: its length, and with LISTED its id.
 LENGTH_BYTES: Final = 4
 LISTED_ID_BYTES: Final = 4
 
 ENTRIES_MAX: Final = 1 << 16
-#: The ids of one frame lie within this of each other.
+#: In one frame ``last - first <= LISTED_SPAN_MAX``.
 LISTED_SPAN_MAX: Final = (1 << 32) - 1
 #: 64 bytes under the limit of a carrier, so that every frame fits into one.
 FRAME_BYTES_MAX: Final = (8 << 20) - 64
@@ -66,30 +66,30 @@ _PACKET_START: Final = struct.Struct(">qq")
 
 
 class Flags(enum.IntFlag):
-    """What a frame asks of a bookie. The other bits of the field are zero, but for ``_LISTED``."""
+    """The requests of a frame to a bookie. Other bits of the field are zero, except ``_LISTED``."""
 
     PLAIN = 0
-    #: Written by recovery: allowed on a fenced ledger.
+    #: The frame was written by recovery; it is allowed on a fenced ledger.
     RECOVERY = 2
-    #: May be acknowledged before it is durable; ``force`` makes it so.
+    #: The frame may be acknowledged before it is durable; ``force`` makes it durable.
     DEFERRED_SYNC = 4
 
 
-#: There is an id table. Not one of ``Flags``, because it follows from the ids.
+#: There is an id table. It is not one of ``Flags``, because it follows from the ids.
 _LISTED: Final = 1
-#: A plain number: the complement of an ``IntFlag`` has no unknown bits.
+#: A plain number, because the complement of an ``IntFlag`` has no unknown bits.
 _KNOWN_FLAGS: Final = _LISTED | int(Flags.RECOVERY) | int(Flags.DEFERRED_SYNC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """A frame that was built here, or that passed the parser. Two are equal if their bytes are."""
+    """A frame that was built here, or passed the parser. Two are equal if their bytes are equal."""
 
     ledger_id: LedgerId = field(compare=False)
-    #: Ascending; a ``range`` exactly if they are consecutive.
+    #: Ascending; a ``range`` if and only if they are consecutive.
     entry_ids: Sequence[EntryId] = field(compare=False)
     flags: Flags = field(compare=False)
-    #: Where each packet ends in ``packets``.
+    #: The end of each packet in ``packets``.
     ends: Sequence[int] = field(compare=False, repr=False)
     head: bytes = field(repr=False)
     packets: bytes = field(repr=False)
@@ -98,7 +98,7 @@ class Frame:
         return len(self.entry_ids)
 
     def __iter__(self) -> Iterator[tuple[EntryId, memoryview]]:
-        """Give each entry's id and packet, without copying."""
+        """Give the id and packet of each entry, without copying."""
         view, start = memoryview(self.packets), 0
         for entry_id, end in zip(self.entry_ids, self.ends, strict=True):
             yield entry_id, view[start:end]
@@ -116,7 +116,7 @@ class Frame:
 
     @property
     def last_add_confirmed(self) -> EntryId:
-        """What the writer knew when it sent the last packet."""
+        """The LAC that the writer knew when it sent the last packet."""
         return entries.header(memoryview(self.packets)[self._start(-1) :]).last_add_confirmed
 
     @property
@@ -125,18 +125,18 @@ class Frame:
         return len(self.head) + len(self.packets)
 
     def data(self) -> bytes:
-        """Give the frame in one piece; a copy."""
+        """Give a copy of the frame in one piece."""
         return self.head + self.packets
 
     def packet(self, entry_id: EntryId) -> memoryview | None:
-        """Give one entry's packet, without copying; None if it is not here."""
+        """Give the packet of one entry, without copying; None if it is not in this frame."""
         at = bisect_left(self.entry_ids, entry_id)
         if at == len(self) or self.entry_ids[at] != entry_id:
             return None
         return memoryview(self.packets)[self._start(at) : self.ends[at]]
 
     def between(self, first: EntryId, last: EntryId) -> "Frame | None":
-        """Give the frame of the entries from ``first`` to ``last``; None if there are none."""
+        """Give the frame of the entries from ``first`` to ``last``; None if there is no entry."""
         low, high = bisect_left(self.entry_ids, first), bisect_right(self.entry_ids, last)
         if low >= high:
             return None
@@ -148,13 +148,13 @@ class Frame:
         return _assemble(self.ledger_id, self.entry_ids[low:high], ends, packets, self.flags)
 
     def subset(self, wanted: Container[int]) -> "Frame | None":
-        """Give the frame of those entries that are wanted; None if there are none."""
-        # With E > Qw on the path of every entry: nothing here is a step of Python for each.
+        """Give the frame of the entries that are in ``wanted``; None if there is no entry."""
+        # With E > Qw this runs for every entry, so no step of Python is done for each entry.
         kept = list(map(wanted.__contains__, self.entry_ids))
         if not any(kept) or all(kept):
             return self if all(kept) else None
         lengths = compress(map(sub, self.ends, chain((0,), self.ends)), kept)
-        # What is kept lies in runs: where one begins or ends, ``kept`` changes.
+        # The kept entries lie in runs: ``kept`` changes where a run begins or ends.
         changes = map(ne, chain((False,), kept), chain(kept, (False,)))
         edges, view = compress(chain((0,), self.ends), changes), memoryview(self.packets)
         packets = b"".join([view[start:end] for start, end in zip(edges, edges, strict=True)])
@@ -174,7 +174,7 @@ def seal(
     payloads: Sequence[bytes],
     flags: Flags = Flags.PLAIN,
 ) -> Frame:
-    """Build the frame of consecutive new entries; arguments as for ``Sealer.prefixes``."""
+    """Build the frame of consecutive new entries; for the arguments see ``Sealer.prefixes``."""
     count, overhead = len(payloads), sealer.overhead_bytes
     parts = [b""] * (2 * count)
     parts[0::2] = sealer.prefixes(first, confirmed, length_before, payloads)
@@ -185,7 +185,7 @@ def seal(
 
 
 def unseal(sealer: entries.Sealer, frame: Frame) -> list[entries.Entry]:
-    """Check every entry of a frame, and take it apart; raises ``EntryError`` for the first bad."""
+    """Check every entry of a frame, and give all; raises ``EntryError`` for the first bad one."""
     return sealer.open_all(frame.packets, frame.entry_ids, frame.ends)
 
 
@@ -195,9 +195,9 @@ def build(
     packets: Sequence[bytes | memoryview],
     flags: Flags = Flags.PLAIN,
 ) -> Frame:
-    """Build a frame of packets that exist; they are those of these ids, which ascend.
+    """Build a frame of existing packets; these have the given ids, which ascend.
 
-    The caller keeps within ``ENTRIES_MAX``, ``LISTED_SPAN_MAX`` and ``FRAME_BYTES_MAX``.
+    The caller must keep to ``ENTRIES_MAX``, ``LISTED_SPAN_MAX`` and ``FRAME_BYTES_MAX``.
     """
     assert len(entry_ids) == len(packets)
     assert _ascend(entry_ids)
@@ -208,7 +208,7 @@ def build(
 def measure(data: bytes | memoryview) -> int:
     """Give the size of the frame that begins here, so that it can be cut out and parsed.
 
-    Raises ``FormatError`` if no frame of this version begins here, or not all of it is here.
+    Raises ``FormatError`` if no frame of this version begins here, or the frame is not complete.
     """
     if len(data) < HEADER_BYTES:
         raise _bad(Fault.TRUNCATED, f"{len(data)} bytes, a header has {HEADER_BYTES}")
@@ -230,25 +230,25 @@ def measure(data: bytes | memoryview) -> int:
 
 
 def parse(data: bytes | memoryview) -> Frame:
-    """Check one frame, nothing before or after it, and give it; raises ``FormatError``."""
+    """Check exactly one frame, and give it; raises ``FormatError``."""
     frame = parse_again(data)
     _check_packets(frame)
     return frame
 
 
 def parse_again(data: bytes | memoryview) -> Frame:
-    """Give a frame that has passed ``parse`` and was kept; raises ``FormatError``.
+    """Give a frame that has passed ``parse`` and was stored; raises ``FormatError``.
 
-    Its checksum says that it is what was kept, so its packets are not looked into once more: who
-    serves many readers shall not pay for each entry.
+    The checksum shows that it is the stored frame, so its packets are not checked again. A bookie
+    that serves many readers should not pay for each entry.
     """
     size = measure(data)
     if size < len(data):
         raise _bad(Fault.TRAILING, f"{len(data) - size} bytes")
     _, ledger, first, count, flags = _AFTER_CRC.unpack_from(data, _SUMMED_FROM)
     tables = (LENGTH_BYTES + (LISTED_ID_BYTES if flags & _LISTED else 0)) * count
-    # The pieces part where the tables end, or would end: the count is not checked before the
-    # checksum says that it is what was sent, and the checksum is the same wherever they part.
+    # The two pieces are divided where the tables end by this count. The count is checked only after
+    # the checksum, which is the same wherever the pieces are divided.
     cut = min(HEADER_BYTES + tables, size)
     head, packets = bytes(data[:cut]), bytes(data[cut:])
     (expected,) = _U32.unpack_from(head, _BEFORE_CRC.size)
@@ -281,7 +281,7 @@ def _assemble(
     packets: bytes,
     flags: Flags,
 ) -> Frame:
-    """Put the head before the packets."""
+    """Give the frame of these packets, with its head."""
     first, count = entry_ids[0], len(entry_ids)
     assert 1 <= count <= ENTRIES_MAX
     assert 0 <= first <= entry_ids[-1] < entries.ID_END
@@ -316,7 +316,7 @@ def _consecutive(first: EntryId, count: int) -> Sequence[EntryId]:
 
 
 def _parse_lengths(head: bytes, count: int, packets: bytes) -> list[int]:
-    """Give where each packet ends."""
+    """Give the end of each packet."""
     if len(head) < HEADER_BYTES + LENGTH_BYTES * count:
         raise _bad(Fault.LENGTH, f"{count} entries do not fit in")
     lengths = struct.unpack_from(f">{count}I", head, HEADER_BYTES)
@@ -344,13 +344,14 @@ def _parse_ids(head: bytes, first: int, count: int) -> Sequence[EntryId]:
 
 
 def _check_packets(frame: Frame) -> None:
-    """A packet's own header must name the ledger and entry that the frame says.
+    """Check that each packet's own header names the ledger and entry that the frame says.
 
-    A bookie files entries by what the frame says, a reader believes the packet: they must agree.
+    A bookie stores entries under the ids of the frame, and a reader believes the packet. So they
+    must agree.
     """
     unpack = _PACKET_START.unpack_from
-    # Lazily, since both sides as lists would be ten times the frame; the pairs come first,
-    # because they end the comparison before the start after the last packet is looked at.
+    # Both sides are lazy, because two lists would take ten times the memory of the frame. The pairs
+    # are the first argument, so that ``map`` ends before it reads a start after the last packet.
     expected = zip(repeat(frame.ledger_id), frame.entry_ids)
     found = map(unpack, repeat(frame.packets), chain((0,), frame.ends))
     if not all(map(eq, expected, found)):

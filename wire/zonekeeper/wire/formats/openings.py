@@ -1,13 +1,13 @@
-"""The opening of a fragment: what a writer says before its first frame, and its bytes. Pure.
+"""The opening of a fragment, which a writer sends before its first frame, and its bytes. Pure.
 
 ::
 
     | ledger 8 | first entry 8 | master key 20 | ensemble 2 | write 2 | ack 2 | ack zones 2 |
     | digest 1 | bookie ids: length 2, UTF-8, ...                                           |
 
-All numbers are unsigned and big-endian. Digests: 1 CRC32, 2 HMAC, 3 CRC32C, 4 DUMMY. It stands in
-carriers and in the logs of bookies, in something that has a checksum and says its size. There is
-one spelling for each opening; these constants never change.
+All numbers are unsigned and big-endian. Digests: 1 CRC32, 2 HMAC, 3 CRC32C, 4 DUMMY. An opening is
+part of carriers and of the logs of bookies. Both have a checksum and say how long the opening is.
+Each opening has one spelling. These constants never change.
 """
 
 import struct
@@ -21,7 +21,7 @@ from zonekeeper.wire.formats import entries
 from zonekeeper.wire.formats.digests import MASTER_KEY_BYTES, MasterKey
 from zonekeeper.wire.formats.errors import Fault, FormatError
 
-#: Room for any ensemble that a policy allows, and for names as long as a domain's.
+#: Enough for any ensemble that a policy allows, with names as long as those of domains.
 BYTES_MAX: Final = (1 << 16) - 1
 
 _FIXED: Final = struct.Struct(f">QQ{MASTER_KEY_BYTES}sHHHHB")
@@ -33,10 +33,10 @@ _DIGESTS: Final = {number: digest for digest, number in _DIGEST_NUMBERS.items()}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FragmentOpening:
-    """What a writer says before its first frame: enough to rebuild lost ledger metadata from."""
+    """The opening of a fragment; it is enough to rebuild the ledger's lost metadata."""
 
     ledger_id: LedgerId
-    #: Proof of the right to write; a bookie that knows another key for the ledger refuses.
+    #: The proof of the right to write; a bookie that has another key for the ledger refuses.
     master_key: MasterKey
     quorums: Quorums
     digest: Digest
@@ -45,7 +45,7 @@ class FragmentOpening:
 
 
 def spell(opening: FragmentOpening) -> bytes:
-    """Give an opening's bytes."""
+    """Give the bytes of an opening."""
     quorums = opening.quorums
     assert quorums.ensemble == len(opening.ensemble)
     fixed = _FIXED.pack(
@@ -65,7 +65,7 @@ def spell(opening: FragmentOpening) -> bytes:
 
 
 def size_of(opening: FragmentOpening) -> int:
-    """Give how many bytes an opening is, without spelling it."""
+    """Give the number of bytes of an opening, without spelling it."""
     return _FIXED.size + sum(_NAME.size + len(bookie.encode()) for bookie in opening.ensemble)
 
 

@@ -1,1 +1,1 @@
-"""The transport of production: gRPC, with TLS."""
+"""The production transport: gRPC, with TLS."""

@@ -1,16 +1,17 @@
 """A link over gRPC: one channel to one bookie.
 
-The channel connects by itself when something is sent; the link above decides when that may be
-tried, and what a failure means. So two kinds of channels are given up for new ones, which do
-nothing until they are used:
+A channel connects by itself when something is sent. The link above decides when that may be tried,
+and what a failure means. So two kinds of channels are replaced by new ones, which do nothing until
+they are used:
 
-* one that is not connected, and that nobody uses any more: gRPC would dial for ever, whether
-  anything is asked or not, and five times a second;
-* one that leads to another bookie: the connection may live long, and only a new one is made to
-  where the bookie's name leads now.
+* A channel that is not connected and has no call: gRPC would dial for ever, five times a second,
+  even if no request is made.
+* A channel that leads to another bookie: its connection may live long, and only a new connection
+  goes to the place to which the bookie's name leads now.
 
-gRPC keeps a closed channel, and so its dialling, for as long as there is a call of it. Errors keep
-the frames that they came through, and may be kept for long; so no frame of theirs may hold a call.
+gRPC keeps a closed channel, which goes on dialling, as long as a call of it exists. Errors keep the
+stack frames that they passed, and errors may be kept for long. So no stack frame of an error may
+hold a call.
 """
 
 import asyncio
@@ -36,7 +37,7 @@ _Ask = aio.UnaryUnaryMultiCallable[bytes, bytes]
 _Subscribe = aio.UnaryStreamMultiCallable[bytes, bytes]
 _Stream = aio.StreamStreamMultiCallable[bytes, bytes]
 
-#: A channel that is in one of these dials by itself, now or soon.
+#: A channel in one of these states dials by itself, now or soon.
 _DIALS: Final = frozenset(
     {grpc.ChannelConnectivity.CONNECTING, grpc.ChannelConnectivity.TRANSIENT_FAILURE}
 )
@@ -56,8 +57,9 @@ def connect(
 ) -> StreamLink:
     """Give a link to the bookie of this name (``grpc_edge.name_of``) at an address.
 
-    It connects when it is first used. Raises NotConnected where no certificate could name it.
-    Without credentials nothing is encrypted, and whoever says to be that bookie is believed.
+    The link connects when it is first used. Raises NotConnected if no certificate could name the
+    bookie. Without credentials nothing is encrypted, and any peer that claims to be that bookie is
+    believed.
     """
     if credentials is not None:
         try:
@@ -72,7 +74,7 @@ def connect(
 
 @dataclass(slots=True, eq=False)
 class _Way:
-    """A channel, and how many calls and streams are under way on it."""
+    """A channel, and the number of calls and streams under way on it."""
 
     channel: aio.Channel
     users: int = 0
@@ -143,7 +145,7 @@ class _GrpcTransport:
         await asyncio.gather(*self._closing)
 
     def _counted(self, way: _Way, call: CallT) -> CallT:
-        """Count a call until it has ended."""
+        """Count a call until it ends."""
         way.users += 1
         call.add_done_callback(lambda _: self._left(way))
         return call
@@ -162,7 +164,7 @@ class _GrpcTransport:
         closing.add_done_callback(self._closing.discard)
 
     def _understood(self, way: _Way, fault: aio.AioRpcError) -> errors.ProtocolError:
-        """Say what a failure means, and give a channel up that leads to another bookie."""
+        """Give the error that a failure means; replace a channel that leads to another bookie."""
         trailers = fault.trailing_metadata()
         error = grpc_edge.translated(fault.code(), fault.details(), trailers)
         if not grpc_edge.is_of_another(self._name, trailers):
@@ -187,7 +189,7 @@ class _ClientPipe:
             _let_go(fault)
             raise self._understood(fault) from fault
         except asyncio.InvalidStateError as fault:
-            # The stream has ended, and the status says why.
+            # The stream has ended, and its status says why.
             raise grpc_edge.translated(
                 await self._call.code(),
                 await self._call.details(),
@@ -224,7 +226,7 @@ async def _read(
 
 
 def _let_go(fault: BaseException) -> None:
-    """Have a failure keep no call of gRPC's."""
+    """Make a failure hold no call of gRPC's."""
     traceback.clear_frames(fault.__traceback__)
 
 

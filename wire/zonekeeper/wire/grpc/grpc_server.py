@@ -1,16 +1,16 @@
-"""A bookie's host on a gRPC port.
+"""A gRPC server on a port, in front of a bookie's host.
 
-Methods are declared by hand, with bytes in and bytes out: gRPC's own (de)serializers turn an
-unreadable message into None and a log line, and here it is a BadRequest for its sender.
+Methods are declared by hand, with bytes in and bytes out. gRPC's own deserializers turn an
+unreadable message into None and a log line; here its sender gets a BadRequest.
 
-Whoever reaches the port may be out to harm. What a peer has sent of a message is memory of this
-side, whether the rest ever comes or not. So a connection has few streams on which messages come for
-as long as the peer likes, and a call's request has to be there in time. gRPC knows only messages
-that are whole. So every method is declared as one of streams, which is the same on the wire: a
-request is then read under a time limit of ours.
+A peer that reaches the port may be hostile. The bytes of a message that have come are memory of
+this side, even if the rest never comes. So a connection has only few streams on which messages may
+come for as long as the peer likes, and the request of a call must be complete in time. gRPC shows
+only complete messages. So every method is declared as a stream in both directions, which is the
+same on the wire: then a request is read under a time limit of ours.
 
-Whoever reaches the port may also have meant another bookie, which listened here before. That is
-found out first (``grpc_edge.check_meant``), for every method.
+A peer that reaches the port may also mean another bookie, which listened here before. For every
+method this is checked first (``grpc_edge.check_meant``).
 """
 
 import asyncio
@@ -29,25 +29,26 @@ from zonekeeper.wire.host import methods
 from zonekeeper.wire.host.methods import SpelledCall, SpelledSubscription
 from zonekeeper.wire.host.serving import Host
 
-#: Streams and calls at once, over all connections.
+#: Streams and calls at the same time, over all connections.
 RPCS_MAX: Final = 20_000
-#: Who takes no answer for so long loses the stream: answers that wait are other peers' memory.
+#: A peer that takes no answer for this time loses the stream: the memory of a waiting answer would
+#: be missing for other peers.
 SEND_TIMEOUT_MS: Final = 30_000
-#: A call's request is here so soon after the call has begun, or the call ends.
+#: The request of a call must be complete within this time, or the call ends.
 REQUEST_TIMEOUT_MS: Final = 5_000
 #: Append and Read streams of one connection, and of all. A link has one of each.
 RAW_STREAMS_MAX: Final = 8
 ALL_RAW_STREAMS_MAX: Final = 8_192
-#: Answers that a connection may leave untaken beyond the timeout; until then it gets no others.
+#: With this many answers not taken in time, a connection gets no other answers.
 STUCK_MAX: Final = 8
 
 _Context = aio.ServicerContext[bytes, bytes]
 
 
 class GrpcServer:
-    """Serves one host; bound when made, so that the port is known, served after ``start``.
+    """Serves one host. The port is bound when this is made, and served after ``start``.
 
-    Only who means the bookie of this name is served (``grpc_edge.name_of``).
+    It serves only requests that mean the bookie of this name (``grpc_edge.name_of``).
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class GrpcServer:
         )
         self._server.add_generic_rpc_handlers((_handlers(host, name),))
         try:
-            #: Differs from the address asked for if that said port 0.
+            #: Differs from the port in ``address`` if that was 0.
             self.port = (
                 self._server.add_insecure_port(address)
                 if credentials is None
@@ -77,7 +78,7 @@ class GrpcServer:
         await self._server.start()
 
     async def stop(self, grace_ms: int) -> None:
-        """Take nothing new, and cut off what has not ended after the grace."""
+        """Take no new requests, and end those that are still running after the grace."""
         await self._server.stop(grace_ms / 1_000)
 
 
@@ -102,17 +103,17 @@ async def _refuse(context: _Context, name: str, error: errors.WireError) -> None
 
 
 class _Crowd:
-    """What each connection has open, as far as it costs this side memory."""
+    """Counts the open streams and answers of each connection that cost this side memory."""
 
     def __init__(self) -> None:
         #: Append and Read streams.
         self._streams = Counter[str]()
-        #: Calls and streams with an answer that the peer has not taken in time.
+        #: Calls and streams with an answer that the peer did not take in time.
         self._stuck = Counter[str]()
 
     @contextmanager
     def admitted(self, peer: str) -> Iterator[None]:
-        """Count an Append or Read stream in; raises TooManyRequests."""
+        """Count an Append or Read stream during the block; raises TooManyRequests."""
         if self._streams[peer] >= RAW_STREAMS_MAX:
             raise errors.TooManyRequests(
                 f"this connection has {RAW_STREAMS_MAX} Append and Read streams, and gets no more: "
@@ -126,11 +127,11 @@ class _Crowd:
             yield
 
     def stuck(self, peer: str) -> AbstractContextManager[None]:
-        """Count an answer in that is not taken."""
+        """Count an answer that is not taken, during the block."""
         return _counted(self._stuck, peer)
 
     def refuse_stuck(self, peer: str) -> None:
-        """Raise TooManyRequests for a connection that leaves too many answers untaken."""
+        """Raise TooManyRequests for a connection with too many answers that it does not take."""
         if self._stuck[peer] >= STUCK_MAX:
             raise errors.TooManyRequests(
                 f"this connection leaves {STUCK_MAX} answers untaken, and gets no more: take them"
@@ -151,23 +152,23 @@ def _counted(counts: Counter[str], peer: str) -> Iterator[None]:
 class _ServerPipe:
     """The bookie's end of a stream.
 
-    A message that was handed to gRPC cannot be taken back, and nothing can be sent before it has
-    left, a status neither. So who waits for one in vain gives up waiting; the stream stays until
-    the peer has taken the message or is gone (``emptied``), and is counted for so long.
+    A message that was given to gRPC cannot be taken back, and nothing else, not even a status, can
+    be sent before it has left. So after a time ``send`` gives up waiting. The stream then stays,
+    and is counted, until the peer has taken the message or is gone (``emptied``).
     """
 
     def __init__(self, context: _Context, crowd: _Crowd) -> None:
         self._context = context
         self._crowd = crowd
         self._peer = context.peer()
-        #: The message that is under way, if somebody gave up waiting for it.
+        #: The message that is being sent, if ``send`` gave up waiting for it.
         self._unsent: asyncio.Future[None] | None = None
 
     async def send(self, message: bytes) -> None:
         self._crowd.refuse_stuck(self._peer)
         sending = asyncio.ensure_future(self._context.write(message))
         self._unsent = sending
-        # Whoever is cancelled meanwhile does not hear how it ended.
+        # If ``send`` is cancelled meanwhile, it does not see how the sending ended.
         sending.add_done_callback(_heard)
         done, _ = await asyncio.wait([sending], timeout=SEND_TIMEOUT_MS / 1_000)
         if not done:
@@ -181,7 +182,7 @@ class _ServerPipe:
             raise errors.ConnectionLost(f"the client has gone: {fault}") from fault
 
     async def emptied(self) -> None:
-        """Wait until nothing is under way any more; ends with the call if the peer is gone."""
+        """Wait until no message is being sent; ends with the call if the peer is gone."""
         if self._unsent is not None:
             with self._crowd.stuck(self._peer):
                 await asyncio.gather(self._unsent, return_exceptions=True)

@@ -1,13 +1,14 @@
 """TLS in both directions, from files.
 
-Both sides show a certificate, and both must come from the same authority: a client that has none is
-not served, and a bookie that has none is not believed. A bookie's certificate names its *bookie id*
-(as a DNS name in subjectAltName), and that is what the client checks, not the address: addresses
-move, and a certificate of another bookie of the same cluster must not do. gRPC takes a name with a
-colon for a host with a port, and compares the host alone: so no such id goes with TLS.
+Both sides show a certificate, and both certificates must come from the same authority. A bookie
+serves no client without a certificate, and a client trusts no bookie without one. A bookie's
+certificate names its *bookie id* (as a DNS name in subjectAltName). The client checks the id and
+not the address, because addresses move, and the certificate of another bookie of the cluster must
+not be accepted. gRPC takes a name with a colon for a host with a port, and compares only the host.
+So with TLS a bookie's id must not contain a colon.
 
-Certificates are rotated by changing the files: each new connection is made with what they are then,
-and those that are there go on. Files that cannot be used change nothing.
+Certificates are replaced by changing the files. Each new connection uses the files as they are
+then, and existing connections go on. Unusable files change nothing.
 """
 
 import logging
@@ -30,7 +31,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFiles:
-    """Where one side's PEM files are."""
+    """The paths of one side's PEM files."""
 
     authority: Path
     certificate: Path
@@ -53,7 +54,7 @@ SERVER_SETTINGS: Final = (
         name="tls-authority",
         shown_as="FILE",
         help="PEM of the authority whose clients are served. With the next two: TLS on the port "
-        "of --listen, and nobody is served without a certificate.",
+        "of --listen, and a client without a certificate is not served.",
     ),
     Setting(name="tls-certificate", shown_as="FILE", help="PEM of the bookie's certificate."),
     Setting(name="tls-key", shown_as="FILE", help="PEM of the bookie's private key."),
@@ -71,7 +72,7 @@ def files_given(given: GivenSettings) -> TlsFiles | None:
 
 
 def check_id(bookie_id: BookieId) -> None:
-    """Raise ValueError for a bookie that no certificate can tell from others."""
+    """Raise ValueError for a bookie id that a certificate cannot tell from others."""
     if ":" in bookie_id:
         raise ValueError(
             f"{bookie_id!r} cannot be a bookie's id with TLS: its certificate must name it, and "
@@ -80,22 +81,22 @@ def check_id(bookie_id: BookieId) -> None:
 
 
 class ClientCredentials:
-    """What a client shows, and whom it believes: for each new channel, as the files are then."""
+    """A client's certificate and authority: for each new channel, as the files are then."""
 
     def __init__(self, files: TlsFiles) -> None:
-        """Raises OSError or ValueError for files that are not what they should be."""
+        """Raises OSError or ValueError for unusable files."""
         self._kept = _Kept(files, _channel_credentials)
 
     def current(self) -> grpc.ChannelCredentials:
-        """Give them for a new channel."""
+        """Give the credentials for a new channel."""
         self._kept.renew()
         return self._kept.made
 
 
 def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
-    """Give what a bookie shows, and whose clients it serves, as the files are at each connection.
+    """Give a bookie's certificate, and the authority of its clients, as the files are then.
 
-    Raises OSError or ValueError for files that are not what they should be.
+    The files are looked at for each connection. Raises OSError or ValueError for unusable files.
     """
     kept = _Kept(files, _server_configuration)
 
@@ -110,7 +111,7 @@ def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
 
 
 class _Kept(Generic[Made]):
-    """What is made of files, and made anew once they have changed."""
+    """A value that is made from files, and made again when they have changed."""
 
     def __init__(self, files: TlsFiles, make: Callable[[TlsFiles], Made]) -> None:
         self._files = files
@@ -120,12 +121,12 @@ class _Kept(Generic[Made]):
         self._trouble = ""
 
     def renew(self) -> bool:
-        """Look at the files again; say whether they were others. Any thread may.
+        """Look at the files again, and say whether they have changed. Any thread may call this.
 
-        Where they cannot be used now, such as while they are being changed, it stays as it was.
+        If the files are unusable now, for example while they are being changed, the value stays.
         """
         try:
-            state = _state(self._files)  # before they are read: what changes then is seen later
+            state = _state(self._files)  # taken before reading: a later change is seen next time
             if state == self._state:
                 return False
             self.made = self._make(self._files)
@@ -139,7 +140,7 @@ class _Kept(Generic[Made]):
 
 
 def _state(files: TlsFiles) -> tuple[tuple[int, int, int], ...]:
-    """Give what is another one when any of the files is."""
+    """Give a value that changes when any of the files changes."""
     found = [path.stat() for path in (files.authority, files.certificate, files.key)]
     return tuple((one.st_ino, one.st_size, one.st_mtime_ns) for one in found)
 
@@ -160,7 +161,7 @@ def _server_configuration(files: TlsFiles) -> grpc.ServerCertificateConfiguratio
 
 
 def _read(path: Path, kind: str) -> bytes:
-    """Read a PEM file; gRPC would only fail at the first handshake, without saying which file."""
+    """Read a PEM file; gRPC itself would only fail in a handshake, and would not name the file."""
     with path.open("rb") as file:
         data = file.read(_PEM_BYTES_MAX + 1)
     if len(data) > _PEM_BYTES_MAX:

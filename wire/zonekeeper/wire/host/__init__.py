@@ -1,1 +1,1 @@
-"""What stands between a transport and a bookie, the same for every transport."""
+"""The host stands between a transport and a bookie; it is the same for every transport."""

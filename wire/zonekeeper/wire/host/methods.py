@@ -1,7 +1,7 @@
-"""The calls of the service, each with what serves it and how its messages are spelled.
+"""The calls of the service: for each the function that serves it and the spelling of its messages.
 
-One table for all transports: gRPC uses name, host and spelling, the simulated network name and
-host. A message that cannot be read, or that says something impossible, is a BadRequest.
+There is one table for all transports. gRPC uses name, function and spelling; the simulated network
+uses name and function. An unreadable or impossible message is a BadRequest.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -23,7 +23,7 @@ M = TypeVar("M", bound=Message)
 
 @dataclass(frozen=True, slots=True)
 class Spelling(Generic[Q]):
-    """How a value is written as a protobuf message, and read back."""
+    """The functions that write a value as a protobuf message, and read it back."""
 
     encode: Callable[[Q], bytes]
     decode: Callable[[bytes], Q]
@@ -47,7 +47,7 @@ def _spelling(
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[Q, R]):
-    """A question with one answer."""
+    """A request with one answer."""
 
     name: str
     request: Spelling[Q]
@@ -55,13 +55,13 @@ class Call(Generic[Q, R]):
     serve: Callable[[Host, Q], Awaitable[R]]
 
     async def serve_bytes(self, host: Host, request: bytes) -> bytes:
-        """Serve a question as it was spelled."""
+        """Serve a request in its spelled form."""
         return self.reply.encode(await self.serve(host, self.request.decode(request)))
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription(Generic[Q, R]):
-    """A question with answers until the asker has enough."""
+    """A request with answers until the caller has enough."""
 
     name: str
     request: Spelling[Q]
@@ -69,7 +69,7 @@ class Subscription(Generic[Q, R]):
     serve: Callable[[Host, Q], AsyncGenerator[R, None]]
 
     async def serve_bytes(self, host: Host, request: bytes) -> AsyncGenerator[bytes, None]:
-        """Serve a question as it was spelled."""
+        """Serve a request in its spelled form."""
         async with aclosing(self.serve(host, self.request.decode(request))) as answers:
             async for answer in answers:
                 yield self.reply.encode(answer)
@@ -126,7 +126,7 @@ TAIL: Final = Subscription(
 
 
 class SpelledCall(Protocol):
-    """A call of any types, for who only moves bytes."""
+    """A call of any types, for code that only moves bytes."""
 
     @property
     def name(self) -> str:
@@ -134,12 +134,12 @@ class SpelledCall(Protocol):
         ...
 
     async def serve_bytes(self, host: Host, request: bytes) -> bytes:
-        """Serve a question as it was spelled."""
+        """Serve a request in its spelled form."""
         ...
 
 
 class SpelledSubscription(Protocol):
-    """A subscription of any types, for who only moves bytes."""
+    """A subscription of any types, for code that only moves bytes."""
 
     @property
     def name(self) -> str:
@@ -147,7 +147,7 @@ class SpelledSubscription(Protocol):
         ...
 
     def serve_bytes(self, host: Host, request: bytes) -> AsyncGenerator[bytes, None]:
-        """Serve a question as it was spelled."""
+        """Serve a request in its spelled form."""
         ...
 
 

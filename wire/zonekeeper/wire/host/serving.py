@@ -1,24 +1,25 @@
-"""Between a transport and a bookie: the host's half of the streams.
+"""The host: a bookie's half of the streams, between a transport and the bookie.
 
-A ``Host`` stands before one ``BookieService``. It reads carriers, holds streams to the rules that
-are the same for every bookie, and packs answers:
+A ``Host`` serves one ``BookieService``. It reads carriers, makes streams keep the rules that are
+the same for every bookie, and packs answers:
 
-* the first message of a stream is a Hello, with the bookie's boot;
-* what comes on an Append stream is numbered upwards, and each gets one answer;
-* a ledger is opened on a stream before it is written there (its opening is acknowledged), or it is
-  refused with NotOpened. At most ``open_ledgers_max`` are open on a stream; the one that was not
-  written for the longest time is forgotten, and its writer opens it again;
-* bytes without an answer are bounded for each stream: beyond the bound, the stream is not read from
-  until answers leave, and the network's own flow control stops the sender;
-* answers to reads and tails are bounded over all streams, too, and are packed by turns (``turns``),
-  so that an acknowledgement never waits for more than ``TURN_BYTES_MAX`` of them, or for one that
-  is larger. A transport ends the stream of a peer that takes nothing for long, so that it does not
-  keep the others from their share.
+* The first message of a stream is a Hello with the bookie's boot epoch.
+* The items on an Append stream have ascending numbers, and each gets one answer.
+* A ledger must be opened on a stream (the opening is acknowledged) before it is written there.
+  Otherwise the write is refused with NotOpened. At most ``open_ledgers_max`` ledgers are open on a
+  stream. Beyond that, the ledger without a write for the longest time is forgotten, and its writer
+  opens it again.
+* The bytes without an answer are bounded for each stream. Beyond the bound the stream is not read
+  until answers have left, and the network's own flow control stops the sender.
+* The answers to reads and tails are also bounded over all streams. They are packed by turns
+  (``turns``), so that an acknowledgement waits for at most ``TURN_BYTES_MAX`` of them, or for one
+  larger answer. A transport ends the stream of a peer that takes nothing for long, so that this
+  peer does not use up the share of the others.
 
-A peer that breaks a rule loses its stream, with the reason; other streams do not notice.
+A peer that breaks a rule loses its stream, and is told the reason. Other streams are not affected.
 
-Acknowledgements are coalesced like everything else: while one message of them is being sent, the
-others gather for the next.
+Acknowledgements are coalesced like everything else: while one message of them is being sent, more
+of them gather for the next.
 """
 
 import asyncio
@@ -37,12 +38,12 @@ from zonekeeper.wire.contract.pipes import Pipe, until_one_ends
 from zonekeeper.wire.formats import carriers, errors, openings
 from zonekeeper.wire.host.turns import Turns
 
-#: No answer brings more bytes than about this, whatever is asked for.
+#: No answer has many more bytes than this, whatever the request asks for.
 REPLY_BYTES_MAX: Final = 4 << 20
 RANGES_MAX: Final = 100_000
-#: Of answers to readers, so much is packed and sent in one turn of the event loop.
+#: In one turn of the event loop, this much of the answers to readers is packed and sent.
 TURN_BYTES_MAX: Final = carriers.CARRIER_BYTES_AIM
-#: A tail is told no more often than this that there is no news.
+#: A tail without news gets an update no more often than this.
 QUIET_MS_MIN: Final = 1_000
 
 _CARRIER_ROOM: Final = carriers.CARRIER_BYTES_MAX - carriers.HEADER_BYTES
@@ -50,19 +51,19 @@ _CARRIER_ROOM: Final = carriers.CARRIER_BYTES_MAX - carriers.HEADER_BYTES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostLimits:
-    """Limits of each stream, and one of all."""
+    """The limits of each stream, and of all streams together."""
 
-    #: Openings, frames and LACs that have no answer; a carrier more may be there.
+    #: Bytes of openings, frames and LACs without an answer; one more carrier may come on top.
     append_bytes_max: int = 64 << 20
-    #: What the reads under way may bring.
+    #: Bytes that the answers to the reads under way may have.
     read_bytes_max: int = 64 << 20
     reads_max: int = 64
     open_ledgers_max: int = 65_536
-    #: Answers to appends that have not left; a peer that does not take them is not heard further.
+    #: Answers to appends that have not left. At the limit the stream is not read any further.
     answers_max: int = 65_536
-    #: Tails of all connections; each is told of every news of its ledger.
+    #: Tails of all connections; each gets an update at every news of its ledger.
     tails_max: int = 10_000
-    #: Answers to reads and tails of all streams together, made or being made, that have not left.
+    #: Bytes of answers to reads and tails of all streams, ready or being made, that have not left.
     all_replies_bytes_max: int = 256 << 20
 
 
@@ -78,18 +79,18 @@ class Host:
 
     @property
     def reply_bytes(self) -> int:
-        """Answers to reads and tails that have not left."""
+        """The bytes of answers to reads and tails that have not left."""
         return self._replies.taken
 
     async def serve_appends(self, pipe: Pipe) -> None:
-        """Serve an Append stream to its end; raises what ended it."""
+        """Serve an Append stream until it ends; raises the error that ended it."""
         stream = _AppendStream(self.bookie, self._limits)
         await pipe.send(self._hello())
-        # After its end answers still come to the stream, and go nowhere.
+        # After the stream's end it still gets answers from the bookie; they are dropped.
         await until_one_ends(partial(stream.take_in, pipe), partial(stream.answer, pipe))
 
     async def serve_reads(self, pipe: Pipe) -> None:
-        """Serve a Read stream to its end; raises what ended it."""
+        """Serve a Read stream until it ends; raises the error that ended it."""
         await pipe.send(self._hello())
         stream = _ReadStream(self.bookie, self._limits, self._replies, self._turns)
         try:
@@ -98,12 +99,12 @@ class Host:
             stream.ended()
 
     async def list_entries(self, request: service.ListEntriesRequest) -> service.EntryRanges:
-        """List a page, not too long for a message."""
+        """List a page that is not too long for a message."""
         bounded = min(request.ranges_max, RANGES_MAX)
         return await self.bookie.list_entries(dataclasses.replace(request, ranges_max=bounded))
 
     async def tail(self, request: service.TailRequest) -> AsyncGenerator[service.TailUpdate, None]:
-        """Follow a ledger, in updates that are not too large, and not too many."""
+        """Follow a ledger; updates are neither too large nor too frequent."""
         bounded = dataclasses.replace(
             request,
             bytes_max=min(request.bytes_max, REPLY_BYTES_MAX),
@@ -131,7 +132,7 @@ class Host:
 
 
 class _Budget:
-    """Bytes that all streams share; who comes when they are spent waits, and one more may pass."""
+    """Bytes that all streams share. At the limit newcomers wait; the last one may pass over it."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -159,23 +160,23 @@ def _items(message: bytes) -> tuple[carriers.Item, ...]:
 
 
 class _AppendStream:
-    """One Append stream; the ``service.Replies`` of what came on it."""
+    """One Append stream; the ``service.Replies`` for the requests that came on it."""
 
     def __init__(self, bookie: service.BookieService, limits: HostLimits) -> None:
         self._bookie = bookie
         self._limits = limits
-        #: Least recently written first.
+        #: The ledgers that are open, the least recently written first.
         self._opened: OrderedDict[LedgerId, None] = OrderedDict()
-        #: Openings that are not answered: number to ledger.
+        #: Openings without an answer: number to ledger.
         self._opening: dict[int, LedgerId] = {}
         self._last_number = -1
-        #: Handed to the bookie and not answered: number to bytes.
+        #: Requests that the bookie has and has not answered: number to bytes.
         self._waiting: dict[int, int] = {}
         self._waiting_bytes = 0
         #: Answers that have not left.
         self._acked: list[int] = []
         self._refused: deque[carriers.Refused] = deque()
-        #: How many are in the message that is on its way out.
+        #: The number of answers in the message that is being sent.
         self._leaving = 0
         self._answered = asyncio.Event()
         self._has_room = asyncio.Event()
@@ -217,7 +218,7 @@ class _AppendStream:
             self._opened.popitem(last=False)
 
     def _admit(self, item: carriers.Item) -> carriers.Request | None:
-        """Hold an item to the rules; None: it is refused already."""
+        """Check an item against the rules; None if it was refused already."""
         match item:
             case carriers.Append(frame=frame):
                 ledger_id, size_bytes = frame.ledger_id, frame.size_bytes
@@ -267,7 +268,7 @@ class _AppendStream:
         self._look_for_room()
 
     def _take_answers(self) -> list[carriers.Item]:
-        """Give what fits into one message: acks first, as runs; they free the sender's budget."""
+        """Give answers for one message: acks first, as runs, because they free budget."""
         items: list[carriers.Item] = []
         acked, self._acked = self._acked, []
         for first, last in _runs(sorted(acked)):
@@ -283,12 +284,12 @@ class _AppendStream:
         return [*items, *refused]
 
 
-#: Refusals in one message: with their texts they stay under the aim.
+#: Refusals in one message; with their texts they stay under the aim.
 _REFUSED_MAX: Final = carriers.CARRIER_BYTES_AIM // (2 * carriers.DETAIL_BYTES_MAX)
 
 
 def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """Give the runs of consecutive numbers in an ascending sequence, as long as an ack may be."""
+    """Give the runs of consecutive numbers, none longer than one ``Acked`` may be."""
     runs: list[tuple[int, int]] = []
     for number in numbers:
         if runs and runs[-1][1] + 1 == number and number - runs[-1][0] < carriers.ACKED_MAX:
@@ -312,7 +313,7 @@ class _ReadStream:
         self._limits = limits
         self._replies = replies
         self._turns = turns
-        #: Reads whose answer has not left, and what those answers are, or may become, in bytes.
+        #: The reads whose answer has not left, and the bytes that their answers have or may get.
         self._reads = 0
         self._bytes = 0
         self._answers: deque[tuple[int, carriers.ReadAnswer | carriers.Refused]] = deque()
@@ -343,7 +344,7 @@ class _ReadStream:
                 self._count(-len(items), -size_bytes)
 
     def ended(self) -> None:
-        """Give back what the stream has of the budget of all."""
+        """Return the bytes of this stream to the budget of all streams."""
         self._replies.take(-self._bytes)
         self._bytes = 0
 
@@ -379,7 +380,7 @@ class _ReadStream:
         self._answered.set()
 
     def _take_answers(self) -> tuple[list[carriers.Item], int]:
-        """Give what fits into one message, at least one, and its bytes."""
+        """Give answers for one message, at least one, and the number of their bytes."""
         items: list[carriers.Item] = []
         total = 0
         room = carriers.CARRIER_BYTES_AIM - carriers.HEADER_BYTES
@@ -394,7 +395,7 @@ class _ReadStream:
 
 
 def _fitting(number: int, reply: service.ReadReply) -> carriers.ReadAnswer:
-    """Give as much of a reply as a carrier holds; the reader asks again for the rest."""
+    """Give as much of a reply as fits into a carrier; the reader asks again for the rest."""
     item = carriers.ReadAnswer(
         number=number,
         next_entry=reply.next_entry_id,

@@ -1,13 +1,13 @@
-"""A gate before work that is large: in one turn of the event loop so many bytes pass, and no more.
+"""A limit for large work: in one turn of the event loop only so many bytes are handled.
 
-An event loop does everything that is ready before it looks for news. Were the answers to fifty
-readers ready at once, an acknowledgement that comes meanwhile would wait for fifty times a MiB to
-be packed and sent. Behind the gate it waits for ``bytes_max``, or for one piece of work that is
-larger, however many readers there are. Who waits passes in the order of coming, so nobody starves:
-who has one piece of work in the gate at a time waits for one of each of the others.
+An event loop runs everything that is ready before it looks for new events. If the answers to fifty
+readers were ready at once, an acknowledgement that comes meanwhile would wait until fifty times a
+MiB was packed and sent. With this limit it waits for ``bytes_max``, or for one larger piece of
+work, however many readers there are. Pieces of work pass in the order of coming, so none waits for
+ever: a stream that has one piece waiting at a time waits for one piece of each other stream.
 
-This bounds what the loop does in a row. It is no limit of a rate: a loop that has nothing else to
-do gives one turn after the other.
+This bounds the work of one turn. It does not limit a rate: a loop with nothing else to do runs one
+turn after the other.
 """
 
 import asyncio
@@ -15,17 +15,17 @@ from collections import deque
 
 
 class Turns:
-    """The gate of one event loop."""
+    """The limit of one event loop."""
 
     def __init__(self, bytes_max: int) -> None:
         assert bytes_max > 0
         self._bytes_max = bytes_max
-        #: Who waits, first first, and with how many bytes.
+        #: The pieces of work that wait, the oldest first, and their sizes.
         self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
         self._begun = False
 
     async def mine(self, size_bytes: int) -> None:
-        """Return in a turn in which so many bytes may be handled, which then must be at once."""
+        """Return in a turn in which this many bytes may be handled; handle them without a pause."""
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
         self._waiting.append((turn, size_bytes))
@@ -35,7 +35,7 @@ class Turns:
         await turn
 
     def _let_pass(self) -> None:
-        """Choose who passes in the next turn, and come again if there are others."""
+        """Choose the pieces of work for the next turn, and run again if others wait."""
         passed = passed_bytes = 0
         while self._waiting:
             turn, size_bytes = self._waiting[0]

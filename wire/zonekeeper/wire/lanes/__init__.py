@@ -1,1 +1,1 @@
-"""What is sent when, and what came of it: the pure core of a link."""
+"""The pure core of a link: it decides what is sent, and when, and reports the outcomes."""

@@ -1,14 +1,15 @@
-"""When to try again after failures: later each time, up to a limit, and never all at once.
+"""The time of the next attempt after failures: later each time, up to a limit.
 
-The delay doubles with each failure in a row. Between a half and the whole of it is really waited,
-by chance, so that the clients of a bookie that comes back do not come in step.
+The delay doubles with each failure in a row. The time that is really waited is a random part of the
+delay, between half of it and all of it. So the clients of a bookie that comes back do not all
+connect at the same moment.
 """
 
 from zonekeeper.placement.base.chance import Chance
 
 
 class BackOff:
-    """Failures in a row, and the moment before which there is no next attempt."""
+    """The number of failures in a row, and the moment before which there is no next attempt."""
 
     __slots__ = ("_chance", "_first_s", "_max_s", "_next_s", "_not_before")
 
@@ -21,7 +22,7 @@ class BackOff:
         self._not_before = 0.0
 
     def remaining_s(self, now_s: float) -> float:
-        """Say how long the next attempt has to wait; 0: not at all."""
+        """Give the time that the next attempt must still wait; 0 if it need not wait."""
         return max(0.0, self._not_before - now_s)
 
     def failed(self, now_s: float) -> None:

@@ -1,24 +1,25 @@
-"""Which pending items go into the next message: coalescing without timers.
+"""Coalescing without timers: which pending items go into the next message.
 
-A message costs about the same whether it holds one small item or hundreds. So: whenever fewer than
-``in_flight_max`` messages are under way, the next one takes what is pending, up to a size at which
-cost grows with the bytes anyway. An item that comes alone leaves at once; a flood waits for a
-message to finish, and that is what fills the next one. Nothing ever waits for a clock.
+A message costs about the same whether it holds one small item or hundreds. So while fewer than
+``in_flight_max`` messages are under way, the next message takes the pending items, up to a size at
+which the cost grows with the bytes anyway. A single item leaves at once. In a flood the items wait
+until a message has finished, and so they fill the next message. Nothing ever waits for a clock.
 
-Items come in flows (a ledger's frames at a link, a ledger's entries at its writer). Order is kept
-inside a flow. Flows take turns, one item each, so that a flood in one flow delays another by a turn
-and not by its whole backlog, and many slow flows share a message.
+Items come in flows (a ledger's frames at a link, a ledger's entries at its writer). The order
+inside a flow is kept. Flows take turns, one item each. So a flood in one flow delays another flow
+by one turn and not by the whole backlog, and many slow flows share a message.
 
-Invariants: an item is in exactly one of pending, taken and dropped; at most ``in_flight_max``
-batches are taken and not finished; a batch is over ``aim_bytes`` only if it is a single item. This
-is bookkeeping alone: limits on what is pending are the caller's, who can say no to somebody.
+Invariants: an item is in exactly one of pending, taken and dropped. ``0 <= in_flight <=
+in_flight_max``, where ``in_flight`` counts the batches that were taken and are not finished. A
+batch is larger than ``aim_bytes`` only if it has a single item. This module only keeps books: the
+caller limits the pending items, because only the caller can refuse one.
 """
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeVar
 
-#: Fewer leave the network idle between messages, more make them smaller.
+#: With fewer the network is idle between messages; with more the messages get smaller.
 IN_FLIGHT_MAX: Final = 3
 
 FlowT = TypeVar("FlowT", bound=Hashable)
@@ -26,7 +27,7 @@ ItemT = TypeVar("ItemT")
 
 
 class Coalescer(Generic[FlowT, ItemT]):
-    """The pending items of many flows, and how many messages are under way."""
+    """The pending items of many flows, and the number of messages under way."""
 
     __slots__ = ("_aim_bytes", "_flows", "_in_flight", "_in_flight_max", "_items_max")
 
@@ -40,13 +41,13 @@ class Coalescer(Generic[FlowT, ItemT]):
         self._items_max = items_max
         self._in_flight_max = in_flight_max
         self._in_flight = 0
-        #: Items with their sizes, of the flows that have any; the first flow has the next turn.
-        #: Ordered by links: finding a plain dict's first key slows down with each one removed.
+        #: The pending items with their sizes, by flow; the first flow has the next turn. It is a
+        #: linked list: to find a plain dict's first key gets slower with each key removed.
         self._flows: OrderedDict[FlowT, deque[tuple[ItemT, int]]] = OrderedDict()
 
     @property
     def in_flight(self) -> int:
-        """How many batches were taken and are not finished."""
+        """The number of batches that were taken and are not finished."""
         return self._in_flight
 
     def put(self, flow: FlowT, item: ItemT, size_bytes: int) -> None:
@@ -57,9 +58,9 @@ class Coalescer(Generic[FlowT, ItemT]):
         queue.append((item, size_bytes))
 
     def take(self) -> list[ItemT]:
-        """Give the next message's items; empty if it may not leave yet, or nothing is pending.
+        """Give the next message's items; none if it may not leave yet, or nothing is pending.
 
-        What is given counts as under way until ``finished`` is called, once a batch.
+        The batch counts as under way until the caller calls ``finished``, once for each batch.
         """
         if self._in_flight >= self._in_flight_max or not self._flows:
             return []
@@ -70,7 +71,7 @@ class Coalescer(Generic[FlowT, ItemT]):
             queue = self._flows[flow]
             item, size_bytes = queue[0]
             if batch and size_bytes > room:
-                break  # its turn stays: it opens the next message
+                break  # it keeps its turn, and is the first item of the next message
             queue.popleft()
             room -= size_bytes
             batch.append(item)
@@ -82,16 +83,16 @@ class Coalescer(Generic[FlowT, ItemT]):
         return batch
 
     def finished(self) -> None:
-        """Say that a batch is no longer under way."""
+        """Note that a batch is no longer under way."""
         assert self._in_flight > 0
         self._in_flight -= 1
 
     def drop(self, flow: FlowT) -> list[ItemT]:
-        """Take everything that is pending in a flow out, in order: it will not be sent."""
+        """Remove all pending items of a flow, and give them in order: they will not be sent."""
         return [item for item, _ in self._flows.pop(flow, ())]
 
     def drop_while(self, doomed: Callable[[ItemT], bool]) -> list[ItemT]:
-        """Take the oldest pending items of each flow out, up to its first that is not doomed."""
+        """Remove the oldest items of each flow, up to the first that is not ``doomed``."""
         dropped: list[ItemT] = []
         for flow, queue in list(self._flows.items()):
             while queue and doomed(queue[0][0]):

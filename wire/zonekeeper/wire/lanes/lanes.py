@@ -1,7 +1,7 @@
 """The client's half of an Append stream: lanes, budget and outcomes, without any I/O.
 
-One ``Lanes`` lives as long as one stream. Frames go in through lanes, carriers come out of
-``next_carrier``, replies go in through ``received``, and ``lost`` ends it all.
+One ``Lanes`` lives as long as one stream. Frames come in through lanes, and carriers go out through
+``next_carrier``. Replies come in through ``received``. ``lost`` ends all lanes.
 
 ::
 
@@ -13,15 +13,18 @@ One ``Lanes`` lives as long as one stream. Frames go in through lanes, carriers 
                  +--close---> failed (NotOpened)         >  never sent: not applied
                  +--lost----> failed (NotConnected)     /
 
-An opening goes the same way, in a lane that is not its caller's yet, and its outcome to whoever
-opens. It takes nothing of the budget, for a new ledger shall not wait behind the others' frames.
+An opening goes the same way, in a lane that its caller does not have yet. Its outcome goes to the
+caller that opens. An opening uses no budget, so that a new ledger does not wait behind the frames
+of others.
 
-Invariants: each thing put in has exactly one outcome; the bytes of pending and sent together are
-within the budget; a carrier counts as under way until all in it have their outcome. A reply to
-something that has its outcome already (it came after the timeout) changes nothing.
+Invariants: each thing that is put in has exactly one outcome. The bytes of pending and sent things
+together are within the budget. A carrier counts as under way until all things in it have their
+outcome. A reply to a thing that already has its outcome (it came after the timeout) changes
+nothing.
 
-State is changed before a sink is called, so that a sink may put more in at once. Numbers on the
-stream are given when a frame leaves, as flows take turns; a lane's own numbers when it comes in.
+State is changed before a sink is called, so that a sink may put in more at once. A thing gets its
+number on the stream when it leaves, because flows take turns. It gets its number in its lane when
+it is put in.
 """
 
 import math
@@ -36,12 +39,12 @@ from zonekeeper.wire.formats.frames import Frame
 from zonekeeper.wire.formats.openings import FragmentOpening
 from zonekeeper.wire.lanes.coalescing import Coalescer
 
-#: One in so many bytes of the budget is kept for lanes with little in them ...
+#: The part ``1 / RESERVED_SHARE`` of the budget is kept for lanes with little in them ...
 RESERVED_SHARE: Final = 8
-#: ... which is at most this much.
+#: ... that is, with at most this many bytes.
 LITTLE_BYTES: Final = carriers.CARRIER_BYTES_AIM
 
-#: What a carrier's item takes beside its frame or its opening, at most.
+#: The greatest size of a carrier's item without its frame or opening.
 _ITEM_BYTES: Final = 64
 #: An opening has no number in its lane.
 NO_NUMBER: Final = -1
@@ -51,28 +54,28 @@ NO_NUMBER: Final = -1
 class _Batch:
     """A carrier under way."""
 
-    #: How many in it have no outcome yet.
+    #: The number of things in it that have no outcome yet.
     left: int
 
 
 @dataclass(slots=True, eq=False)
 class _Put:
-    """Something put into a lane, without an outcome yet."""
+    """A thing that was put into a lane and has no outcome yet."""
 
     lane: "Lane"
-    #: In its lane; on the stream it gets another one when it leaves.
+    #: Its number in its lane; it gets another number, on the stream, when it leaves.
     number: int
-    #: A frame, a LAC packet, or what opens the lane.
+    #: A frame, a LAC packet, or the opening of the lane.
     what: Frame | bytes | FragmentOpening
-    #: Of the budget.
+    #: The bytes of the budget that it uses.
     size_bytes: int
     since_s: float
-    #: Of an opening: who hears of its outcome.
+    #: For an opening: called with its outcome.
     opener: Callable[[errors.ProtocolError | None], None] | None = None
     batch: _Batch | None = None
 
     def item(self, number: int) -> carriers.Request:
-        """Spell it with its number on the stream."""
+        """Give its item, with its number on the stream."""
         match self.what:
             case Frame() as frame:
                 return carriers.Append(number=number, frame=frame)
@@ -83,7 +86,7 @@ class _Put:
                 return carriers.Open(number=number, opening=opening)
 
     def tell(self, error: errors.ProtocolError | None) -> None:
-        """Tell its outcome to who waits for it; None: it is acknowledged."""
+        """Report its outcome: an error, or None if it is acknowledged."""
         if self.opener is not None:
             self.opener(error)
         elif error is None:
@@ -107,12 +110,12 @@ class Lane:
 
     @property
     def boot_epoch(self) -> int:
-        """The bookie's boot that this lane talks to."""
+        """The boot epoch of the bookie at the other end of this lane."""
         return self._lanes.boot_epoch
 
     @property
     def alive(self) -> bool:
-        """Does it still take frames?"""
+        """Does this lane still take frames?"""
         return self._lanes.alive and not self.closed
 
     def append(self, frame: Frame) -> int:
@@ -125,7 +128,7 @@ class Lane:
         return self._lanes.put(self, packet, len(packet))
 
     def close(self) -> None:
-        """Take nothing more, and fail what was not sent."""
+        """Take nothing more, and fail all that was not sent."""
         self._lanes.close(self)
 
 
@@ -147,9 +150,9 @@ class Lanes:
         self._clock = clock
         #: Called whenever there may be a carrier to send.
         self._on_pending = on_pending
-        #: Nothing is too late before this.
+        #: Before this time nothing expires.
         self._patient_until_s = -math.inf
-        #: False from ``lost`` on.
+        #: False after ``lost``.
         self.alive = True
         self._used_bytes = 0
         self._pending: Coalescer[Lane, _Put] = Coalescer(
@@ -157,14 +160,14 @@ class Lanes:
             items_max=carriers.ITEMS_MAX,
         )
         self._next_number = 0
-        #: By their number on the stream, ascending.
+        #: By number on the stream, ascending.
         self._sent: dict[int, _Put] = {}
-        #: Lanes that were refused for want of budget, in order; a dict because sets have none.
+        #: Lanes that were refused for lack of budget, in order; a dict because sets have no order.
         self._want_room: dict[Lane, None] = {}
 
     @property
     def used_bytes(self) -> int:
-        """Bytes that have no outcome yet."""
+        """The bytes of the budget without an outcome."""
         return self._used_bytes
 
     def open(
@@ -173,9 +176,9 @@ class Lanes:
         sink: AppendSink,
         opener: Callable[[errors.ProtocolError | None], None],
     ) -> Lane:
-        """Open a fragment: the lane may be used once ``opener`` has heard None.
+        """Open a fragment: the lane may be used once ``opener`` was called with None.
 
-        Raises NotConnected if the stream is gone; then ``opener`` hears nothing.
+        Raises NotConnected if the stream is gone; then ``opener`` is never called.
         """
         if not self.alive:
             raise errors.NotConnected(
@@ -189,7 +192,7 @@ class Lanes:
         return lane
 
     def put(self, lane: Lane, what: Frame | bytes, size_bytes: int) -> int:
-        """Take something into a lane, and give its number there."""
+        """Put something into a lane, and give its number there."""
         if not lane.alive:
             raise errors.NotOpened(
                 f"ledger {lane.ledger_id}: this lane has ended; open the fragment again"
@@ -210,7 +213,7 @@ class Lanes:
         return number
 
     def close(self, lane: Lane) -> None:
-        """End a lane: what of it was not sent fails."""
+        """End a lane: everything of it that was not sent fails."""
         lane.closed = True
         self._want_room.pop(lane, None)
         error = errors.NotOpened(f"ledger {lane.ledger_id}: the lane was closed before it was sent")
@@ -218,7 +221,7 @@ class Lanes:
         self._tell_room()
 
     def next_carrier(self) -> bytes | None:
-        """Give the carrier to send now; None: nothing is pending, or enough is under way."""
+        """Give the carrier to send now; None if nothing is pending, or enough is under way."""
         puts = self._pending.take()
         if not puts:
             return None
@@ -232,7 +235,7 @@ class Lanes:
         return carriers.build(items)
 
     def received(self, items: Iterable[carriers.Item]) -> None:
-        """Take the items of a carrier from the bookie."""
+        """Take the items of a carrier that came from the bookie."""
         for item in items:
             match item:
                 case carriers.Acked(number=first, last=last):
@@ -245,12 +248,15 @@ class Lanes:
         self._tell_room()
 
     def wait_anew(self) -> None:
-        """Give everything its whole time again: this process stood still, and answers that came in
-        time may wait to be read."""
+        """Begin the timeout of everything anew.
+
+        The caller noticed that this process stood still: answers that came in time may still be
+        unread.
+        """
         self._patient_until_s = self._clock() + self._timeout_s
 
     def expire(self) -> None:
-        """Fail what has waited longer than the timeout."""
+        """Fail everything that has waited longer than the timeout."""
         now_s = self._clock()
         if now_s < self._patient_until_s:
             return
@@ -280,7 +286,7 @@ class Lanes:
         if last >= self._next_number:
             raise errors.BadRequest(f"the bookie acked up to {last}, which was never sent")
         numbers: Iterable[int] = range(first, last + 1)
-        if last - first >= len(self._sent):  # never work for more than what is there
+        if last - first >= len(self._sent):  # never do more work than there are sent things
             numbers = [number for number in self._sent if first <= number <= last]
         for number in numbers:
             if put := self._sent.pop(number, None):
@@ -288,7 +294,7 @@ class Lanes:
                 put.tell(None)
 
     def _has_room(self, lane: Lane, size_bytes: int) -> bool:
-        """Keep to the budget; a single frame larger than all of it may still go alone."""
+        """Is there room in the budget? A frame larger than all of it may go when it is alone."""
         used, of_lane = self._used_bytes, lane.outstanding_bytes
         has_little = of_lane == 0 or of_lane + size_bytes <= LITTLE_BYTES
         reserved = 0 if has_little else self._budget_bytes // RESERVED_SHARE
@@ -309,7 +315,7 @@ class Lanes:
             put.tell(error)
 
     def _tell_room(self) -> None:
-        """Let the lanes that were refused try again, once half of the budget is free."""
+        """Tell the refused lanes to try again, once half of the budget is free."""
         if self._want_room and self._used_bytes <= self._budget_bytes // 2:
             waiting, self._want_room = self._want_room, {}
             for lane in waiting:

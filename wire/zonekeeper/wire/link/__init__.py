@@ -1,1 +1,1 @@
-"""A client's way to one bookie, over any transport."""
+"""A client's link to one bookie, over any transport."""

@@ -1,4 +1,4 @@
-"""The client's half of a Read stream: which reply belongs to which question."""
+"""The client's half of a Read stream: it matches replies to requests."""
 
 import asyncio
 from collections import deque
@@ -17,11 +17,11 @@ class Asking:
         self._alive = True
         self._next_number = 0
         self._pending: deque[carriers.Read] = deque()
-        #: An error is a result here: the asker may have gone.
+        #: An error is a result and not an exception here, because perhaps no caller waits any more.
         self._asked: dict[int, asyncio.Future[carriers.ReadAnswer | errors.ProtocolError]] = {}
 
     async def ask(self, request: service.ReadRequest) -> service.ReadReply:
-        """Send a question and wait for its reply."""
+        """Send a request and wait for its reply."""
         if not self._alive:
             raise errors.NotConnected("the connection was lost before the read was sent")
         number = self._next_number
@@ -53,7 +53,7 @@ class Asking:
         )
 
     def next_carrier(self) -> bytes | None:
-        """Give what to send now, if anything; what nobody waits for any more is not sent."""
+        """Give the next carrier, if any; requests whose caller has gone are not sent."""
         pending, items = self._pending, list[carriers.Item]()
         while pending and len(items) < carriers.ITEMS_MAX:
             read = pending.popleft()
@@ -62,7 +62,7 @@ class Asking:
         return carriers.build(items) if items else None
 
     def received(self, items: Iterable[carriers.Item]) -> None:
-        """Take the items of a carrier from the bookie."""
+        """Take the items of a carrier that came from the bookie."""
         for item in items:
             match item:
                 case carriers.ReadAnswer(number=number):
@@ -79,16 +79,16 @@ class Asking:
             self._answer(number, errors.ConnectionLost(f"the connection ended: {error}"))
 
     def _answer(self, number: int, reply: carriers.ReadAnswer | errors.ProtocolError) -> None:
-        """Wake the asker; one that has gone (timeout, cancelled) needs no answer."""
+        """Give a reply to the caller; a caller that has gone (timeout, cancelled) needs none."""
         asked = self._asked.pop(number, None)
         if asked is not None and not asked.done():
             asked.set_result(reply)
 
 
 def _check(request: service.ReadRequest, reply: carriers.ReadAnswer) -> None:
-    """A reply that does not fit its question proves nothing."""
+    """Raise BadRequest for a reply that does not fit its request: it proves nothing."""
     fits = reply.next_entry > request.first_entry_id
-    if reply.frames:  # the parser has seen to their order, and to a single ledger
+    if reply.frames:  # the parser has checked their order, and that they are of one ledger
         fits &= reply.frames[0].ledger_id == request.ledger_id
         fits &= reply.frames[0].first >= request.first_entry_id
         fits &= reply.frames[-1].last <= request.last_entry_id

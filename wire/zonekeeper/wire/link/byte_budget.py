@@ -1,9 +1,10 @@
-"""Bytes that those who come share; who finds no room waits, first come, first served.
+"""A budget of bytes that callers share; without room a caller waits, first come, first served.
 
-What is taken is at most ``bytes_max``; only who wants more than that takes more, and then has it
-all alone. Nobody overtakes: who wants little waits behind who wants much, for otherwise a stream of
-the small would keep the large out for ever. So whoever waits gets in when those before it have
-given back what they took, or have gone, and each of them does one or the other.
+``0 <= taken <= bytes_max``, with one exception: a caller that wants more than ``bytes_max`` gets it
+when nothing else is taken. No caller overtakes another one: a small request waits behind a large
+one. Otherwise a stream of small requests could keep a large one out for ever. So a caller gets its
+bytes when all callers before it have given theirs back, or have gone, and each of them does one or
+the other.
 """
 
 import asyncio
@@ -11,19 +12,19 @@ from collections import deque
 
 
 class ByteBudget:
-    """The budget, and those who wait for some of it."""
+    """The budget, and the callers that wait for a part of it."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._taken = 0
-        #: Who waits, first first, and for how many bytes. One that was cancelled is forgotten when
-        #: its turn comes; its bytes were never taken.
+        #: The callers that wait, the oldest first, and their bytes. A cancelled one is dropped when
+        #: its turn comes; it never took its bytes.
         self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
 
     async def take(self, size_bytes: int) -> None:
-        """Return when there is room for so many bytes; they are taken then, until given back.
+        """Return when there is room for this many bytes; they are taken until they are given back.
 
-        Returns without a pause if there is room already. Who is cancelled has taken nothing.
+        Returns without a pause if there is room already. A cancelled caller has taken nothing.
         """
         assert size_bytes >= 0
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -33,13 +34,13 @@ class ByteBudget:
             await turn
         except asyncio.CancelledError:
             if turn.cancelled():
-                self._let_in()  # those behind it may have room
+                self._let_in()  # the callers behind it may have room now
             else:
-                self.give_back(size_bytes)  # it had been let in, and was cancelled before it ran
+                self.give_back(size_bytes)  # it had its bytes, and was cancelled before it ran
             raise
 
     def give_back(self, size_bytes: int) -> None:
-        """Take so many bytes no longer."""
+        """Return this many bytes to the budget."""
         self._taken -= size_bytes
         assert self._taken >= 0, "given back is what was taken"
         self._let_in()

@@ -1,8 +1,8 @@
-"""One stream at a time, made when it is needed, shared by all who need it.
+"""One stream at a time, made when it is needed, and shared by all callers that need it.
 
-``current`` gives the live stream. If there is none it starts an attempt, or waits for the one that
-is under way; after a failed attempt it refuses at once until the back-off is over. So nobody
-queues behind a bookie that is away, and a bookie that returns is tried by whoever asks next.
+``current`` gives the live stream. Without one it starts an attempt, or waits for the attempt that
+is under way. After a failed attempt it fails at once until the back-off is over. So no caller waits
+for a bookie that is away, and the next caller after the back-off tries the bookie again.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ StreamT = TypeVar("StreamT")
 
 
 class Connecting(Generic[StreamT]):
-    """Owns the task that makes a stream and serves it to its end."""
+    """Owns the task that makes a stream and serves it until it ends."""
 
     def __init__(
         self,
@@ -27,13 +27,13 @@ class Connecting(Generic[StreamT]):
         tasks: asyncio.TaskGroup,
     ) -> None:
         self._name = name
-        #: Makes a stream, passes it to the callback, serves it; raises what ended it.
+        #: Makes a stream, gives it to the callback, and serves it; raises the error that ended it.
         self._run = run
         self._back_off = back_off
         self._tasks = tasks
         self._loop = asyncio.get_running_loop()
         self._stream: StreamT | None = None
-        #: An error is a result here: nobody may be waiting for it.
+        #: An error is a result and not an exception here, because perhaps no caller waits for it.
         self._attempt: asyncio.Future[StreamT | errors.WireError] | None = None
         self._task: asyncio.Task[None] | None = None
         self._failure: errors.WireError | None = None
@@ -54,12 +54,12 @@ class Connecting(Generic[StreamT]):
         return made
 
     async def close(self) -> None:
-        """End the stream, and make no other."""
+        """End the stream, and make no other one."""
         self._closed = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-        if self._attempt is not None:  # cancelled before it ran at all
+        if self._attempt is not None:  # the task was cancelled before it ran at all
             self._attempt.set_result(errors.ConnectionLost("the link was closed"))
             self._attempt = None
 

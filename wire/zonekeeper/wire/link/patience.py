@@ -1,8 +1,8 @@
-"""Deadlines that do not count it against others when this process stood still.
+"""Deadlines that blame no peer for time in which this process itself stood still.
 
-After a SIGSTOP, a pause of its machine or a blocking call, timers strike before the answers are
-read that came in time. So an alarm that strikes much later than it was set for waits its whole time
-once more, and only then is anybody late. Once: a loop that is always late still comes to an end.
+After a SIGSTOP, a pause of the machine or a blocking call, timers end before the process reads the
+answers that came in time. So an alarm that ends much later than its time waits the whole time once
+more, and only then counts. It does so only once: in a loop that is always late it still ends.
 """
 
 import asyncio
@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
-#: A timer is late by less than this, or the process stood still.
+#: If a timer is late by more than this, the process stood still.
 LATE_MS: Final = 500
 
 
 class Alarm:
-    """Calls once, after a time; to be made on a running loop."""
+    """Calls a function once, after a time; must be made on a running loop."""
 
     def __init__(self, delay_ms: int, call: Callable[[], object]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -25,7 +25,7 @@ class Alarm:
         self._timer = self._loop.call_at(self._due_s, self._strike)
 
     def cancel(self) -> None:
-        """Do not call any more."""
+        """Do not call the function any more."""
         self._timer.cancel()
 
     def _strike(self) -> None:
@@ -37,7 +37,7 @@ class Alarm:
 
 @asynccontextmanager
 async def timeout(delay_ms: int) -> AsyncIterator[None]:
-    """Raise TimeoutError in the block, as ``asyncio.timeout`` does, when its time is over."""
+    """Raise TimeoutError in the block, as ``asyncio.timeout`` does, when the time is over."""
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(None) as limit:
         alarm = Alarm(delay_ms, lambda: limit.reschedule(loop.time()))

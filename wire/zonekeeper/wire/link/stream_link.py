@@ -1,12 +1,12 @@
-"""The link: a bookie's client over any transport.
+"""The link: a client's way to one bookie, over any transport.
 
-Appends and reads each have a stream, started by the first operation that needs it and ended by its
-first failure (``connecting``). What is decided about appends stands in ``lanes``; the matching of
-reads and replies in ``asking``; how many reads are under way in ``byte_budget``; here are tasks and
-deadlines.
+Appends have one stream and reads have another. The first operation that needs a stream starts it,
+and its first failure ends it (``connecting``). The decisions about appends are in ``lanes``. The
+matching of reads and replies is in ``asking``. The limit on reads under way is in ``byte_budget``.
+This module has the tasks and deadlines.
 
-Every task runs in the task group that is passed in; a bug in one surfaces there. Before the group
-ends, the link must be closed.
+Every task runs in the task group that is passed in, and a bug in a task is raised there. The link
+must be closed before the group ends.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class StreamLink:
         self._transport = transport
         self._settings = settings or LinkSettings()
         self._loop = asyncio.get_running_loop()
-        #: What the replies to the reads under way may bring.
+        #: Limits the bytes that the replies to the reads under way may bring.
         self._read_budget = ByteBudget(self._settings.read_budget_bytes)
 
         back_off = [
@@ -75,11 +75,11 @@ class StreamLink:
 
     @property
     def bookie_id(self) -> BookieId:
-        """Who is at the other end."""
+        """The bookie at the other end."""
         return self._bookie_id
 
     async def open_fragment(self, opening: FragmentOpening, sink: AppendSink) -> Lane:
-        """Open a fragment on the present connection, making one if need be."""
+        """Open a fragment on the present connection; without one, connect first."""
         lanes = await self._lanes.current()
         answer: asyncio.Future[errors.ProtocolError | None] = self._loop.create_future()
 
@@ -100,7 +100,7 @@ class StreamLink:
     async def read(self, request: service.ReadRequest) -> service.ReadReply:
         """Read a range; with a key, fence first."""
         may_bring = min(request.bytes_max, carriers.CARRIER_BYTES_MAX)
-        # After close() this ends, too: those under way fail, and so make room for the next to fail.
+        # This ends after close() too: each read under way fails, and so lets the next one in.
         await self._read_budget.take(may_bring)
         try:
             async with patience.timeout(self._settings.read_timeout_ms):
@@ -115,16 +115,16 @@ class StreamLink:
             self._read_budget.give_back(may_bring)
 
     async def fence(self, ledger_id: LedgerId, master_key: MasterKey) -> service.LacEvidence:
-        """Fence a ledger, and hear what the bookie knows of its end."""
+        """Fence a ledger, and give what the bookie knows of its end."""
         asked = messages.FenceCall(ledger_id=ledger_id, master_key=master_key)
         return await self._call(methods.FENCE, asked)
 
     async def read_lac(self, ledger_id: LedgerId) -> service.LacEvidence:
-        """Hear what the bookie knows of a ledger's end, without fencing."""
+        """Give what the bookie knows of a ledger's end, without fencing."""
         return await self._call(methods.READ_LAC, ledger_id)
 
     async def force(self, ledger_id: LedgerId) -> None:
-        """Make durable what was acknowledged."""
+        """Make every acknowledged entry of a ledger durable."""
         await self._call(methods.FORCE, ledger_id)
 
     async def tail(self, request: service.TailRequest) -> AsyncGenerator[service.TailUpdate, None]:
@@ -152,11 +152,11 @@ class StreamLink:
                 yield update
 
     async def list_entries(self, request: service.ListEntriesRequest) -> service.EntryRanges:
-        """List a page of what the bookie has of a ledger."""
+        """List a page of the entries that the bookie has of a ledger."""
         return await self._call(methods.LIST_ENTRIES, request)
 
     async def info(self) -> service.BookieInfo:
-        """Hear how the bookie is."""
+        """Give the bookie's state."""
         return await self._call(methods.INFO, None)
 
     async def set_read_only(self, *, read_only: bool) -> None:
@@ -164,7 +164,7 @@ class StreamLink:
         await self._call(methods.SET_READ_ONLY, read_only)
 
     async def end_limbo(self, ledger_id: LedgerId, boot_epoch: int) -> None:
-        """Let the bookie answer for a ledger again, once it holds what it should."""
+        """End the bookie's limbo of a ledger, once the bookie holds all that it should hold."""
         asked = messages.EndLimbo(ledger_id=ledger_id, boot_epoch=boot_epoch)
         await self._call(methods.END_LIMBO, asked)
 
@@ -173,7 +173,7 @@ class StreamLink:
         await self._call(methods.COMPACT, major)
 
     async def close(self) -> None:
-        """End the connection; everything outstanding fails with ConnectionLost."""
+        """End the connection; everything without an outcome fails with ConnectionLost."""
         await self._lanes.close()
         await self._asking.close()
         await self._transport.close()
@@ -184,7 +184,7 @@ class StreamLink:
         return await self._transport.call(method, asked, self._settings.call_timeout_ms)
 
     async def _append(self, ready: Callable[[Lanes], None]) -> None:
-        """Live through one Append stream."""
+        """Run one Append stream from its beginning to its end."""
         pipe = self._transport.stream(StreamKind.APPEND)
         try:
             hello = await self._greeting(pipe)
@@ -202,7 +202,7 @@ class StreamLink:
             pipe.cancel()
 
     async def _ask(self, ready: Callable[[Asking], None]) -> None:
-        """Live through one Read stream."""
+        """Run one Read stream from its beginning to its end."""
         pipe = self._transport.stream(StreamKind.READ)
         try:
             await self._greeting(pipe)
@@ -214,7 +214,7 @@ class StreamLink:
             pipe.cancel()
 
     async def _greeting(self, pipe: Pipe) -> carriers.Hello:
-        """Wait for the bookie's first word on a stream."""
+        """Wait for the bookie's first message on a stream."""
         limit_ms = self._settings.connect_timeout_ms
         try:
             async with patience.timeout(limit_ms):
@@ -233,7 +233,7 @@ class StreamLink:
             looked_s = self._loop.time()
             await asyncio.sleep(period_s)
             was_late, late = late, self._loop.time() - looked_s > 2 * period_s
-            if late and not was_late:  # once in a row: a loop may always be late
+            if late and not was_late:  # not twice in a row: a loop may always be late
                 lanes.wait_anew()
             else:
                 lanes.expire()
@@ -245,7 +245,7 @@ async def _serve(
     pending: asyncio.Event,
     *others: Callable[[], Coroutine[None, None, None]],
 ) -> None:
-    """Send and receive until either fails; then everything in this half has its outcome."""
+    """Send and receive until either fails; then everything in this half gets its outcome."""
     error: errors.ProtocolError = errors.ConnectionLost("the link was closed")
     try:
         await until_one_ends(

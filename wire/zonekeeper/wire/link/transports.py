@@ -1,10 +1,11 @@
-"""What a link needs of a network, and what a bookie's host offers to one.
+"""The interface between a link and a network.
 
-A transport connects one client to one bookie: two kinds of streams of messages, and calls. It
-moves and translates, and decides nothing: lanes, budgets, deadlines of appends and reads, and the
-matching of replies are the link's and the host's, the same for gRPC and for the simulated network.
+A transport connects one client to one bookie: two kinds of streams of messages, and calls. It moves
+and translates messages, and decides nothing. Lanes, budgets, deadlines of appends and reads, and
+the matching of replies belong to the link and the host. They are the same for gRPC and for the
+simulated network.
 
-Every failure is an error of ``wire.errors``; no foreign exception passes.
+Every failure is raised as an error of ``wire.formats.errors``, and never as another exception.
 """
 
 from collections.abc import AsyncGenerator
@@ -18,17 +19,17 @@ class Transport(Protocol):
     """The way from one client to one bookie."""
 
     def stream(self, kind: StreamKind) -> ClientPipe:
-        """Start a stream. Whether anybody is there shows at the first ``receive``."""
+        """Start a stream. Only the first ``receive`` shows whether the bookie is there."""
         ...
 
     async def call(self, method: Call[Q, R], request: Q, timeout_ms: int) -> R:
-        """Ask, and wait for the answer, or raise Timeout."""
+        """Send a request and wait for the answer; raises Timeout."""
         ...
 
     def subscribe(self, method: Subscription[Q, R], request: Q) -> AsyncGenerator[R, None]:
-        """Ask, and get answers until the iterator is closed."""
+        """Send a request, and give its answers until the iterator is closed."""
         ...
 
     async def close(self) -> None:
-        """Give up the connection."""
+        """End the connection."""
         ...

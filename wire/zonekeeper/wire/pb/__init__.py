@@ -1,1 +1,1 @@
-"""Code that protoc makes of ``bookie.proto``, never edited by hand; no other type goes further."""
+"""Code that protoc generates from ``bookie.proto``, never edited by hand; used only in the wire."""

@@ -3,16 +3,18 @@
 isort:skip_file
 The contract between a client and a bookie, as gRPC.
 
-Append and Read carry raw carriers (zonekeeper/wire/carriers.py): protobuf costs four times as
-much there. To protobuf they are opaque, so their message type is a name without fields; both
-ends declare the two methods with identity serializers. Everything else is protobuf.
+Append and Read carry raw carriers (zonekeeper/wire/formats/carriers.py): protobuf costs four
+times as much there. Protobuf does not look into them, so their message type is a name without
+fields; both ends declare the two methods with identity serializers. All other methods use
+protobuf.
 
-An error crosses as its number in the trailer "zonekeeper-error" (zonekeeper/wire/errors.py has
-the table), with its words as the status message. Field numbers are never used again.
+An error crosses as its number in the trailer "zonekeeper-error", with its text as the status
+message (zonekeeper/wire/formats/errors.py has the table). Field numbers are never used again.
 
 Every call and stream names the bookie that is meant in the header "zonekeeper-bookie", as
-"<id>@<instance of the cluster>". What names another one, or none, is refused before anything is done: addresses are used again by others. An
-error says in a trailer of that name which bookie answers.
+"<id>@<instance of the cluster>". A bookie refuses a request that names another bookie, or none,
+before it does anything: an address may later belong to another bookie. An error names the bookie
+that answers in a trailer of the same name.
 """
 
 from collections import abc as _abc
@@ -104,7 +106,7 @@ Global___LedgerRequest: _TypeAlias = LedgerRequest  # noqa: Y015
 
 @_typing.final
 class LacEvidence(_message.Message):
-    """Packets with digests, so that the client need not believe the bookie."""
+    """Packets with digests, which the client checks."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -347,7 +349,7 @@ class EndLimboRequest(_message.Message):
     BOOT_EPOCH_FIELD_NUMBER: _builtins.int
     ledger_id: _builtins.int
     boot_epoch: _builtins.int
-    """As Info said before the bookie's disk was looked at."""
+    """The boot epoch that Info gave before the caller looked at what the bookie holds."""
     def __init__(
         self,
         *,

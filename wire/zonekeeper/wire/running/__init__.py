@@ -1,1 +1,1 @@
-"""What long-lived processes have in common: signals, and pages to look at."""
+"""Parts that all long-lived processes share: signals, and pages to look at."""

@@ -1,13 +1,13 @@
-"""What a process shows over HTTP: for looking, never for changing anything.
+"""The pages that a process shows over HTTP: for looking only; they change nothing.
 
-GET on a table of paths, one request a connection, nothing kept alive; whatever else comes is
-refused with the status that says so. Anybody who reaches the port may try, so the size of a
-request, its time, and how many there are at once are bounded. Where there are too many, the oldest
-makes room: who holds connections open without a word must not keep a probe out, because a process
-that is not heard of is killed.
+The server answers GET for the paths of a table, one request a connection. It refuses anything else
+with the matching status. Anybody who reaches the port may send requests. So the size and the time
+of a request, and the number of connections, are bounded. At the limit the oldest connection is
+closed. A peer that opens connections and sends nothing must not keep a probe out, because a process
+whose probe fails is killed.
 
-It stands beside the service of a bookie and of an autorecovery process alike, and is no part of the
-contract between a client and a bookie.
+A bookie and an autorecovery process use this beside their service. It is not part of the contract
+between a client and a bookie.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _WORDS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """An answer."""
+    """An answer to a request."""
 
     text: str
     status: HTTPStatus = HTTPStatus.OK
@@ -41,7 +41,7 @@ Pages: TypeAlias = Mapping[str, Callable[[], Page]]
 
 
 def readiness(missing: Mapping[str, str]) -> Page:
-    """Give the page that says whether anything is missing, and why."""
+    """Give the page that says whether the process is ready, and what is missing otherwise."""
     if not missing:
         return Page("ready\n")
     lines = [f"{name}: {why}\n" for name, why in missing.items()]
@@ -57,7 +57,7 @@ def as_json(data: Mapping[str, object]) -> Page:
 @asynccontextmanager
 async def served(pages: Pages, address: Address) -> AsyncIterator[int]:
     """Serve pages until the block ends; give the port. Raises ``OSError``."""
-    #: Oldest first.
+    #: The open connections, oldest first.
     served_now: dict[asyncio.StreamWriter, None] = {}
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -71,7 +71,7 @@ async def served(pages: Pages, address: Address) -> AsyncIterator[int]:
                 writer.write(_bytes(await _answer(pages, reader)))
                 await writer.drain()
         except (TimeoutError, ConnectionError):
-            writer.transport.abort()  # whoever asked is gone, or too slow
+            writer.transport.abort()  # the client is gone, or too slow
         finally:
             served_now.pop(writer, None)
             writer.close()

@@ -1,1 +1,1 @@
-"""The transport of tests: a network in memory that delays, drops and partitions."""
+"""The twin of the network, in memory: it delays, drops and partitions."""

@@ -1,21 +1,21 @@
 """The network in memory: links to bookies of this process, with delays and faults under one seed.
 
-Everything above the transport is the real thing: ``StreamLink`` at one end, ``Host`` at the other,
-and the same carriers between them. What is simulated, as gRPC over TCP would have it:
+Everything above the transport is real: ``StreamLink`` at one end, ``Host`` at the other, and the
+same carriers between them. The network is simulated with the properties of gRPC over TCP:
 
-* a stream's messages arrive in order or not at all; after a lost one there are no more. Calls and
-  streams overtake each other freely;
-* a one-way *cut* holds back what is sent in that direction. If it heals in time, everything
-  arrives, late; else keep-alive gives the connection up, with all that was under way;
-* a bookie that is taken down loses its connections and its running calls, wherever they were;
-* a call can be lost on the way, there or back, and can be served twice, as by a client that repeats
-  it; its reply may come when nobody waits any more.
+* The messages of a stream arrive in order or not at all; after a lost message none arrives. Calls
+  and streams may overtake each other.
+* A *cut* has one direction, and holds back messages in that direction. If it heals in time, all of
+  them arrive late. Otherwise keep-alive ends the connection, with everything under way on it.
+* A bookie that is taken down loses its connections and its running calls, wherever they are.
+* The request or the reply of a call can be lost. A call can be served twice, as by a client that
+  repeats it. Its reply may come when the caller does not wait any more.
 
-What is under way is at neither end: it arrives though its sender is stopped meanwhile. What serves
-it runs where the bookie is, in the task group and the context that it was put up with.
+A message under way is at neither end: it arrives even if its sender is stopped meanwhile. The code
+that serves it runs in the task group and the context with which the bookie was put up.
 
-Time is the event loop's, or that of a ``TwinTime``, and chance is passed in: on a loop with virtual
-time, one seed is one run.
+Time is the event loop's, or that of a ``TwinTime``, and chance is passed in. On a loop with virtual
+time one seed is one run.
 """
 
 import asyncio
@@ -41,37 +41,37 @@ ItemT = TypeVar("ItemT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weather:
-    """What the network does to messages, besides what tests do to it by name."""
+    """The network's own faults; tests cause others by calling ``Network``."""
 
     delay_min_ms: float = 0
     delay_max_ms: float = 0
-    #: How likely a call's request, or its reply, is lost.
+    #: The probability that the request or the reply of a call is lost.
     call_loss: float = 0
-    #: How likely a call is served twice.
+    #: The probability that a call is served twice.
     call_repeat: float = 0
-    #: How likely a stream's message takes its whole connection down with it.
+    #: The probability that a message of a stream breaks its whole connection.
     disconnect: float = 0
-    #: After so long a cut, the connections over it are given up.
+    #: After this time of a cut, keep-alive ends the connections over it.
     keep_alive_ms: int = 15_000
-    #: Is each way between two of its own pace? Most are then fast, and a few as slow as it gets.
+    #: Whether each way between two ends has a speed of its own: most are fast, a few very slow.
     uneven: bool = False
 
 
 class TwinTime(Protocol):
-    """The time that passes between processes; an event loop is one."""
+    """The time of all processes; an event loop is one."""
 
     def time(self) -> float:
         """Give the time, in seconds."""
         ...
 
     def call_at(self, when: float, callback: Callable[[], object], /) -> object:
-        """Call something then."""
+        """Call a function at that time."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Up:
-    """A bookie that is there: which boot of it, and where what it serves runs."""
+    """A bookie that is up: its boot, its host, and where the code that serves runs."""
 
     boot: int
     host: Host
@@ -80,7 +80,7 @@ class _Up:
 
 
 class Network:
-    """Clients and bookies by their names, and what is between them."""
+    """Clients and bookies by their names, and the network between them."""
 
     def __init__(
         self,
@@ -92,19 +92,20 @@ class Network:
     ) -> None:
         self.tasks = tasks
         self.weather = weather or Weather()
-        #: Who is slow, both ways, and by how many milliseconds.
+        #: Clients and bookies that are slow in both directions, and their delay in milliseconds.
         self.slow_ms: dict[str, float] = {}
         self._chance = chance
-        #: How much of the weather's delay a way has, where it is uneven.
+        #: The part of the weather's delay that each way has, if ways are uneven.
         self._paces: dict[tuple[str, str], float] = {}
         self._timing: TwinTime = timing or asyncio.get_running_loop()
-        #: Each with the number of its boot: what was sent to one boot never reaches another.
+        #: Each bookie with its boot number: a message to one boot never reaches another boot.
         self._hosts: dict[BookieId, _Up] = {}
         self._boots = count(1)
-        #: Who is cut off from whom, each cut a thing of its own; and what waits for it to heal.
+        #: Each direction that is cut, with an object of its own for each cut; and the messages that
+        #: wait for it to heal.
         self._cuts: dict[tuple[str, str], object] = {}
         self._held: dict[tuple[str, str], list[Callable[[], None]]] = {}
-        #: What is under way, by client and bookie. Dicts: sets have no order of their own.
+        #: Everything under way, by client and bookie. Dicts, because sets have no order.
         self._live: dict[tuple[str, BookieId], dict[Live, None]] = {}
 
     def link(
@@ -115,9 +116,9 @@ class Network:
         *,
         tasks: asyncio.TaskGroup | None = None,
     ) -> StreamLink:
-        """Give a client's link to a bookie, there or not; its only one at a time.
+        """Give a client's only link to a bookie, which may be up or down.
 
-        ``tasks`` is the client's own group; without one, the link lives as long as the network.
+        ``tasks`` is the client's own group; without one the link lives as long as the network.
         """
         transport = _TwinTransport(self, client, bookie_id)
         return StreamLink(
@@ -127,34 +128,34 @@ class Network:
     def put_up(
         self, bookie_id: BookieId, host: Host, *, tasks: asyncio.TaskGroup | None = None
     ) -> None:
-        """Let a bookie be there. What it serves runs in ``tasks`` and in the caller's context."""
+        """Start a bookie. It serves in ``tasks`` and in the caller's context."""
         assert bookie_id not in self._hosts
         self._hosts[bookie_id] = _Up(next(self._boots), host, tasks or self.tasks, copy_context())
 
     def take_down(self, bookie_id: BookieId) -> None:
-        """Let a bookie be gone, as by a crash: nothing that runs there goes on."""
+        """Stop a bookie, as in a crash: nothing in it goes on."""
         del self._hosts[bookie_id]
         for client, bookie in list(self._live):
             if bookie == bookie_id:
                 self.disconnect(client, bookie_id)
 
     def disconnect(self, client: str, bookie_id: BookieId) -> None:
-        """Break the connections between a client and a bookie; they may be made again."""
+        """Break the connections between a client and a bookie; new ones may be made."""
         self._snap(client, bookie_id, errors.ConnectionLost("the connection was reset"))
 
     def cut(self, source: str, target: str) -> None:
-        """Let nothing more arrive in one direction."""
+        """Stop all arrivals in one direction."""
         cut = self._cuts[source, target] = object()
         self._keep_alive(source, target, cut)
 
     def heal(self, source: str, target: str) -> None:
-        """Let everything arrive again; what was held back comes now, in order."""
+        """Let messages arrive again; those that were held back arrive now, in order."""
         self._cuts.pop((source, target), None)
         for arrive in self._held.pop((source, target), ()):
             arrive()
 
     def boot(self, bookie_id: BookieId) -> int | None:
-        """Say which boot of a bookie is there, if any."""
+        """Give the present boot of a bookie; None if it is down."""
         there = self._hosts.get(bookie_id)
         return None if there is None else there.boot
 
@@ -164,30 +165,30 @@ class Network:
         boot: int | None,
         serving: Callable[[Host], Coroutine[None, None, None]],
     ) -> "asyncio.Task[None]":
-        """Let the bookie serve something, if it is there and has not been down since."""
+        """Run something at a bookie, if it is up and still in this boot."""
         there = self._hosts.get(bookie_id)
         if there is None or there.boot != boot:
             raise errors.ConnectionLost(f"nobody listens at {bookie_id}")
         work = serving(there.host)
         try:
             return there.tasks.create_task(work, context=there.context.copy())
-        except RuntimeError as ending:  # its group takes nothing any more: it is going down
+        except RuntimeError as ending:  # its group takes no task any more: it is stopping
             work.close()
             raise errors.ConnectionLost(f"{bookie_id} is on its way down") from ending
 
     def chances(self, probability: float) -> bool:
-        """Roll the dice; not at all for what never happens."""
+        """Decide by chance; no chance is drawn for probability 0."""
         return probability > 0 and self._chance.random() < probability
 
     def breaks(self, live: Live) -> bool:
-        """Roll the dice for a stream's message: does it take its whole connection down?"""
+        """Decide by chance whether a message of a stream breaks its whole connection."""
         if not self.chances(self.weather.disconnect):
             return False
         self.disconnect(live.client, live.bookie_id)
         return True
 
     def arrival(self, source: str, target: str) -> float:
-        """Give the time at which something sent now arrives."""
+        """Give the time at which a message that is sent now arrives."""
         low, high = self.weather.delay_min_ms, self.weather.delay_max_ms
         delay_ms = low + (high - low) * self._chance.random() * self._pace(source, target)
         if self.slow_ms:
@@ -207,11 +208,11 @@ class Network:
         self._timing.call_at(when, lambda: self._arrive(source, target, arrive))
 
     def join(self, live: Live) -> None:
-        """Note what is under way."""
+        """Note that this is under way."""
         self._live.setdefault((live.client, live.bookie_id), {})[live] = None
 
     def leave(self, live: Live) -> None:
-        """Note that it has ended."""
+        """Note that this has ended."""
         pair = (live.client, live.bookie_id)
         self._live.get(pair, {}).pop(live, None)
         if not self._live.get(pair):
@@ -234,7 +235,7 @@ class Network:
             if (client, bookie) in ((source, target), (target, source)):
                 self._snap(client, bookie, errors.ConnectionLost("keep-alive had no answer"))
         self._held.pop((source, target), None)
-        self._keep_alive(source, target, cut)  # for what is tried while it lasts
+        self._keep_alive(source, target, cut)  # for connections that are tried during the cut
 
     def _snap(self, client: str, bookie_id: BookieId, error: errors.ProtocolError) -> None:
         for live in list(self._live.get((client, bookie_id), ())):
@@ -242,7 +243,7 @@ class Network:
 
 
 class _Line(Generic[ItemT]):
-    """One stream or subscription: what runs at the bookie, and the two ways between."""
+    """One stream or subscription: the code at the bookie, and the two ways between."""
 
     def __init__(
         self,
@@ -264,7 +265,7 @@ class _Line(Generic[ItemT]):
         network.pass_on(client, bookie_id, network.arrival(client, bookie_id), self._start)
 
     def snap(self, error: errors.ProtocolError) -> None:
-        """Break it, for both ends."""
+        """Break it for both ends."""
         self._snapped = True
         self.there.snap(error)
         self.back.snap(error)
@@ -312,7 +313,7 @@ class _Exchange(Generic[R]):
         self._snapped = False
 
     async def reply(self) -> R:
-        """Send the request, and wait for what comes back."""
+        """Send the request, and wait for the reply."""
         weather = self._network.weather
         self._network.join(self)
         self._send()
@@ -331,7 +332,7 @@ class _Exchange(Generic[R]):
         return reply
 
     def snap(self, error: errors.ProtocolError) -> None:
-        """Break it, for both ends."""
+        """Break it for both ends."""
         self._snapped = True
         self._answer(error)
         for server in self._servers:
@@ -365,7 +366,7 @@ class _Exchange(Generic[R]):
             self._network.leave(self)
 
     async def _run(self, host: Host) -> None:
-        """Serve it; like gRPC, the bookie ends what takes longer than the caller's patience."""
+        """Serve the call; like gRPC, the bookie ends it after the caller's timeout."""
         result: R | errors.ProtocolError
         try:
             async with asyncio.timeout(self._timeout_s):

@@ -1,4 +1,4 @@
-"""One direction of a stream of the network in memory: in order, bounded, and at times broken."""
+"""One direction of a stream of the network in memory: in order, bounded, and sometimes broken."""
 
 import asyncio
 from collections import deque
@@ -8,7 +8,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.wire.formats import errors
 
-#: Messages of one stream and direction that nobody has received yet; then ``send`` waits.
+#: Messages of one stream and direction that were not received yet; with more, ``send`` waits.
 WINDOW_MESSAGES: Final = 8
 
 ItemT = TypeVar("ItemT")
@@ -21,24 +21,24 @@ class Live(Protocol):
     bookie_id: BookieId
 
     def snap(self, error: errors.ProtocolError) -> None:
-        """Break it, for both ends."""
+        """Break it for both ends."""
 
 
 class Road(Protocol):
-    """What carries it."""
+    """The network under a line."""
 
     def arrival(self, source: str, target: str) -> float:
-        """Give the time at which something sent now arrives."""
+        """Give the time at which a message that is sent now arrives."""
 
     def pass_on(self, source: str, target: str, when: float, arrive: Callable[[], None]) -> None:
         """Call ``arrive`` at that time, or once the direction is healed."""
 
     def breaks(self, live: Live) -> bool:
-        """Does what is sent now take its connection down with it? If so, it is down."""
+        """Decide whether this message breaks its connection; if so, the connection is broken."""
 
 
 class Way(Generic[ItemT]):
-    """One direction of a line: in order, and with a bound on what is under way."""
+    """One direction of a line: in order, and with a limit on the messages under way."""
 
     def __init__(self, road: Road, line: Live, source: str, target: str) -> None:
         self._road = road
@@ -46,7 +46,7 @@ class Way(Generic[ItemT]):
         self._source = source
         self._target = target
         self._last_arrival = 0.0
-        #: What is on its way. Each arrival takes the oldest: timers of one moment have no order.
+        #: Messages under way. Each arrival takes the oldest: timers of one moment have no order.
         self._on_its_way: deque[Callable[[], None]] = deque()
         self._under_way = 0
         self._arrived: deque[ItemT] = deque()
@@ -55,7 +55,7 @@ class Way(Generic[ItemT]):
         self._changed = asyncio.Event()
 
     async def send(self, item: ItemT) -> None:
-        """Send; waits while too much is under way."""
+        """Send a message; waits while too many are under way."""
         while self._under_way >= WINDOW_MESSAGES and not self._ended:
             await self._change()
         if self._ended:
@@ -66,7 +66,7 @@ class Way(Generic[ItemT]):
         self._pass_on(lambda: self._arrive(item))
 
     async def receive(self) -> ItemT | None:
-        """Wait for the next; None: it has ended."""
+        """Wait for the next message; None if the way has ended."""
         while not self._arrived and not self._ended:
             await self._change()
         if self._arrived:
@@ -78,11 +78,11 @@ class Way(Generic[ItemT]):
         return None
 
     def finish(self, error: errors.ProtocolError | None) -> None:
-        """End behind what was sent."""
+        """End the way after all messages that were sent."""
         self._pass_on(lambda: self._end(error))
 
     def snap(self, error: errors.ProtocolError) -> None:
-        """End now; what has not been received never is."""
+        """End the way now; messages that were not received are lost."""
         self._arrived.clear()
         self._end(error)
 

@@ -1,0 +1,70 @@
+"""The policy record in the root is this resource's, and says what the resource asks for. Pure.
+
+No object is created before the policy of this resource stands. So a resource that is refused, or
+that names the root of another owner, leaves nothing behind. A record of another owner is never
+overwritten.
+"""
+
+from zonekeeper.operator.cluster import desired
+from zonekeeper.operator.cluster.desired import Desired
+from zonekeeper.operator.cluster.observed import Observed
+from zonekeeper.operator.plan import conditions, ownership
+from zonekeeper.operator.plan.conditions import Condition, Type
+from zonekeeper.operator.plan.plans import PublishPolicy
+from zonekeeper.operator.plan.predicates import Predicate, Waiting
+from zonekeeper.operator.plan.stages import Act, Case, Outcome, Settled
+from zonekeeper.operator.roots import roots
+from zonekeeper.placement.policy.rules import Policy
+
+
+def stage(case: Case) -> Outcome:
+    """Publish the policy where it differs; while the store does not answer, do nothing."""
+    found = case.observed.root
+    if not isinstance(found, roots.RootFound):
+        return Settled()
+    if (waiting := _waits(case.observed)) is not None:
+        return waiting
+    wanted, standing = case.desired.policy, found.policy
+    if standing is not None and _same_rules(wanted, standing):
+        return Settled()
+    replaces = 0 if standing is None else standing.version
+    return Act((PublishPolicy(policy=wanted, instance=found.instance, replaces=replaces),))
+
+
+def condition(case: Case) -> Condition:
+    """Is the record in the metadata store the one that the resource asks for?"""
+    kind, found = Type.POLICY_PUBLISHED, case.observed.root
+    if not isinstance(found, roots.RootFound):
+        return conditions.unknown(kind, "NotSeen", "the metadata store was not read")
+    if ownership.strangers(case.observed):
+        return conditions.unknown(kind, "InUse", "the root is not taken up: see MetadataReady")
+    if found.policy is None:
+        return conditions.bad(kind, "NoPolicy", "the root has no policy yet")
+    if (waiting := _waits(case.observed)) is not None:
+        return conditions.waiting(kind, waiting)
+    version, legal = found.policy.version, isinstance(case.wanted, Desired)
+    if isinstance(case.wanted, Desired) and _same_rules(case.wanted.policy, found.policy):
+        return conditions.good(kind, "Published", f"version {version}")
+    what = "is about to be replaced" if legal else "stays in force until the resource is legal"
+    return conditions.bad(kind, "Outdated", f"version {version} {what}")
+
+
+def _waits(observed: Observed) -> Waiting | None:
+    found, owner = observed.root, desired.owner(observed.resource)
+    if not isinstance(found, roots.RootFound) or found.policy is None:
+        return None
+    if found.policy.owner == owner:
+        return None
+    return Waiting(
+        Predicate.OWNED_BY_ANOTHER,
+        f"the policy of instance {found.instance} belongs to {found.policy.owner}, and is not "
+        f"overwritten by {owner}: choose another root in spec.metadata.uri, or delete the owner",
+    )
+
+
+def _same_rules(wanted: Policy, standing: Policy) -> bool:
+    """Does the standing record say what the resource asks for?"""
+    return all(
+        getattr(wanted, part) == getattr(standing, part)
+        for part in ("placement", "quorums", "digest", "reads", "zone_watch", "repair")
+    )

@@ -1,0 +1,73 @@
+"""Predicates: every thing that a cluster can wait for has a name. Pure.
+
+A predicate is a fixed word. The plan of a turn and the operator's log name it. While a cluster is
+kept, one of its conditions has the predicate as its reason. ``docs/runbooks/<predicate>.md`` says
+what it means, what to look at and what to do. The text beside a predicate names bookies, fields and
+addresses and changes with them, so code compares predicates only.
+"""
+
+import enum
+from dataclasses import dataclass
+
+
+class Predicate(enum.StrEnum):
+    """Each member has a runbook."""
+
+    # while a cluster comes to be, and is kept up
+    #: The resource must be corrected: nothing can be built from it.
+    REFUSED = "Refused"
+    #: The resource is legal, but would lose data or take an object of somebody else.
+    BLOCKED = "Blocked"
+    #: The metadata store does not answer.
+    UNREACHABLE = "Unreachable"
+    #: Something stands at the root that is not a cluster that can be read.
+    UNUSABLE = "Unusable"
+    #: The root that this cluster was built in is gone.
+    ROOT_LOST = "RootLost"
+    #: The root is another cluster's than the one that this resource was built as.
+    OTHER_INSTANCE = "OtherInstance"
+    #: The root has bookies that this resource does not run.
+    IN_USE = "InUse"
+    #: Another owner has set the policy of the root.
+    OWNED_BY_ANOTHER = "OwnedByAnother"
+    #: An act of the last turn failed.
+    FAILED = "Failed"
+    #: Fewer bookies are ready than are asked for.
+    BOOKIES_NOT_READY = "BookiesNotReady"
+    #: Pods run an older template than their StatefulSet has.
+    OLD_PODS = "OldPods"
+    #: Kubernetes has not looked at the newest template yet.
+    NOT_OBSERVED = "NotObserved"
+    #: A bookie stands elsewhere than its zone or its cookie says.
+    MISPLACED = "Misplaced"
+    #: A bookie has no cookie yet that says where it stands.
+    NO_COOKIE = "NoCookie"
+    #: The operator may not read nodes, so it cannot check where bookies stand.
+    NODES_NOT_PERMITTED = "NodesNotPermitted"
+
+    # while a deleted cluster is removed (UNREACHABLE, too)
+    #: Claims of volumes do not carry the label of their cluster yet.
+    VOLUMES_UNMARKED = "VolumesUnmarked"
+    #: StatefulSets are there still.
+    STATEFUL_SETS_LEFT = "StatefulSetsLeft"
+    #: Pods are there still.
+    PODS_LEFT = "PodsLeft"
+    #: Claims of this cluster's volumes are there still.
+    VOLUMES_LEFT = "VolumesLeft"
+    #: Bookies are registered in the root still.
+    STILL_REGISTERED = "StillRegistered"
+    #: The root is there still.
+    ROOT_LEFT = "RootLeft"
+
+    @property
+    def runbook(self) -> str:
+        """The path of the page that says what to do."""
+        return f"docs/runbooks/{self}.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A stage cannot go on before something else has happened."""
+
+    predicate: Predicate
+    why: str

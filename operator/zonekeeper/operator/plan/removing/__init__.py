@@ -1,0 +1,1 @@
+"""The stages of a removal: no bookie ever runs without its volume or its root."""
