@@ -14,8 +14,8 @@ each bookie that may be published::
   ledger was left out, and is the only ground for writing off. A ledger that cannot be read may name
   any bookie: then no bookie is written off.
 - A forgetful bookie keeps its place in ensembles: replicators restore its copies where they are.
-  When none of its marks is left, or no ledger named it, it has all entries again, and is told so.
-  It is forgetful again if it says so at another start.
+  When none of its marks is left, or no ledger named it, it has all entries again, and the auditor
+  removes ``lostData`` from its record. It is forgetful again if it says so at another start.
 - A bookie that is held again, or is back, loses its cover, and begins again as uncovered.
 - When a bookie is back, its written-off mark is taken back, and the marks made for its loss are
   looked at. Marks that an earlier auditor made are left to the replicators: such a mark may also
@@ -35,14 +35,16 @@ from zonekeeper.placement.base.ids import BookieId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """The bookies as they are now."""
+    """The bookies as one look shows them."""
 
+    #: The registered bookies.
     present: frozenset[BookieId]
     lost: frozenset[BookieId]
-    #: Those of the lost and of the forgetful whose ledgers may be published now.
+    #: ``publishable <= lacking``: the bookies whose ledgers may be published now.
     publishable: frozenset[BookieId]
     written_off: frozenset[BookieId]
-    #: Those of the present that lost data, and the boot epoch in which they said so.
+    #: ``forgetful.keys() <= present``: the bookies that lost data, and the boot epoch in which each
+    #: said so.
     forgetful: Mapping[BookieId, int] = field(default_factory=dict)
 
     @property
@@ -53,23 +55,23 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class ListingAsked:
-    """It is time for one, or somebody wants one."""
+    """A listing is wanted: a term or a check begins, or Apache's node of the delay was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListingBegan:
-    """A listing began; only after ``BeginListing``."""
+    """A listing began. ``BeginListing`` was given before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListingEnded:
-    """The listing that began is at its end."""
+    """The running listing is at its end."""
 
     #: How many ledgers named each bookie.
     named: Mapping[BookieId, int]
-    #: Bookies of which a ledger was passed over, as they were held just then.
+    #: The bookies for which a ledger was not marked, because they were held at that moment.
     passed_over: frozenset[BookieId] = frozenset()
-    #: Some ledger could not be read, and may name anybody.
+    #: Some ledger could not be read. It may name any bookie.
     unreadable: bool = False
 
 
@@ -93,28 +95,28 @@ class BeginListing:
 
 @dataclass(frozen=True, slots=True)
 class WriteOff:
-    """Say that all that a lost bookie held is elsewhere."""
+    """Note in a lost bookie's record that no ledger names it any more."""
 
     bookie: BookieId
 
 
 @dataclass(frozen=True, slots=True)
 class TakeBack:
-    """Say that a written-off bookie counts again."""
+    """Remove the written-off mark of a bookie that is registered again: it counts again."""
 
     bookie: BookieId
 
 
 @dataclass(frozen=True, slots=True)
 class Unmark:
-    """Take bookies that came back off the marks of ledgers that they have whole."""
+    """Take each bookie that came back off the marks of the ledgers whose entries it has."""
 
     bookies: frozenset[BookieId]
 
 
 @dataclass(frozen=True, slots=True)
 class Remembers:
-    """Say that a bookie that lost data, as it said in this boot epoch, has all again."""
+    """Remove ``lostData`` of this boot epoch from a bookie's record: it has all entries again."""
 
     bookie: BookieId
     boot_epoch: int
@@ -128,31 +130,32 @@ Effect: TypeAlias = BeginListing | WriteOff | TakeBack | Unmark | Remembers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """What the auditor remembers. It begins with nothing."""
+    """What the auditor remembers. A term begins with the defaults."""
 
     #: The last look; None: there was none.
     looked: Looked | None = None
-    #: The lost bookies that could be published at some time since they are lost.
+    #: ``published <= looked.lost``: those that were publishable in some look since they were lost.
     published: frozenset[BookieId] = frozenset()
-    #: By how many ledgers each covered bookie was named.
+    #: For each covered bookie: how many ledgers named it. ``MarksGone`` sets it to 0 for a
+    #: forgetful bookie.
     covered: Mapping[BookieId, int] = field(default_factory=dict)
-    #: The covered bookies that an unreadable ledger may name, too.
+    #: The bookies whose last covering listing met an unreadable ledger, which may name them, too.
     doubtful: frozenset[BookieId] = frozenset()
     #: The bookies that the running listing may cover; None: no listing runs.
     covering: frozenset[BookieId] | None = None
     #: A listing was asked for since the last one began.
     asked: bool = False
-    #: ``BeginListing`` was given, and it has not begun.
+    #: ``BeginListing`` was given, and the listing has not begun.
     beginning: bool = False
 
     @property
     def awaited(self) -> frozenset[BookieId]:
-        """The bookies whose marks are waited for: ``MarksGone`` ends it."""
+        """The covered bookies that ledgers named: ``MarksGone`` is awaited for each of them."""
         return frozenset(bookie for bookie, named in self.covered.items() if named)
 
 
 def handle(audit: Audit, event: Event) -> tuple[Audit, tuple[Effect, ...]]:
-    """Give what is remembered after an event, and what to do about it."""
+    """Give what is remembered after an event, and the effects to carry out."""
     effects: tuple[Effect, ...] = ()
     match event:
         case Looked():
@@ -192,7 +195,8 @@ def _without_marks(audit: Audit, bookie: BookieId) -> tuple[Audit, tuple[Effect,
     boot_epoch = audit.looked.forgetful.get(bookie)
     if boot_epoch is None or bookie not in audit.covered:
         return replace(audit, covered=covered), ()
-    # Its ledgers go on to name it: another listing would find them all again.
+    # The ledgers go on to name a forgetful bookie. If it were uncovered again, it would ask for a
+    # listing, which would mark all its ledgers again.
     audit = replace(audit, covered={**covered, bookie: 0})
     return audit, () if bookie in audit.doubtful else (Remembers(bookie, boot_epoch),)
 

@@ -25,7 +25,7 @@ from zonekeeper.placement.ensembles.candidates import EnsembleRequest
 from zonekeeper.placement.policy.rules import PlacementRules
 from zonekeeper.replication.decisions import copy_plan
 
-#: So many spreads are remembered; above it the memory begins anew.
+#: So many results are remembered at most. A full memory is cleared.
 SPREADS_MAX: Final = 100_000
 
 _Spread = tuple[Quorums, tuple[Location | None, ...]]
@@ -33,12 +33,13 @@ _Spread = tuple[Quorums, tuple[Location | None, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What is true of a ledger, or of a fragment."""
+    """How well a ledger, or a fragment, is spread, and whether it could be spread better."""
 
     level: Level
-    #: Moving copies would better it, with the bookies that there are.
+    #: ``adhere`` found a plan that spreads it better over the present bookies.
     can_be_bettered: bool
-    #: No way to better it was found, and not every way was tried.
+    #: For a fragment: ``adhere`` found no plan, and its search was cut short. For a ledger: this is
+    #: true of one of its fragments.
     undecided: bool = False
 
 
@@ -69,7 +70,7 @@ class PlacementCheck:
 
     def _judge(self, quorums: Quorums, fragment: Fragment) -> Finding:
         if any(one not in self.topology for one in fragment.ensemble):
-            # A loss, and no matter of where copies should stand.
+            # A member without a cookie is a loss. The auditor publishes it; moving is no answer.
             return Finding(level=Level.FAIL, can_be_bettered=False)
         spread = (quorums, tuple(self.topology.location(one) for one in fragment.ensemble))
         known = self._known.get(spread)

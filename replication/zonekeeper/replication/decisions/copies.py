@@ -32,11 +32,11 @@ class Fingerprint(NamedTuple):
 
 
 class Lack(enum.Enum):
-    """Why a bookie that has spoken has no good copy."""
+    """Why a bookie that answered has no good copy."""
 
     ABSENT = "is not there"
     BAD = "does not match its digest"
-    #: The bookie cannot read it, or is not sure that it ever had it.
+    #: The bookie failed to read it, or is in limbo for the ledger.
     UNREADABLE = "cannot be read"
 
 
@@ -45,18 +45,19 @@ Copy: TypeAlias = Fingerprint | Lack
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiesVerdict:
-    """What is wrong with some entries."""
+    """What is wrong with the copies of some entries."""
 
-    #: Whose copies are to be made again, with the first entry and what it lacks.
+    #: The bookies whose copies are to be made again. Each has the first entry of which it has no
+    #: good copy, and why.
     doubted: Mapping[BookieId, tuple[EntryId, Lack]]
     lost: tuple[EntryId, ...]
     conflicts: tuple[EntryId, ...]
-    #: Copies of which nobody said anything.
+    #: How many copies there are of which nothing is known.
     unknown: int
 
 
 def fingerprint(entry: Entry) -> Fingerprint:
-    """Give what is compared of an entry that was checked."""
+    """Give the fingerprint of an entry that passed its check."""
     digest = hashlib.blake2b(entry.payload, digest_size=_DIGEST_BYTES).digest()
     return Fingerprint(entry.length, digest)
 
@@ -67,7 +68,10 @@ def judge(
     wanted: Iterable[EntryId],
     copies: Mapping[BookieId, Mapping[EntryId, Copy]],
 ) -> CopiesVerdict:
-    """Judge entries of one fragment by what its bookies have of them."""
+    """Judge the entries ``wanted`` of one fragment.
+
+    ``copies`` has what each bookie said of each entry. An entry that is not in it is unknown.
+    """
     doubted: dict[BookieId, tuple[EntryId, Lack]] = {}
     lost, conflicts, unknown = [], [], 0
     for entry_id in wanted:
@@ -91,9 +95,10 @@ def judge(
 def has_share(
     quorums: Quorums, position: int, wanted: range, ranges: Iterable[tuple[EntryId, EntryId]]
 ) -> bool:
-    """Say whether these runs hold every one of ``wanted`` that a position of its ensemble holds.
+    """Say whether ``ranges`` contain every entry of ``wanted`` that a position has to hold.
 
-    ``ranges`` ascend and are whole: what is not in them is not there.
+    ``ranges`` are pairs (first, last) in ascending order. Within ``wanted`` they are complete: the
+    bookie does not have an entry that is in none of them.
     """
     at = wanted.start
     for first, last in ranges:
@@ -108,5 +113,5 @@ def has_share(
 
 
 def _any_held(quorums: Quorums, position: int, gap: range) -> bool:
-    """Is any entry of a gap in the position's share? The pattern repeats after an ensemble."""
+    """Has a position to hold any entry of a gap? Write sets repeat every ``ensemble`` entries."""
     return any(quorums.holds(position, EntryId(one)) for one in gap[: quorums.ensemble])

@@ -45,28 +45,31 @@ class Cause(enum.StrEnum):
     LOST = "lost"
     DRAINING = "draining"
     BAD = "bad"
-    #: Entries are missing in a copy that is good otherwise; they are put in, and nobody leaves.
+    #: Entries are missing in a copy that is good otherwise. They are put in, and no member leaves.
     HOLES = "holes"
     RESPREAD = "respread"
 
 
-#: The leaving copy counts as one until the swap.
+#: Causes for which the leaving copy is good, and counts as a copy until the swap.
 _ALIVE = frozenset({Cause.DRAINING, Cause.RESPREAD})
 
 
 class LowersPlacementError(PlacementError):
-    """A good copy could only move to where the ensemble is judged worse than now."""
+    """A good copy would leave, and the ensemble chosen is judged worse than the present one."""
 
     retryable = True
 
 
 class OvertakenError(Trouble):
-    """The fragment is not what the work was done for: somebody else changed it meanwhile."""
+    """The fragment is not what the work was done for: another process changed it meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """A fragment that gets no more entries: those from its first to ``last``, or none."""
+    """A fragment that gets no more entries.
+
+    Its entries are ``fragment.first_entry <= entry_id <= last``. There may be none.
+    """
 
     fragment: Fragment
     last: EntryId
@@ -82,7 +85,7 @@ class Share:
     """Entries of one fragment that have the same write set."""
 
     wanted: range
-    #: Positions that hold them.
+    #: The positions of the write set.
     holders: tuple[int, ...]
 
 
@@ -96,13 +99,13 @@ def finished(ledger: LedgerMetadata) -> tuple[Finished, ...]:
 
 
 def stripes(quorums: Quorums, wanted: range) -> Iterator[range]:
-    """Divide entries into those that have one write set each."""
+    """Divide entries into ranges; all entries of a range have the same write set."""
     step = 1 if quorums.ensemble == quorums.write else quorums.ensemble
     return (wanted[at::step] for at in range(min(step, len(wanted))))
 
 
 def shares(quorums: Quorums, part: Finished, positions: Collection[int]) -> Iterator[Share]:
-    """Give what some positions hold of a fragment, in entries with the same write set."""
+    """Give the shares of a fragment that at least one of ``positions`` holds."""
     for wanted in stripes(quorums, part.entries):
         holders = quorums.write_set(EntryId(wanted[0]))
         if any(position in holders for position in positions):
@@ -112,7 +115,7 @@ def shares(quorums: Quorums, part: Finished, positions: Collection[int]) -> Iter
 def causes(
     ensemble: tuple[BookieId, ...], named: Collection[BookieId], topology: Topology
 ) -> dict[int, Cause | None]:
-    """Say of the members that are named what is wrong by registration; None: it is there."""
+    """Give ``cause_of`` each member that is ``named``, by its position in the ensemble."""
     return {
         position: cause_of(bookie, topology)
         for position, bookie in enumerate(ensemble)
@@ -121,7 +124,7 @@ def causes(
 
 
 def cause_of(bookie_id: BookieId, topology: Topology) -> Cause | None:
-    """Say what is wrong with a bookie by its registration; None: nothing, it is there."""
+    """Say whether a bookie is lost or draining; None: it is registered, and not draining."""
     bookie = topology.get(bookie_id)
     if bookie is None or not bookie.readable:
         return Cause.LOST
@@ -135,10 +138,11 @@ def replacement(
     preferred: Collection[BookieId],
     chance: Chance,
 ) -> tuple[BookieId, ...]:
-    """Give the ensemble after the repair; raises ``PlacementError`` where there is none.
+    """Give the ensemble after the repair; raises ``PlacementError`` if there is none.
 
-    A ``preferred`` bookie joins where the ensemble is judged as well with it. Preferred are the
-    members of the fragments beside this one, so that a ledger stays on few bookies.
+    A ``preferred`` bookie joins instead of the chosen one if the ensemble with it is judged at
+    least as well. A caller that prefers the members of the neighbouring fragments keeps a ledger on
+    few bookies.
     """
     chosen = _choose(request, ensemble, leaving, chance).ensemble
     for position in leaving:
@@ -160,7 +164,10 @@ def _with_preferred(
     position: int,
     joining: Collection[BookieId],
 ) -> tuple[BookieId, ...]:
-    """Give the ensemble with the first of these at a position that does not make it worse."""
+    """Put the first bookie of ``joining`` at a position that does not lower the ensemble's level.
+
+    ``chosen[position] in joining``, so there is one.
+    """
     level = _judge(request, chosen).level
     others = {bookie for at, bookie in enumerate(chosen) if at != position}
     for bookie in joining:
@@ -179,7 +186,7 @@ def _judge(request: EnsembleRequest, ensemble: tuple[BookieId, ...]) -> adherenc
 
 
 def _may_join(request: EnsembleRequest, bookie_id: BookieId) -> bool:
-    """May a bookie be chosen without giving anything up?"""
+    """May a bookie be chosen without a concession?"""
     avoid, bookie = request.avoid, request.topology.get(bookie_id)
     return (
         bookie is not None
@@ -211,10 +218,10 @@ def _choose(
 def swapped(
     ledger: LedgerMetadata, before: Fragment, after: tuple[BookieId, ...]
 ) -> LedgerMetadata | None:
-    """Put an ensemble in the place of another, whose newcomers have their copies; None: it is.
+    """Give the ledger with ``after`` as the fragment's ensemble; None: it is that already.
 
-    Raises ``OvertakenError`` if the fragment is neither as it was nor as it should be: the choice
-    was made for all of its members.
+    The newcomers must have their copies. Raises ``OvertakenError`` if the fragment's ensemble is
+    neither that of ``before`` nor ``after``: ``after`` was chosen for all members of ``before``.
     """
     first = before.first_entry
     now = next((one.ensemble for one in ledger.fragments if one.first_entry == first), None)

@@ -25,7 +25,7 @@ from zonekeeper.placement.base.ids import BookieId, LedgerId
 
 
 class LedgerIndex:
-    """An index, and its own builder: ``add`` every ledger in ascending order, then only ask."""
+    """An index. Ledgers are added to it in ascending order of their ids."""
 
     def __init__(self) -> None:
         self.ledgers = 0
@@ -40,7 +40,7 @@ class LedgerIndex:
         self._counts: Final = array("I")
 
     def add(self, ledger_id: LedgerId, ledger: LedgerMetadata) -> None:
-        """Take in a ledger; its id is above those that were added before."""
+        """Add a ledger. ``ledger_id >= following``."""
         assert not self._ledger or self._ledger[-1] < ledger_id, "ledgers are added in order"
         self.ledgers += 1
         ends: list[int | None] = [after.first_entry for after in ledger.fragments[1:]]
@@ -61,12 +61,12 @@ class LedgerIndex:
 
     @property
     def following(self) -> LedgerId:
-        """The first id that may still be added."""
+        """The lowest id that may still be added."""
         return LedgerId(self._ledger[-1] + 1 if self._ledger else 0)
 
     @property
     def size_bytes(self) -> int:
-        """What the arrays hold, without the names of bookies and what arrays keep in reserve."""
+        """The size of all rows and members, without bookies' names and the arrays' spare room."""
         flat = (self._ledger, self._start, self._write, self._members, self._counts, *self._rows)
         return sum(part.itemsize * len(part) for part in flat)
 
@@ -101,10 +101,12 @@ class LedgerIndex:
         return at < len(rows) and self._ledger[rows[at]] == ledger_id
 
     def copies_left(self, missing: Set[BookieId]) -> Iterator[tuple[LedgerId, int]]:
-        """Give, for each fragment with a missing member, the copies its worst-off entries have.
+        """Give, for each fragment with a missing member, its ledger and the fewest copies left.
 
-        Each such fragment once, but for those without entries, of which nothing can be lost. The
-        work is that of the fragments that the missing are in.
+        The fewest copies left are the minimum over all write sets of the members that are not
+        missing. Each fragment is given once. A fragment that has no entries, and gets none, is left
+        out, because nothing of it can be lost. The work grows with the number of fragments that
+        name a missing bookie, not with the size of the index.
         """
         gone = {self._numbers[bookie] for bookie in missing if bookie in self._numbers}
         for number in sorted(gone):
@@ -126,7 +128,7 @@ class LedgerIndex:
 
 
 def _fewest(members: "array[int]", write: int, gone: Set[int]) -> int:
-    """Give the fewest live members of any write set."""
+    """Give the minimum over all write sets of the members that are not ``gone``."""
     here = [member not in gone for member in members]
     if write == len(here):
         return sum(here)

@@ -1,17 +1,18 @@
 """What would a release do? Counted before it is done, from what the ledgers' metadata says.
 
-A release lets everything be copied again that was lost with the bookies it is about. ``Tally`` adds
-up ledger by ledger, and holds no ledger; ``judge`` puts what it found beside the room there is.
+A release permits that all copies that were lost with its bookies are made again. ``Tally`` sums
+them up ledger by ledger, and keeps no ledger. ``judge`` compares the sums with the free room.
 
-What is not known is said and not guessed:
+A figure that is unknown is said to be unknown, and is not guessed:
 
 - A ledger's bytes are known once it is closed; its entries are taken to be of one size. What open
   ledgers hold is not in the figures, only how many they are.
 - Where the room in a surviving zone is unknown, so is the answer, and unknown is refused like no.
-- A ledger with a fragment that has no living copy cannot be repaired by any release.
+- A ledger with an entry that has no living copy cannot be repaired by any release.
 
-Copies are taken to be read as near as they are and made again in any of the other zones alike, so
-the bytes that cross zones are an average, exact for what placement does over many ledgers.
+The bytes that cross zones are an average. It assumes that each copy is read from the nearest copy,
+and that the new copy, and the process that makes it, are equally likely in each zone that has a
+registered bookie. Over many ledgers placement comes to that average.
 """
 
 import functools
@@ -28,33 +29,37 @@ from zonekeeper.placement.base.topology import Topology
 from zonekeeper.placement.promises import cost, headroom
 from zonekeeper.placement.promises.headroom import Headroom, Room, Usage
 
-#: From worst to best: what counts for several zones is the worst of them.
+#: From worst to best. The answer for several zones is the worst of theirs.
 _WORST_FIRST: Final = (Room.NO, Room.UNKNOWN, Room.TIGHT, Room.FITS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyWork:
-    """What there is to be copied again."""
+    """The copies that are to be made again."""
 
+    #: Ledgers that name a lost bookie.
     ledgers: int
-    #: Those among them whose bytes are not known yet.
+    #: ``open_ledgers <= ledgers``: those that are not closed, so that their bytes are unknown.
     open_ledgers: int
-    #: Those among them that have a fragment without any living copy.
+    #: ``beyond_repair <= ledgers``: those with a write set that has no living member, in a fragment
+    #: that names a lost bookie. An open fragment counts with all its write sets, also where they
+    #: have no entry yet.
     beyond_repair: int
-    #: Ledgers whose metadata cannot be read: they may be among them or not.
+    #: Ledgers whose metadata cannot be read, and which may name a lost bookie. No other figure
+    #: counts them.
     unreadable: int
-    #: By the zone that they were lost in; None: nobody knows where.
+    #: By the zone in which they were lost; None: that zone is unknown.
     bytes_by_zone: Mapping[ZoneName | None, int]
     crossing_bytes: Fraction
 
     @property
     def bytes(self) -> int:
-        """All of it."""
+        """The bytes of all zones."""
         return sum(self.bytes_by_zone.values())
 
 
 class Tally:
-    """Adds up what was lost with some bookies."""
+    """Sums up what was lost with some bookies."""
 
     def __init__(self, lost: frozenset[BookieId], topology: Topology) -> None:
         self._lost = lost
@@ -73,7 +78,7 @@ class Tally:
         self._unreadable += 1
 
     def add(self, ledger: LedgerMetadata) -> None:
-        """Count a ledger, if it lost anything."""
+        """Count a ledger, if it names a lost bookie."""
         if self._lost.isdisjoint(ledger.bookies):
             return
         self._ledgers += 1
@@ -89,7 +94,10 @@ class Tally:
     def _add(
         self, ledger: LedgerMetadata, quorums: Quorums, fragment: Fragment, end: int | None
     ) -> bool:
-        """Count a fragment up to ``end`` (None: it grows); say whether an entry has no copy."""
+        """Count a fragment's entries below ``end`` (None: it may grow).
+
+        Say whether one of its write sets has no living member.
+        """
         gone = [position for position, b in enumerate(fragment.ensemble) if b in self._lost]
         if not gone:
             return False
@@ -102,7 +110,7 @@ class Tally:
             size = _share_bytes(ledger, quorums, position, (fragment.first_entry, end))
             self._bytes[self._zone(fragment.ensemble[position])] += size
             self._crossing += size * _crossings(copies, self._targets)
-        # The write sets repeat after as many entries as there are positions.
+        # The write sets repeat every ``quorums.ensemble`` entries.
         first, round_end = fragment.first_entry, fragment.first_entry + quorums.ensemble
         return any(
             not any(lives[position] for position in quorums.write_set(EntryId(entry)))
@@ -132,27 +140,28 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preflight:
-    """A release as it would be."""
+    """What a release would do."""
 
     bookies: tuple[BookieId, ...]
     work: CopyWork
     room: Room
     #: The room for each zone that lost something, and for all of them together, worst first.
     headroom: tuple[Headroom, ...]
-    #: How many processes repair, and how fast all of them together; None: as fast as they can.
+    #: How many processes repair.
     processes: int
+    #: The rate of all processes together; None: it has no limit, or no process repairs.
     bytes_per_second: int | None
 
     @property
     def duration_ms(self) -> int | None:
-        """How long it takes at that rate; None: nobody can say."""
+        """How long the copying takes at ``bytes_per_second``; None: unknown."""
         if self.bytes_per_second is None or not self.processes:
             return None
         return self.work.bytes * 1000 // self.bytes_per_second
 
     @property
     def refusal(self) -> str | None:
-        """Say why it must not be done unforced; None: there is room."""
+        """Say why the release is refused unless it is forced; None: there is room."""
         if self.room in (Room.FITS, Room.TIGHT):
             return None
         whys = "; ".join(one.why for one in self.headroom if one.room is self.room)
@@ -168,10 +177,10 @@ def judge(
     processes: int,
     process_bytes_per_second: int,
 ) -> Preflight:
-    """Judge a release; ``usage`` is of the bookies that are there, by zone."""
+    """Judge a release. ``usage`` is that of the registered bookies, by zone."""
     needed = dict(sorted((zone, size) for zone, size in work.bytes_by_zone.items() if zone))
     if len(needed) > 1:
-        # Each of them alone may fit into the same room.
+        # Each zone's data may fit into the same room, and all together not.
         needed[ZoneName(", ".join(needed))] = sum(needed.values())
     found = []
     for zone, size in needed.items():
@@ -198,7 +207,7 @@ def _quorums(ledger: LedgerMetadata) -> Quorums:
 def _share_bytes(
     ledger: LedgerMetadata, quorums: Quorums, position: int, span: tuple[int, int | None]
 ) -> int:
-    """Give the payload bytes of one position in a fragment; 0 where they are not known yet."""
+    """Give the payload bytes that one position holds of a fragment; 0 while they are unknown."""
     first, end = span
     entries = ledger.last_entry + 1
     if end is None or not ledger.is_closed or not entries:
@@ -207,7 +216,7 @@ def _share_bytes(
 
 
 def _held(quorums: Quorums, position: int, first: int, end: int) -> int:
-    """Count the entries from ``first`` up to ``end`` that a position has."""
+    """Count the entries that a position holds: ``first <= entry_id < end``."""
 
     def below(limit: int) -> int:
         rounds, rest = divmod(limit, quorums.ensemble)
@@ -220,5 +229,5 @@ def _held(quorums: Quorums, position: int, first: int, end: int) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def _crossings(copies: tuple[ZoneName, ...], targets: tuple[ZoneName, ...]) -> Fraction:
-    """Give the zone crossings of one copy; an unresolved zone is one of its own."""
+    """Give the average zone crossings of one copy. Unknown zones count as one further zone."""
     return cost.repaired(copies, targets, targets)

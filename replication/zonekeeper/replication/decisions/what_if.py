@@ -1,11 +1,12 @@
 """What would become of a ledger if some bookies were lost, on top of those that are missing now?
 
-Asked of every write set of every fragment, and the answer is the worst. With ``and_one`` it is the
-worst over every further bookie as well. A member whose zone is unknown is taken to be lost, too.
+Every write set of every fragment is judged, and the worst answer counts. With ``and_one`` one
+further member is lost as well, and the worst choice of that member counts. A member whose zone is
+unknown counts as lost, too.
 
 - *unreadable*: no copy of some entries is left;
-- *perhaps unreadable*: the lost alone make an ack quorum. An entry that reached nobody else would
-  be gone; most entries reach all of their write set;
+- *perhaps unreadable*: the lost members of a write set alone may make an ack quorum. An entry that
+  no other member has would be gone. Most entries reach all of their write set;
 - *at its last copy*: one copy of some entries is left;
 - *unwritable*: an open ledger cannot get an acknowledgement without another ensemble.
 """
@@ -30,7 +31,7 @@ class Harm(enum.IntEnum):
 
     @property
     def word(self) -> str:
-        """Give it as reports print it."""
+        """The words that reports print."""
         return {0: "safe", 1: "at its last copy", 2: "perhaps unreadable", 3: "unreadable"}[self]
 
 
@@ -67,7 +68,7 @@ def of_ledger(
 
 
 def _losses(lost: frozenset[int], size: int, *, and_one: bool) -> Iterator[frozenset[int]]:
-    """Give the loss, or every loss of one more."""
+    """Give ``lost``; with ``and_one`` give ``lost`` with each further position, if there is one."""
     left = [at for at in range(size) if at not in lost]
     if not and_one or not left:
         yield lost
