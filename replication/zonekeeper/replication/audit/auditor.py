@@ -34,7 +34,7 @@ class Auditor:
         chance: Chance,
         wall_ms: Callable[[], int],
     ) -> None:
-        #: Of all terms; what is true of now is cleared when a term ends.
+        #: Of all terms. The end of a term clears the numbers that say how it is now.
         self.metrics = AuditorMetrics()
         self._cluster = cluster
         self._view = view

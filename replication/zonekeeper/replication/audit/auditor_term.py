@@ -55,9 +55,9 @@ from zonekeeper.replication.view.pace import BytePace
 from zonekeeper.replication.view.view import View
 
 _ROOM_EVERY_MS: Final = 10 * MINUTE_MS
-#: Ledgers are looked for that the index does not have yet.
+#: At most this long after one search for ledgers that the index lacks, there is another.
 _NEW_LEDGERS_EVERY_MS: Final = MINUTE_MS
-#: So many fragments are looked at before others get their turn.
+#: So many fragments are counted before other tasks of the event loop get their turn.
 _SLICE: Final = 5_000
 
 _Errand: TypeAlias = auditing.WriteOff | auditing.TakeBack | auditing.Unmark | auditing.Remembers
@@ -108,14 +108,16 @@ class Term:
         )
         self._room = RoomWatch(view, pool, metrics)
         self._times = CheckTimes(cluster, view, surroundings.wall_ms)
-        #: Bookies that ledgers name and that have no cookie, and since when they are known so.
+        #: The bookies that ledgers name and that have no cookie. For each of them: the first look,
+        #: in the loop's time, since which it has been so in every look.
         self._unknown: dict[BookieId, int] = {}
-        #: Since when, in wall time, bookies could be published.
+        #: For a lost bookie: the wall time of the first look in which it could be published. It is
+        #: kept until the bookie is back and its marks were looked at.
         self._published_ms: dict[BookieId, int] = {}
         self._placement_due = False
         self._listing_wanted = asyncio.Event()
         self._risk_moved = asyncio.Event()
-        #: Cleared while a check is asked for, and its time not yet written.
+        #: For each check: cleared from when a check is asked for until its time is written.
         self._noted = {check: asyncio.Event() for check in PeriodicCheck}
         for noted in self._noted.values():
             noted.set()
@@ -123,7 +125,7 @@ class Term:
         self._queued: set[_Errand] = set()
 
     async def run(self) -> None:
-        """Do all of it, until cancelled."""
+        """Run all jobs, until cancelled."""
         self._handle(self._looked())
         for check, interval_ms in _BY_LISTING.items():
             if await self._times.due_in_ms(check, interval_ms) == 0:
@@ -167,7 +169,7 @@ class Term:
             self._handle(self._looked())
 
     def _looked(self) -> Looked:
-        """Say which bookies are registered, which are lost, and which of these may be published."""
+        """Say which bookies are registered, lost and forgetful, and which may be published."""
         view, now_ms = self._view, self._now_ms()
         named = self._index.bookies if self._index is not None else frozenset[BookieId]()
         unknown = sorted(one for one in named if one not in view.topology)
@@ -224,7 +226,7 @@ class Term:
             await self._listing_wanted.wait()
             self._listing_wanted.clear()
             await self._list()
-            # A bookie that is held and not held in turns may ask for one listing after another.
+            # A bookie that is held and permitted in turns asks for one listing after another.
             await self._pause(self._view.policy.zone_watch.evaluate_every_ms)
 
     async def _list(self) -> None:
@@ -276,7 +278,7 @@ class Term:
         )
 
     async def _await_marks(self) -> None:
-        """Tell when none of the ledgers of a covered bookie is marked any more."""
+        """Handle ``MarksGone`` for each covered bookie of whose ledgers none is marked any more."""
         while True:
             await self._pause(self._view.policy.zone_watch.evaluate_every_ms)
             index, awaited = self._index, self._audit.awaited
@@ -325,7 +327,7 @@ class Term:
                 assert_never(errand)
 
     async def _unmark(self, bookies: frozenset[BookieId]) -> None:
-        # An errand before this one may have looked at some of them already.
+        # An earlier errand may have looked at the marks of some of these bookies already.
         known = self._published_ms
         published_ms = {one: known[one] for one in sorted(bookies) if one in known}
         self._metrics.unmarked_total += await self._returning.unmark(published_ms)
@@ -338,7 +340,7 @@ class Term:
         await self._chronicle.write("repaired", f"bookie {bookie}", reason)
 
     async def _write_off(self, bookie: BookieId) -> None:
-        """Say that a bookie's loss is dealt with, unless that changed while this errand waited."""
+        """Write a lost bookie off, unless it is back, or has no cookie, after the errand waited."""
         if bookie not in self._look.lost or bookie in self._unknown:
             return
         reason = "lost, and no ledger names it any more"
@@ -417,7 +419,7 @@ class Term:
             await self._pause(self._view.policy.zone_watch.evaluate_every_ms)
 
     async def _index_new_ledgers(self) -> int:
-        """Add to the index what was created since its listing; give how many were."""
+        """Add to the index the ledgers that were created since its listing; give their number."""
         index = self._index
         if index is None:
             return 0

@@ -23,14 +23,14 @@ _logger = logging.getLogger(__name__)
 
 
 class Progressing(enum.StrEnum):
-    """A check that is long enough to be gone on with."""
+    """A check that takes so long that its progress is kept."""
 
     REPLICAS = "replicas"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckProgress:
-    """Where a check that has begun goes on."""
+    """Where a check that is under way goes on."""
 
     next_ledger: LedgerId
     #: Wall time.
@@ -52,7 +52,7 @@ _CODEC: Final = Codec(render=_render, parse=_parse)
 
 
 async def read(cluster: Cluster, check: Progressing) -> CheckProgress | None:
-    """Read where a check goes on; None: none has begun, or nobody can tell."""
+    """Read where a check goes on; None: none is under way, or the record cannot be read."""
     try:
         return await record_store.read(cluster, _path(cluster, check), _CODEC)
     except UnreadableError as error:
@@ -61,7 +61,7 @@ async def read(cluster: Cluster, check: Progressing) -> CheckProgress | None:
 
 
 async def write(cluster: Cluster, check: Progressing, progress: CheckProgress | None) -> None:
-    """Note where a check goes on; None: it is done."""
+    """Write where a check goes on; None: the check is done."""
     await record_store.change(cluster, _path(cluster, check), _CODEC, lambda _: progress)
 
 

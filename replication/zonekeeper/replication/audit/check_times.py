@@ -14,17 +14,17 @@ from zonekeeper.placement.policy.rules import CheckIntervals
 from zonekeeper.replication.view import listing
 from zonekeeper.replication.view.view import View
 
-#: How often a check is made, of what the policy says.
+#: Takes the interval of one check, in milliseconds, from the policy's intervals.
 Interval: TypeAlias = Callable[[CheckIntervals], int]
 
-#: Whether a check is due is looked up this often; the policy may change.
+#: At most this long passes between two looks whether a check is due: the policy may change.
 _LOOKED_UP_EVERY_MS: Final = MINUTE_MS
 
 _logger = logging.getLogger(__name__)
 
 
 class CheckTimes:
-    """The times of all checks."""
+    """Says when each check is due, and notes when it was made."""
 
     def __init__(self, cluster: Cluster, view: View, wall_ms: Callable[[], int]) -> None:
         self._cluster = cluster
@@ -32,7 +32,7 @@ class CheckTimes:
         self._wall_ms = wall_ms
 
     async def until_due(self, check: PeriodicCheck, interval_ms: Interval) -> None:
-        """Wait until a check has not been made for its interval."""
+        """Wait until a check is due."""
         while True:
             due_in_ms = await self.due_in_ms(check, interval_ms)
             if due_in_ms == 0:
@@ -40,17 +40,17 @@ class CheckTimes:
             await asyncio.sleep(min(due_in_ms, _LOOKED_UP_EVERY_MS) / 1_000)
 
     async def due_in_ms(self, check: PeriodicCheck, interval_ms: Interval) -> int:
-        """Say in what time a check will not have been made for its interval; 0: it is due."""
+        """Say how long it is until a check is due: its interval after its last time; 0: now."""
         every_ms = interval_ms(self._view.policy.repair.checks)
         last_ms = await self._last(check)
-        # A time in the future is another clock's, and says nothing.
+        # A last time in the future was written by another clock, and proves nothing.
         since_ms = None if last_ms is None else self._wall_ms() - last_ms
         if since_ms is None or not 0 <= since_ms < every_ms:
             return 0
         return every_ms - since_ms
 
     async def note(self, check: PeriodicCheck, wall_ms: int) -> None:
-        """Note when a check that is done was begun."""
+        """Write the last time of a check that is done: ``wall_ms`` is when it began."""
         await listing.until_done(
             lambda: repair_controls.write_check_time_ms(self._cluster, check, wall_ms),
             f"writing {check.value}",

@@ -26,7 +26,7 @@ from zonekeeper.replication.audit.replica_reading import ReplicaReader
 from zonekeeper.replication.view import listing
 from zonekeeper.replication.view.view import View
 
-#: How far it is is noted after so many ledgers.
+#: The check's progress is written after every so many ledgers.
 NOTED_EVERY: Final = 100
 
 _logger = logging.getLogger(__name__)
@@ -50,14 +50,14 @@ class ReplicasCheck:
         self._metrics = metrics
 
     async def begun(self) -> CheckProgress | None:
-        """Say where a check that was begun goes on; None: none was."""
+        """Read where a check that is under way goes on; None: none is under way."""
         return await listing.until_done(
             lambda: check_progress.read(self._cluster, Progressing.REPLICAS),
             "reading how far the replicas check is",
         )
 
     async def run(self, progress: CheckProgress) -> None:
-        """Check all ledgers from where ``progress`` is, and note it from time to time."""
+        """Check all ledgers from ``progress.next_ledger`` on; write the progress now and then."""
         checked = 0
         async with aclosing(listing.walk(self._cluster, first=progress.next_ledger)) as every:
             async for listed in every:
@@ -78,7 +78,8 @@ class ReplicasCheck:
         if not doubted:
             return
         await self._nothing_held()
-        # A bookie that was replaced meanwhile, or is lost by now, is none of this check's.
+        # A bookie that the ledger does not name any more, or that is not registered any more, is
+        # not marked by this check.
         now = await self._read_again(ledger.id)
         named = frozenset[BookieId]() if now is None else now.metadata.bookies
         marked = sorted(one for one in doubted if one in named and self._reader.registered(one))
@@ -110,6 +111,6 @@ class ReplicasCheck:
             return None
 
     async def _nothing_held(self) -> None:
-        """Wait until nothing at all is held."""
+        """Wait until nothing is held anywhere."""
         while self._view.what_holds(None) is not None:
             await self._view.changed(self._view.looks)

@@ -1,8 +1,9 @@
 """Marking ledgers for the auditor: each mark is tried until the store answers.
 
-A mark that cannot be made does not stop the others. Before each attempt the auditor asks again
-whether the mark is wanted: the store's outage may be that of a zone, and what was permitted before
-the outage may be held after it.
+A mark that cannot be read is reported, and left as it is; it does not stop the others. An error of
+the store that no retry can cure is raised. Before each attempt the auditor asks again whether the
+mark is wanted: the store's outage may be that of a zone, and what was permitted before the outage
+may be held after it.
 """
 
 import logging
@@ -19,7 +20,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Marker:
-    """Makes marks and takes them back. A mark that cannot be read is reported, and left."""
+    """Makes marks and takes them back."""
 
     def __init__(
         self, cluster: Cluster, metrics: AuditorMetrics, wall_ms: Callable[[], int]
@@ -31,9 +32,10 @@ class Marker:
     async def mark(
         self, ledger_id: LedgerId, wanted: Callable[[], Collection[BookieId] | None]
     ) -> bool:
-        """Mark a ledger for the bookies of ``wanted``; False: there are none, or it failed.
+        """Mark a ledger for the bookies that ``wanted`` gives; it is called for each attempt.
 
-        Nobody: its copies should stand elsewhere.
+        An empty collection marks the ledger for respreading. None: nothing is marked. The result is
+        False if nothing was marked, or the present mark cannot be read.
         """
         try:
             return await listing.until_done(
@@ -50,7 +52,7 @@ class Marker:
         return True
 
     async def unmark(self, ledger_id: LedgerId, returned: Collection[BookieId]) -> bool:
-        """Take bookies off a ledger's mark; False: it is claimed, or unreadable."""
+        """Take bookies off a ledger's mark; False: the mark is claimed, or cannot be read."""
         try:
             return await listing.until_done(
                 lambda: underreplication.unmark(self._cluster, ledger_id, returned),

@@ -32,32 +32,35 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class PassFound:
-    """What a pass found."""
+    """What a pass found and did."""
 
     index: LedgerIndex = field(default_factory=LedgerIndex)
-    #: Lost bookies that some ledger names, and that could not be published when it was met.
+    #: Lost and forgetful bookies for which a ledger was not marked, because they were held.
     passed_over: set[BookieId] = field(default_factory=set)
+    #: Ledgers that cannot be read.
     unreadable: int = 0
+    #: Ledgers that were marked for lost or forgetful bookies.
     published: int = 0
-    #: Ledgers by how well they keep the rules, where that was checked.
+    #: Ledgers by their level, if the pass judged placement.
     by_level: Counter[Level] = field(default_factory=Counter)
-    #: Those of them of which nobody knows whether they could keep them better.
+    #: Those among them whose ``Finding`` is undecided.
     undecided: int = 0
+    #: Ledgers that were marked for respreading.
     respread: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permissions:
-    """What may be done now; each is asked again whenever it matters."""
+    """What may be done now. Each function is asked again for each ledger."""
 
-    #: The bookies that are lost, or there and lost data.
+    #: The lost and the forgetful bookies.
     lacking: Callable[[], Set[BookieId]]
     may_publish: Callable[[BookieId], bool]
     may_respread: Callable[[], bool]
 
 
 class Publisher:
-    """Publishes what is lost."""
+    """Marks the ledgers of lost and forgetful bookies, and those that are to be spread again."""
 
     def __init__(self, cluster: Cluster, marker: Marker, permissions: Permissions) -> None:
         self._cluster = cluster
@@ -65,7 +68,10 @@ class Publisher:
         self._permissions = permissions
 
     async def known(self, index: LedgerIndex, bookies: Iterable[BookieId]) -> int:
-        """Publish what an index knows of lost bookies; each ledger is read before it is marked."""
+        """Mark the ledgers that an index has for some bookies; give how many were marked.
+
+        Each ledger is read again before it is marked.
+        """
         published = 0
         for bookie in sorted(bookies):
             batch: list[LedgerId] = []
@@ -78,7 +84,7 @@ class Publisher:
         return published
 
     async def every(self, placement: PlacementCheck | None) -> PassFound:
-        """Pass over all ledgers; ``placement``: judge that, too."""
+        """Make the pass over all ledgers. It judges placement if ``placement`` is given."""
         found = PassFound()
         batch: list[tuple[LedgerId, tuple[BookieId, ...]]] = []
         async for listed in listing.walk(self._cluster):
@@ -118,7 +124,10 @@ class Publisher:
     async def _mark(
         self, ledger_id: LedgerId, lost: tuple[BookieId, ...], found: PassFound
     ) -> None:
-        """Mark one ledger for its lost bookies that may be published; without any, to be moved."""
+        """Mark one ledger for those of ``lost`` that may be published.
+
+        If ``lost`` is empty, the ledger is marked for respreading.
+        """
 
         def wanted() -> list[BookieId] | None:
             publish = [one for one in lost if self._permissions.may_publish(one)]
@@ -126,7 +135,8 @@ class Publisher:
             return publish or None
 
         if lost:
-            # One that cannot be read is a mark, too; another listing would not mend it.
+            # A mark that cannot be read is a mark, too, and its ledger does not count as passed
+            # over: another listing would not mend the mark.
             found.published += await self._marker.mark(ledger_id, wanted)
         else:
             found.respread += await self._marker.mark(

@@ -1,7 +1,8 @@
 """Reading every copy of a ledger's finished fragments, through the links that clients use.
 
-Digests are checked, and the copies compared as *the same entry* (``copies``). One window of entries
-is read from all its bookies at a time and kept as fingerprints only; bytes are paced.
+Digests are checked, and the copies are compared as *the same entry* (``copies``). One window of
+entries is read from all its bookies at a time, and only fingerprints are kept of it. The bytes that
+are read a second are limited (``BytePace``).
 """
 
 import logging
@@ -25,7 +26,7 @@ from zonekeeper.wire.formats import entries, errors
 
 WINDOW_ENTRIES: Final = 1_024
 READ_BYTES: Final = 1 << 20
-#: Findings are logged by name up to so many a window.
+#: A line of the log names at most so many entries.
 _NAMED_MAX: Final = 5
 
 _Copies: TypeAlias = dict[EntryId, Copy]
@@ -37,7 +38,7 @@ class ReplicaReader:
     """Reads and compares the copies of ledgers."""
 
     def __init__(self, view: View, pool: LinkPool, metrics: AuditorMetrics, pace: BytePace) -> None:
-        """``pace`` counts what is read from all bookies together."""
+        """``pace`` limits what is read from all bookies together."""
         self._view = view
         self._pool = pool
         self._metrics = metrics
@@ -46,8 +47,9 @@ class ReplicaReader:
     async def verify(
         self, ledger: StoredLedger, ready: Callable[[], Awaitable[None]]
     ) -> Mapping[BookieId, tuple[EntryId, Lack]]:
-        """Read what is finished of a ledger; give whose copies are doubted, and why.
+        """Read the finished fragments of a ledger; give the bookies whose copies are doubted.
 
+        Each of them comes with the first such entry that was found, and why its copy is doubted.
         ``ready`` is waited for before each window. A bookie that is not registered is skipped.
         """
         metadata, quorums = ledger.metadata, placement_stamp.quorums_of(ledger.metadata)
@@ -72,7 +74,7 @@ class ReplicaReader:
         return doubted
 
     async def _read(self, sealer: entries.Sealer, bookie: BookieId, wanted: range) -> _Copies:
-        """Give what a bookie has of some entries; of those it says nothing of, nothing."""
+        """Give what a bookie has of some entries; those it says nothing about are left out."""
         found: _Copies = {}
         while rest := wanted[len(found) :]:
             request = service.ReadRequest(
@@ -134,7 +136,7 @@ class ReplicaReader:
             )
 
     def registered(self, bookie: BookieId) -> bool:
-        """Is a bookie there to be asked?"""
+        """Is a bookie registered, so that it can be asked?"""
         known = self._view.topology.get(bookie)
         return known is not None and known.readable
 

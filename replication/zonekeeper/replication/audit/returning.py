@@ -49,9 +49,10 @@ class Returning:
         self._marker = marker
 
     async def unmark(self, published_ms: Mapping[BookieId, int]) -> int:
-        """Take bookies off marks; give of how many ledgers.
+        """Take bookies off the marks of ledgers; give the number of those ledgers.
 
-        ``published_ms``: the bookies, and since when, in wall time, each could be published.
+        ``published_ms`` has, for each bookie that is back, the wall time since which it could be
+        published.
         """
         unmarked, batch = 0, list[LedgerId]()
         async for ledger_id in underreplication.ids(self._cluster):
@@ -81,12 +82,12 @@ class Returning:
         return sum(await together(one(ledger_id) for ledger_id in batch))
 
     async def _has_all(self, ledger_id: LedgerId, bookie: BookieId) -> bool:
-        """Is it known that a bookie has all that it should have of a ledger?"""
+        """Is it certain that a bookie has every entry that it should have of a ledger?"""
         ledger = await listing.until_done(
             lambda: ledgers.read(self._cluster, ledger_id, sync=True), f"reading ledger {ledger_id}"
         )
         if ledger is None:
-            return False  # deleted, perhaps: the replicator finds out
+            return False  # perhaps it was deleted: the replicator finds that out
         quorums = placement_stamp.quorums_of(ledger.metadata)
         owed = [
             (part.fragment.ensemble.index(bookie), part.entries)
@@ -105,7 +106,7 @@ class Returning:
     async def _has_shares(
         self, ledger_id: LedgerId, bookie: BookieId, quorums: Quorums, owed: Sequence[_Owed]
     ) -> bool:
-        """Compare what a bookie lists with what it owes, a page at a time."""
+        """Compare the entries that a bookie lists with those it should have, a page at a time."""
         first = EntryId(0)
         while True:
             request = ListEntriesRequest(
@@ -113,7 +114,7 @@ class Returning:
             )
             page = await self._page(bookie, request)
             if not page.complete and (not page.ranges or page.ranges[-1][1] < first):
-                return False  # it says nothing of what it was asked for
+                return False  # the page does not reach the first entry that was asked for
             stop = None if page.complete else EntryId(page.ranges[-1][1] + 1)
             for at, wanted in owed:
                 part = range(
@@ -131,5 +132,5 @@ class Returning:
 
 
 def made_for(mark: Underreplicated, published_ms: int) -> bool:
-    """Was a mark made since its bookie could be published, and not for another reason before?"""
+    """Was a mark made since its bookie could be published? An older mark has another reason."""
     return mark.marked_ms is not None and mark.marked_ms >= published_ms

@@ -2,8 +2,8 @@
 
 The auditor asks bookies from time to time how full they are. While a bookie does not answer, its
 last answer counts. A bookie that never answered makes its zone unknown, and with it every answer
-that needs the zone. A change of a zone's headroom is a line of the log: a warning where there is
-too little room.
+that needs the zone. A change of a zone's headroom is a line of the log. It is a warning unless the
+data fits.
 """
 
 import logging
