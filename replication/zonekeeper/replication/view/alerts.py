@@ -2,8 +2,9 @@
 
 The records say which alerts stand. So every process can show them, and none has to remember them.
 Lines and events are for *changes*. An alert that is raised, cleared or reminded of is a line in the
-log of the zone watch of that moment, at the level of its severity. A transition is an event of the
-timeline as well. An event that cannot be written becomes a line of the log; nothing waits for it.
+log of the process that is the zone watch at that moment. A raised alert is logged at the level of
+its severity. A transition or a reminder is an event of the timeline as well. An event that cannot
+be written becomes a line of the log; nothing waits for it.
 """
 
 import logging
@@ -24,7 +25,7 @@ from zonekeeper.placement.zones.zone_effects import (
     Severity,
 )
 
-#: With everything else an event stays under the timeline's limit, whatever the characters.
+#: An event whose reason has this size is under the timeline's limit, whatever its characters are.
 REASON_BYTES_MAX: Final = 2_000
 
 _LEVELS: Final = {
@@ -37,7 +38,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Chronicle:
-    """Writes down what somebody did, or saw happen, to a cluster."""
+    """Writes a cluster's timeline for one person or process (``by``)."""
 
     def __init__(
         self, cluster: Cluster, *, by: str, chance: Chance, wall_ms: Callable[[], int]
@@ -46,7 +47,7 @@ class Chronicle:
         self._by = by
         self._chance = chance
         self._wall_ms = wall_ms
-        #: Events that may be missing from the timeline.
+        #: How many events may be missing from the timeline.
         self.lost = 0
 
     async def write(self, kind: str, subject: str, reason: str) -> bool:
@@ -69,7 +70,7 @@ class Chronicle:
 
 
 async def tell(chronicle: Chronicle, effect: AlertRaised | AlertCleared | Reminder | Noted) -> None:
-    """Tell people of one effect."""
+    """Log one effect. A transition or a reminder goes into the timeline as well."""
     about = subject(effect.zone)
     match effect:
         case AlertRaised():
@@ -86,17 +87,17 @@ async def tell(chronicle: Chronicle, effect: AlertRaised | AlertCleared | Remind
 
 
 def subject(zone: ZoneName | None) -> str:
-    """Name what an effect is about."""
+    """Name the zone that an effect is about, or the cluster."""
     return "cluster" if zone is None else f"zone {zone}"
 
 
 def drawn_token(chance: Chance) -> str:
-    """Draw a name that nobody else draws."""
+    """Draw a name of 128 random bits: no other draw gives the same."""
     return "".join(f"{int(chance.random() * (1 << 32)):08x}" for _ in range(4))
 
 
 def shortened(text: str) -> str:
-    """Cut a text to what an event may hold."""
+    """Cut a text to at most ``REASON_BYTES_MAX`` bytes."""
     raw = text.encode()
     if len(raw) <= REASON_BYTES_MAX:
         return text

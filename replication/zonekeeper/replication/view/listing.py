@@ -31,7 +31,7 @@ async def walk(cluster: Cluster, *, first: LedgerId = _FIRST) -> AsyncGenerator[
     """List the ledgers from ``first`` on; waits while the store cannot be reached."""
     while True:
         try:
-            # Behind a read that is in step with the store no other read shows an older state.
+            # After a read that is in step with the store no later read shows an older state.
             await cluster.store.exists(cluster.root.path, sync=True)
             async with aclosing(ledger_listing.all_of(cluster, first=first)) as listed:
                 async for one in listed:
@@ -44,7 +44,10 @@ async def walk(cluster: Cluster, *, first: LedgerId = _FIRST) -> AsyncGenerator[
 
 
 async def until_done(work: Callable[[], Awaitable[Result]], what: str) -> Result:
-    """Do what may be done twice until the store has answered; raises what cannot be cured so."""
+    """Repeat work until the store has answered it; raises an error that no retry can cure.
+
+    The work must be such that it may be done twice.
+    """
     while True:
         try:
             return await work()

@@ -9,14 +9,14 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-#: A waiter looks at the rate again this often.
+#: A caller that waits looks at the rate at least this often.
 _LOOK_AGAIN_S: Final = 1.0
-#: A debt that is less than this away is a rounding of the clock, which a shorter wait may not move.
+#: The shortest wait. The clock may not move in a shorter one, and then no debt is paid off.
 _WAIT_MIN_S: Final = 0.001
 
 
 class BytePace:
-    """One limit; its rate is asked each time, and 0 is no limit."""
+    """One limit. Its rate is asked for again before each wait; 0 is no limit."""
 
     def __init__(self, bytes_per_second: Callable[[], int]) -> None:
         self._rate = bytes_per_second

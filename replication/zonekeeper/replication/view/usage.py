@@ -1,7 +1,8 @@
 """How full are the bookies? Each bookie is asked, and the answers are summed up by zone.
 
-A bookie that does not answer is left out, and its zone is unknown: its data may be gone or have
-grown. A bookie's disk may hold more than entries; that room is not free, either.
+A bookie that does not answer is left out, and the usage of its zone is unknown: the bookie's data
+may be gone or have grown. A bookie's disk may hold more than entries; that room is not free,
+either.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ ASKED_AT_ONCE_MAX: Final = 32
 
 
 async def survey(pool: LinkPool, bookies: Iterable[BookieId]) -> dict[BookieId, BookieInfo]:
-    """Ask bookies how they are; a bookie that does not answer is left out."""
+    """Ask bookies for their room; a bookie that does not answer is left out."""
     gate = asyncio.Semaphore(ASKED_AT_ONCE_MAX)
 
     async def one(bookie: BookieId) -> BookieInfo | None:
@@ -41,9 +42,9 @@ def by_zone(
     *,
     without: Set[BookieId] = frozenset(),
 ) -> dict[ZoneName, Usage]:
-    """Sum up what is known by zone; one bookie that is not known leaves its zone unknown.
+    """Sum up the usage of each zone. A bookie without an info makes its zone's usage unknown.
 
-    ``without``: bookies that do not count, as what they held is elsewhere by now.
+    The bookies of ``without`` do not count, because what they held is elsewhere by now.
     """
     usage = dict.fromkeys(topology.zones, Usage(capacity_bytes=0, used_bytes=0))
     for bookie in topology:

@@ -40,7 +40,7 @@ from zonekeeper.placement.zones.zone_records import ClusterRecord, ZoneRecord
 
 State = TypeVar("State")
 
-#: No bookie stands there, and nobody can declare work on it: a name is never empty.
+#: A unit without bookies, and without maintenance: the name of a real unit is never empty.
 _NO_UNIT: Final = UpgradeDomain("")
 
 _logger = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class View:
         self._maintenance: Mapping[Location, Maintenance] = {}
         self._unreadable: tuple[str, ...] = ()
         self._followed = Followed()
-        #: Every bookie that was there in some look.
+        #: Every bookie that was registered in some look.
         self._met = set[BookieId]()
         self._moved = asyncio.Event()
         self._next_look = asyncio.Event()
@@ -68,28 +68,28 @@ class View:
 
     @property
     def policy(self) -> Policy:
-        """The last good policy."""
+        """The last policy that could be read."""
         assert self._policy is not None, "asked before `known`"
         return self._policy
 
     @property
     def topology(self) -> Topology:
-        """All bookies: where they stand, and whether they are there."""
+        """All bookies, with their locations and registrations."""
         return self._topology
 
     @property
     def bookie_records(self) -> Mapping[BookieId, BookieRecord]:
-        """What others say of bookies; a record that cannot be read says nothing."""
+        """The bookies' records. A record that cannot be read is left out."""
         return self._bookies
 
     @property
     def written_off(self) -> frozenset[BookieId]:
-        """The bookies whose loss has been dealt with."""
+        """The bookies that are written off."""
         return frozenset(name for name, one in self._bookies.items() if one.written_off)
 
     @property
     def forgetful(self) -> Mapping[BookieId, int]:
-        """The bookies that are there and lost data, and the boot epoch in which they said so."""
+        """The registered bookies that lost data, and the boot epoch in which each said so."""
         topology = self._topology
         return {
             name: one.lost_data
@@ -99,7 +99,7 @@ class View:
 
     @property
     def missing(self) -> Mapping[BookieId, Location | None]:
-        """Every bookie that has a cookie and is not registered, and where it stands."""
+        """Every bookie that has a cookie and is not registered, and its location."""
         return {name: loss.location for name, loss in self._followed.missing.items()}
 
     @property
@@ -129,22 +129,25 @@ class View:
 
     @property
     def holds_everything(self) -> bool:
-        """Is the switch off, or the cluster held, so that no copy of any zone may be made anew?"""
+        """Is the switch off, or does the cluster's gate hold, or is its record not there?
+
+        Then no copy of any zone may be made again.
+        """
         cluster = self.cluster_record
         return not self.replication_enabled or cluster is None or not cluster.gate.permits
 
     def what_holds(self, where: Location | None) -> Held | None:
-        """Say what holds the repair of a copy that was lost there, now; None: nothing."""
+        """Say what holds the repair of a copy that was lost at ``where``, now; None: nothing."""
         return losses.what_holds(where, self._followed, self.policy, now_ms=_now_ms())
 
     def what_holds_zone(self, zone: ZoneName) -> Held | None:
-        """Say what holds the repair of losses in a zone, whatever is in maintenance there."""
+        """Say what holds the repair of losses in a zone; maintenance of its units is left out."""
         return self.what_holds(Location(zone, _NO_UNIT))
 
     def what_holds_anew(self, bookie: BookieId) -> Held | None:
         """Say what holds making a bookie's copies again, now; None: nothing.
 
-        A bookie that went away while this process watched may be the first of its zone. So its
+        A bookie that went away while this process watched may be the first loss of its zone. So its
         copies are held as long as its publication is. A bookie that was away before was published
         by an auditor that has waited, or is recovered by order of a person.
         """
@@ -176,7 +179,7 @@ class View:
     # ── following ──
 
     async def follow(self) -> None:
-        """Follow everything, until cancelled; an error of the store that lasts comes out."""
+        """Follow all records, until cancelled; raises an error of the store that lasts."""
         cluster, heard = self._cluster, self._heard
         work = (
             self._hear(policy_store.watch(cluster), heard.policy),
@@ -212,7 +215,7 @@ class View:
                 self._moved.set()
 
     async def _wait(self) -> None:
-        """Wait for the next look: something moved, or an evaluation's time has passed."""
+        """Wait until it is time for a look: something changed, or ``evaluateEvery`` has passed."""
         policy = self._policy
         every_s = None if policy is None else policy.zone_watch.evaluate_every_ms / 1000
         with suppress(TimeoutError):
@@ -240,7 +243,7 @@ class View:
 
 
 class _Heard:
-    """The parts as they were told last; None: not told yet."""
+    """What each watch of the store gave last; None: it gave nothing yet."""
 
     def __init__(self) -> None:
         self.good_policy: Policy | None = None
@@ -298,7 +301,7 @@ class _Heard:
         return tuple(sorted(name for names in self._unreadable.values() for name in names))
 
     def records(self) -> Records | None:
-        """Give the gates' records; None: some part was never told."""
+        """Give the gates' records; None: some watch gave nothing yet."""
         if (
             self._zones is None
             or self._covered is None
@@ -316,7 +319,7 @@ class _Heard:
 
 
 def units_named(name: str) -> frozenset[Location]:
-    """Give every unit that ``<zone>.<upgradeDomain>`` may name: either may have dots in it."""
+    """Give every unit that ``<zone>.<upgradeDomain>`` may name: both parts may contain dots."""
     parts = name.split(".")
     splits = [(".".join(parts[:at]), ".".join(parts[at:])) for at in range(1, len(parts))]
     found = (locations.parse(f"/{zone}/{domain}") for zone, domain in splits)
@@ -324,7 +327,11 @@ def units_named(name: str) -> frozenset[Location]:
 
 
 def _out_of_date(followed: Followed) -> Followed:
-    """Give what is still known once the store was out of reach: no clock, and no counter moves."""
+    """Give what is still known after the store was out of reach.
+
+    The time of the last look is forgotten, so that no loss grows older by the time since. The times
+    at which the evaluation counters moved are forgotten: they must be seen to move again.
+    """
     pulses = {key: Pulse(evaluation=one.evaluation) for key, one in followed.pulses.items()}
     return replace(followed, last_ms=None, pulses=pulses)
 
