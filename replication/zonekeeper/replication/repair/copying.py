@@ -36,14 +36,14 @@ from zonekeeper.wire.formats.entries import Entry
 from zonekeeper.wire.formats.frames import Flags
 from zonekeeper.wire.formats.openings import FragmentOpening
 
-#: Asked for, and sealed, at a time: more would hold up the loop.
+#: At most so many entries are asked for, and sealed, at a time. More would block the event loop.
 WINDOW_ENTRIES: Final = 1 << 13
 
 GoOn = Callable[[], None]
 
 
 class BadCopyError(Trouble):
-    """A bookie that is there has a copy that cannot be read, or is not what was written."""
+    """A registered bookie has a copy that cannot be read, or is not what was written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class Copier:
     ledger: LedgerMetadata
     reading: Reading
     bookies: Bookies
-    #: All of them are kept to.
+    #: Limits of bytes a second. Each of them is kept.
     paces: tuple[BytePace, ...]
     metrics: RepairMetrics
 
@@ -64,9 +64,10 @@ class Copier:
         leaving: Mapping[int, Cause],
         go_on: GoOn,
     ) -> list[Delivery]:
-        """Give every newcomer of an ensemble all that its position holds, durably.
+        """Copy to every newcomer of an ensemble all that its position holds, durably.
 
-        What is given back tells whether it is still there.
+        Return a ``Delivery`` for each newcomer. Its ``check_start`` raises ``TargetFailedError`` if
+        the bookie does not answer, or was started again since it acknowledged the copy.
         """
         to = {
             position: Delivery(self.bookies, after[position], self._opening(part, after))
@@ -82,9 +83,9 @@ class Copier:
         return list(to.values())
 
     async def mend(self, part: Finished, position: int, go_on: GoOn) -> int:
-        """Look at every entry of a copy whose bookie is there, and put in those that are missing.
+        """Look at every entry of a registered member's copy, and put in those that are missing.
 
-        Gives how many those were; raises ``BadCopyError`` where putting in does not help.
+        Give how many were put in. Raises ``BadCopyError`` if an entry is bad, or cannot be read.
         """
         put_in = 0
         bookie, ensemble = part.fragment.ensemble[position], part.fragment.ensemble
@@ -172,7 +173,7 @@ class Copier:
     async def _compare(
         self, part: Finished, share: Share, source: BookieId, run: Sequence[Entry]
     ) -> None:
-        """Refuse entries of which another copy that can be read is another entry."""
+        """Raise if another copy that can be read differs from one of these entries."""
         known = {one.entry_id: one for one in run}
         for position in share.holders:
             bookie = part.fragment.ensemble[position]
@@ -181,7 +182,7 @@ class Copier:
                 try:
                     checked, until = await self.reading.entries(bookie, left)
                 except errors.ProtocolError:
-                    break  # a copy that cannot be read contradicts nobody
+                    break  # a copy that cannot be read shows no difference
                 for entry in checked.good:
                     here = known.get(entry.entry_id)
                     if here and (here.length, here.payload) != (entry.length, entry.payload):
@@ -193,12 +194,13 @@ class Copier:
                 left = left[len(range(left.start, until, left.step)) :]
 
     async def _examine(self, bookie: BookieId, wanted: range) -> tuple[int, list[range]]:
-        """Look at a bookie's copies: give how many entries were looked at, and what is missing."""
+        """Look at a bookie's copies: give how many were looked at, and those that are missing."""
         where = f"entries from {wanted[0]} on at {bookie}"
         try:
             checked, until = await self.reading.entries(bookie, wanted)
         except (errors.Negative, errors.LimboLedger):
-            # In limbo the first is missing; of the rest, what is there is accepted once more.
+            # In limbo the first entry is missing. The bookie may have others of them: it accepts
+            # the same entry once more.
             return len(wanted), [wanted]
         except errors.IoFailed as error:
             raise BadCopyError(f"{where}: {error}") from error
@@ -231,7 +233,7 @@ class Copier:
 
 
 def _run(wanted: range, good: Sequence[Entry]) -> list[Entry]:
-    """Give what follows the first wanted entry without a gap."""
+    """Give the good entries from the first wanted one up to the first gap."""
     run: list[Entry] = []
     for number, entry in zip(wanted, good, strict=False):
         if entry.entry_id != number:
@@ -241,7 +243,7 @@ def _run(wanted: range, good: Sequence[Entry]) -> list[Entry]:
 
 
 def _runs(numbers: Sequence[int], step: int) -> list[range]:
-    """Join numbers that follow each other in steps."""
+    """Join ascending numbers into ranges with this step."""
     runs: list[range] = []
     for number in numbers:
         if runs and runs[-1].stop == number:

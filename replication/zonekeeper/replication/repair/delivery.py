@@ -35,7 +35,7 @@ class TargetFailedError(Trouble):
 
 
 class _Outcomes:
-    """A lane's ear: one future for each frame."""
+    """The sink of a lane: one future for each frame."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, asyncio.Future[None]] = {}
@@ -56,11 +56,11 @@ class _Outcomes:
             outcome.set_exception(error)
 
     def room(self) -> None:
-        """A frame that was refused for want of room is tried again after its pause."""
+        """Do nothing: ``put`` tries a frame that was refused for want of room after its pause."""
 
 
 class Delivery:
-    """One target of one fragment."""
+    """The way of one fragment's frames to one bookie."""
 
     def __init__(self, bookies: Bookies, bookie: BookieId, opening: FragmentOpening) -> None:
         self.bookie: Final = bookie
@@ -68,7 +68,7 @@ class Delivery:
         self._opening = opening
         self._lane: AppendLane | None = None
         self._outcomes = _Outcomes()
-        #: The start of the bookie that has what was acknowledged.
+        #: The start (boot epoch) that all acks come from; None: no lane was opened yet.
         self._boot_epoch: int | None = None
 
     async def put(self, frame: Frame) -> None:
@@ -88,7 +88,10 @@ class Delivery:
                 return
 
     async def check_start(self) -> None:
-        """Return if what was acknowledged is there; raises ``TargetFailedError``."""
+        """Return if the bookie is still in the start that all acks come from, or none is needed.
+
+        Raises ``TargetFailedError`` if the bookie was started again, or does not answer.
+        """
         if self._boot_epoch is None:
             return
         try:
@@ -98,7 +101,7 @@ class Delivery:
         self._check(info.boot_epoch, self._boot_epoch)
 
     def close(self) -> None:
-        """Give the lane up."""
+        """Close the lane."""
         if self._lane is not None:
             self._lane.close()
 

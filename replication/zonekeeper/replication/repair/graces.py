@@ -4,9 +4,10 @@ A writer that lost a bookie has a grace to replace it. The grace is counted from
 first saw that very fragment in need. A newer last fragment has a grace of its own.
 
 A bounded number of ledgers is waited for at a time. A ledger keeps its place until it had its turn:
-until it is asked for after the end of its grace. Then it makes room for another. A ledger that has
-not been asked for in a long time makes room, too: another replicator has repaired it. So every
-ledger gets its turn, however many there are, and however long it takes to ask for each of them.
+until it is asked for after the end of its grace. Then it makes room for another. A ledger for which
+``now - asked >= FORGOTTEN_AFTER_S`` makes room, too: another replicator has probably repaired it.
+Only the ledger that was asked for longest ago can make room. So every ledger gets its turn, however
+many there are, and however long it takes to ask for each of them.
 """
 
 from collections import OrderedDict
@@ -33,11 +34,14 @@ class Graces:
 
     def __init__(self, most: int = GRACES_MAX) -> None:
         self._most = most
-        #: The ledger that was asked for last is the last.
+        #: ``len(_waits) <= most``. The ledger that was asked for longest ago is the first.
         self._waits: OrderedDict[LedgerId, _Wait] = OrderedDict()
 
     def over(self, ledger_id: LedgerId, fragment: Fragment, *, grace_ms: int, now_s: float) -> bool:
-        """Say whether a fragment in need has had its grace; begin to count if it is new."""
+        """Say whether the grace of a fragment in need is over; begin to count if it is new.
+
+        A new ledger for which there is no room is not counted yet: its grace is not over.
+        """
         known = self._waits.pop(ledger_id, None)
         if known is None and not self._has_room(now_s):
             return False
@@ -49,7 +53,7 @@ class Graces:
         return over
 
     def forget(self, ledger_id: LedgerId) -> None:
-        """Wait for this ledger's writer no more."""
+        """Stop waiting for a ledger's writer."""
         self._waits.pop(ledger_id, None)
 
     def _has_room(self, now_s: float) -> bool:

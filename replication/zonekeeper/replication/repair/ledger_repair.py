@@ -1,24 +1,28 @@
 """Repairing one ledger whose claim is held: every finished fragment, then the one that may grow.
 
-The present state decides, not the mark. A member that is lost or draining is replaced. A member
-that is registered is looked at entry by entry. A bookie that the ledger does not name any more is
-done. The order of steps in a fragment never changes: choose bookies for all leaving positions at
-once; copy; swap by compare-and-set. The swap comes only when every newcomer has all entries of its
-position on its disk, and only if the fragment is still the one that the choice was made for. So a
-repair may end anywhere, or be overtaken: metadata stays true, and copies are the only cost.
+The present state decides, not the mark. A member that is lost or draining is replaced. Every other
+member that the mark names is looked at entry by entry. A bookie that the ledger does not name any
+more is done. The order of steps in a fragment never changes: choose bookies for all positions to
+replace at once; copy; swap by compare-and-set. The swap comes only when every newcomer has all
+entries of its position on its disk, and only if the fragment is still the one that the choice was
+made for. So a repair may end anywhere, or be overtaken: metadata stays true, and copies are the
+only cost.
 
 A newcomer counts only as long as it is in the start in which it took its copy. The repair asks for
 that before the swap and after it. A bookie that gets an empty disk after the swap is in limbo for
-the ledger, because the ledger names it. A bookie that may have got one just before the swap, and
-denies entries that it took, is marked, and looked at entry by entry. The newcomers are asked again
-even when the outcome of the swap is unknown, and the ledger is not done before. Not promised: if
-the repairing process dies between the swap and this look, such a bookie is not noticed.
+the ledger, because the ledger names it. A newcomer that was started again, or does not answer, when
+it is asked after the swap may have got an empty disk just before the swap, and may deny entries
+that it took. The repair marks it, so that it is looked at entry by entry. The newcomers are asked
+again even when the outcome of the swap is unknown, and the ledger is not done before. Not promised:
+if the repairing process dies between the swap and the mark, such a bookie is not noticed.
 
 Whether the work may go on is asked before each carrier, and last inside the compare-and-set. The
-answer covers the gates of all members that leave, and that they still have to leave.
+answer covers the gates of all members that leave. It also covers that a member that leaves because
+it is lost is still lost, and that one that leaves because it is draining is still draining.
 
 The last fragment of a ledger that is not closed belongs to its writer, which replaces a lost bookie
-itself. After a grace (the caller's) the ledger is fenced and recovered, and then is like others.
+itself. After a grace, which the caller waits for, the ledger is fenced and recovered. Its last
+fragment is then repaired like the others.
 """
 
 import asyncio
@@ -56,13 +60,14 @@ from zonekeeper.replication.repair.repair_metrics import (
 from zonekeeper.replication.view.view import View
 from zonekeeper.wire.formats import errors
 
-#: Ensembles that are tried for one fragment before it is left for later.
+#: At most so many ensembles are tried for one fragment before it is left for later.
 TARGETS_TRIED_MAX: Final = 3
-#: While a recovery runs, this often it is asked whether it may go on.
+#: The period in which it is asked whether a running recovery may go on.
 _ASK_EVERY_S: Final = 0.25
-#: While the store does not take the mark of a newcomer that is to be looked at.
+#: The pause before the mark of a newcomer is tried again, if the store did not answer.
 _MARK_AGAIN_S: Final = 1.0
-#: Older than any loss: nothing but a look takes the mark off.
+#: The time of a newcomer's mark. ``marked_ms < published_ms`` for every loss, so the auditor never
+#: takes such a mark off: only a replicator does, after a look at the copy.
 _UNTIMED_MS: Final = 0
 _DOWN: Final = frozenset({Observation.SUSPECT, Observation.DOWN})
 
@@ -73,10 +78,11 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacle:
-    """Why copies of some bookies are not made anew yet."""
+    """Why the copies of some bookies are not repaired yet."""
 
     trouble: RepairTrouble
     text: str
+    #: Empty: the obstacle is in the way of the whole ledger.
     bookies: frozenset[BookieId]
 
 
@@ -98,9 +104,10 @@ class LedgerRepair:
         self._copier = copier
         self._chance = chance
         self._metrics = metrics
-        #: By first entry, as they are after what was done here.
+        #: The fragments' ensembles by first entry, with the swaps of this repair.
         self._ensembles = {one.first_entry: one.ensemble for one in copier.ledger.fragments}
-        #: Newcomers that may deny what they took: they are marked even when all others are done.
+        #: Newcomers that may deny entries that they took. They stay marked even when all other
+        #: bookies are done.
         self._doubted = set[BookieId]()
         #: Was anything copied, put in or swapped?
         self.changed = False
@@ -108,7 +115,7 @@ class LedgerRepair:
     async def finished_parts(
         self, parts: Collection[Finished], named: Collection[BookieId]
     ) -> list[Obstacle]:
-        """Repair the copies of some bookies in these fragments; give what is in the way."""
+        """Repair the copies of the bookies ``named`` in these fragments; give the obstacles."""
         obstacles = []
         for part in parts:
             concerned = frozenset(named).intersection(part.fragment.ensemble)
@@ -117,7 +124,7 @@ class LedgerRepair:
             try:
                 await self._part(part, concerned)
             except NoLedgerError:
-                return []  # deleted meanwhile: there is nothing to repair any more
+                return []  # the ledger was deleted meanwhile: there is nothing to repair any more
             except RepairStoppedError as error:
                 obstacles.append(self._obstacle(error.trouble, error, concerned))
             except (StoreError, UnreadableError, IllegalChangeError) as error:
@@ -125,7 +132,7 @@ class LedgerRepair:
         return obstacles + self._doubts()
 
     def _doubts(self) -> list[Obstacle]:
-        """Say which newcomers are to be looked at again, so that nobody takes their mark off."""
+        """Give an obstacle for the newcomers to look at again, so that their mark stays."""
         if not self._doubted:
             return []
         text = (
@@ -136,7 +143,7 @@ class LedgerRepair:
         return [Obstacle(trouble=RepairTrouble.OVERTAKEN, text=text, bookies=bookies)]
 
     async def replace(self, part: Finished, leaving: Mapping[int, Cause], go_on: GoOn) -> None:
-        """Replace members of a fragment, choosing again where a newcomer fails."""
+        """Replace members of a fragment. If a newcomer fails, choose again without it."""
         tried: list[TargetFailedError] = []
         while len(tried) < TARGETS_TRIED_MAX:
             avoided = frozenset(error.bookie for error in tried)
@@ -156,7 +163,7 @@ class LedgerRepair:
         after: tuple[BookieId, ...],
         go_on: GoOn,
     ) -> None:
-        """Copy to an ensemble's newcomers what they are to hold, then swap it in."""
+        """Copy to the newcomers of ``after`` what their positions hold, then swap ``after`` in."""
         newcomers = await self._copier.copy(part, after, leaving, go_on)
         for newcomer in newcomers:
             await newcomer.check_start()
@@ -186,12 +193,12 @@ class LedgerRepair:
             self._metrics.fragments_swapped += swapped
             self._ensembles[part.fragment.first_entry] = after
         finally:
-            # However that ended: a write that was tried may have been applied.
+            # After an error, too: a write that was tried may have been applied.
             for newcomer in newcomers if named else ():
                 await self._look_again(newcomer)
 
     async def _look_again(self, newcomer: Delivery) -> None:
-        """Have a copy looked at if its bookie may have been started without knowing of it."""
+        """Mark a newcomer that was started again, or does not answer: its copy is looked at."""
         try:
             await newcomer.check_start()
         except TargetFailedError as error:
@@ -200,10 +207,10 @@ class LedgerRepair:
             await self._mark(newcomer.bookie)
 
     async def _mark(self, doubted: BookieId) -> None:
-        """Mark a newcomer, however long the store is away: nothing else remembers it."""
+        """Mark a newcomer, however long the store is out of reach: only the mark remembers it."""
         while True:
             try:
-                # The mark that is worked on stands, with its own time.
+                # A mark that the ledger has already keeps its own time.
                 await underreplication.mark(
                     self._client.cluster, self._id, [doubted], at_ms=_UNTIMED_MS
                 )
@@ -219,7 +226,7 @@ class LedgerRepair:
         """Fence an open ledger and close it, as long as the gates of the lost copies permit."""
         members = ledger.last_fragment.ensemble
         causes = copy_plan.causes(members, named, self._view.topology)
-        # A registered member that a recovery is for has holes: what it forgot is unknown.
+        # A registered member that makes a recovery necessary is in limbo: it may have holes.
         leaving = {at: cause or Cause.HOLES for at, cause in causes.items()}
         opening = self._client.open(self._id, password=ledger.password)
         try:
@@ -230,9 +237,9 @@ class LedgerRepair:
         return reader.metadata
 
     async def _part(self, part: Finished, named: frozenset[BookieId]) -> None:
-        """Repair one fragment's copies on these members.
+        """Repair one fragment's copies on the members ``named``.
 
-        A copy that cannot be looked at now does not keep the others from being made anew.
+        If one copy cannot be looked at now, the others are replaced all the same.
         """
         ensemble = part.fragment.ensemble
         leaving: dict[int, Cause] = {}
@@ -256,7 +263,7 @@ class LedgerRepair:
         try:
             await self.replace(part, leaving, self._go_on(ensemble, leaving))
         except PlacementError as error:
-            # Good copies may have to stay where they are; that must not keep lost ones lost.
+            # Good copies may have to stay where they are. Lost and bad ones are replaced anyway.
             lost = {at: c for at, c in leaving.items() if c in (Cause.LOST, Cause.BAD)}
             if not isinstance(error, LowersPlacementError) or lost in ({}, leaving):
                 raise RepairStoppedError(RepairTrouble.NO_TARGET, str(error)) from error
@@ -272,7 +279,7 @@ class LedgerRepair:
         raise RepairStoppedError(RepairTrouble.NO_TARGET, str(others)) from others
 
     async def _mend(self, part: Finished, position: int) -> bool:
-        """Complete a copy whose bookie is there; True: it has to be replaced."""
+        """Complete the copy of a registered member; True: the copy has to be replaced."""
         bookie = part.fragment.ensemble[position]
         go_on = self._go_on(part.fragment.ensemble, {position: Cause.HOLES})
         try:
@@ -305,7 +312,7 @@ class LedgerRepair:
         )
 
     def request(self, avoided: frozenset[BookieId] = frozenset()) -> EnsembleRequest:
-        """Say what newcomers are chosen by: today's rules, and the bookies that there are."""
+        """Give what newcomers are chosen by: the present rules and the present bookies."""
         view = self._view
         down = frozenset(
             zone for zone, record in view.zones.items() if record.observed.state in _DOWN
@@ -344,7 +351,7 @@ class LedgerRepair:
 async def _while_permitted(
     work: Coroutine[None, None, Result], go_on: Callable[[], None]
 ) -> Result:
-    """Do something that may be ended anywhere, for as long as it may go on."""
+    """Run work until it ends, or until ``go_on`` raises; the work may be cancelled anywhere."""
     task = asyncio.ensure_future(work)
     try:
         while True:

@@ -28,7 +28,7 @@ from zonekeeper.wire.formats import errors
 class LimboFound:
     """The bookies that are in limbo for a ledger, and those that did not answer."""
 
-    #: The start (boot epoch) of each that is.
+    #: The bookies in limbo, and the start (boot epoch) of each.
     boots: dict[BookieId, int] = field(default_factory=dict)
     silent: dict[BookieId, errors.ProtocolError] = field(default_factory=dict)
 
@@ -38,7 +38,7 @@ async def find(pool: LinkPool, ledger_id: LedgerId, bookies: Iterable[BookieId])
     found = LimboFound()
     for bookie in sorted(bookies):
         try:
-            # Asked first: a start in between shows at the end as another one.
+            # The start is asked for first. If the bookie starts in between, ``end`` is refused.
             boot_epoch = (await (await pool.link(bookie)).info()).boot_epoch
             if await is_in_limbo(pool, ledger_id, bookie):
                 found.boots[bookie] = boot_epoch
@@ -48,9 +48,10 @@ async def find(pool: LinkPool, ledger_id: LedgerId, bookies: Iterable[BookieId])
 
 
 async def end(pool: LinkPool, ledger_id: LedgerId, bookie: BookieId, boot_epoch: int) -> None:
-    """Let a bookie answer for a ledger again; raises ``ProtocolError``.
+    """End a bookie's limbo for a ledger; raises ``ProtocolError``.
 
-    The bookie compares the start itself: it may start once more after its start was asked for.
+    The bookie compares ``boot_epoch`` with its present start: it may have started again since it
+    was asked for its start.
     """
     await (await pool.link(bookie)).end_limbo(ledger_id, boot_epoch)
 

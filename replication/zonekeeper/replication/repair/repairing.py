@@ -5,8 +5,8 @@ ledger is worked on under its claim, so that no work is done twice. Correctness 
 claim: the compare-and-set decides (``ledger_repair``).
 
 - Nothing is claimed while every copy that the mark names is held.
-- A mark is finished only when nothing is left to do for any bookie that it names. Bookies that are
-  done are taken off the mark one by one.
+- A mark is finished only when nothing is left to do for any bookie that it names. Until then each
+  attempt takes the bookies that are done off the mark.
 - A ledger whose last fragment may still grow is left to its writer for ``openLedgerGrace``, counted
   from when this process first saw that very fragment in need. Then it is fenced and recovered.
 - A bookie whose disk was lost is in limbo for its ledgers, until its copies are there again
@@ -50,11 +50,13 @@ _logger = logging.getLogger(__name__)
 class Attempt:
     """What came of one look at a marked ledger."""
 
-    #: What is in the way; nothing at all, and nobody else at work: it is done.
+    #: The obstacles of this attempt. Nothing is left to do if there are none, and neither ``again``
+    #: nor ``spread``.
     obstacles: tuple[Obstacle, ...] = ()
-    #: Somebody else has the claim, or more was lost while this one worked.
+    #: Another process has the claim, or the claim was lost with its session, or more was lost
+    #: during the attempt.
     again: bool = False
-    #: The mark asks for a better spread only, and this was not the time for it.
+    #: The mark asks only for a better spread, and the attempt did not try that.
     spread: bool = False
 
     @property
@@ -64,7 +66,7 @@ class Attempt:
 
 
 class Repairer:
-    """Repairs ledgers for one process; its limits are for all that the process does at once."""
+    """Repairs ledgers for one process. Its byte rates cover all attempts of the process."""
 
     def __init__(
         self,
@@ -84,7 +86,8 @@ class Repairer:
         self._pace = BytePace(lambda: view.policy.repair.bytes_per_second)
         self._respread_pace = BytePace(lambda: view.policy.repair.respread_bytes_per_second)
         self._graces = Graces()
-        #: Claims that may still stand, as the store was not there to take them back.
+        #: Claims that may still stand, because the store did not say that they were made or given
+        #: back.
         self._left_behind: dict[LedgerId, Claim] = {}
         self._loop = asyncio.get_running_loop()
 
@@ -127,9 +130,9 @@ class Repairer:
             raise
 
     async def _give_back(self, claim: Claim) -> None:
-        """Give a claim back; if the store is not there, that is done before the next one.
+        """Give a claim back. If the store fails, that is done before the ledger's next claim.
 
-        Otherwise nobody could claim the ledger as long as the session lives, not even this process.
+        Otherwise no process could claim the ledger as long as the session lives.
         """
         try:
             await underreplication.release(self.cluster, claim)
@@ -142,7 +145,7 @@ class Repairer:
             self._left_behind[claim.ledger_id] = claim
 
     async def _claimed(self, claim: Claim, *, respread: bool) -> Attempt:
-        """Repair, and end the claim, whatever happens."""
+        """Repair or respread a claimed ledger, and end the claim in every case."""
         ended, obstacles = False, tuple[Obstacle, ...]()
         try:
             if claim.mark.replicas:
@@ -156,7 +159,7 @@ class Repairer:
                 ended = True
                 return Attempt(again=not finished)
         except SessionLostError:
-            return Attempt(again=True)  # the claim went with it; others see the mark
+            return Attempt(again=True)  # the claim ended with it; other processes see the mark
         except UnreadableError as error:
             obstacles = (_unreadable(error, frozenset(claim.mark.replicas)),)
         finally:
@@ -201,7 +204,7 @@ class Repairer:
         named: Collection[BookieId],
         in_limbo: Set[BookieId],
     ) -> list[Obstacle]:
-        """Leave the fragment that may grow to its writer for a while, then take it away."""
+        """Leave the last fragment to its writer for a grace, then recover and repair the ledger."""
         last = ledger.last_fragment
         causes = copy_plan.causes(last.ensemble, named, self.view.topology)
         gone = frozenset(
@@ -237,7 +240,10 @@ class Repairer:
     async def _answer_again(
         self, ledger_id: LedgerId, limbo: limbos.LimboFound, obstacles: Collection[Obstacle]
     ) -> list[Obstacle]:
-        """End the limbo of the bookies that have all again; give those that did not answer."""
+        """End the limbo of the bookies that have all entries again.
+
+        Give an obstacle for each bookie that did not answer, or refused.
+        """
         found = [
             _silent(ledger_id, bookie, error) for bookie, error in sorted(limbo.silent.items())
         ]
@@ -281,7 +287,7 @@ class Repairer:
         return LedgerRepair(ledger_id, client, self.view, copier, self.chance, self.metrics)
 
     def _held(self, ledger_id: LedgerId, bookies: Collection[BookieId]) -> dict[BookieId, Obstacle]:
-        """Say whose copies may not be made anew now."""
+        """Give an obstacle for each bookie whose copies may not be made again now."""
         found = {}
         for bookie in sorted(bookies):
             if (held := self.view.what_holds_anew(bookie)) is not None:
@@ -292,7 +298,7 @@ class Repairer:
         return found
 
     def _gone_since(self, ledger_id: LedgerId, there: Collection[BookieId]) -> list[Obstacle]:
-        """Say which bookies went away after they were looked at: their copies are lost now."""
+        """Give an obstacle for each bookie of ``there`` that is lost or draining by now."""
         found = []
         for bookie in there:
             if (cause := copy_plan.cause_of(bookie, self.view.topology)) is not None:
@@ -307,7 +313,7 @@ class Repairer:
         return found
 
     def _told(self, obstacles: tuple[Obstacle, ...]) -> Attempt:
-        """Count and log what is in the way; what is held or waited for is no failure."""
+        """Count and log the obstacles, except holds and graces, which are no failures."""
         for obstacle in obstacles:
             if obstacle.trouble not in (RepairTrouble.HELD, RepairTrouble.OPEN):
                 self.metrics.failed[obstacle.trouble] += 1

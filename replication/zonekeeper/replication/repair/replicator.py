@@ -32,17 +32,19 @@ from zonekeeper.replication.repair.repairing import Attempt, Repairer
 from zonekeeper.replication.view.view import View
 
 WORKERS: Final = 4
-#: Between two walks, at least; after one whose looking took longer there is as long a rest.
+#: The rest between two walks is ``max(LOOK_EVERY_S, time spent looking)``.
 LOOK_EVERY_S: Final = 2.0
-#: After a failure; doubled with each further one.
+#: The delay after a ledger's first failure. Each further failure doubles it, up to ``_WAIT_MAX_S``.
 _WAIT_FIRST_S: Final = 1.0
 _WAIT_MAX_S: Final = 300.0
-#: While held; it begins with a look at every walk.
+#: The longest delay of a held ledger. The first is ``LOOK_EVERY_S``, and each further one is twice
+#: as long. While everything is held, the rest ends this long after the walk began, if not before.
 _HELD_MAX_S: Final = 60.0
-#: Ledgers whose waiting is remembered; others are tried again in every walk.
+#: ``len(_waits) <= _WAITS_MAX``. A ledger that is not in it is tried again in every walk.
 _WAITS_MAX: Final = 100_000
+#: ``len(_spreads) <= _SPREADS_MAX``. A later walk meets the others again.
 _SPREADS_MAX: Final = 1_000
-#: These are no failures.
+#: Troubles that are waited for, and are no failures.
 _NO_FAILURE: Final = frozenset({RepairTrouble.HELD, RepairTrouble.OPEN})
 
 _logger = logging.getLogger(__name__)
@@ -55,9 +57,9 @@ class _Wait:
     due_s: float
     trouble: RepairTrouble | None
     failures: int
-    #: The last walk that met it.
+    #: The number of the last walk that met the ledger.
     walk: int
-    #: How often it was found held since something was held no more.
+    #: How often the ledger was found held since a hold ended.
     holds: int = 0
 
 
@@ -82,12 +84,13 @@ class Replicator:
         #: Marks that ask for a better spread; a dict, because sets have no order.
         self._spreads: dict[LedgerId, None] = {}
         self._walk_number = 0
-        #: How long this walk has waited for workers: that is no looking.
+        #: How long this walk has waited for workers. That is no time spent looking.
         self._waited_s = 0.0
-        #: The zones of which nothing held losses at the last look, what was in maintenance, and
-        #: which bookies were missing and held (perhaps by their own delay).
+        #: At the last look: the zones whose losses nothing held.
         self._free = frozenset[ZoneName]()
+        #: At the last look: the units in maintenance.
         self._in_maintenance = frozenset[Location]()
+        #: At the last look: the missing bookies whose copies were held, perhaps by their own delay.
         self._held = frozenset[BookieId]()
         self.metrics: Final = RepairMetrics()
         self._repairer = Repairer(client, view, name=name, chance=chance, metrics=self.metrics)
@@ -114,9 +117,9 @@ class Replicator:
                     await self._view.changed(self._view.looks)
 
     async def _walk(self, tasks: asyncio.TaskGroup) -> None:
-        """Start work on all that is marked and due, as workers get free.
+        """Start work on each marked ledger that is due, as workers get free.
 
-        If something gets free meanwhile, the rest is left to the next walk.
+        If a hold ends while the walk waits for a worker, the rest is left to the next walk.
         """
         self._walk_number += 1
         self._waited_s = 0.0
@@ -150,7 +153,7 @@ class Replicator:
         )
 
     def _heed_gates(self) -> bool:
-        """Have all that is held looked at, if something is held no more; say whether it is so."""
+        """Say whether a hold ended since the last look; if so, every held ledger is due now."""
         view = self._view
         free = frozenset(zone for zone in view.zones if view.what_holds_zone(zone) is None)
         in_maintenance = frozenset(view.maintenance)
@@ -173,7 +176,7 @@ class Replicator:
             self._slots.release()
 
     async def _spread(self) -> None:
-        """Spread ledgers anew, one at a time, while there is nothing better to do."""
+        """Respread ledgers, one at a time, while no repair is under way."""
         while True:
             if self._spreads and not self._under_way and respreading.may(self._view):
                 ledger_id = next(iter(self._spreads))
@@ -201,7 +204,7 @@ class Replicator:
             self._waits.pop(ledger_id, None)
 
     def _leave(self, ledger_id: LedgerId, trouble: RepairTrouble | None) -> None:
-        """Leave a ledger for later: soon, or, if it is held or has failed, later each time."""
+        """Leave a ledger for later: for a short time, or for longer after each hold or failure."""
         before = self._waits.get(ledger_id)
         failures, holds = (0, 0) if before is None else (before.failures, before.holds)
         delay_s = LOOK_EVERY_S
@@ -217,6 +220,6 @@ class Replicator:
 
 
 def _worst(attempt: Attempt) -> RepairTrouble:
-    """Name one trouble of several: a failure rather than something that is waited for."""
+    """Give the first trouble that is a failure; if there is none, the first trouble."""
     troubles = [obstacle.trouble for obstacle in attempt.obstacles]
     return next((one for one in troubles if one not in _NO_FAILURE), troubles[0])

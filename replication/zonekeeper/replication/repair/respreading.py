@@ -23,14 +23,14 @@ from zonekeeper.replication.view.view import View
 
 
 def may(view: View) -> bool:
-    """Is nothing held anywhere, and does the owner want it?"""
+    """Does the policy want respreading, and is nothing held anywhere?"""
     return view.policy.repair.respread and view.what_holds(None) is None
 
 
 async def spread(
     view: View, ledger: LedgerMetadata, ledger_id: LedgerId, work: LedgerRepair, chance: Chance
 ) -> list[Obstacle]:
-    """Bring the finished fragments of a ledger to the best level; give what is in the way."""
+    """Bring a ledger's finished fragments to the best level there is now; give the obstacles."""
     for part in copy_plan.finished(ledger):
         try:
             await _fragment(view, part, work, chance)
