@@ -32,20 +32,20 @@ _R = TypeVar("_R", bound=Record)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateRequest:
-    """A person's wish for the gate of a zone, or (None) for the cluster's gate."""
+    """What a person asks of a gate: that of a zone, or (None) that of the cluster."""
 
     zone: ZoneName | None
     person: Person
-    #: For people to read.
+    #: The wall time that the record shows to people. Nothing is decided by it.
     wall_ms: int
 
 
 async def release(
     cluster: Cluster, request: GateRequest, token: Token | None, policy: Policy, told: Chronicle
 ) -> Record:
-    """Release the incident with this token; give the record as it then stands.
+    """Release the incident with this token; give the record after that.
 
-    Raises ``RefusedError``: nothing is held, or not this.
+    Raises ``RefusedError`` if nothing is held, or another incident is.
     """
 
     def change(record: _R) -> tuple[_R, tuple[Effect, ...]]:
@@ -59,7 +59,7 @@ async def release(
 
 
 async def hold(cluster: Cluster, request: GateRequest, policy: Policy, told: Chronicle) -> Record:
-    """Hold a zone's losses, or everything, until somebody releases it; raises ``RefusedError``."""
+    """Hold a zone's losses, or everything, until a release; raises ``RefusedError``."""
 
     def change(record: _R) -> tuple[_R, tuple[Effect, ...]]:
         return watch.hold(record, person=request.person, policy=policy, wall_ms=request.wall_ms)
@@ -70,7 +70,7 @@ async def hold(cluster: Cluster, request: GateRequest, policy: Policy, told: Chr
 
 
 async def switch(cluster: Cluster, person: Person, told: Chronicle, *, enabled: bool) -> bool:
-    """Throw the switch for all automatic replication; False: it stood so already.
+    """Turn all automatic replication on or off; False: it was so already.
 
     To turn it on is to release the incident for which the zone watch turned it off: the zone watch
     sees the switch, and releases the held zones.
@@ -111,7 +111,7 @@ async def _change_cluster(
 
 
 class _Once(Generic[_R]):
-    """A change that recognises itself in the record that it finds."""
+    """A change that is made once. A record that has the words of this change is left as it is."""
 
     def __init__(self, change: Callable[[_R], tuple[_R, tuple[Effect, ...]]], what: str) -> None:
         self._change = change
@@ -133,7 +133,7 @@ class _Once(Generic[_R]):
 
 
 def _said(gate: Gate) -> tuple[object, ...]:
-    """Give what only a person's own words leave in a gate; an evaluation leaves it alone."""
+    """Give the fields of a gate that tell one person's act. An evaluation leaves them alone."""
     return gate.permission, gate.set_by, gate.reason, gate.since_wall_ms
 
 

@@ -1,8 +1,9 @@
 """Planned work: declared before bookies are taken down, lifted when they are back.
 
-A declaration is of one unit, a zone's upgrade domain; for a whole zone there is one of each. While
-it stands the unit's bookies are not counted and their losses are held. It runs out by itself after
-what was asked for, and never later than ``maintenanceMax``.
+A declaration is of one unit, a zone's upgrade domain. For a whole zone there is one declaration for
+each of its units. While a declaration stands, the unit's bookies are not counted and their losses
+are held. It ends by itself after the time that was asked for, and never later than after
+``maintenanceMax``.
 """
 
 from dataclasses import dataclass
@@ -22,15 +23,15 @@ from zonekeeper.replication.view.alerts import Chronicle, drawn_token
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What somebody wants to work on."""
+    """What a person wants to work on."""
 
     zone: ZoneName
-    #: None: all of the zone's.
+    #: None: all upgrade domains of the zone.
     domain: UpgradeDomain | None
 
 
 def units(wanted: Wanted, topology: Topology) -> tuple[Location, ...]:
-    """Give the units that are meant; raises ``RefusedError`` where no bookie stands in any."""
+    """Give the units that are wanted; raises ``RefusedError`` if no bookie stands in them."""
     found = {bookie.location for bookie in topology if bookie.location is not None}
     zone = sorted(unit for unit in found if unit.zone == wanted.zone)
     if not zone:
@@ -50,7 +51,7 @@ def units(wanted: Wanted, topology: Topology) -> tuple[Location, ...]:
 def planned(
     where: tuple[Location, ...], person: Person, lasts_ms: int, policy: Policy, chance: Chance
 ) -> tuple[Maintenance, ...]:
-    """Make the declarations; raises ``RefusedError`` for what no declaration may say."""
+    """Make the declarations; raises ``RefusedError`` for a person or a time that is not legal."""
     most_ms = policy.zone_watch.maintenance_max_ms
     if fault := person.fault():
         raise RefusedError(fault)
@@ -68,7 +69,10 @@ def planned(
 
 
 async def start(cluster: Cluster, declared: tuple[Maintenance, ...], told: Chronicle) -> None:
-    """Declare all of it, or none; raises ``UnderMaintenanceError`` if a unit has one already."""
+    """Write the declarations. If a unit has one already, lift those that were written.
+
+    Raises ``UnderMaintenanceError`` then.
+    """
     done: list[Maintenance] = []
     try:
         for one in declared:
@@ -86,7 +90,7 @@ async def start(cluster: Cluster, declared: tuple[Maintenance, ...], told: Chron
 async def end(
     cluster: Cluster, declared: tuple[Maintenance, ...], person: Person, told: Chronicle
 ) -> None:
-    """Lift declarations; one that was lifted meanwhile is lifted."""
+    """Lift declarations. A declaration that was lifted meanwhile is no error."""
     for one in declared:
         await zone_store.lift(cluster, one)
         await told.write("ended", f"maintenance of {one.unit}", str(person))

@@ -1,7 +1,7 @@
 """What a release would do to this cluster, now: ``preflight`` fed from the ledgers and the bookies.
 
-Every ledger's metadata is read once, and every bookie that is there is asked for its room. Nothing
-is changed.
+Every ledger's metadata is read once, and every registered bookie is asked for its room. Nothing is
+changed.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def held_losses(view: View, zone: ZoneName | None) -> frozenset[BookieId]:
 async def measure(
     client: Client, view: View, lost: frozenset[BookieId], counted: Callable[[int], None]
 ) -> Preflight:
-    """Count what would be copied again; ``counted`` hears how many ledgers were looked at."""
+    """Count what would be copied again. ``counted`` is called with the ledgers read so far."""
     topology = view.topology
     tally, number = Tally(lost, topology), 0
     async with aclosing(listing.walk(client.cluster)) as ledgers:
@@ -64,6 +64,6 @@ async def measure(
 
 
 async def _processes(cluster: Cluster) -> int:
-    """Count the processes that repair: each stands for the auditor."""
+    """Count the processes that repair: each of them is a candidate for the auditor."""
     votes = elections.auditor_votes(cluster)
     return len(elections.in_order(await cluster.store.children(votes, sync=True) or ()))

@@ -8,8 +8,9 @@
    its record is removed, and its cookie last. An order that was cut short before that is given
    again, and goes on where it stopped.
 
-These are refused before anything is done: an unknown bookie; a bookie that is not registered (that
-is a loss: ``recovering``); a bookie without which no legal ensemble could be built.
+These are refused before anything is done: a bookie without a cookie; a bookie that ledgers name and
+that is neither registered nor draining already (that is a loss: ``recovering``); a bookie without
+which no legal ensemble could be built.
 """
 
 import logging
@@ -47,7 +48,7 @@ async def decommission(repairer: Repairer, order: Order) -> None:
 
 
 async def drain(repairer: Repairer, order: Order) -> None:
-    """Empty a bookie; it stays where it is, draining and read-only."""
+    """Empty a bookie. It keeps running, draining and read-only."""
     bookie, view = order.bookie, repairer.view
     await check(repairer, bookie)
     await bookie_records.drain(repairer.cluster, bookie, order.mark())
@@ -65,7 +66,7 @@ async def drain(repairer: Repairer, order: Order) -> None:
 
 
 async def check(repairer: Repairer, bookie: BookieId) -> None:
-    """Refuse to drain what cannot be drained; changes nothing."""
+    """Refuse to drain a bookie that cannot be drained. Nothing is changed."""
     view, cluster = repairer.view, repairer.cluster
     await _known(repairer, bookie)
     draining = (record := view.bookie_records.get(bookie)) is not None and record.draining
@@ -108,14 +109,14 @@ async def _stopped(cluster: Cluster, bookie: BookieId) -> None:
 
 async def _known(repairer: Repairer, bookie: BookieId) -> None:
     known = bookie in repairer.view.topology
-    with suppress(UnreadableError):  # damaged, and so there
+    with suppress(UnreadableError):  # a cookie that cannot be read is a cookie
         known = known or await cookie_store.read(repairer.cluster, bookie) is not None
     if not known:
         raise RefusedError(f"there is no bookie {bookie} in {repairer.cluster}")
 
 
 async def _make_read_only(repairer: Repairer, bookie: BookieId) -> None:
-    """Ask a bookie to take nothing new; if it is not reached, its mark alone has to do."""
+    """Ask a bookie to be read-only. If it does not answer, only its draining mark works."""
     try:
         link = await repairer.client.bookies.pool.link(bookie)
         await link.set_read_only(read_only=True)
@@ -124,7 +125,7 @@ async def _make_read_only(repairer: Repairer, bookie: BookieId) -> None:
 
 
 def _possible_without(view: View, bookie: BookieId, chance: Chance) -> None:
-    """Raise ``PlacementError`` if the others could not make an ensemble."""
+    """Raise ``PlacementError`` if the other bookies could not make an ensemble."""
     request = candidates.EnsembleRequest(
         topology=view.topology.updated(remove=[bookie]),
         quorums=view.policy.quorums,

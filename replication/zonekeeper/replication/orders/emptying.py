@@ -34,14 +34,17 @@ from zonekeeper.replication.view import listing
 _AT_ONCE: Final = 4
 _PAUSE_S: Final = 2.0
 _NAMED_MAX: Final = 5
-#: Trying again does not help with these before people have done something.
+#: Troubles that a retry does not cure before a person has done something.
 _FINAL: Final = frozenset(
     {RepairTrouble.NO_TARGET, RepairTrouble.ENTRY_LOST, RepairTrouble.COPIES_DIFFER}
 )
 
 
 async def naming(cluster: Cluster, bookie: BookieId) -> "array[int]":
-    """List the ledgers that name a bookie; raises ``NotEmptiedError`` if that cannot be told."""
+    """List the ledgers that name a bookie.
+
+    Raises ``NotEmptiedError`` if no ledger that can be read names it, and some cannot be read.
+    """
     found, unreadable = array("q"), list[str]()
     async with aclosing(listing.walk(cluster)) as listed:
         async for one in listed:
@@ -59,10 +62,10 @@ async def naming(cluster: Cluster, bookie: BookieId) -> "array[int]":
 
 @dataclass(slots=True)
 class _Met:
-    """What was in the way in a round: counted, however many ledgers there are."""
+    """The obstacles of a round. Most are only counted, as there may be one for each ledger."""
 
     troubles: Counter[RepairTrouble] = field(default_factory=Counter)
-    #: The first few of those that only people can help.
+    #: ``len(texts) <= _NAMED_MAX``: the first obstacles with a trouble of ``_FINAL``.
     texts: list[str] = field(default_factory=list)
 
     def add(self, obstacle: Obstacle) -> None:
@@ -72,7 +75,7 @@ class _Met:
 
 
 class Emptying:
-    """One order."""
+    """Empties the bookie of one order."""
 
     def __init__(
         self,
@@ -111,7 +114,7 @@ class Emptying:
                 await asyncio.sleep(_PAUSE_S)
 
     async def _round(self, left: "array[int]") -> _Met:
-        """Work once on each ledger; give what was in the way."""
+        """Work once on each ledger; give the obstacles."""
         met = _Met()
         for at in range(0, len(left), _AT_ONCE):
             await self._permitted()
@@ -137,7 +140,7 @@ class Emptying:
             await view.changed(looks)
 
     async def _ledger(self, ledger_id: LedgerId) -> Obstacle | None:
-        """Mark a ledger and work on it; give what is in this bookie's way."""
+        """Mark a ledger for the bookie and work on it; give an obstacle that is left, if any."""
         cluster, at_ms = self._repairer.cluster, self._order.wall_ms()
         try:
             await underreplication.mark(cluster, ledger_id, [self._bookie], at_ms=at_ms)

@@ -19,7 +19,7 @@ from zonekeeper.replication.view.alerts import Chronicle
 
 
 class Phase(enum.StrEnum):
-    """What is being done."""
+    """What an order is doing."""
 
     LISTING = "reading all ledgers"
     HELD = "waiting for the gate"
@@ -30,15 +30,16 @@ class Phase(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderProgress:
-    """One look at an order."""
+    """How far an order is."""
 
     phase: Phase
-    #: Ledgers: dealt with in all, and known to be left in this round.
+    #: How many ledgers were finished, over all rounds.
     done: int = 0
+    #: How many ledgers of this round are still to be worked on.
     left: int = 0
     bytes_moved: int = 0
     held: Held | None = None
-    #: Ledgers of this round that could not be finished, by why; they are tried again.
+    #: Ledgers of this round that could not be finished, by trouble. They are tried again.
     troubles: Counter[RepairTrouble] = field(default_factory=Counter)
 
 
@@ -47,21 +48,21 @@ Report = Callable[[OrderProgress], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What somebody wants done to a bookie."""
+    """What a person wants done to a bookie."""
 
     bookie: BookieId
-    #: The person and the reason; the timeline gets both.
+    #: The person. The timeline gets it, and the reason.
     by: str
     reason: str
     wall_ms: Callable[[], int]
     report: Report
 
     def mark(self) -> Mark:
-        """Give it as a bookie's record keeps it."""
+        """Give the mark by which a bookie's record keeps the order."""
         return Mark(at_ms=self.wall_ms(), by=self.by, reason=self.reason)
 
     async def note(self, repairer: Repairer, kind: str) -> None:
-        """Put into the cluster's timeline that it was begun, or carried out."""
+        """Write an event of the order into the cluster's timeline: it began, or it is done."""
         chronicle = Chronicle(
             repairer.cluster, by=self.by, chance=repairer.chance, wall_ms=self.wall_ms
         )
@@ -69,7 +70,7 @@ class Order:
 
 
 class NotEmptiedError(Trouble):
-    """Ledgers are left that nothing but people can help; what was done stays done."""
+    """Ledgers are left that only a person can help. What was done stays done."""
 
     retryable = True
     maybe_applied = True

@@ -41,7 +41,10 @@ async def recover(repairer: Repairer, order: Order) -> None:
 
 
 async def check(repairer: Repairer, bookie: BookieId) -> None:
-    """Refuse to recover what is not lost, or was never there; changes nothing."""
+    """Refuse to recover a bookie that is registered, or that no cookie and no ledger names.
+
+    Nothing is changed.
+    """
     topology = repairer.view.topology
     if copy_plan.cause_of(bookie, topology) is not Cause.LOST:
         raise RefusedError(

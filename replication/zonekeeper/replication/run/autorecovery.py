@@ -64,7 +64,7 @@ class Autorecovery:
             tasks.create_task(self.replicator.run())
 
     def unready(self) -> dict[str, str]:
-        """Say what keeps this process from doing its work, by name; nothing: it is ready."""
+        """Say what keeps this process from doing its work, by name; empty: it is ready."""
         found = {}
         if not self.client.cluster.store.session.connected:
             found["metadata"] = f"{self.client.cluster.store.name} is out of reach"

@@ -68,7 +68,7 @@ def _of_view(view: View) -> list[Family]:
     ]
 
 
-#: By zone; the cluster's own is without a name.
+#: What is shown of each zone's record. The cluster's record is shown with an empty zone name.
 _NUMBERS: Final[Mapping[str, Callable[[Record], float]]] = {
     "available_bookies": lambda record: record.evidence.available,
     "counted_bookies": lambda record: record.evidence.total,

@@ -35,7 +35,7 @@ async def run(
 ) -> None:
     """Run until SIGTERM or SIGINT; raises ``StoppedError``.
 
-    ``announce`` hears once where the process is looked at, when it is ready.
+    ``announce`` is called once, when the process is ready, and says at which address it listens.
     """
     await running.run(
         lambda stop: _live(settings, chance, announce, stop), stop_limit_s=STOP_LIMIT_S

@@ -1,7 +1,7 @@
 """The settings of an autorecovery process: texts become values, or a clear refusal.
 
-They are few: what is repaired, when and how fast is the policy's. ``SETTINGS`` is the table: flags,
-help and the page of the documentation follow from it.
+There are few of them: the policy says what is repaired, when and how fast. ``SETTINGS`` is the
+table: flags, help and the page of the documentation follow from it.
 """
 
 import socket
@@ -56,10 +56,11 @@ SETTINGS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutorecoverySettings:
-    """All that an autorecovery process needs to be told."""
+    """All settings of an autorecovery process, checked."""
 
     metadata: str
-    #: Its name in elections and claims: a bookie's id in Apache's formats, and so in its letters.
+    #: Its name in elections and claims. Apache's formats have a bookie's id there, so the name has
+    #: only the letters that such an id may have.
     name: BookieId
     #: The zone that it runs in, for reading the nearest copy; None: unknown.
     zone: ZoneName | None

@@ -55,7 +55,8 @@ _R = TypeVar("_R", bound=Record)
 #: None is the cluster's record.
 _Key: TypeAlias = ZoneName | None
 
-#: So often one evaluation is made anew at once; then it waits for the next tick.
+#: At most so many evaluations follow each other at once. Then the zone watch waits for a change, or
+#: for ``evaluateEvery``.
 ROUNDS_MAX: Final = 4
 
 _logger = logging.getLogger(__name__)
@@ -63,13 +64,13 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class WatchCounters:
-    """What one process's zone watch is, and what it has done."""
+    """Whether the zone watch of one process leads, and what it has done."""
 
     leading: bool = False
     evaluations_total: int = 0
-    #: Evaluations that were not made, because something could not be read or is out of reach.
+    #: Evaluations that a record which cannot be read, or an error of the store, has ended.
     skipped_total: int = 0
-    #: Records that somebody else wrote in between.
+    #: Records that another writer wrote between an evaluation's read and its write.
     overtaken_total: int = 0
     alerts_raised_total: int = 0
     reminders_total: int = 0
@@ -88,7 +89,7 @@ class ZoneWatch:
         wall_ms: Callable[[], int],
         stands_in: bool,
     ) -> None:
-        """Make a candidate; one that ``stands_in`` lets everybody else go first."""
+        """Make a candidate. One that ``stands_in`` votes only after ``standInAfter``."""
         self._cluster = cluster
         self._view = view
         self._name = name
@@ -130,7 +131,7 @@ class ZoneWatch:
         return self._view.policy.zone_watch.stand_in_after_ms
 
     async def _watch(self, leadership: Leadership) -> None:
-        """Evaluate at every change, and every ``evaluateEvery``, as long as this one leads."""
+        """Evaluate at every change, and every ``evaluateEvery``, as long as this process leads."""
         while True:
             judged_by = self._judged_by()
             due_s = _now_s() + self._view.policy.zone_watch.evaluate_every_ms / 1000
@@ -138,7 +139,7 @@ class ZoneWatch:
             await self._changed(judged_by, due_s)
 
     async def _changed(self, judged_by: tuple[object, ...], due_s: float) -> None:
-        """Wait until something to judge by is new, or until it is time."""
+        """Wait until what is judged by has changed, or until ``due_s``."""
         looks = self._view.looks
         with suppress(TimeoutError):
             async with asyncio.timeout_at(due_s):
@@ -148,7 +149,7 @@ class ZoneWatch:
     def _judged_by(self) -> tuple[object, ...]:
         view = self._view
         return (
-            view.topology,  # another object where anything in it is
+            view.topology,  # a new object if anything in it has changed
             view.written_off,
             dict(view.maintenance),
             view.replication_enabled,
@@ -159,7 +160,7 @@ class ZoneWatch:
     # ── one evaluation ──
 
     async def _evaluate(self, leadership: Leadership) -> None:
-        """Evaluate, and again at once where somebody was faster or the switch was thrown."""
+        """Evaluate. Do so again at once if another writer was faster, or the switch was set."""
         switch: bool | None = None
         for _ in range(ROUNDS_MAX):
             try:
@@ -181,7 +182,7 @@ class ZoneWatch:
         _logger.log(level, "nothing is evaluated now, and what stands still is held: %s", why)
 
     async def _round(self, leadership: Leadership, switch: bool | None) -> "_Outcome":
-        """Evaluate once; ``switch`` is how this watch has just left it, None: read it."""
+        """Evaluate once. ``switch`` is how this watch has just set the switch; None: read it."""
         sighting = await self._seen(switch)
         before = replace(self._health, zones=await self._zones(), cluster=await self._of_cluster())
         session = self._cluster.store.session
@@ -206,7 +207,7 @@ class ZoneWatch:
         return _Outcome(again=thrown or lost > 0, switch=False if thrown else None)
 
     async def _seen(self, switch: bool | None) -> Sighting:
-        """Give what there is to judge by, no older than this call."""
+        """Give what an evaluation judges by. Switch and registrations are read by this call."""
         view = self._view
         if view.unreadable:
             names = ", ".join(view.unreadable)
@@ -214,7 +215,7 @@ class ZoneWatch:
                 Flaw.OUT_OF_RANGE, f"{self._cluster}: {names} cannot be read: mend or remove it"
             )
         enabled = await repair_controls.is_enabled(self._cluster) if switch is None else switch
-        # Behind a read that is in step with the store, no other read shows an older state.
+        # After a read that is in step with the store, no later read shows an older state.
         registered = await bookie_watch.registrations(self._cluster)
         return Sighting(
             bookies=_as_registered(view.topology, registered),
@@ -241,7 +242,7 @@ class ZoneWatch:
         return await zone_store.read_cluster(self._cluster)
 
     async def _write(self, before: Health, after: Health) -> set[_Key]:
-        """Write the records; give those that stand as they were written."""
+        """Write the records; give the keys of those in which no other writer was faster."""
         written: set[_Key] = set()
         for zone, record in after.zones.items():
             with suppress(_OvertakenError):
@@ -260,7 +261,7 @@ class ZoneWatch:
     # ── what follows ──
 
     async def _perform(self, effect: Effect) -> bool:
-        """Carry out one effect; say whether it threw the switch."""
+        """Carry out one effect; say whether it turned the switch off."""
         try:
             match effect:
                 case AlertRaised() | AlertCleared() | Noted() | Reminder():
@@ -290,12 +291,12 @@ class _Outcome:
     """What one round leaves to be done."""
 
     again: bool = False
-    #: How this watch left the switch; None: as it was.
+    #: How this zone watch has set the switch; None: it has not.
     switch: bool | None = None
 
 
 class _OvertakenError(Exception):
-    """Somebody else wrote the record since it was read."""
+    """Another writer wrote the record since it was read."""
 
 
 def _unless_overtaken(before: _R | None, after: _R) -> Callable[[_R | None], _R | None]:
@@ -308,7 +309,7 @@ def _unless_overtaken(before: _R | None, after: _R) -> Callable[[_R | None], _R 
 
 
 def _record_of(effect: Effect) -> _Key:
-    """Say with which record an effect came."""
+    """Give the key of the record that an effect came with."""
     match effect:
         case AlertRaised() | AlertCleared() | Reminder() | Noted():
             return effect.zone
@@ -319,7 +320,7 @@ def _record_of(effect: Effect) -> _Key:
 
 
 def _as_registered(seen: Topology, registered: Mapping[BookieId, Registration]) -> Topology:
-    """Give the bookies with the registrations of now."""
+    """Give the bookies of a topology with these registrations."""
     changed = [
         replace(bookie, registration=now)
         for bookie in seen
