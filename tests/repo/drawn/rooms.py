@@ -1,7 +1,8 @@
 """The house as it is in the code: components, their rooms, their modules, and who imports whom.
 
-A *room* is an inner package of a component. Modules that stand in the component's folder itself
-(``commands.py``, ``main.py``) make one more room, which has no name. An arrow from one room to
+A *room* is an inner package of a component; what stands in a folder of its own in a room belongs to
+it. Modules that stand in the component's folder itself (``commands.py``, ``main.py``) make one more
+room, which has no name. An arrow from one room to
 another says that a module of the first imports one of the second. ``read`` looks at a checkout;
 everything else here is pure.
 """
@@ -29,6 +30,7 @@ class RoomKey(NamedTuple):
 class HouseModule(NamedTuple):
     """A module of a room, and the first line of its docstring."""
 
+    #: Below the room, with a slash where it stands in a folder of its own.
     name: str
     says: str
 
@@ -105,7 +107,9 @@ def read(root: Path) -> HousePlan:
         rooms = []
         for folder in sorted({inner, *(path.parent for path in inner.glob("*/__init__.py"))}):
             key = RoomKey(component, "" if folder == inner else folder.name)
-            seen = {path.stem: _seen(path.read_text()) for path in sorted(folder.glob("*.py"))}
+            files = sorted(folder.rglob("*.py") if key.room else folder.glob("*.py"))
+            names = (path.relative_to(folder).with_suffix("").as_posix() for path in files)
+            seen = {name: _seen(path.read_text()) for name, path in zip(names, files, strict=True)}
             modules = tuple(
                 HouseModule(name, module.says)
                 for name, module in seen.items()

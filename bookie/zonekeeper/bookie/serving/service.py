@@ -1,4 +1,4 @@
-"""The bookie's service for ``wire``: it joins admission, which decides, and the storage.
+"""The bookie's service: it joins admission and storage, and says why the bookie is read-only.
 
 Two rules hold for all code here:
 

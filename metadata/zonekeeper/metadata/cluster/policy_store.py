@@ -1,8 +1,9 @@
-"""The policy record: the only place of the owner's rules, which every process reads and watches.
+"""The policy record: every process reads and watches it; its writers check who owns it.
 
-It is written by compare-and-set on its own ``version``, which counts the changes that people made.
-The record has an owner (the shell, or the operator for a custom resource). The writers must respect
-it; this module does not check it.
+No other place holds rules of the cluster's owner. The record is written by compare-and-set on its
+own ``version``, which counts the changes that people made. Its ``owner`` is the shell, or the
+operator for a custom resource. ``zonekeeper policy`` and the operator's stage ``keeping.policy``
+refuse to write another's record; this module does not check it.
 """
 
 from collections.abc import AsyncIterator, Mapping

@@ -1,4 +1,4 @@
-"""``zonekeeper policy``: the owner's rules, shown, compared and set.
+"""``zonekeeper policy``: the rules shown, compared, and set unless another owns them.
 
 A FILE is YAML. It holds the rules as they stand under ``policy`` in a BookieCluster. A field that
 is left out has its default.

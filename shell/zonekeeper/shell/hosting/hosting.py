@@ -1,4 +1,4 @@
-"""The top-level command: it hosts its own commands and those that components publish.
+"""The top-level command: it hosts the commands that `pyproject.toml` names as entry points.
 
 A component publishes a click command in the entry point group ``zonekeeper.commands``. The name of
 the entry point is the name of the command. A published command is loaded when it is called, not
