@@ -1,9 +1,10 @@
 """All ledgers in the order of their ids, without holding all of them in memory.
 
 The tree is read node by node, and no node has more than 10,000 children. Only the children of the
-nodes on one path from the top are in memory, even for a root with millions of ledgers. A listing may cover any range of ids. So a listing that
-was interrupted can continue, and several processes can share the work. A ledger that exists during
-the whole listing is listed. A ledger that is created or deleted meanwhile may be listed or not.
+nodes on one path from the top are in memory, even for a root with millions of ledgers. A listing
+may cover any range of ids. So a listing that was interrupted can continue, and several processes
+can share the work. A ledger that exists during the whole listing is listed. A ledger that is
+created or deleted meanwhile may be listed or not.
 """
 
 import re
