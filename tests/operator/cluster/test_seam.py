@@ -28,7 +28,11 @@ from zonekeeper.wire.running import seam
 
 INSTANCE: Final = "6f2ee3ee-52a8-4b5c-8f0e-4a3c8d5f0c11"
 POD_IP: Final = "10.0.0.7"
-ORDINAL: Final = 1
+#: Not the default, and an ordinal whose upgrade domain would be another under the default.
+DOMAINS: Final = 5
+ORDINAL: Final = 4
+
+RESOURCE: Final = resource(policy={"placement": {"upgradeDomains": DOMAINS}})
 
 #: An operator and a bookie may be of different versions: this page of the past is never changed.
 FOR_EVER: Final = {
@@ -52,14 +56,14 @@ FOR_EVER: Final = {
 
 @pytest.fixture
 def wanted() -> desired.Desired:
-    found = desired.read(resource())
+    found = desired.read(RESOURCE)
     assert isinstance(found, desired.Desired)
     return found
 
 
 @pytest.fixture
 def objects(wanted: desired.Desired) -> list[tuple[object, Json]]:
-    return [(kind, body) for kind, body in owned_objects.all_of(wanted, resource(), INSTANCE)]
+    return [(kind, body) for kind, body in owned_objects.all_of(wanted, RESOURCE, INSTANCE)]
 
 
 @pytest.fixture
@@ -96,8 +100,7 @@ def test_the_bookie_is_told_all_that_the_operator_says(
     assert len(sets) == len(wanted.zones)
     for zone, each in zip(wanted.zones, sets, strict=True):
         found = told(each)
-        count = wanted.policy.placement.upgrade_domains
-        domain = upgrade_domains.of_ordinal(ORDINAL, RoundRobin(upgrade_domains=count))
+        domain = upgrade_domains.of_ordinal(ORDINAL, RoundRobin(upgrade_domains=DOMAINS))
         assert found.metadata == wanted.metadata_uri
         assert found.bookie_id == f"{owned_objects.set_name(wanted.name, zone.name)}-{ORDINAL}"
         assert found.location == Location(zone.name, domain)
