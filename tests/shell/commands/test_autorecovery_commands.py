@@ -56,7 +56,7 @@ def test_the_status_tells_the_switch_who_leads_and_what_waits(world: LiveWorld) 
     }
     text = world.call(autorecovery, "status").stdout
     assert "bk-a-0, bk-a-1" in text
-    assert "nobody: everything is held" in text
+    assert "none, so everything is held" in text
 
 
 # ── the switch ──

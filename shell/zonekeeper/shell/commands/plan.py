@@ -50,9 +50,9 @@ class PlanLine:
 def plan(wait: bool, place: Place) -> None:
     """Show what automatic repair waits for, and its runbook.
 
-    A zone is named where a loss in it would not be repaired now; a bookie, where it is missing and
-    its ledgers are not published for repair. How long a bookie is missing is counted by whoever
-    repairs, and not known here.
+    It names each zone whose losses would not be repaired now, and each missing bookie whose ledgers
+    are not published for repair. It does not know how long a bookie has been missing: only the
+    auditor counts that.
     """
     lines, missing = reaching.run(_plan(place, wait=wait))
     if place.as_json:
