@@ -88,7 +88,7 @@ class Bench:
     bookies: BookieProcesses
     client: Client
     folder: Path
-    #: A closed ledger of ``READ_BYTES``, for those who read.
+    #: A closed ledger of ``READ_BYTES``, for the readers.
     old: LedgerId
     old_entries: int
     #: Many ledgers that are open all the time: durable ones, and others.

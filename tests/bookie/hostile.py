@@ -49,7 +49,7 @@ class Place:
 
     @asynccontextmanager
     async def hostile(self) -> AsyncIterator[aio.Channel]:
-        """A peer's connection, as gRPC gives it to anybody."""
+        """A peer's connection, as gRPC gives it to every peer."""
         options = [("grpc.max_send_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]
         async with aio.insecure_channel(self.address, options=options) as channel:
             yield channel
@@ -74,7 +74,7 @@ class Place:
                 await link.close()
 
     async def serves_a_newcomer(self) -> bool:
-        """Is somebody served who connects now, and is as patient as a client is?"""
+        """Is a peer served that connects now, and is as patient as a client?"""
         async with self.friendly() as link, asyncio.timeout(LIMIT_S):
             while True:
                 with contextlib.suppress(errors.NotConnected):
@@ -110,7 +110,7 @@ class Honest:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def write(self) -> None:
-        """Write for as long as nobody ends it; a refusal is an error."""
+        """Write until cancelled; a refusal is an error."""
         sink = Sink()
         lane = await self.link.open_fragment(opening(), sink)
         while True:

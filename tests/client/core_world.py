@@ -221,7 +221,7 @@ class CoreWorld:
         self.feed(ev.ForceFailed(term=force.term, error=error))
 
     def changed(self) -> None:
-        """Metadata takes the new ensemble, or (if there is nobody left) cannot."""
+        """Metadata takes the new ensemble, or cannot, if no bookie is left."""
         wanted, self.change = self.change, None
         assert wanted is not None
         first, ensemble = self.fragments[-1]

@@ -41,7 +41,7 @@ class Transcript:
             limits or LIMITS,
         )
         self.effects: list[ev.Effect] = []
-        #: Every term that was ever opened, and on whom.
+        #: Every term that was ever opened, and its bookie.
         self.terms: dict[ev.Term, BookieId] = {}
 
     def feed(self, event: ev.Event) -> list[ev.Effect]:

@@ -304,7 +304,7 @@ class World:
         ]
 
     def reminders(self) -> list[int]:
-        """When somebody was reminded."""
+        """The times of reminders."""
         return [at_ms for at_ms, effect in self.happened if isinstance(effect, Reminder)]
 
 

@@ -39,7 +39,7 @@ class SimulatedDisk:
         def piece() -> None:
             try:
                 result = work()
-            except Exception as error:  # noqa: BLE001 goes to whoever gave the work
+            except Exception as error:  # noqa: BLE001 goes to the caller that gave the work
                 if not done.cancelled():
                     done.set_exception(error)
             else:
@@ -131,7 +131,7 @@ def _with_another_byte(data: bytes, at: int, chance: Random) -> bytes:
 
 
 def overwrite(files: MemoryFileSystem, name: str, offset: int, data: bytes) -> None:
-    """Let a file that was synced have other bytes, behind everybody's back."""
+    """Let a file that was synced have other bytes; no process notices."""
     troubles, files.troubles = files.troubles, no_troubles
     file = files.open(name)
     file.write(offset, [data])

@@ -25,7 +25,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class EndlessError(AssertionError):
-    """The program does not come to an end: nobody has a timer, or everybody is always busy."""
+    """The program does not come to an end: there is no timer, or there is always work."""
 
 
 class _NumberedTask(asyncio.Task[T]):
@@ -152,7 +152,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> Handle:
-        # There are no threads; asyncio itself calls this for generators that nobody finished.
+        # There are no threads; asyncio itself calls this for generators that were not finished.
         return self.call_soon(callback, *args, context=context)
 
     def call_at(
@@ -210,7 +210,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         raise AssertionError("there is no selector")
 
     def _write_to_self(self) -> None:
-        """Nobody sleeps, so nobody is woken."""
+        """No thread sleeps, so none is woken."""
 
 
 def run(main: Coroutine[None, None, T]) -> T:

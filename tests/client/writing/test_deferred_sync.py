@@ -152,7 +152,7 @@ def told(talk: Transcript) -> list[EntryId]:
 
 
 def test_a_force_that_is_done_after_the_writer_fell_quiet_is_told() -> None:
-    """No packet comes that would carry the LAC, and nobody falls quiet a second time."""
+    """No packet comes that would carry the LAC, and the writer does not fall quiet twice."""
     talk = talking(replace(LIMITS, budget_bytes=65))
     for name in "AB":
         talk.ack(name, 0)

@@ -1,4 +1,4 @@
-"""What a writer says when an ack quorum is not to be had: who, which zones, or the metadata.
+"""A writer without an ack quorum names the bookies, the zones or the metadata at fault.
 
 Where the zones of its members can never make one, it says so at once.
 """

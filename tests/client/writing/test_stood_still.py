@@ -1,4 +1,4 @@
-"""A client whose process stood still, as by SIGSTOP or a blocking call, accuses nobody of it.
+"""A client whose process stood still (SIGSTOP, a blocking call) suspects no bookie for it.
 
 When it goes on, its timers come before the answers that wait for it to be read.
 """

@@ -129,7 +129,7 @@ def test_whatever_is_lost_a_change_that_knows_itself_again_is_made_exactly_once(
 
 @pytest.mark.parametrize("there", [True, False], ids=["present", "absent"])
 def test_whatever_is_lost_two_that_count_never_get_the_same_number(there: bool) -> None:
-    """Both would write the same bytes: what stands there does not say who wrote it."""
+    """Both would write the same bytes: the value does not say which process wrote it."""
 
     for lost_of_one, lost_of_two in itertools.product(_LOSSES, repeat=2):
 

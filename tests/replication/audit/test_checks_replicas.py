@@ -72,7 +72,7 @@ class CheckWorld:
         return stored
 
     async def checked(self, ledger: StoredLedger) -> tuple[BookieId, ...] | None:
-        """Check a ledger; give for whom it is marked then."""
+        """Check a ledger; give the bookies that it is marked for then."""
         await self.check.check(ledger)
         mark = await underreplication.read(self.cluster, ledger.id)
         return None if mark is None else mark.replicas

@@ -162,7 +162,7 @@ async def test_holes_are_filled_at_bookies_that_a_recovery_has_fenced(bench: Ben
     for number in range(10, 15):
         await writer.append(payload(number))
     await writer.flush()
-    await asyncio.sleep(0.5)  # the others hear of the last one, so nobody has to write it back
+    await asyncio.sleep(0.5)  # the others hear of the last one, so no recovery has to write it back
     writer.halt()
     bench.lab.door(behind).held.clear()
     bench.lab.door(behind).holding = False

@@ -1,4 +1,4 @@
-"""The house as it is in the code: components, their rooms, their modules, and who imports whom.
+"""The house as it is in the code: components, their rooms, their modules, and the imports.
 
 A *room* is an inner package of a component; what stands in a folder of its own in a room belongs to
 it. Modules that stand in the component's folder itself (``commands.py``, ``main.py``) make one more
@@ -65,7 +65,7 @@ class HousePlan:
     """All components from the top to the bottom, and the arrows."""
 
     parts: tuple[HousePart, ...]
-    #: Whom each room imports, itself left out.
+    #: The rooms that each room imports, itself left out.
     arrows: Mapping[RoomKey, frozenset[RoomKey]]
     #: The components whose commands the shell hosts by entry point, without an import.
     hosted: tuple[str, ...]
@@ -137,7 +137,7 @@ def read(root: Path) -> HousePlan:
 
 
 def reach(arrows: Mapping[T, frozenset[T]]) -> dict[T, frozenset[T]]:
-    """Give whom each one imports at last, by whatever way; there are no cycles."""
+    """Give everything that each one imports, directly or not; there are no cycles."""
     found: dict[T, frozenset[T]] = {}
 
     def of(start: T) -> frozenset[T]:
@@ -163,7 +163,7 @@ def reduced(arrows: Mapping[T, frozenset[T]]) -> dict[T, frozenset[T]]:
 
 
 def depths(arrows: Mapping[T, frozenset[T]]) -> dict[T, int]:
-    """Give for each one the longest way down: 0 imports nobody."""
+    """Give for each one the longest way down: 0 imports nothing."""
     far = reach(arrows)
     ordered = sorted(arrows, key=lambda each: len(far[each]))
     found: dict[T, int] = {}

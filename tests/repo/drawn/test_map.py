@@ -19,7 +19,7 @@ Arrows = Mapping[int, frozenset[int]]
 
 @st.composite
 def drawn_arrows(draw: st.DrawFn) -> Arrows:
-    """Draw whom each of some rooms imports; higher numbers import lower ones, without cycles."""
+    """Draw the imports of some rooms; higher numbers import lower ones, without cycles."""
     count = draw(st.integers(1, 9))
     return {
         start: draw(st.frozensets(st.integers(0, start - 1))) if start else frozenset()

@@ -155,7 +155,7 @@ async def zone_is(address: str, zone: ZoneName, state: Observation) -> None:
 
 
 async def zone_watch_is_not(address: str, former: str | None) -> str:
-    """Wait until somebody else has evaluated; give who that is."""
+    """Wait until another zone watch has evaluated; give its name."""
     async with opened(address) as cluster, zone_store.watch_zones(cluster) as states:
         async for _ in states:
             leader = await elections.leader(cluster.store, elections.zone_watch_votes(cluster))
@@ -230,7 +230,7 @@ def test_a_bookie_that_cannot_stop_in_order_is_killed(
 
 @pytest.fixture
 def kept_port(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The ZooKeeper server's port goes to nobody else before it starts, and while it is down."""
+    """The ZooKeeper server's port is no other process's before its start and while it is down."""
     with ExitStack() as held:
         (port,) = held_ports.choose(1, "127.0.0.1", held)
         monkeypatch.setattr(local_zookeeper, "free_port", lambda: port)

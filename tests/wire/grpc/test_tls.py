@@ -1,4 +1,4 @@
-"""Who may talk to whom, by certificate."""
+"""Which clients and bookies may talk to each other, by certificate."""
 
 import asyncio
 import random
@@ -49,7 +49,7 @@ def client_files(authorities: Authorities) -> TlsFiles:
 
 
 async def ask(bookie_files: TlsFiles, client_files: TlsFiles | None) -> BookieId:
-    """Let a client ask a bookie who it is."""
+    """Let a client ask a bookie for its id."""
     host = Host(ReferenceBookie(BOOKIE, Disk()))
     server = grpc_server.GrpcServer(
         host,

@@ -1,4 +1,4 @@
-"""Certificates are rotated by changing their files; nobody is started again for that."""
+"""Certificates are rotated by changing their files; no process is started again for that."""
 
 import asyncio
 import logging

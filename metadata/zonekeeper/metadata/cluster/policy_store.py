@@ -27,7 +27,7 @@ from zonekeeper.placement.policy.rules import Policy
 
 
 class PolicyChangedError(Refusal):
-    """Somebody changed the policy since it was read: read it again, decide again."""
+    """The policy was changed since it was read: read it again, and decide again."""
 
     retryable = True
 
@@ -64,8 +64,8 @@ async def write(cluster: Cluster, policy: Policy, *, replaces: int) -> Policy:
             wanted = replace(wanted, unknown=standing.unknown)
         if version != replaces and standing != wanted:
             raise PolicyChangedError(
-                f"the policy of {cluster} is at version {version}, not {replaces}: somebody "
-                "changed it meanwhile; read it again and decide again"
+                f"the policy of {cluster} is at version {version}, not {replaces}: it was "
+                "changed meanwhile; read it again and decide again"
             )
         rules_data.from_record(rules_data.record(wanted))
         return wanted

@@ -114,10 +114,10 @@ class Switch:
 
 
 def first(moment: Moment) -> ClusterObserved:
-    """Give the state of a cluster that nobody has watched."""
+    """Give the state of a cluster before its first evaluation."""
     return ClusterObserved(
         state=ClusterObservation.UNKNOWN,
-        reason="nobody has watched it before",
+        reason="no zone watch has evaluated it before",
         since_wall_ms=moment.wall_ms,
     )
 

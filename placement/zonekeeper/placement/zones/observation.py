@@ -79,8 +79,8 @@ def failing(count: Count, rules: ZoneWatchRules) -> bool:
 
 
 def first(moment: Moment) -> ZoneObservation:
-    """Give the state of a zone that nobody has watched."""
-    reason = "nobody has watched it before"
+    """Give the state of a zone before its first evaluation."""
+    reason = "no zone watch has evaluated it before"
     return ZoneObservation(state=Observation.UNKNOWN, reason=reason, since_wall_ms=moment.wall_ms)
 
 

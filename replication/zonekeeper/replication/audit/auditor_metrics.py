@@ -45,7 +45,7 @@ class AuditorMetrics:
     # ── the replicas check ──
     entries_checked_total: int = 0
     bytes_checked_total: int = 0
-    #: Copies of entries that nobody could say anything of.
+    #: Copies of entries whose bookie gave no answer.
     copies_unknown_total: int = 0
     #: Ledgers marked for a bookie that is there, and whose copy is not.
     doubted_total: int = 0

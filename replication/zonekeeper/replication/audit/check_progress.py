@@ -52,7 +52,7 @@ _CODEC: Final = Codec(render=_render, parse=_parse)
 
 
 async def read(cluster: Cluster, check: Progressing) -> CheckProgress | None:
-    """Read where a check goes on; None: none has begun, or nobody can tell."""
+    """Read where a check goes on; None: none has begun, or its note cannot be read."""
     try:
         return await record_store.read(cluster, _path(cluster, check), _CODEC)
     except UnreadableError as error:

@@ -33,7 +33,7 @@ class Marker:
     ) -> bool:
         """Mark a ledger for the bookies of ``wanted``; False: there are none, or it failed.
 
-        Nobody: its copies should stand elsewhere.
+        An empty collection: all bookies are there, but the copies should stand elsewhere.
         """
         try:
             return await listing.until_done(

@@ -41,7 +41,7 @@ class PassFound:
     published: int = 0
     #: Ledgers by how well they keep the rules, where that was checked.
     by_level: Counter[Level] = field(default_factory=Counter)
-    #: Those of them of which nobody knows whether they could keep them better.
+    #: Those of them for which it is unknown whether they could keep the rules better.
     undecided: int = 0
     respread: int = 0
 

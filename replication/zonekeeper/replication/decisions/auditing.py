@@ -53,7 +53,7 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class ListingAsked:
-    """It is time for one, or somebody wants one."""
+    """A listing is due, or was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class ListingEnded:
     named: Mapping[BookieId, int]
     #: Bookies of which a ledger was passed over, as they were held just then.
     passed_over: frozenset[BookieId] = frozenset()
-    #: Some ledger could not be read, and may name anybody.
+    #: Some ledger could not be read, and may name any bookie.
     unreadable: bool = False
 
 

@@ -32,7 +32,7 @@ class Fingerprint(NamedTuple):
 
 
 class Lack(enum.Enum):
-    """Why a bookie that has spoken has no good copy."""
+    """Why a bookie that answered has no good copy."""
 
     ABSENT = "is not there"
     BAD = "does not match its digest"
@@ -47,11 +47,11 @@ Copy: TypeAlias = Fingerprint | Lack
 class CopiesVerdict:
     """What is wrong with some entries."""
 
-    #: Whose copies are to be made again, with the first entry and what it lacks.
+    #: The bookies whose copies are to be made again, each with its first bad entry and the flaw.
     doubted: Mapping[BookieId, tuple[EntryId, Lack]]
     lost: tuple[EntryId, ...]
     conflicts: tuple[EntryId, ...]
-    #: Copies of which nobody said anything.
+    #: The number of copies whose bookie gave no answer.
     unknown: int
 
 

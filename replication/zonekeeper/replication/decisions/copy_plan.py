@@ -45,7 +45,7 @@ class Cause(enum.StrEnum):
     LOST = "lost"
     DRAINING = "draining"
     BAD = "bad"
-    #: Entries are missing in a copy that is good otherwise; they are put in, and nobody leaves.
+    #: Entries are missing in a copy that is good otherwise; they are put in, and no bookie leaves.
     HOLES = "holes"
     RESPREAD = "respread"
 
@@ -61,7 +61,7 @@ class LowersPlacementError(PlacementError):
 
 
 class OvertakenError(Trouble):
-    """The fragment is not what the work was done for: somebody else changed it meanwhile."""
+    """The fragment is not what the work was done for: another process changed it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +222,7 @@ def swapped(
         return None
     if now != before.ensemble:
         raise OvertakenError(
-            f"the fragment from entry {first} is on {', '.join(now or ('nobody',))} now, "
+            f"the fragment from entry {first} is on {', '.join(now or ('no bookie',))} now, "
             f"and was on {', '.join(before.ensemble)}"
         )
     new_by_old = {old: new for old, new in zip(before.ensemble, after, strict=True) if old != new}

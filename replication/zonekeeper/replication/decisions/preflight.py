@@ -39,11 +39,11 @@ class CopyWork:
     ledgers: int
     #: Those among them whose bytes are not known yet.
     open_ledgers: int
-    #: Those among them that have a fragment without any living copy.
+    #: Those among them that have entries without a copy on a bookie that can be read.
     beyond_repair: int
-    #: Ledgers whose metadata cannot be read: they may be among them or not.
+    #: Ledgers whose metadata cannot be read: whether they lost anything is unknown.
     unreadable: int
-    #: By the zone that they were lost in; None: nobody knows where.
+    #: The lost bytes by zone; None: the zone of the lost bookie is unknown.
     bytes_by_zone: Mapping[ZoneName | None, int]
     crossing_bytes: Fraction
 
@@ -145,7 +145,7 @@ class Preflight:
 
     @property
     def duration_ms(self) -> int | None:
-        """How long it takes at that rate; None: nobody can say."""
+        """How long it takes at that rate; None: it is unknown."""
         if self.bytes_per_second is None or not self.processes:
             return None
         return self.work.bytes * 1000 // self.bytes_per_second

@@ -4,8 +4,8 @@ Asked of every write set of every fragment, and the answer is the worst. With ``
 worst over every further bookie as well. A member whose zone is unknown is taken to be lost, too.
 
 - *unreadable*: no copy of some entries is left;
-- *perhaps unreadable*: the lost alone make an ack quorum. An entry that reached nobody else would
-  be gone; most entries reach all of their write set;
+- *perhaps unreadable*: the lost alone make an ack quorum. An entry that reached only
+  them would be gone; most entries reach all of their write set;
 - *at its last copy*: one copy of some entries is left;
 - *unwritable*: an open ledger cannot get an acknowledgement without another ensemble.
 """

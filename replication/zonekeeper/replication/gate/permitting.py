@@ -59,7 +59,7 @@ async def release(
 
 
 async def hold(cluster: Cluster, request: GateRequest, policy: Policy, told: Chronicle) -> Record:
-    """Hold a zone's losses, or everything, until somebody releases it; raises ``RefusedError``."""
+    """Hold a zone's losses, or everything, until a person releases it; raises ``RefusedError``."""
 
     def change(record: _R) -> tuple[_R, tuple[Effect, ...]]:
         return watch.hold(record, person=request.person, policy=policy, wall_ms=request.wall_ms)
@@ -123,7 +123,7 @@ class _Once(Generic[_R]):
         if standing is None:
             raise RefusedError(
                 f"there is no record of {self._what}: no zone watch has evaluated it yet, "
-                "and so its losses are held anyway"
+                "so its losses are held"
             )
         if self._gate is not None and _said(standing.gate) == _said(self._gate):
             return standing

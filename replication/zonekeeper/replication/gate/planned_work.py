@@ -22,7 +22,7 @@ from zonekeeper.replication.view.alerts import Chronicle, drawn_token
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What somebody wants to work on."""
+    """The unit or the zone that planned work is about."""
 
     zone: ZoneName
     #: None: all of the zone's.

@@ -47,7 +47,7 @@ Report = Callable[[OrderProgress], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What somebody wants done to a bookie."""
+    """A person's order about a bookie."""
 
     bookie: BookieId
     #: The person and the reason; the timeline gets both.

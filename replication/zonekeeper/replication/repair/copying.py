@@ -164,7 +164,7 @@ class Copier:
                 return bookie, run
         what = f"entry {wanted[0]}"
         if troubles:
-            text = f"{what}: nobody gave it ({'; '.join(troubles)})"
+            text = f"{what}: no bookie gave it ({'; '.join(troubles)})"
             raise RepairStoppedError(RepairTrouble.NO_SOURCE, text)
         text = f"{what}: every bookie of its write set says that it never had it"
         raise RepairStoppedError(RepairTrouble.ENTRY_LOST, text)
@@ -181,7 +181,7 @@ class Copier:
                 try:
                     checked, until = await self.reading.entries(bookie, left)
                 except errors.ProtocolError:
-                    break  # a copy that cannot be read contradicts nobody
+                    break  # a copy that cannot be read contradicts no other copy
                 for entry in checked.good:
                     here = known.get(entry.entry_id)
                     if here and (here.length, here.payload) != (entry.length, entry.payload):

@@ -127,7 +127,7 @@ class LedgerRepair:
         return obstacles + self._doubts()
 
     def _doubts(self) -> list[Obstacle]:
-        """Say which newcomers are to be looked at again, so that nobody takes their mark off."""
+        """Name the newcomers that must be checked again, so that their mark stays."""
         if not self._doubted:
             return []
         text = (

@@ -24,7 +24,7 @@ class RepairTrouble(enum.StrEnum):
     NO_SOURCE = "no-source"
     #: Every bookie of its write set denies an entry that was acknowledged.
     ENTRY_LOST = "entry-lost"
-    #: Copies without a digest differ, and nobody can say which one is right.
+    #: Copies without a digest differ, so it is unknown which one is right.
     COPIES_DIFFER = "copies-differ"
     #: Bookie after bookie that was chosen failed.
     TARGETS_FAILED = "targets-failed"

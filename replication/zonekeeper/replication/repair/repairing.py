@@ -50,9 +50,9 @@ _logger = logging.getLogger(__name__)
 class Attempt:
     """What came of one look at a marked ledger."""
 
-    #: What is in the way; nothing at all, and nobody else at work: it is done.
+    #: The obstacles; the attempt is done if there is none and no other flag is set.
     obstacles: tuple[Obstacle, ...] = ()
-    #: Somebody else has the claim, or more was lost while this one worked.
+    #: Another process has the claim, or more was lost during this attempt.
     again: bool = False
     #: The mark asks for a better spread only, and this was not the time for it.
     spread: bool = False
@@ -129,7 +129,7 @@ class Repairer:
     async def _give_back(self, claim: Claim) -> None:
         """Give a claim back; if the store is not there, that is done before the next one.
 
-        Otherwise nobody could claim the ledger as long as the session lives, not even this process.
+        Otherwise no process could claim the ledger as long as the session lives, not even this one.
         """
         try:
             await underreplication.release(self.cluster, claim)

@@ -37,7 +37,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Chronicle:
-    """Writes down what somebody did, or saw happen, to a cluster."""
+    """Writes events into the timeline: what a person or a process did, or saw."""
 
     def __init__(
         self, cluster: Cluster, *, by: str, chance: Chance, wall_ms: Callable[[], int]
@@ -91,7 +91,7 @@ def subject(zone: ZoneName | None) -> str:
 
 
 def drawn_token(chance: Chance) -> str:
-    """Draw a name that nobody else draws."""
+    """Draw a random name; no other draw gives the same."""
     return "".join(f"{int(chance.random() * (1 << 32)):08x}" for _ in range(4))
 
 

@@ -40,7 +40,7 @@ from zonekeeper.placement.zones.zone_records import ClusterRecord, ZoneRecord
 
 State = TypeVar("State")
 
-#: No bookie stands there, and nobody can declare work on it: a name is never empty.
+#: A unit without bookies and without maintenance: the name of a real unit is never empty.
 _NO_UNIT: Final = UpgradeDomain("")
 
 _logger = logging.getLogger(__name__)

@@ -69,7 +69,7 @@ class WatchCounters:
     evaluations_total: int = 0
     #: Evaluations that were not made, because something could not be read or is out of reach.
     skipped_total: int = 0
-    #: Records that somebody else wrote in between.
+    #: Records that another process wrote between the read and the write.
     overtaken_total: int = 0
     alerts_raised_total: int = 0
     reminders_total: int = 0
@@ -88,7 +88,7 @@ class ZoneWatch:
         wall_ms: Callable[[], int],
         stands_in: bool,
     ) -> None:
-        """Make a candidate; one that ``stands_in`` lets everybody else go first."""
+        """Make a candidate; one that ``stands_in`` votes only after all others."""
         self._cluster = cluster
         self._view = view
         self._name = name
@@ -159,7 +159,7 @@ class ZoneWatch:
     # ── one evaluation ──
 
     async def _evaluate(self, leadership: Leadership) -> None:
-        """Evaluate, and again at once where somebody was faster or the switch was thrown."""
+        """Evaluate, and again at once if another process was faster or the switch was thrown."""
         switch: bool | None = None
         for _ in range(ROUNDS_MAX):
             try:
@@ -295,7 +295,7 @@ class _Outcome:
 
 
 class _OvertakenError(Exception):
-    """Somebody else wrote the record since it was read."""
+    """Another process wrote the record since it was read."""
 
 
 def _unless_overtaken(before: _R | None, after: _R) -> Callable[[_R | None], _R | None]:

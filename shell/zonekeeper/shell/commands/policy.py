@@ -82,7 +82,7 @@ def set_command(
     who: Person,
     place: Place,
 ) -> None:
-    """Put the rules in FILE in force for everybody, at once and whole."""
+    """Put all rules in FILE in force at once, for every process of the cluster."""
     wanted = _load(file)
     standing = reaching.run(_read(place))
     _refuse(standing, version)

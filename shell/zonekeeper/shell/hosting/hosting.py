@@ -81,7 +81,9 @@ class CommandHost(click.Group):
                 _end_interrupted(ctx)
             if sys.stdin.isatty():
                 raise  # a person was asked, and said no
-            raise exits.RefusedCommand("nobody can be asked here: repeat with --yes") from None
+            raise exits.RefusedCommand(
+                "no terminal, so no question can be asked: repeat with --yes"
+            ) from None
         except KeyboardInterrupt:
             _end_interrupted(ctx)
         except BrokenPipeError:  # the reader of the answer has closed the pipe
