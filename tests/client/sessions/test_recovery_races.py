@@ -5,11 +5,11 @@ Numbers are those of docs/scenarios.md.
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tests.client.lab import Lab, played
+from tests.client.lab import Lab, play, played
 from tests.client.recovery_world import (
     data,
     entries_at,
@@ -18,6 +18,7 @@ from tests.client.recovery_world import (
     written,
 )
 from tests.simulation.patching import patched
+from tests.support import playing
 from zonekeeper.client.api import client as clients
 from zonekeeper.client.api.writer import Writer
 from zonekeeper.client.base import errors
@@ -45,15 +46,16 @@ async def copies(lab: Lab, ledger_id: LedgerId, metadata: LedgerMetadata) -> lis
     return [holders[entry] for entry in range(metadata.last_entry + 1)]
 
 
-@pytest.fixture
-def narrow_window() -> Iterator[None]:
-    """Entries are written back one after the other."""
+def play_narrow(scenario: Callable[[Lab], Awaitable[None]]) -> None:
+    """Play with entries written back one after the other; also for a caller that is not pytest."""
     with patched([(recovery, "WINDOW_ENTRIES", 1)]):
-        yield
+        play(scenario)
 
 
-@pytest.mark.usefixtures("narrow_window")
-@played()
+played_narrow = playing.by(play_narrow)
+
+
+@played_narrow()
 async def test_s22_a_recovery_that_died_half_way_is_taken_up_by_the_next(lab: Lab) -> None:
     """It wrote back some of what one bookie has to a second one, and died: that is kept."""
     for count in range(TAIL + 1):
@@ -86,8 +88,7 @@ async def dies_behind(
         await recovering
 
 
-@pytest.mark.usefixtures("narrow_window")
-@played()
+@played_narrow()
 async def test_s23_recoveries_at_once_that_choose_other_bookies_agree(lab: Lab) -> None:
     """None of them may read from what another one chose, nor show what it chose before the end."""
     for delay in range(6):
