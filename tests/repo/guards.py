@@ -325,8 +325,6 @@ SHARED_CLASS_NAMES = {
     "NoSuchLedger": "what a bookie says, and what an application hears of it",
     "IllegalPlacement": "what placement finds, and what an application hears of it",
     "NotEnoughBookies": "what placement finds, and what an application hears of it",
-    "BadSettingError": "each process reads settings of its own",
-    "StoppedError": "each process ends in its own words",
 }
 
 
@@ -346,6 +344,50 @@ def class_names_are_unique(root: Path) -> list[str]:
         for each in sorted(SHARED_CLASS_NAMES)
         if len(found.get(each, [])) == 1
     ]
+
+
+#: Public exceptions that are no troubles of the world, and why.
+OTHER_EXCEPTIONS = {
+    "Trouble": "the base itself",
+    "InterruptedWorkError": "a person's Ctrl-C, on its way to the exit code",
+}
+_BARE_BASES = frozenset({"BaseException", "Exception", "RuntimeError", "ValueError"})
+
+
+def troubles_have_one_base(root: Path) -> list[str]:
+    """What is wrong with the world derives from ``Trouble``; a private exception is caught near."""
+    return [
+        f"{name}:{node.lineno}: {node.name} derives from no Trouble (placement/base/troubles.py)"
+        for name, path in sources(root, COMPONENTS)
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef)
+        and not node.name.startswith("_")
+        and node.name not in OTHER_EXCEPTIONS
+        and node.bases
+        and {ast.unparse(base) for base in node.bases} <= _BARE_BASES
+    ]
+
+
+#: What only a command line needs; its room is ``commands``, and the shell is one.
+OF_COMMAND_LINES = frozenset({"click", "rich", "yaml"})
+
+
+def command_lines_have_rooms(root: Path) -> list[str]:
+    """A component is imported by programs, too: what it asks of a terminal stands apart."""
+    return [
+        f"{name}: {imported} is imported in rooms named commands, and in the shell"
+        for name, path in sources(root, COMPONENTS)
+        if not name.startswith("shell/") and "commands" not in (path.stem, path.parent.name)
+        for node in ast.walk(ast.parse(path.read_text()))
+        for imported in _imported(node)
+        if imported.partition(".")[0] in OF_COMMAND_LINES
+    ]
+
+
+def _imported(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []
 
 
 _PAGE = re.compile(r"(?<![\w/.}*-])((?:\.{0,2}/)?[\w-][\w./-]*\.md)\b")
@@ -442,6 +484,8 @@ GUARDS: tuple[Guard, ...] = (
     architecture_names_every_component,
     pure_is_held,
     class_names_are_unique,
+    troubles_have_one_base,
+    command_lines_have_rooms,
     *page_guards.GUARDS,
     pages_exist,
     scenarios_have_one_numbering,

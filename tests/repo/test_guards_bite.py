@@ -52,6 +52,21 @@ OFFENCES: list[tuple[guards.Guard, str, str]] = [
         "client/zonekeeper/client/api/blocking.py",
         "class Reader: ...\n",
     ),
+    (
+        guards.troubles_have_one_base,
+        "wire/zonekeeper/wire/link/stray.py",
+        "class StrayError(ValueError): ...\n",
+    ),
+    (
+        guards.command_lines_have_rooms,
+        "metadata/zonekeeper/metadata/stores/asks.py",
+        "import click\n",
+    ),
+    (
+        guards.command_lines_have_rooms,
+        "operator/zonekeeper/operator/run/draws.py",
+        "from rich.console import Console\n",
+    ),
     (guards.pages_exist, "docs/notes.txt", NO_SUCH_PAGE),
     (guards.pages_exist, "placement/zonekeeper/placement/cited.py", f"# {NO_SUCH_PAGE}"),
     (guards.scenarios_have_one_numbering, "tests/client/test_planted.py", NO_SUCH_SCENARIO),

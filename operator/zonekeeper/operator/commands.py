@@ -2,16 +2,15 @@
 
 import asyncio
 import logging
-import sys
 
 import click
 import yaml
 
+from zonekeeper.metadata.commands import exits, options
 from zonekeeper.operator.cluster import crd
-from zonekeeper.operator.kubernetes.api import KubernetesError
-from zonekeeper.operator.kubernetes.api_server import ApiServer, NoApiServerError
-from zonekeeper.operator.run import running
-from zonekeeper.operator.run.running import OperatorSettings
+from zonekeeper.operator.kubernetes.api_server import ApiServer
+from zonekeeper.operator.run import running, settings
+from zonekeeper.operator.run.settings import OperatorSettings
 
 
 @click.group(name="operator")
@@ -20,23 +19,8 @@ def commands() -> None:
 
 
 @commands.command(name="run", epilog="Example: zonekeeper operator run --namespace logs")
-@click.option(
-    "--namespace",
-    "namespaces",
-    multiple=True,
-    envvar="ZONEKEEPER_NAMESPACES",
-    show_envvar=True,
-    help="Serve this namespace only; can be given several times (in the environment: separated by "
-    "spaces).  [default: all]",
-)
-@click.option(
-    "--liveness",
-    envvar="ZONEKEEPER_LIVENESS",
-    show_envvar=True,
-    metavar="URL",
-    help="Answer liveness probes there, for example http://0.0.0.0:8080/healthz.",
-)
-def run_command(namespaces: tuple[str, ...], liveness: str | None) -> None:
+@options.each_of(settings.SETTINGS)
+def run_command(**flags: str | tuple[str, ...] | None) -> None:
     """Serve BookieCluster resources until SIGTERM.
 
     It uses the pod's service account, or else the kubeconfig that KUBECONFIG names.
@@ -44,12 +28,9 @@ def run_command(namespaces: tuple[str, ...], liveness: str | None) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     for chatty in ("kopf.objects", "aiohttp.access"):  # a line an event, a line a probe
         logging.getLogger(chatty).setLevel(logging.WARNING)
-    settings = OperatorSettings(namespaces=namespaces, liveness=liveness)
-    try:
-        asyncio.run(_run(settings))
-    except (NoApiServerError, KubernetesError) as error:
-        click.echo(f"zonekeeper operator: {error}", err=True)
-        sys.exit(1)
+    checked = options.given(settings.parse, flags)
+    with exits.reported():
+        asyncio.run(_run(checked))
 
 
 @commands.command(name="crds", epilog="Example: zonekeeper operator crds > crds.yaml")
@@ -67,9 +48,9 @@ class _Plain(yaml.SafeDumper):
         return True
 
 
-async def _run(settings: OperatorSettings) -> None:
+async def _run(checked: OperatorSettings) -> None:
     kubernetes = ApiServer.from_surroundings()
     try:
-        await running.run(kubernetes, settings)
+        await running.run(kubernetes, checked)
     finally:
         await kubernetes.close()

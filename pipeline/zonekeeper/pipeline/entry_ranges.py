@@ -9,12 +9,13 @@ from typing import Final
 
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
 from zonekeeper.pipeline.options import PARTITIONS_MAX, ReadOptions
+from zonekeeper.placement.base.troubles import Refusal
 
 #: One task reads about this many bytes, unless the number of tasks is given.
 PARTITION_BYTES_AIM: Final = 64 << 20
 
 
-class NotReadable(Exception):
+class NotReadable(Refusal):
     """The ledger cannot be read as requested; nothing was done to it."""
 
 

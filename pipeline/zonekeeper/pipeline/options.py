@@ -1,14 +1,7 @@
 """The options of a reader, as Spark gives them: texts, read once, with all faults named at once.
 
-============  ==========  ======================================================================
-metadata      required    the cluster's metadata address: ``zk://host:2181/ledgers``
-ledger        required    the ledger's id
-first         0           the first entry that is wanted
-last          the end     the last entry that is wanted
-password      empty       the ledger's password, in UTF-8
-partitions    by size     how many tasks share the entries; never more than there are entries
-rowsPerBatch  10,000      rows of an Arrow batch; a batch ends earlier where its bytes are many
-============  ==========  ======================================================================
+``SETTINGS`` is the table; the page of the documentation follows from it. An option is given by its
+name alone: Spark has no flags, and what a driver's environment says would not reach its tasks.
 
 Ranges are options, not filters. Spark 4.3 keeps what a source was once asked to filter, and applies
 it to other queries over the same DataFrame. The results of those queries are then wrong.
@@ -21,9 +14,11 @@ from typing import Final
 
 from zonekeeper.metadata.store.errors import BadStoreUriError
 from zonekeeper.metadata.stores import uri
+from zonekeeper.metadata.stores.settings import METADATA
 from zonekeeper.placement.base import fields
 from zonekeeper.placement.base.fields import InvalidFieldsError, Problem
 from zonekeeper.placement.base.ids import LedgerId
+from zonekeeper.placement.base.settings import Setting
 from zonekeeper.wire.formats.entries import ID_END
 
 PARTITIONS_MAX: Final = 10_000
@@ -55,7 +50,37 @@ _NUMBERS: Final = {
     "partitions": (1, PARTITIONS_MAX),
     "rowsPerBatch": (1, ROWS_PER_BATCH_MAX),
 }
-_NAMES: Final = ("metadata", "ledger", "first", "last", "password", "partitions", "rowsPerBatch")
+SETTINGS: Final = (
+    METADATA,
+    Setting(name="ledger", shown_as="ID", required=True, help="The ledger's id."),
+    Setting(
+        name="first",
+        shown_as="ID",
+        default="0",
+        help="The first entry that is wanted; it may stand right behind the end.",
+    ),
+    Setting(name="last", shown_as="ID", otherwise="the end", help="The last entry that is wanted."),
+    Setting(
+        name="password",
+        shown_as="TEXT",
+        otherwise="empty",
+        help="The ledger's password, in UTF-8; it stands in no plan and in no error.",
+    ),
+    Setting(
+        name="partitions",
+        shown_as="N",
+        otherwise="one for each 64 MiB",
+        help="How many tasks share the entries; never more than there are entries.",
+    ),
+    Setting(
+        name="rowsPerBatch",
+        shown_as="N",
+        default=str(ROWS_PER_BATCH),
+        help="Rows of an Arrow batch; at 8 MiB of payload a batch ends earlier.",
+    ),
+)
+_NAMES: Final = tuple(setting.name for setting in SETTINGS)
+#: How what must be given is written.
 _REQUIRED: Final = {
     "metadata": '.option("metadata", "zk://host:2181/ledgers")',
     "ledger": '.option("ledger", 7)',

@@ -23,6 +23,7 @@ from typing import Final, TypeAlias
 import pyarrow
 from pyspark.sql.types import BinaryType, DataType, LongType, StructType
 
+from zonekeeper.placement.base.troubles import Refusal
 from zonekeeper.wire.formats.entries import Entry
 
 #: A batch ends before its payloads are larger than this, unless it is one entry.
@@ -42,7 +43,7 @@ _TYPES: Final[Mapping[str, DataType]] = {
 SCHEMA: Final = ", ".join(f"{name} {kind.simpleString()}" for name, kind in _TYPES.items())
 
 
-class BadSchemaError(Exception):
+class BadSchemaError(Refusal):
     """The requested schema has no column, or one that does not exist or has another type."""
 
 

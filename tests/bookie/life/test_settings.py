@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from zonekeeper.bookie.life import settings
-from zonekeeper.bookie.life.settings import BadSettingError, BookieSettings
+from zonekeeper.bookie.life.settings import BookieSettings
 from zonekeeper.placement.base import locations
+from zonekeeper.placement.base.settings import BadSettingError
 from zonekeeper.wire.formats.addresses import Address
 
 FLAGS = {
@@ -81,10 +82,10 @@ def test_what_is_wrong_is_named_by_where_it_came_from() -> None:
 
 
 def test_each_setting_has_its_own_name_everywhere_and_defaults_are_right_settings() -> None:
-    assert len({field.name for field in settings.FIELDS}) == len(settings.FIELDS)
-    assert len({field.environment for field in settings.FIELDS}) == len(settings.FIELDS)
-    assert all(field.help.endswith(".") for field in settings.FIELDS)
-    required = {field.name for field in settings.FIELDS if field.required}
+    assert len({field.name for field in settings.SETTINGS}) == len(settings.SETTINGS)
+    assert len({field.environment for field in settings.SETTINGS}) == len(settings.SETTINGS)
+    assert all(field.help.endswith(".") for field in settings.SETTINGS)
+    required = {field.name for field in settings.SETTINGS if field.required}
     settings.parse({name: FLAGS[name] for name in required} | {"id": "b-0"}, {})
 
 

@@ -18,9 +18,9 @@ from zonekeeper.bookie.storage import storage
 from zonekeeper.bookie.tools import contents, hints
 from zonekeeper.client.api.client import Client, connect
 from zonekeeper.client.api.writer import Writer
-from zonekeeper.metadata import commands
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import policy_store, restored
+from zonekeeper.metadata.commands import saving
 from zonekeeper.metadata.formats.cookies import Cookie
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
 from zonekeeper.metadata.ledgers import ledgers
@@ -182,7 +182,7 @@ def rebuild_by_commands(
     rebuild = ("rebuild", *files, "--metadata", address, "--passwords", f"{folder}/passwords")
     runner = CliRunner()
     done = runner.invoke(
-        commands.commands, (*rebuild, "--write", "--yes", "-o", "json"), catch_exceptions=False
+        saving.metadata, (*rebuild, "--write", "--yes", "-o", "json"), catch_exceptions=False
     )
     assert done.exit_code == 0, done.output
     verdicts = {json.loads(line)["verdict"] for line in done.stdout.splitlines()}

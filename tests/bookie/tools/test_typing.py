@@ -10,7 +10,8 @@ import pytest
 
 from tests.bookie.tools.places import BOOKIE
 from tests.bookie.tools.test_several_folders import Wide
-from zonekeeper.bookie.commands import asking, bookie
+from zonekeeper.bookie.commands import bookie
+from zonekeeper.metadata.commands import exits
 
 
 def leaves(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
@@ -61,5 +62,5 @@ def test_folders_may_be_typed_from_anywhere(
 
 def test_a_pipe_that_is_closed_is_no_trouble_of_the_disk() -> None:
     """The program that hosts the commands ends quietly then."""
-    with pytest.raises(BrokenPipeError), asking.reported():
+    with pytest.raises(BrokenPipeError), exits.reported():
         raise BrokenPipeError

@@ -8,8 +8,9 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from zonekeeper.metadata import commands
 from zonekeeper.metadata.cluster import cluster, policy_store
+from zonekeeper.metadata.commands.cluster import cluster as cluster_group
+from zonekeeper.metadata.commands.saving import metadata as metadata_group
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.placement.policy.rules import PlacementRules, Policy
@@ -21,7 +22,7 @@ def address(tmp_path: Path) -> str:
 
 
 def call(*words: str) -> Result:
-    return CliRunner().invoke(commands.cluster, words, catch_exceptions=False)
+    return CliRunner().invoke(cluster_group, words, catch_exceptions=False)
 
 
 def test_a_root_is_made_once_and_found_made_after_that(address: str) -> None:
@@ -85,10 +86,10 @@ def test_what_cannot_be_shown_is_refused(words: tuple[str, ...], reason: str) ->
 @pytest.mark.parametrize(
     ("group", "words"),
     [
-        (commands.cluster, ["info", "--metadata", "STORE"]),
-        (commands.commands, ["export", "-", "--metadata", "STORE"]),
-        (commands.commands, ["restored", "--metadata", "STORE"]),
-        (commands.commands, ["diff", "STORE", "STORE"]),
+        (cluster_group, ["info", "--metadata", "STORE"]),
+        (metadata_group, ["export", "-", "--metadata", "STORE"]),
+        (metadata_group, ["restored", "--metadata", "STORE"]),
+        (metadata_group, ["diff", "STORE", "STORE"]),
     ],
 )
 def test_whoever_only_looks_leaves_no_empty_store_behind(

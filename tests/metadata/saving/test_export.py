@@ -11,15 +11,14 @@ from click.testing import CliRunner
 
 from tests.metadata import weather
 from tests.support.stores import MemoryPlace
-from zonekeeper.metadata import commands
 from zonekeeper.metadata.bookies import cookie_store
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import restored, timeline
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.cluster.timeline import Event
+from zonekeeper.metadata.commands import saving
 from zonekeeper.metadata.formats.cookies import Cookie
 from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
-from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.ledgers import ledger_ids, ledger_listing, ledgers
 from zonekeeper.metadata.saving import (
     export_diff,
@@ -275,7 +274,7 @@ async def test_a_mark_is_cleared_by_whoever_saw_it_and_no_other(
 
 
 async def test_a_truncated_file_writes_nothing(export: list[str], empty: MemoryStore) -> None:
-    with pytest.raises(UnreadableError):
+    with pytest.raises(importing.UnusableFileError, match="truncated"):
         await importing.run(empty, lambda: export[:-1], now_ms=NOW_MS)
     assert not await empty.exists(empty.root)
 
@@ -309,7 +308,7 @@ def call() -> Callable[..., tuple[int, str]]:
     """Call `zonekeeper metadata`; gives its exit code and all that it says."""
 
     def run(*words: str, answer: str = "") -> tuple[int, str]:
-        result = CliRunner().invoke(commands.commands, words, input=answer)
+        result = CliRunner().invoke(saving.metadata, words, input=answer)
         return result.exit_code, result.output
 
     return run

@@ -21,10 +21,10 @@ from tests.metadata.hinting import (
     opened,
 )
 from tests.metadata.saving.test_rebuilding import rebuilt
-from zonekeeper.metadata import commands
 from zonekeeper.metadata.bookies import cookie_store
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import restored
+from zonekeeper.metadata.commands import saving
 from zonekeeper.metadata.formats import cookies, ledger_format
 from zonekeeper.metadata.ledgers import ledger_ids, ledgers
 from zonekeeper.metadata.saving.rebuilding_format import LedgerHints
@@ -49,7 +49,7 @@ class Folder:
 
     def rebuild(self, *words: str, input: str | None = None) -> Result:  # noqa: A002 click's name
         call = ("rebuild", *self.files, "--metadata", self.address, *words)
-        return CliRunner().invoke(commands.commands, call, input=input, catch_exceptions=False)
+        return CliRunner().invoke(saving.metadata, call, input=input, catch_exceptions=False)
 
     async def rebuild_beside(self, *words: str, input: str | None = None) -> Result:  # noqa: A002 click's
         """Call it from a test that has an event loop."""

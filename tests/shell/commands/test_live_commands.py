@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests.shell.live_cluster import WHO, LiveCluster, is_calm, live_cluster, opened, registration
-from zonekeeper.metadata.commands import cluster as cluster_command
+from zonekeeper.metadata.commands.cluster import cluster as cluster_command
 from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.placement.base.topology import Registration
 from zonekeeper.shell.commands.audit import audit

@@ -13,10 +13,10 @@ import yaml
 from click.testing import CliRunner, Result
 
 from tests.support.checkout_root import ROOT
+from zonekeeper.metadata.commands import yaml_files
 from zonekeeper.placement.policy import rules_data
 from zonekeeper.placement.promises import outages
 from zonekeeper.shell.explaining import cluster_file, explanation
-from zonekeeper.shell.hosting import yaml_files
 from zonekeeper.shell.main import main
 
 EXAMPLE = ROOT / "docs" / "examples" / "cluster.yaml"

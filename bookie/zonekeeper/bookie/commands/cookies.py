@@ -9,6 +9,7 @@ import click
 from zonekeeper.bookie.commands import asking
 from zonekeeper.bookie.tools import folders, identities, indexes, replacing
 from zonekeeper.bookie.tools.folders import ToolError
+from zonekeeper.metadata.commands import exits, options
 from zonekeeper.metadata.formats import cookies
 from zonekeeper.metadata.formats.cookies import Cookie
 from zonekeeper.placement.base import locations
@@ -25,24 +26,24 @@ def cookie_group() -> None:
     epilog="Example: zonekeeper bookie cookie show --data /data --metadata zk://zk/ledgers",
 )
 @asking.DATA
-@asking.METADATA
+@options.METADATA
 @asking.OUTPUT
 @click.option(
     "--id", "bookie_id", metavar="NAME", help="The bookie's id, if its data folder has no cookie."
 )
-def show_command(data: Path, metadata: str, output: str, bookie_id: str | None) -> None:
+def show_command(data: Path, address: str, output: str, bookie_id: str | None) -> None:
     """Show both cookies, whether they fit, and what to do if not. Exit code 1: they do not fit.
 
     The cookie in the metadata store is the authority.
     """
-    with asking.reported():
+    with exits.reported():
         local = identities.local_cookie(data)
         name = _bookie(bookie_id, local)
         found = asking.with_cluster(
-            metadata, lambda cluster: identities.compare(cluster, local, name)
+            address, lambda cluster: identities.compare(cluster, local, name)
         )
         asking.show(identities.plain(found), identities.text(found), output)
-    sys.exit(0 if found.fits else 1)
+    sys.exit(exits.answer(yes=found.fits))
 
 
 @cookie_group.command(
@@ -50,17 +51,17 @@ def show_command(data: Path, metadata: str, output: str, bookie_id: str | None) 
     epilog="Example: zonekeeper bookie cookie create --data /data --metadata zk://zk/ledgers",
 )
 @asking.DATA
-@asking.METADATA
-@asking.DRY_RUN
-@asking.YES
-def create_command(data: Path, metadata: str, dry_run: bool, yes: bool) -> None:
+@options.METADATA
+@options.DRY_RUN
+@options.YES
+def create_command(data: Path, address: str, dry_run: bool, yes: bool) -> None:
     """Write the cookie of the data folder into a metadata store that lost it."""
-    with asking.reported(), folders.held(data) as held:
+    with exits.reported(), folders.held(data) as held:
         local = folders.own_cookie(held.data)
-        click.echo(f"the cookie of {local.bookie} at {local.location} goes into {metadata}")
+        click.echo(f"the cookie of {local.bookie} at {local.location} goes into {address}")
         question = f"Was {local.bookie} never removed from its cluster?"
         if asking.agreed(dry_run=dry_run, yes=yes, question=question):
-            asking.with_cluster(metadata, lambda cluster: identities.restore_cookie(cluster, local))
+            asking.with_cluster(address, lambda cluster: identities.restore_cookie(cluster, local))
             click.echo("written")
 
 
@@ -70,19 +71,19 @@ def create_command(data: Path, metadata: str, dry_run: bool, yes: bool) -> None:
     "--to /b/ud-1",
 )
 @asking.DATA
-@asking.METADATA
+@options.METADATA
 @click.option("--to", required=True, metavar="/ZONE/DOMAIN", help="Such as /b/ud-1.")
-@asking.DRY_RUN
-@asking.YES
-def move_command(data: Path, metadata: str, to: str, dry_run: bool, yes: bool) -> None:
+@options.DRY_RUN
+@options.YES
+def move_command(data: Path, address: str, to: str, dry_run: bool, yes: bool) -> None:
     """Move a bookie to another zone or upgrade domain, with its data."""
-    with asking.reported(), folders.held(data) as held:
+    with exits.reported(), folders.held(data) as held:
         location = locations.parse(to)
         if location is None:
             raise ToolError(f"--to: {to!r} is no location: /ZONE/DOMAIN, such as /b/ud-1")
         name = folders.own_cookie(held.data).bookie
         stored = asking.with_cluster(
-            metadata, lambda cluster: identities.check_movable(cluster, name)
+            address, lambda cluster: identities.check_movable(cluster, name)
         )
         click.echo(
             f"{name} moves from {stored.location} to {location}, with its data: its ledgers may "
@@ -90,7 +91,7 @@ def move_command(data: Path, metadata: str, to: str, dry_run: bool, yes: bool) -
             "moves them"
         )
         if asking.agreed(dry_run=dry_run, yes=yes, question="Move it?"):
-            asking.with_cluster(metadata, lambda cluster: identities.move(cluster, name, location))
+            asking.with_cluster(address, lambda cluster: identities.move(cluster, name, location))
             click.echo("moved; start it with the new zone")
 
 
@@ -100,7 +101,7 @@ def move_command(data: Path, metadata: str, to: str, dry_run: bool, yes: bool) -
     "--id bk-a-0",
 )
 @asking.DATA
-@asking.METADATA
+@options.METADATA
 @click.option("--id", "bookie_id", required=True, metavar="NAME", help="The bookie's id.")
 @click.option(
     "--folder",
@@ -111,19 +112,19 @@ def move_command(data: Path, metadata: str, to: str, dry_run: bool, yes: bool) -
     help="The lost folder, if only the journal or one ledger directory is lost. Without this "
     "option all folders are lost.",
 )
-@asking.DRY_RUN
-@asking.YES
+@options.DRY_RUN
+@options.YES
 def replace_command(
-    *, data: Path, metadata: str, bookie_id: str, given: Path | None, dry_run: bool, yes: bool
+    *, data: Path, address: str, bookie_id: str, given: Path | None, dry_run: bool, yes: bool
 ) -> None:
     """Give a bookie whose disk is lost a new, empty one; the bookie keeps its id.
 
     Each ledger that the lost disk may have held starts in limbo: the bookie denies no entry of it.
     Its limbo ends when the ledger was checked and the lost copies were made again.
     """
-    with asking.reported():
+    with exits.reported():
         name = _bookie(bookie_id, None)
-        found = asking.with_cluster(metadata, lambda cluster: replacing.look(cluster, name, data))
+        found = asking.with_cluster(address, lambda cluster: replacing.look(cluster, name, data))
         data = replacing.data_of(found.cookie, data)
         folder = None if given is None else replacing.folder_of(found.cookie, given)
         replacing.check_unused(data, found.cookie, folder)
@@ -157,17 +158,17 @@ def replace_command(
     epilog="Example: zonekeeper bookie cookie delete --id bk-a-0 --metadata zk://zk/ledgers",
 )
 @click.option("--id", "bookie_id", required=True, metavar="NAME", help="The bookie to forget.")
-@asking.METADATA
-@asking.DRY_RUN
-@asking.YES
-def delete_command(bookie_id: str, metadata: str, dry_run: bool, yes: bool) -> None:
+@options.METADATA
+@options.DRY_RUN
+@options.YES
+def delete_command(bookie_id: str, address: str, dry_run: bool, yes: bool) -> None:
     """Forget a bookie that is gone for good. Refused while it runs or a ledger names it."""
-    with asking.reported():
+    with exits.reported():
         name = _bookie(bookie_id, None)
-        asking.with_cluster(metadata, lambda cluster: identities.check_removable(cluster, name))
+        asking.with_cluster(address, lambda cluster: identities.check_removable(cluster, name))
         click.echo(f"no ledger names {name}; its cookie and its records will be deleted")
         if asking.agreed(dry_run=dry_run, yes=yes, question=f"Forget {name} for good?"):
-            had = asking.with_cluster(metadata, lambda cluster: identities.remove(cluster, name))
+            had = asking.with_cluster(address, lambda cluster: identities.remove(cluster, name))
             click.echo("forgotten" if had else "it had no cookie; forgotten")
 
 

@@ -1,8 +1,7 @@
 """The commands of ``zonekeeper bookie`` for a stopped bookie.
 
-Exit code 0: done, and nothing is wrong. 1: damage or a difference was found. 2: the command could
-not be done or was used wrongly; the message says why. A command that changes something first says
-what it will do. Then it asks, unless ``--yes``. With ``--dry-run`` it only says it.
+Exit code 1 is also damage, or a difference, that was found. A command that changes something first
+says what it will do. Then it asks, unless ``--yes``. With ``--dry-run`` it only says it.
 """
 
 import contextlib
@@ -36,23 +35,23 @@ from zonekeeper.bookie.tools.contents import Contents
 from zonekeeper.bookie.tools.folders import ToolError
 from zonekeeper.metadata.bookies import bookie_records
 from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.commands import exits, options
 from zonekeeper.metadata.formats.cookies import Cookie
 from zonekeeper.metadata.saving import private_file
 
+#: The settings that a new bookie's cookie is made of.
+_MAKES_COOKIES: Final = frozenset(
+    {"metadata", "id", "zone", "upgrade-domains", "journal", "ledger-dirs", "data"}
+)
 #: After each so many lines of a file, progress is reported.
 _PROGRESS_LINES: Final = 10_000
 
 
-def _setting(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the flag of one of the bookie's settings."""
-    (field,) = (each for each in settings.FIELDS if each.name == name)
-    return click.option(
-        f"--{name}",
-        envvar=field.environment,
-        show_envvar=True,
-        metavar=field.shown_as,
-        help=field.help,
-    )
+def _asked_for_by_format(command: Callable[..., None]) -> Callable[..., None]:
+    for setting in reversed(settings.SETTINGS):
+        if setting.name in _MAKES_COOKIES:
+            command = options.option(setting)(command)
+    return command
 
 
 @click.command(
@@ -60,15 +59,9 @@ def _setting(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     epilog="Example: zonekeeper bookie format --id bk-a-0 --zone a --upgrade-domains 3 "
     "--data /data --metadata zk://zk/ledgers",
 )
-@asking.METADATA
-@_setting("id")
-@_setting("zone")
-@_setting("upgrade-domains")
-@_setting("journal")
-@_setting("ledger-dirs")
-@_setting("data")
-@asking.DRY_RUN
-@asking.YES
+@_asked_for_by_format
+@options.DRY_RUN
+@options.YES
 def format_command(*, dry_run: bool, yes: bool, **given: str | None) -> None:
     """Prepare the folders of a new bookie, and store its cookie.
 
@@ -76,7 +69,7 @@ def format_command(*, dry_run: bool, yes: bool, **given: str | None) -> None:
     The first start of a bookie does the same by itself. After this command that start needs no
     --zone and no --upgrade-domains.
     """
-    with asking.reported():
+    with exits.reported():
         flags = {name.replace("_", "-"): text for name, text in given.items()}
         wanted = settings.parse(flags, {})
         data = wanted.data
@@ -127,7 +120,7 @@ def format_command(*, dry_run: bool, yes: bool, **given: str | None) -> None:
 @asking.OUTPUT
 def state_command(data: Path, metadata: str | None, output: str) -> None:
     """Show a bookie's cookie, ledgers, segments, the rewrite's backlog, and the disks."""
-    with asking.reported(), _loaded(data) as (held, found):
+    with exits.reported(), _loaded(data) as (held, found):
         cookie = folders.own_cookie(held.data)
 
         async def boots(cluster: Cluster) -> int:
@@ -143,7 +136,7 @@ def state_command(data: Path, metadata: str | None, output: str) -> None:
 @asking.OUTPUT
 def list_command(data: Path, output: str) -> None:
     """List the ledgers that are here: entries, gaps, LAC, fence, limbo, fragments."""
-    with asking.reported(), _loaded(data) as (_, found):
+    with exits.reported(), _loaded(data) as (_, found):
         if output == "text":
             click.echo(texts.LEDGER_HEAD)
         for summary in contents.ledgers(found):
@@ -169,7 +162,7 @@ def read_command(data: Path, name: str, with_entries: bool, output: str) -> None
     segment there may be any bytes from an earlier use of the file.
     """
     damaged = False
-    with asking.reported(), folders.held(data) as held:
+    with exits.reported(), folders.held(data) as held:
         for part in _parts_of(held, name):
             damaged = damaged or isinstance(part, segments.Damage)
             if output == "json":
@@ -178,7 +171,7 @@ def read_command(data: Path, name: str, with_entries: bool, output: str) -> None
                 continue
             for line in texts.part(part, with_entries=with_entries):
                 click.echo(line)
-    sys.exit(1 if damaged else 0)
+    sys.exit(exits.answer(yes=not damaged))
 
 
 @click.command(name="scrub", epilog="Example: zonekeeper bookie scrub --data /data")
@@ -189,7 +182,7 @@ def scrub_command(data: Path, output: str) -> None:
 
     Exit code 0: there is no damage, 1: there is damage.
     """
-    with asking.reported(), folders.held(data) as held:
+    with exits.reported(), folders.held(data) as held:
         found = scrubbing.scrub(data, held, asking.told)
     read = (
         f"{found.files} segments, {found.size_bytes} bytes, {found.frames} frames, "
@@ -197,7 +190,7 @@ def scrub_command(data: Path, output: str) -> None:
     )
     damage = "\n".join(found.damage) or "no damage"
     asking.show(scrubbing.plain(found), f"read: {read}\n{damage}", output)
-    sys.exit(1 if found.damage else 0)
+    sys.exit(exits.answer(yes=not found.damage))
 
 
 @click.command(
@@ -212,7 +205,7 @@ def rebuild_command(data: Path, output: str, dry_run: bool) -> None:
 
     Nothing can be lost by this: the index follows from the segments alone.
     """
-    with asking.reported(), folders.held(data) as held:
+    with exits.reported(), folders.held(data) as held:
         compared = indexes.rebuild(data, held, keep=not dry_run, told=asking.told)
         if compared.live_rows is None:
             verdict = f"not compared: {compared.problem}"
@@ -223,7 +216,7 @@ def rebuild_command(data: Path, output: str, dry_run: bool) -> None:
         done = "the live index stays" if dry_run else "the new index is in place"
         text = f"{compared.rows} extents; {verdict}; {done}"
         asking.show(indexes.plain(compared, kept=not dry_run), text, output)
-    sys.exit(0 if compared.equal or compared.live_rows is None else 1)
+    sys.exit(exits.answer(yes=compared.equal or compared.live_rows is None))
 
 
 @click.command(
@@ -238,7 +231,7 @@ def export_command(data: Path, file: str) -> None:
     `zonekeeper metadata rebuild` makes metadata from the hints of all bookies. The file holds
     master keys, with which ledgers can be written, so only its owner can read it.
     """
-    with asking.reported(), _loaded(data) as (held, found):
+    with exits.reported(), _loaded(data) as (held, found):
         cookie = folders.own_cookie(held.data)
         if file == "-":
             for line in hints.lines(cookie, found):

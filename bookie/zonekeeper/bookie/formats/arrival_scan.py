@@ -20,6 +20,7 @@ from typing import Final, TypeAlias
 from zonekeeper.bookie.formats import batch_format, locations
 from zonekeeper.bookie.formats.batch_format import BatchHeader, Placed, Position
 from zonekeeper.bookie.formats.record_format import bad
+from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.wire.formats.errors import Fault, FormatError
 
 #: Called with (offset, size): gives up to ``size`` bytes; less only at the end of the file.
@@ -32,7 +33,7 @@ _REMEDY: Final = (
 )
 
 
-class DamagedLogError(Exception):
+class DamagedLogError(Trouble):
     """The log on the disk is damaged: entries that the bookie acknowledged are lost."""
 
 

@@ -32,6 +32,7 @@ from zonekeeper.bookie.segments import arrivals
 from zonekeeper.metadata.bookies import bookie_records
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.base.troubles import Refusal
 from zonekeeper.wire.formats import checksums
 from zonekeeper.wire.formats.errors import Fault, FormatError
 
@@ -45,7 +46,7 @@ _CRC: Final = struct.Struct(">I")
 _SIZE: Final = _HEAD.size + _CRC.size
 
 
-class UntrustedDiskError(Exception):
+class UntrustedDiskError(Refusal):
     """The disk is or may be older than the bookie's last start; nothing was changed."""
 
 

@@ -9,7 +9,12 @@ from pathlib import Path
 
 from zonekeeper.bookie.disk.files import FileSystem, RealFileSystem
 from zonekeeper.bookie.life import identity
+from zonekeeper.placement.base.troubles import Refusal
 from zonekeeper.wire.running.processes import explained
+
+
+class FolderInUseError(Refusal, BlockingIOError):
+    """Another process works in the folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +74,7 @@ def _take(descriptor: int, path: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise BlockingIOError(
+        raise FolderInUseError(
             f"{path} is in use by another process (a bookie, or one of its tools); stop it, or "
             "give this one its own folder"
         ) from error

@@ -39,6 +39,7 @@ from zonekeeper.metadata.formats.malformed import stored_at
 from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.base.troubles import Refusal
 
 VERSION_NAME: Final = "VERSION"
 NEW_NAME: Final = "VERSION.new"
@@ -50,7 +51,7 @@ _FOLDER: Final = re.compile(r'^# folder: "([^"\n]*)"$', re.MULTILINE)
 _NAMED_MAX: Final = 5
 
 
-class WrongDiskError(Exception):
+class WrongDiskError(Refusal):
     """The disk is not this bookie's; nothing was changed."""
 
 

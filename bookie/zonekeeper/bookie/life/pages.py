@@ -13,7 +13,7 @@ from zonekeeper.bookie.serving.measuring import Measures
 from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.wire.formats import exposition
 from zonekeeper.wire.formats.exposition import Family, labelled, single
-from zonekeeper.wire.running import looking
+from zonekeeper.wire.running import looking, seam
 from zonekeeper.wire.running.looking import Page, Pages
 
 
@@ -32,10 +32,10 @@ class PagesView:
     def pages(self) -> Pages:
         """Give all pages, by their paths."""
         return {
-            "/healthz": lambda: Page("alive\n"),
-            "/readyz": self.ready,
-            "/metrics": self.metrics,
-            "/state": self.state,
+            seam.ALIVE_PATH: lambda: Page("alive\n"),
+            seam.READY_PATH: self.ready,
+            seam.METRICS_PATH: self.metrics,
+            seam.STATE_PATH: self.state,
         }
 
     def ready(self) -> Page:

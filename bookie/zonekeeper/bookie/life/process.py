@@ -5,8 +5,8 @@ it is zonekeeper's → the life begins → gRPC → registered → ready. A step
 with one clear line.
 
 Stop, on SIGTERM: the registration is taken back, appends are refused, queued appends are written
-and answered, then the ports close. Each step has a time limit. A disk that fails ends the process
-at once.
+and answered, then the ports close. Each step has a time limit, and so has the whole stop. A disk
+that fails ends the process at once.
 """
 
 import asyncio
@@ -22,35 +22,30 @@ import grpc
 
 from zonekeeper.bookie.disk.disks import ThreadDisk
 from zonekeeper.bookie.disk.files import SHORTAGES
-from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
-from zonekeeper.bookie.life import allocation, boots, data_folder, identity, life, space
+from zonekeeper.bookie.life import allocation, data_folder, identity, life, space
 from zonekeeper.bookie.life.life import Begun, BookieGround, Conditions, Presence
 from zonekeeper.bookie.life.pages import PagesView
 from zonekeeper.bookie.life.settings import BookieSettings
 from zonekeeper.bookie.segments import arrivals
-from zonekeeper.bookie.segments.log import DiskFailedError
 from zonekeeper.bookie.segments.rocks import RocksOrdered
 from zonekeeper.bookie.serving.collecting import Collector
 from zonekeeper.bookie.serving.measuring import MeasuredBookie, Measures
 from zonekeeper.bookie.serving.service import BookieLimits, BookieServer
 from zonekeeper.bookie.storage.storage import Storage, StoragePolicy
-from zonekeeper.metadata.bookies import cookie_store, registration
+from zonekeeper.metadata.bookies import registration
 from zonekeeper.metadata.bookies.registration import Registrar
-from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import joining
 from zonekeeper.metadata.cluster.cluster import Cluster
-from zonekeeper.metadata.formats import cookies, service_info
-from zonekeeper.metadata.formats.malformed import UnreadableError
-from zonekeeper.metadata.store.errors import StoreError
+from zonekeeper.metadata.formats import service_info
 from zonekeeper.placement.base.chance import Chance
 from zonekeeper.wire.formats.addresses import Address
-from zonekeeper.wire.formats.errors import IoFailed
 from zonekeeper.wire.grpc import grpc_edge, tls
 from zonekeeper.wire.grpc.grpc_server import GrpcServer
 from zonekeeper.wire.grpc.tls import TlsFiles
 from zonekeeper.wire.host.serving import Host
-from zonekeeper.wire.running import looking, processes
+from zonekeeper.wire.running import looking, running
 from zonekeeper.wire.running.processes import explained
+from zonekeeper.wire.running.running import StopRequest
 
 #: The name of the index's folder in the data folder.
 INDEX_NAME: Final = "index"
@@ -58,32 +53,8 @@ INDEX_NAME: Final = "index"
 SERVER_GRACE_MS: Final = 500
 #: Reads of the newest entries come from memory, so more threads would not help.
 TAIL_THREADS: Final = 2
-
-#: Errors of the outside world. Any other error is a bug, and is raised as it is.
-_TROUBLES: Final = (
-    OSError,
-    StoreError,
-    UnreadableError,
-    clusters.NotAClusterError,
-    clusters.ForeignRootError,
-    joining.SessionTooLongError,
-    registration.ForeignBookiesError,
-    registration.NameTakenError,
-    cookies.ZoneChangedError,
-    cookies.LocationUnknownError,
-    cookies.OtherBookieError,
-    cookie_store.NoCookieError,
-    cookie_store.CookieExistsError,
-    identity.WrongDiskError,
-    boots.UntrustedDiskError,
-    DamagedLogError,
-    DiskFailedError,
-    IoFailed,
-)
-
-
-class StoppedError(Exception):
-    """The bookie cannot start, or cannot go on; the message says why and what to do."""
+#: The time for the rest of a stop, beside the drain: registration, links and disks.
+CLOSE_LIMIT_S: Final = 20.0
 
 
 async def run(settings: BookieSettings, chance: Chance, announce: Callable[[str], None]) -> None:
@@ -93,24 +64,17 @@ async def run(settings: BookieSettings, chance: Chance, announce: Callable[[str]
     """
     _allow_open_files()
     allocation.keep_freed()
-    process = _Process(settings, announce)
-    try:
-        with processes.stopped_by_signals(process.stop):
-            async with AsyncExitStack() as stack:
-                await process.live(stack, chance)
-    except asyncio.CancelledError:
-        if not process.stopped_early:
-            raise
-    except _TROUBLES as trouble:
-        raise StoppedError(_words(trouble)) from trouble
-    except BaseExceptionGroup as group:
-        troubles, bugs = group.split(_TROUBLES)
-        if troubles is None or bugs is not None:
-            raise
-        raise StoppedError(processes.first_words(troubles)) from group
+
+    async def lived(stop: StopRequest) -> None:
+        process = _Process(settings, announce, stop)
+        async with AsyncExitStack() as stack:
+            await process.live(stack, chance)
+
+    limit_s = settings.drain_timeout_ms / 1_000 + CLOSE_LIMIT_S
+    await running.run(lived, stop_limit_s=limit_s, words=_words)
 
 
-def _words(trouble: Exception) -> str:
+def _words(trouble: BaseException) -> str:
     """Say what is wrong, and what to do where the trouble does not say it itself."""
     if isinstance(trouble, OSError) and trouble.errno in SHORTAGES:
         return f"{trouble}: nothing is lost; make room on the bookie's devices, and start it again"
@@ -120,25 +84,16 @@ def _words(trouble: Exception) -> str:
 class _Process:
     """One life of a bookie, with its ports."""
 
-    def __init__(self, settings: BookieSettings, announce: Callable[[str], None]) -> None:
+    def __init__(
+        self, settings: BookieSettings, announce: Callable[[str], None], stop: StopRequest
+    ) -> None:
         self._settings = settings
         self._announce = announce
         self._conditions = Conditions(life.STORAGE, life.SERVING, life.REGISTERED)
         self._view = PagesView(
             settings.bookie_id, metadata.version("zonekeeper"), self._conditions, Measures()
         )
-        self._stop = asyncio.Event()
-        self._life = asyncio.current_task()
-        self._up = False
-        self.stopped_early = False
-
-    def stop(self) -> None:
-        """Stop in order; during the start, stop at once."""
-        if self._up:
-            self._stop.set()
-        elif self._life is not None:
-            self.stopped_early = True
-            self._life.cancel()
+        self._stop = stop
 
     async def live(self, stack: AsyncExitStack, chance: Chance) -> None:
         """Come up, serve until stopped, and go down."""
@@ -183,13 +138,12 @@ class _Process:
                 presence = Presence(registrar, bookie, cluster.store, self._conditions)
                 keeping = tasks.create_task(presence.keep())
                 await presence.begun.wait()
-                self._up = True
                 self._announce(
                     f"ready: bookie {settings.bookie_id} at {begun.cookie.location}, "
                     f"grpc {settings.advertise}:{port}, http {settings.http.host}:{http_port}, "
                     f"boot {begun.boot_epoch}"
                 )
-                await self._stop.wait()
+                await self._stop.heard()
                 for task in (keeping, *housekeeping):
                     task.cancel()
                 self._conditions.missing(life.SERVING, "stopping")

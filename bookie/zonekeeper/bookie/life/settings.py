@@ -1,215 +1,182 @@
 """The settings of a bookie: texts from flags, environment and a file become values, or an error.
 
-Each setting has one name: ``--upgrade-domains`` is ``ZONEKEEPER_UPGRADE_DOMAINS`` in the
-environment and ``upgrade-domains:`` in the file. A flag wins over the environment, the environment
-over the file, and the file over the default. Every error begins with the source of the text.
+``SETTINGS`` is the table: flags, help and the page of the documentation follow from it.
 """
 
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from zonekeeper.bookie.life.space import Marks
 from zonekeeper.bookie.serving.collecting import Collecting
 from zonekeeper.bookie.storage.compaction import Compacting
 from zonekeeper.metadata.formats import cookies
-from zonekeeper.metadata.store.errors import BadStoreUriError
-from zonekeeper.metadata.stores import uri
-from zonekeeper.placement.base import locations, units, upgrade_domains
+from zonekeeper.metadata.stores.settings import METADATA, address
+from zonekeeper.placement.base import locations, settings, upgrade_domains
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.base.settings import BadSettingError, GivenSettings, Setting
 from zonekeeper.placement.base.upgrade_domains import RoundRobin
 from zonekeeper.wire.formats import addresses
 from zonekeeper.wire.formats.addresses import Address
 from zonekeeper.wire.grpc import tls
 from zonekeeper.wire.grpc.tls import TlsFiles
-
-T = TypeVar("T")
+from zonekeeper.wire.running import seam
 
 #: Addresses that mean every address of the machine, so clients cannot use them.
 _EVERYWHERE: Final = ("0.0.0.0", "[::]")  # noqa: S104 they are recognised here, not bound
-_DIGITS_MAX: Final = 9
-_WHOLE: Final = 100
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
-    """The description of one setting."""
-
-    name: str
-    shown_as: str
-    help: str
-    #: None: the setting is optional, or ``required``, or its default is computed.
-    default: str | None = None
-    required: bool = False
-    #: The environment variable, if it is not ZONEKEEPER_ and the name.
-    variable: str | None = None
-
-    @property
-    def environment(self) -> str:
-        """The environment variable."""
-        return self.variable or "ZONEKEEPER_" + self.name.upper().replace("-", "_")
-
-
-FIELDS: Final = (
-    Field(
-        name="metadata",
-        shown_as="URI",
-        required=True,
-        help="The metadata store and the cluster's root in it: zk://host:2181/ledgers or "
-        "sqlite:///absolute/path/meta.db.",
-    ),
-    Field(
+DATA: Final = Setting(
+    name="data",
+    variable=seam.DATA,
+    shown_as="DIR",
+    required=True,
+    help="The data folder: all that --journal and --ledger-dirs do not name is kept here; an "
+    "absolute path on a disk of its own.",
+)
+SETTINGS: Final = (
+    METADATA,
+    Setting(
         name="id",
         shown_as="NAME",
-        variable="ZONEKEEPER_BOOKIE_ID",
-        help="The bookie's id, which never changes; by default the host name. With an upgrade "
-        "domain it ends in the bookie's ordinal: bk-a-0.",
+        variable=seam.BOOKIE_ID,
+        otherwise="the host name",
+        help="The bookie's id, which never changes. With an upgrade domain it ends in the bookie's "
+        "ordinal: bk-a-0.",
     ),
-    Field(
+    Setting(
         name="zone",
+        variable=seam.ZONE,
         shown_as="NAME",
-        help="The zone that this machine stands in; by default the cookie's.",
+        otherwise="what the cookie says",
+        help="The zone that this machine stands in.",
     ),
-    Field(
+    Setting(
         name="upgrade-domains",
+        variable=seam.UPGRADE_DOMAINS,
         shown_as="N",
+        otherwise="what the cookie says",
         help="The number of upgrade domains in each zone; the ordinal gives this bookie's domain.",
     ),
-    Field(
-        name="data",
-        shown_as="DIR",
-        required=True,
-        help="The data folder: all that --journal and --ledger-dirs do not name is kept here; an "
-        "absolute path on a disk of its own.",
-    ),
-    Field(
+    DATA,
+    Setting(
         name="journal",
         shown_as="DIR",
         help="A folder on a device of its own for arrival segments, which are written and synced "
         "at once. It can never be changed, nor can --ledger-dirs.",
     ),
-    Field(
+    Setting(
         name="ledger-dirs",
         shown_as="DIR,DIR",
         help="Folders on devices of their own for sorted segments, which are written in the "
         "background.",
     ),
-    Field(
+    Setting(
         name="listen",
+        variable=seam.LISTEN,
         shown_as="HOST:PORT",
-        default="0.0.0.0:3181",
+        default=f"0.0.0.0:{seam.GRPC_PORT}",
         help="Where to serve clients; port 0 takes a free one.",
     ),
-    Field(
+    Setting(
         name="advertise",
+        variable=seam.ADVERTISE,
         shown_as="HOST",
-        help="What clients connect to; if it is not given, the host of --listen, or the host name.",
+        otherwise="the host of --listen, or the host name",
+        help="What clients connect to.",
     ),
-    Field(
+    Setting(
         name="http",
+        variable=seam.HTTP,
         shown_as="HOST:PORT",
-        default="0.0.0.0:8080",
+        default=f"0.0.0.0:{seam.HTTP_PORT}",
         help="Where to answer GET of /metrics, /healthz, /readyz and /state; port 0 takes a free "
         "one.",
     ),
-    Field(
-        name="tls-authority",
-        shown_as="FILE",
-        help="PEM of the authority whose clients are served. With the next two: TLS on the port "
-        "of --listen, and a client without a certificate is not served.",
-    ),
-    Field(name="tls-certificate", shown_as="FILE", help="PEM of the bookie's certificate."),
-    Field(name="tls-key", shown_as="FILE", help="PEM of the bookie's private key."),
-    Field(
+    *tls.SERVER_SETTINGS,
+    Setting(
         name="drain-timeout",
         shown_as="DURATION",
         default="10s",
         help="On SIGTERM, how long what is queued may take to be written and answered.",
     ),
-    Field(
+    Setting(
         name="waiting-bytes",
         shown_as="SIZE",
         default="256MiB",
         help="The memory for appends that wait for the disk; more are refused as too many.",
     ),
-    Field(
+    Setting(
         name="ledgers",
         shown_as="N",
         default="1000000",
         help="How many ledgers it knows at the most, each about 2 KB of memory; new ones beyond "
         "are refused as too many.",
     ),
-    Field(
+    Setting(
         name="reserve-bytes",
         shown_as="SIZE",
         default="64MiB",
         help="Room on the device that appends leave for the bookie's own work; recoveries and the "
         "rewrite leave half of it, compaction a quarter.",
     ),
-    Field(
+    Setting(
         name="read-threads",
         shown_as="N",
         default="4",
         help="How many reads of the disk go on at once; others wait, and acks do not.",
     ),
-    Field(
+    Setting(
         name="disk-warn",
         shown_as="SHARE",
         default="90%",
         help="When this share of a device is used, the bookie logs a warning.",
     ),
-    Field(
+    Setting(
         name="disk-full",
         shown_as="SHARE",
         default="95%",
         help="When this share of a device is used, the bookie takes no entries.",
     ),
-    Field(
+    Setting(
         name="disk-low",
         shown_as="SHARE",
         default="90%",
         help="When at most this share is used again, the bookie takes entries again.",
     ),
-    Field(
+    Setting(
         name="disk-check-interval",
         shown_as="DURATION",
         default="10s",
         help="How often the room on the devices is looked at.",
     ),
-    Field(
+    Setting(
         name="gc-interval",
         shown_as="DURATION",
         default="10m",
         help="How long to wait between looking for ledgers that were deleted.",
     ),
-    Field(
+    Setting(
         name="minor-compaction-interval",
         shown_as="DURATION",
         default="1h",
         help="How often sorted segments with at most 20% live bytes are compacted.",
     ),
-    Field(
+    Setting(
         name="major-compaction-interval",
         shown_as="DURATION",
         default="1d",
         help="How often sorted segments with at most 80% live bytes are compacted.",
     ),
-    Field(
+    Setting(
         name="compaction-rate",
         shown_as="SIZE",
         default="20MiB",
         help="How much compaction writes a second at most.",
     ),
 )
-
-_BY_NAME: Final = {field.name: field for field in FIELDS}
-
-
-class BadSettingError(ValueError):
-    """A setting is not what it must be; the message begins with its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,124 +214,52 @@ def parse(
     file: Mapping[str, object] | None = None,
     file_name: str = "",
 ) -> BookieSettings:
-    """Check all settings; raises ``BadSettingError`` for the first that is wrong.
-
-    Unknown variables of the environment are ignored. An unknown name in the file is an error,
-    because it was surely meant as a setting.
-    """
-    given = _Given(flags, environment, file or {}, file_name)
+    """Check all settings; raises ``BadSettingError`` for the first that is wrong."""
+    given = GivenSettings(SETTINGS, flags, environment, file, file_name)
     listen = given.read("listen", addresses.parse)
     bookie_id = given.read("id", _bookie_id, socket.gethostname())
     return BookieSettings(
-        metadata=given.read("metadata", _store),
+        metadata=given.read("metadata", address),
         bookie_id=bookie_id,
         location=_location(given, bookie_id),
         data=given.read("data", _folder),
-        journal=given.read("journal", _folder) if given.has("journal") else None,
-        ledger_dirs=given.read("ledger-dirs", _folders) if given.has("ledger-dirs") else (),
+        journal=given.optional("journal", _folder),
+        ledger_dirs=given.optional("ledger-dirs", _folders) or (),
         listen=listen,
         advertise=_advertised(given, listen),
         http=given.read("http", addresses.parse),
         tls=_tls(given, bookie_id),
-        drain_timeout_ms=given.read("drain-timeout", _duration),
-        waiting_bytes_max=given.read("waiting-bytes", _size),
-        ledgers_max=given.read("ledgers", _count),
-        reserve_bytes=given.read("reserve-bytes", _size),
-        read_threads=given.read("read-threads", _count),
+        drain_timeout_ms=given.read("drain-timeout", settings.duration_ms),
+        waiting_bytes_max=given.read("waiting-bytes", settings.size_bytes),
+        ledgers_max=given.read("ledgers", settings.count),
+        reserve_bytes=given.read("reserve-bytes", settings.size_bytes),
+        read_threads=given.read("read-threads", settings.count),
         disk_marks=_marks(given),
-        disk_check_ms=given.read("disk-check-interval", _duration),
-        collecting=Collecting(every_ms=given.read("gc-interval", _duration)),
+        disk_check_ms=given.read("disk-check-interval", settings.duration_ms),
+        collecting=Collecting(every_ms=given.read("gc-interval", settings.duration_ms)),
         compacting=Compacting(
-            minor_every_ms=given.read("minor-compaction-interval", _duration),
-            major_every_ms=given.read("major-compaction-interval", _duration),
-            bytes_per_second=given.read("compaction-rate", _size),
+            minor_every_ms=given.read("minor-compaction-interval", settings.duration_ms),
+            major_every_ms=given.read("major-compaction-interval", settings.duration_ms),
+            bytes_per_second=given.read("compaction-rate", settings.size_bytes),
         ),
     )
 
 
-class _Given:
-    """The texts of the settings, and the source of each."""
-
-    def __init__(
-        self,
-        flags: Mapping[str, str | None],
-        environment: Mapping[str, str],
-        file: Mapping[str, object],
-        file_name: str,
-    ) -> None:
-        if unknown := sorted(file.keys() - _BY_NAME.keys()):
-            raise BadSettingError(
-                f"{unknown[0]!r} in {file_name}: there is no such setting; there are: "
-                f"{', '.join(_BY_NAME)}"
-            )
-        self._texts: dict[str, tuple[str, str]] = {}
-        for name, field in _BY_NAME.items():
-            flag, variable, value = flags.get(name), environment.get(field.environment), None
-            if flag is not None:
-                self._texts[name] = (f"--{name}", flag)
-            elif variable is not None:
-                self._texts[name] = (field.environment, variable)
-            elif (value := file.get(name)) is not None:
-                self._texts[name] = (f"{name} in {file_name}", _text(name, value, file_name))
-
-    def has(self, name: str) -> bool:
-        """Was a setting given in any source?"""
-        return name in self._texts
-
-    def source(self, name: str) -> str:
-        """Give the source of a text, or the flag if the setting was not given."""
-        return self._texts[name][0] if name in self._texts else f"--{name}"
-
-    def read(self, name: str, read: Callable[[str], T], default: str | None = None) -> T:
-        """Read a text, or its default; the ``ValueError`` of ``read`` says what is needed."""
-        field = _BY_NAME[name]
-        source, text = self._texts.get(name, (f"--{name}", default or field.default))
-        if text is None:
-            raise BadSettingError(
-                f"--{name}: must be given (or {field.environment}, or {name}: in the file of "
-                "--config)"
-            )
-        try:
-            return read(text)
-        except ValueError as error:
-            raise BadSettingError(f"{source}: {error}") from error
-
-
-def _text(name: str, value: object, file_name: str) -> str:
-    if isinstance(value, str | int) and not isinstance(value, bool):
-        return str(value)
-    raise BadSettingError(f"{name} in {file_name}: must be a text or a number, and is {value!r}")
-
-
-def _location(given: _Given, bookie_id: BookieId) -> Location | None:
-    if not given.has("zone") and not given.has("upgrade-domains"):
+def _location(given: GivenSettings, bookie_id: BookieId) -> Location | None:
+    why = "the zone and the number of upgrade domains make the location only together"
+    if not given.together(("zone", "upgrade-domains"), why):
         return None
-    for name in ("zone", "upgrade-domains"):
-        if not given.has(name):
-            raise BadSettingError(
-                f"--{name}: must be given, because the zone and the number of upgrade domains make "
-                "the location only together"
-            )
-    count = given.read("upgrade-domains", _count)
+    count = given.read("upgrade-domains", settings.count)
     try:
         ordinal = upgrade_domains.ordinal_of(bookie_id)
         domain = upgrade_domains.of_ordinal(ordinal, RoundRobin(upgrade_domains=count))
     except ValueError as error:
         sources = f"{given.source('id')}, {given.source('upgrade-domains')}"
         raise BadSettingError(f"{sources}: {error}") from error
-
-    def read(zone: str) -> Location:
-        location = locations.parse(f"/{zone}/{domain}")
-        if location is None:
-            raise ValueError(
-                f"{zone!r} cannot be a zone's name: no slash, no white space, not . or .."
-            )
-        return location
-
-    return given.read("zone", read)
+    return Location(given.read("zone", locations.zone_name), domain)
 
 
-def _advertised(given: _Given, listen: Address) -> str:
+def _advertised(given: GivenSettings, listen: Address) -> str:
     return given.read(
         "advertise",
         _host,
@@ -372,39 +267,24 @@ def _advertised(given: _Given, listen: Address) -> str:
     )
 
 
-def _tls(given: _Given, bookie_id: BookieId) -> TlsFiles | None:
-    names = ("tls-authority", "tls-certificate", "tls-key")
-    missing = [name for name in names if not given.has(name)]
-    if len(missing) == len(names):
+def _tls(given: GivenSettings, bookie_id: BookieId) -> TlsFiles | None:
+    files = tls.files_given(given)
+    if files is None:
         return None
-    if missing:
-        raise BadSettingError(
-            f"--{missing[0]}: must be given, because the authority, the certificate and the key "
-            "make TLS only together"
-        )
     try:
         tls.check_id(bookie_id)
     except ValueError as error:
         raise BadSettingError(f"{given.source('id')}: {error}") from error
-    authority, certificate, key = (given.read(name, Path) for name in names)
-    return TlsFiles(authority=authority, certificate=certificate, key=key)
+    return files
 
 
-def _marks(given: _Given) -> Marks:
+def _marks(given: GivenSettings) -> Marks:
     names = ("disk-warn", "disk-full", "disk-low")
-    warn, full, low = (given.read(name, _share) for name in names)
+    warn, full, low = (given.read(name, settings.share) for name in names)
     try:
         return Marks(warn=warn, full=full, low=low)
     except ValueError as error:
         raise BadSettingError(f"{', '.join(map(given.source, names))}: {error}") from error
-
-
-def _store(text: str) -> str:
-    try:
-        uri.parse(text)
-    except BadStoreUriError as error:
-        raise ValueError(str(error)) from error
-    return text
 
 
 def _bookie_id(text: str) -> BookieId:
@@ -436,30 +316,3 @@ def _host(text: str) -> str:
     if not text or any(character.isspace() or character == "/" for character in text):
         raise ValueError(f"{text!r}: must be a host name or an address, without a port")
     return text
-
-
-def _duration(text: str) -> int:
-    found = units.duration_ms(text)
-    if not found:
-        raise ValueError(f"{text!r}: must be a duration above zero, such as 10s or 500ms")
-    return found
-
-
-def _size(text: str) -> int:
-    found = units.size_bytes(text)
-    if not found:
-        raise ValueError(f"{text!r}: must be a size above zero, such as 64MiB")
-    return found
-
-
-def _share(text: str) -> float:
-    number = text.removesuffix("%")
-    if number == text or not (number.isascii() and number.isdigit() and 0 < int(number) <= _WHOLE):
-        raise ValueError(f"{text!r}: must be a share from 1% to 100%")
-    return int(number) / _WHOLE
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX and int(text)):
-        raise ValueError(f"{text!r}: must be a whole number from 1 on")
-    return int(text)

@@ -36,6 +36,7 @@ from zonekeeper.bookie.formats import batch_format, locations, record_format
 from zonekeeper.bookie.formats.batch_format import Placed, Position
 from zonekeeper.bookie.ledgers.records import Record
 from zonekeeper.bookie.segments.arrivals import Arrivals, Opened, Segment
+from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.wire.formats import errors
 from zonekeeper.wire.formats.frames import Flags, Frame
 
@@ -48,7 +49,7 @@ UNSYNCED_BYTES_MAX: Final = 8 << 20
 STATE_BYTES: Final = 1 << 20
 
 
-class DiskFailedError(Exception):
+class DiskFailedError(Trouble):
     """The disk refused a write or a sync; the bookie must stop."""
 
 

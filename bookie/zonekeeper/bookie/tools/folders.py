@@ -14,10 +14,15 @@ from zonekeeper.bookie.life.identity import Version
 from zonekeeper.bookie.segments import directories
 from zonekeeper.bookie.segments.checkpoint import Checkpoint
 from zonekeeper.metadata.formats.cookies import Cookie
+from zonekeeper.placement.base.troubles import Refusal, Trouble
 
 
-class ToolError(Exception):
+class ToolError(Refusal):
     """A tool cannot do its work; the message says why, and what to do. Nothing was changed."""
+
+
+class ToolFailedError(Trouble):
+    """A tool could not read what it needs; the message says what. Nothing was changed."""
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from zonekeeper.bookie.disk.disks import ThreadDisk
 from zonekeeper.bookie.life import identity
 from zonekeeper.bookie.life.data_folder import HeldFolders
 from zonekeeper.bookie.tools import folders
-from zonekeeper.bookie.tools.folders import ToolError
+from zonekeeper.bookie.tools.folders import ToolError, ToolFailedError
 from zonekeeper.metadata.bookies import bookie_records, cookie_store, registration
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats import cookies
@@ -102,7 +102,9 @@ async def naming(cluster: Cluster, bookie: BookieId) -> tuple[LedgerId, ...]:
     found: list[LedgerId] = []
     async for listed in ledger_listing.all_of(cluster):
         if isinstance(listed, UnreadableLedger):
-            raise ToolError(f"whether ledger {listed.id} names {bookie} is unknown: {listed.error}")
+            raise ToolFailedError(
+                f"whether ledger {listed.id} names {bookie} is unknown: {listed.error}"
+            )
         if bookie in listed.metadata.bookies:
             found.append(listed.id)
     return tuple(found)

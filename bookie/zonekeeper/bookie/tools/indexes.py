@@ -19,7 +19,7 @@ from zonekeeper.bookie.life import process
 from zonekeeper.bookie.life.data_folder import HeldFolders
 from zonekeeper.bookie.segments.rocks import RocksOrdered
 from zonekeeper.bookie.storage import storage
-from zonekeeper.bookie.tools.folders import ToolError
+from zonekeeper.bookie.tools.folders import ToolFailedError
 from zonekeeper.wire.formats import errors
 
 _NEW: Final = f"{process.INDEX_NAME}.new"
@@ -43,7 +43,7 @@ def live(data: Path) -> Iterator[Index]:
     try:
         index = Index(RocksOrdered(data / process.INDEX_NAME))
     except OSError as error:
-        raise ToolError(str(error)) from error
+        raise ToolFailedError(str(error)) from error
     try:
         yield index
     finally:
@@ -101,7 +101,7 @@ def _compared(data: Path, new: Index) -> Comparison:
                 if (index.segments(), index.sweep) == (new.segments(), new.sweep):
                     return _compared_rows(new, index)
                 problem = "the live index is behind the checkpoint, as after a crash"
-        except (ToolError, errors.IoFailed) as error:
+        except (ToolFailedError, errors.IoFailed) as error:
             problem = str(error)
     count = sum(1 for _ in new.rows())
     return Comparison(rows=count, live_rows=None, equal=False, problem=problem)

@@ -24,11 +24,13 @@ def translated(doing: str) -> Iterator[None]:
     except PlacementError as error:
         kind = errors.NotEnoughBookies if error.retryable else errors.IllegalPlacement
         raise kind(f"{doing}: {error}") from error
-    except (StoreError, UnreadableError, LedgerExistsError, IllegalChangeError) as error:
+    except (
+        StoreError,
+        BadStoreUriError,
+        UnreadableError,
+        LedgerExistsError,
+        IllegalChangeError,
+    ) as error:
         raise errors.MetadataFailed(
             f"{doing}: {error}", retryable=error.retryable, maybe_applied=error.maybe_applied
-        ) from error
-    except BadStoreUriError as error:
-        raise errors.MetadataFailed(
-            f"{doing}: {error}", retryable=False, maybe_applied=False
         ) from error

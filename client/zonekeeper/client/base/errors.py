@@ -11,12 +11,11 @@ below (metadata store, placement, bookies) do not reach the caller: the client t
 keeps the original in ``__cause__``. ``boundary`` does it for metadata and placement.
 """
 
+from zonekeeper.placement.base.troubles import Trouble
 
-class ClientError(Exception):
+
+class ClientError(Trouble):
     """Base of all errors of a client."""
-
-    retryable: bool = False
-    maybe_applied: bool = False
 
     def __init__(self, message: str, *, maybe_applied: bool | None = None) -> None:
         """``maybe_applied``: given where it depends on the call, not on the error's class alone."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats import cookies
@@ -13,20 +12,15 @@ from zonekeeper.metadata.store.errors import NoNodeError, StoreError
 from zonekeeper.metadata.store.store import Versioned
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.base.troubles import Refusal
 
 
-class NoCookieError(Exception):
+class NoCookieError(Refusal):
     """The bookie has no cookie: it never registered here, or was removed."""
 
-    retryable: ClassVar[bool] = False
-    maybe_applied: ClassVar[bool] = False
 
-
-class CookieExistsError(Exception):
+class CookieExistsError(Refusal):
     """Another cookie stands under this bookie's name."""
-
-    retryable: ClassVar[bool] = False
-    maybe_applied: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

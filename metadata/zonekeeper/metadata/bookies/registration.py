@@ -18,7 +18,7 @@ A registration is refused where it would do harm:
 
 import asyncio
 import enum
-from typing import ClassVar, Final
+from typing import Final
 
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats import service_info
@@ -34,6 +34,7 @@ from zonekeeper.metadata.store.errors import (
 )
 from zonekeeper.metadata.store.store import Create, Delete, Put, SessionId, Versioned, Write
 from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.base.troubles import Refusal, Trouble
 
 READS_IN_FLIGHT_MAX: Final = 32
 FOREIGN_NAMED_MAX: Final = 5
@@ -48,18 +49,14 @@ class Mode(enum.Enum):
     READ_ONLY = "read-only"
 
 
-class ForeignBookiesError(Exception):
+class ForeignBookiesError(Refusal):
     """Bookies that do not speak our protocol are registered in this root."""
 
-    retryable: ClassVar[bool] = False
-    maybe_applied: ClassVar[bool] = False
 
-
-class NameTakenError(Exception):
+class NameTakenError(Trouble):
     """Another living process is registered under this bookie's name."""
 
-    retryable: ClassVar[bool] = True
-    maybe_applied: ClassVar[bool] = False
+    retryable = True
 
 
 async def read_service_info(cluster: Cluster, bookie: BookieId) -> ServiceInfo | None:

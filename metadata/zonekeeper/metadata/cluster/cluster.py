@@ -10,7 +10,7 @@ not make a root ours.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 from zonekeeper.metadata.formats import underreplication_format
 from zonekeeper.metadata.formats.malformed import UnreadableError
@@ -18,6 +18,7 @@ from zonekeeper.metadata.store import layout
 from zonekeeper.metadata.store.errors import NodeExistsError, StoreError
 from zonekeeper.metadata.store.layout import Root
 from zonekeeper.metadata.store.store import Create, MetadataStore, Put, Write, parent_of
+from zonekeeper.placement.base.troubles import Refusal
 
 #: The directories of a cluster: Apache makes most of them when they are first used.
 _BELOW: Final = {
@@ -41,18 +42,14 @@ _NAMED_MAX: Final = 5
 _FRESH: Final = frozenset({"LAYOUT", "INSTANCEID", "available"})
 
 
-class NotAClusterError(Exception):
+class NotAClusterError(Refusal):
     """There is no cluster at this root: nobody made one, or the address is wrong."""
 
-    retryable: ClassVar[bool] = True
-    maybe_applied: ClassVar[bool] = False
+    retryable = True
 
 
-class ForeignRootError(Exception):
+class ForeignRootError(Refusal):
     """Something else stands at this root, so no cluster of ours can."""
-
-    retryable: ClassVar[bool] = False
-    maybe_applied: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ session until its next start.
 """
 
 import logging
-from typing import ClassVar
 
 from zonekeeper.metadata.cluster import policy_store
 from zonekeeper.metadata.cluster.cluster import Cluster, open_cluster
@@ -20,16 +19,14 @@ from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.placement.base import units
+from zonekeeper.placement.base.troubles import Refusal
 from zonekeeper.placement.policy.rules import ZoneWatchRules
 
 _logger = logging.getLogger(__name__)
 
 
-class SessionTooLongError(Exception):
+class SessionTooLongError(Refusal):
     """The store grants only sessions that outlive what the policy says."""
-
-    retryable: ClassVar[bool] = False
-    maybe_applied: ClassVar[bool] = False
 
 
 async def join(address: str) -> Cluster:
@@ -52,7 +49,7 @@ async def join(address: str) -> Cluster:
 
 
 async def _open(address: str, session_ms: int) -> Cluster:
-    store = await open_store(address, Timeouts(session_ms=session_ms))
+    store = await open_store(address, Timeouts(session_ms=session_ms), must_exist=True)
     try:
         return await open_cluster(store)
     except BaseException:

@@ -8,7 +8,7 @@ it; this module does not check it.
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from typing import ClassVar, Final
+from typing import Final
 
 from zonekeeper.metadata.cluster import record_store
 from zonekeeper.metadata.cluster.cluster import Cluster
@@ -20,15 +20,15 @@ from zonekeeper.metadata.formats.malformed import (
     UnsupportedError,
 )
 from zonekeeper.placement.base.fields import Plain
+from zonekeeper.placement.base.troubles import Refusal
 from zonekeeper.placement.policy import rules_data
 from zonekeeper.placement.policy.rules import Policy
 
 
-class PolicyChangedError(Exception):
+class PolicyChangedError(Refusal):
     """Somebody changed the policy since it was read: read it again, decide again."""
 
-    retryable: ClassVar[bool] = True
-    maybe_applied: ClassVar[bool] = False
+    retryable = True
 
 
 def _parse(data: Mapping[str, Plain]) -> Policy:

@@ -8,7 +8,7 @@ has found the ledgers that the export did not have.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 from zonekeeper.metadata.cluster import record_store
 from zonekeeper.metadata.cluster.cluster import Cluster
@@ -17,13 +17,11 @@ from zonekeeper.metadata.formats import records
 from zonekeeper.metadata.formats.malformed import stored_at
 from zonekeeper.metadata.formats.records import ForeignRecordError
 from zonekeeper.placement.base.fields import Plain
+from zonekeeper.placement.base.troubles import Refusal
 
 
-class RestoredAgainError(Exception):
+class RestoredAgainError(Refusal):
     """The mark is not the one that was decided on: the root was restored once more."""
-
-    retryable: ClassVar[bool] = False
-    maybe_applied: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ changed. Its node has the name of the unit, but the unit in the record counts.
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import ClassVar, Final, TypeVar
+from typing import Final, TypeVar
 
 from zonekeeper.metadata.cluster import record_store
 from zonekeeper.metadata.cluster.cluster import Cluster
@@ -17,6 +17,7 @@ from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, Unreadab
 from zonekeeper.placement.base.fields import Plain
 from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.base.troubles import Refusal
 from zonekeeper.placement.zones import zone_record_data
 from zonekeeper.placement.zones.maintenance import Maintenance
 from zonekeeper.placement.zones.zone_records import ClusterRecord, ZoneRecord
@@ -24,11 +25,8 @@ from zonekeeper.placement.zones.zone_records import ClusterRecord, ZoneRecord
 Value = TypeVar("Value")
 
 
-class UnderMaintenanceError(Exception):
+class UnderMaintenanceError(Refusal):
     """Maintenance of this unit is declared already, by somebody else or another time."""
-
-    retryable: ClassVar[bool] = False
-    maybe_applied: ClassVar[bool] = False
 
 
 def _read_by(

@@ -17,7 +17,7 @@ name is read too. If a cookie has neither, the bookie's location is not known.
 import dataclasses
 import re
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 from zonekeeper.metadata.formats import protobuf_text
 from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, UnsupportedError, check_size
@@ -25,6 +25,7 @@ from zonekeeper.metadata.formats.protobuf import FieldKind, Message, Schema, Spe
 from zonekeeper.placement.base import locations
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.base.troubles import Refusal
 
 _VERSION: Final = "5"
 _LOCATION: Final = "networkLocation"
@@ -77,25 +78,18 @@ class Cookie:
         return dataclasses.replace(self, location=location)
 
 
-class ZoneChangedError(Exception):
+class ZoneChangedError(Refusal):
     """The bookie stands in another zone than its cookie says: a wrong label, or a wrong disk."""
 
-    retryable: ClassVar[bool] = False
-    maybe_applied: ClassVar[bool] = False
 
-
-class LocationUnknownError(Exception):
+class LocationUnknownError(Refusal):
     """Neither the bookie nor its cookie knows where it stands."""
 
-    retryable: ClassVar[bool] = True
-    maybe_applied: ClassVar[bool] = False
+    retryable = True
 
 
-class OtherBookieError(Exception):
+class OtherBookieError(Refusal):
     """The cookie is not this bookie's: other directories, another name, or another cluster."""
-
-    retryable: ClassVar[bool] = False
-    maybe_applied: ClassVar[bool] = False
 
 
 def located(cookie: Cookie, location: Location | None, *, required: bool = True) -> Cookie:

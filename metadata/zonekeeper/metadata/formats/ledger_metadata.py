@@ -21,10 +21,10 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
 
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId
+from zonekeeper.placement.base.troubles import Trouble
 
 
 class LedgerState(enum.Enum):
@@ -35,11 +35,8 @@ class LedgerState(enum.Enum):
     CLOSED = "CLOSED"
 
 
-class IllegalChangeError(Exception):
+class IllegalChangeError(Trouble):
     """A change that the rules of a ledger's life forbid; nothing was written."""
-
-    retryable: ClassVar[bool] = False
-    maybe_applied: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,9 @@ program is needed. A reader raises no other error, whatever the bytes are.
 import enum
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import ClassVar, Final
+from typing import Final
+
+from zonekeeper.placement.base.troubles import Trouble
 
 #: ZooKeeper's own limit for a node (``jute.maxbuffer``): longer bytes are never parsed.
 VALUE_SIZE_BYTES_MAX: Final = 1 << 20
@@ -32,11 +34,8 @@ class Flaw(enum.StrEnum):
     BAD_CHECKSUM = "bad checksum"
 
 
-class UnreadableError(Exception):
+class UnreadableError(Trouble):
     """Stored bytes that this program cannot read; reading them again will not help."""
-
-    retryable: ClassVar[bool] = False
-    maybe_applied: ClassVar[bool] = False
 
     #: The place of the bytes, if the caller knew it.
     where: str = ""

@@ -10,21 +10,19 @@ kept when it writes the record again, so that an older program does not undo a n
 
 import json
 from collections.abc import Mapping
-from typing import ClassVar, Final
+from typing import Final
 
 from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, UnsupportedError, check_size
 from zonekeeper.placement.base.fields import Plain
+from zonekeeper.placement.base.troubles import Refusal
 
 FORMAT: Final = 1
 _FORMAT: Final = "format"
 _INSTANCE: Final = "instance"
 
 
-class ForeignRecordError(Exception):
+class ForeignRecordError(Refusal):
     """A record of another cluster: to be ignored, and reported."""
-
-    retryable: ClassVar[bool] = False
-    maybe_applied: ClassVar[bool] = False
 
 
 def render(data: Mapping[str, Plain], instance: str) -> bytes:

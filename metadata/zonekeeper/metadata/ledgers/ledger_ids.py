@@ -15,13 +15,14 @@ there is one for each 2**31 ledgers.
 
 import contextlib
 import re
-from typing import ClassVar, Final
+from typing import Final
 
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats.ledger_paths import SHORT_ID_END
 from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.metadata.store.store import name_of
 from zonekeeper.placement.base.ids import LedgerId
+from zonekeeper.placement.base.troubles import Trouble
 
 HIGH_MAX: Final = (1 << 31) - 1
 _FIRST_HIGH: Final = 1
@@ -31,11 +32,8 @@ _HIGH_DIRECTORY: Final = re.compile(r"HOB-([0-9]{10})")
 _NUMBERED: Final = re.compile(r"ID-(-?[0-9]{1,10})")
 
 
-class IdsUsedUpError(Exception):
+class IdsUsedUpError(Trouble):
     """Every ledger id has been given out."""
-
-    retryable: ClassVar[bool] = False
-    maybe_applied: ClassVar[bool] = False
 
 
 def high_directory(high: int) -> str:

@@ -12,7 +12,7 @@ changes.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from zonekeeper.metadata.cluster import restored
 from zonekeeper.metadata.cluster.cluster import Cluster
@@ -29,6 +29,7 @@ from zonekeeper.metadata.store.errors import (
 )
 from zonekeeper.metadata.store.store import Versioned
 from zonekeeper.placement.base.ids import EntryId, LedgerId
+from zonekeeper.placement.base.troubles import Trouble
 
 #: If this many drawn ids in a row belong to other ledgers, the id counters are wrong.
 _ID_ATTEMPTS_MAX: Final = 10
@@ -38,18 +39,12 @@ _WRITE_ATTEMPTS_MAX: Final = 5
 Change: TypeAlias = Callable[[LedgerMetadata], LedgerMetadata | None]
 
 
-class LedgerExistsError(Exception):
+class LedgerExistsError(Trouble):
     """Another ledger has this id."""
 
-    retryable: ClassVar[bool] = False
-    maybe_applied: ClassVar[bool] = False
 
-
-class NoLedgerError(Exception):
+class NoLedgerError(Trouble):
     """There is no such ledger: it was deleted, or never created."""
-
-    retryable: ClassVar[bool] = False
-    maybe_applied: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

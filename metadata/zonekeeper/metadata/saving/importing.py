@@ -11,22 +11,24 @@ before anything is written, and then node by node.
 The timeline gets new numbers, in its order, because the store itself counts its nodes.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import restored, timeline
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.cluster.restored import Restored
 from zonekeeper.metadata.formats import ledger_paths
-from zonekeeper.metadata.formats.malformed import Flaw, MalformedError
+from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, UnreadableError
 from zonekeeper.metadata.ledgers import ledger_ids
 from zonekeeper.metadata.saving import export_format
 from zonekeeper.metadata.saving.export_format import ExportFooter, ExportHeader, ExportNode
 from zonekeeper.metadata.store.errors import NodeExistsError, StoreError
 from zonekeeper.metadata.store.layout import OWN_SUFFIX, Root
 from zonekeeper.metadata.store.store import Create, MetadataStore, Put, Write
+from zonekeeper.placement.base.troubles import Refusal
 
 #: The most nodes, and the most bytes, that are written together.
 BATCH_NODES_MAX: Final = 200
@@ -41,11 +43,12 @@ _TIMELINE: Final = f"{OWN_SUFFIX}/timeline/"
 _MARK: Final = f"{OWN_SUFFIX}/restored"
 
 
-class RootInUseError(Exception):
-    """The root holds a cluster already, and not one that this import began."""
+class UnusableFileError(Refusal):
+    """A file that was given is damaged, or not what it should be; nothing was written."""
 
-    retryable: ClassVar[bool] = False
-    maybe_applied: ClassVar[bool] = False
+
+class RootInUseError(Refusal):
+    """The root holds a cluster already, and not one that this import began."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +87,15 @@ class Imported:
     high: int
 
 
+@contextmanager
+def refused_unless_whole() -> Iterator[None]:
+    """Refuse a file that cannot be read: who gave it can give another."""
+    try:
+        yield
+    except UnreadableError as error:
+        raise UnusableFileError(str(error)) from error
+
+
 def check(lines: Iterable[str]) -> Export:
     """Read an export to its end; raises ``UnreadableError`` unless it is whole."""
     header: ExportHeader | None = None
@@ -105,7 +117,8 @@ def check(lines: Iterable[str]) -> Export:
 
 async def run(store: MetadataStore, lines: Callable[[], Iterable[str]], *, now_ms: int) -> Imported:
     """Import an export into the store's root; ``lines`` opens it, ``now_ms`` is wall time."""
-    export = check(lines())
+    with refused_unless_whole():
+        export = check(lines())
     cluster, mark = await _begin(store, export, now_ms)
     events = {event.token for event in await timeline.newest(cluster)}
     work = _Import(cluster, events)

@@ -14,7 +14,7 @@ import heapq
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import ClassVar, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from zonekeeper.metadata.bookies import cookie_store
 from zonekeeper.metadata.cluster import cluster as clusters
@@ -30,17 +30,15 @@ from zonekeeper.metadata.store.background import together
 from zonekeeper.metadata.store.layout import Root
 from zonekeeper.metadata.store.store import Create, MetadataStore, Put, Write
 from zonekeeper.placement.base.ids import BookieId, LedgerId
+from zonekeeper.placement.base.troubles import Refusal
 
 WRITES_IN_FLIGHT_MAX: Final = 64
 
 _Told: TypeAlias = tuple[LedgerId, BookieId, LedgerHints]
 
 
-class HintsConflictError(Exception):
+class HintsConflictError(Refusal):
     """The files do not belong together, or not to this root; nothing was written."""
-
-    retryable: ClassVar[bool] = False
-    maybe_applied: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

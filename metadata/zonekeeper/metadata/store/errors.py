@@ -6,13 +6,11 @@ the message is gone? ``maybe_applied``: may the write have been applied all the 
 does that. An error without it promises that nothing was written.
 """
 
-from typing import ClassVar
+from zonekeeper.placement.base.troubles import Refusal, Trouble
 
 
-class StoreError(Exception):
+class StoreError(Trouble):
     """Base of all that a metadata store raises; the message names the path and the store."""
-
-    retryable: ClassVar[bool] = False
 
     def __init__(
         self, problem: str, *, store: str, path: str = "", maybe_applied: bool = False
@@ -20,6 +18,7 @@ class StoreError(Exception):
         where = f"{path} in {store}" if path else store
         unknown = "; the write may have been applied: read again to know" if maybe_applied else ""
         super().__init__(f"{where}: {problem}{unknown}")
+        self.problem = problem
         self.path = path
         self.store = store
         self.maybe_applied = maybe_applied
@@ -78,9 +77,13 @@ class BadStoreError(StoreError):
     """The store there is not a store of ours, cannot be one, or is damaged."""
 
 
-class NoStoreError(BadStoreError):
+class UnusableStoreError(BadStoreError, Refusal):
+    """The store at the address cannot be opened: the address is wrong. Later it would be damage."""
+
+
+class NoStoreError(UnusableStoreError):
     """There is nothing at the address, and the caller did not want anything made there."""
 
 
-class BadStoreUriError(ValueError):
+class BadStoreUriError(Refusal, ValueError):
     """The text is not the address of a metadata store; the message says what is wrong with it."""

@@ -24,9 +24,19 @@ async def open_store(
 
     The result is a store that was reached just now. The errors are: ``BadStoreUriError`` (the text
     is not an address), ``StoreUnavailableError`` (no answer in time), ``UnauthorizedError``,
-    ``BadStoreError`` (the store there is not one of ours; ``NoStoreError``: there is nothing).
+    ``UnusableStoreError`` (the store there is not one of ours; ``NoStoreError``: there is nothing).
     """
-    parsed = uri.parse(address)
+    try:
+        return await _opened(uri.parse(address), timeouts, must_exist=must_exist)
+    except errors.UnusableStoreError:
+        raise
+    except errors.BadStoreError as error:
+        raise errors.UnusableStoreError(
+            error.problem, store=error.store, path=error.path
+        ) from error
+
+
+async def _opened(parsed: uri.Address, timeouts: Timeouts, *, must_exist: bool) -> MetadataStore:
     match parsed:
         case uri.ZooKeeperAddress():
             return await open_zookeeper(parsed, timeouts)

@@ -29,9 +29,8 @@ from zonekeeper.operator.kubernetes.api import (
     Json,
     ObjectKind,
 )
+from zonekeeper.wire.running import seam
 
-GRPC_PORT: Final = 3181
-HTTP_PORT: Final = 8080
 DATA_FOLDER: Final = "/data"
 VOLUME: Final = "data"
 CONTAINER: Final = "bookie"
@@ -126,8 +125,8 @@ def _service(desired: Desired) -> Json:
             "publishNotReadyAddresses": True,
             "selector": {CLUSTER_LABEL: desired.name},
             "ports": [
-                {"name": "grpc", "port": GRPC_PORT, "targetPort": "grpc", "protocol": "TCP"},
-                {"name": "http", "port": HTTP_PORT, "targetPort": "http", "protocol": "TCP"},
+                {"name": "grpc", "port": seam.GRPC_PORT, "targetPort": "grpc", "protocol": "TCP"},
+                {"name": "http", "port": seam.HTTP_PORT, "targetPort": "http", "protocol": "TCP"},
             ],
         },
     }
@@ -211,14 +210,14 @@ def _container(desired: Desired, zone: Zone) -> Json:
     container: Json = {
         "name": CONTAINER,
         "image": desired.image,
-        "command": ["zonekeeper", "bookie", "run"],
+        "command": list(seam.COMMAND),
         "env": _environment(desired, zone),
         "ports": [
-            {"name": "grpc", "containerPort": GRPC_PORT, "protocol": "TCP"},
-            {"name": "http", "containerPort": HTTP_PORT, "protocol": "TCP"},
+            {"name": "grpc", "containerPort": seam.GRPC_PORT, "protocol": "TCP"},
+            {"name": "http", "containerPort": seam.HTTP_PORT, "protocol": "TCP"},
         ],
-        "readinessProbe": _probe("/readyz", period_seconds=2, failures=3),
-        "livenessProbe": _probe("/healthz", period_seconds=10, failures=6),
+        "readinessProbe": _probe(seam.READY_PATH, period_seconds=2, failures=3),
+        "livenessProbe": _probe(seam.ALIVE_PATH, period_seconds=10, failures=6),
         "volumeMounts": [{"name": VOLUME, "mountPath": DATA_FOLDER}],
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -233,16 +232,16 @@ def _container(desired: Desired, zone: Zone) -> Json:
 
 def _environment(desired: Desired, zone: Zone) -> list[Json]:
     from_pod = {
-        "ZONEKEEPER_BOOKIE_ID": "metadata.name",
-        "ZONEKEEPER_ADVERTISE": "status.podIP",
+        seam.BOOKIE_ID: "metadata.name",
+        seam.ADVERTISE: "status.podIP",
     }
     said = {
-        "ZONEKEEPER_METADATA": desired.metadata_uri,
-        "ZONEKEEPER_ZONE": str(zone.name),
-        "ZONEKEEPER_UPGRADE_DOMAINS": str(desired.policy.placement.upgrade_domains),
-        "ZONEKEEPER_DATA": DATA_FOLDER,
-        "ZONEKEEPER_LISTEN": f"0.0.0.0:{GRPC_PORT}",
-        "ZONEKEEPER_HTTP": f"0.0.0.0:{HTTP_PORT}",
+        seam.METADATA: desired.metadata_uri,
+        seam.ZONE: str(zone.name),
+        seam.UPGRADE_DOMAINS: str(desired.policy.placement.upgrade_domains),
+        seam.DATA: DATA_FOLDER,
+        seam.LISTEN: f"0.0.0.0:{seam.GRPC_PORT}",
+        seam.HTTP: f"0.0.0.0:{seam.HTTP_PORT}",
     }
     return [
         *(

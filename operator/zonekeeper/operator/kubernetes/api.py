@@ -14,6 +14,8 @@ import abc
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from zonekeeper.placement.base.troubles import Trouble
+
 #: A Kubernetes object. Its shape is the API server's to check.
 Json: TypeAlias = dict[str, Any]
 
@@ -81,15 +83,16 @@ EVENTS: Final = ObjectKind(group="", version="v1", plural="events", name="Event"
 OWNED: Final = (SERVICE_ACCOUNTS, SERVICES, BUDGETS, STATEFUL_SETS)
 
 
-class KubernetesError(Exception):
+class KubernetesError(Trouble):
     """The API server refused, or was not reached (then ``status`` is 0); in its own words."""
+
+    retryable = True
 
     def __init__(self, status: int, message: str, *, maybe_applied: bool = False) -> None:
         super().__init__(message)
         self.status = status
         #: It may have happened all the same: only reading again tells.
         self.maybe_applied = maybe_applied
-        self.retryable = True
 
 
 class NotPermittedError(KubernetesError):

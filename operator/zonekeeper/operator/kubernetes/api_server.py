@@ -26,6 +26,7 @@ from zonekeeper.operator.kubernetes.api import (
     ObjectChangedError,
     ObjectKind,
 )
+from zonekeeper.placement.base.troubles import Trouble
 
 REQUEST_SECONDS_MAX: Final = 30
 _JSON: Final = "application/json"
@@ -40,7 +41,7 @@ _UID_INVALID: Final = "metadata.uid: Invalid value"
 _VERSION_CONFLICT: Final = "the object has been modified"
 
 
-class NoApiServerError(Exception):
+class NoApiServerError(Trouble):
     """Neither a pod's service account nor a kubeconfig says where Kubernetes is."""
 
 

@@ -25,6 +25,7 @@ from zonekeeper.metadata.store.layout import Root
 from zonekeeper.metadata.store.store import COMMIT_WRITES_MAX, Create, Delete, MetadataStore, Put
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.placement.policy.rules import Policy
 
 READS_IN_FLIGHT_MAX: Final = 32
@@ -74,7 +75,7 @@ Facts: TypeAlias = NotAsked | Unreachable | Unusable | Absent | RootFound
 _UNUSABLE: Final = (clusters.ForeignRootError, UnreadableError, BadStoreUriError)
 
 
-class RootChangedError(Exception):
+class RootChangedError(Trouble):
     """The root is not what was seen when this was decided: look again."""
 
 

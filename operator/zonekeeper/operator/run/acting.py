@@ -4,12 +4,8 @@ Each act names the object that it is meant for (by uid, instance or version). So
 decided on an old look is refused; it cannot change another object.
 """
 
-from typing import Final, assert_never
+from typing import assert_never
 
-from zonekeeper.metadata.cluster import cluster as clusters
-from zonekeeper.metadata.cluster import policy_store
-from zonekeeper.metadata.formats.malformed import UnreadableError
-from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.operator.kubernetes.api import (
     BOOKIE_CLUSTERS,
     CLAIMS,
@@ -17,7 +13,6 @@ from zonekeeper.operator.kubernetes.api import (
     INSTANCE_LABEL,
     Json,
     Kubernetes,
-    KubernetesError,
 )
 from zonekeeper.operator.plan.plans import (
     Action,
@@ -30,18 +25,8 @@ from zonekeeper.operator.plan.plans import (
     RemoveObject,
     RemoveRoot,
 )
-from zonekeeper.operator.roots import roots
 from zonekeeper.operator.roots.roots import Roots
-
-_FAILURES: Final = (
-    KubernetesError,
-    StoreError,
-    UnreadableError,
-    clusters.ForeignRootError,
-    clusters.NotAClusterError,
-    policy_store.PolicyChangedError,
-    roots.RootChangedError,
-)
+from zonekeeper.placement.base.troubles import Trouble
 
 
 class Actor:
@@ -58,7 +43,7 @@ class Actor:
         for action in actions:
             try:
                 await self._one(action, resource, address or "")
-            except _FAILURES as error:
+            except Trouble as error:
                 return (f"{type(action).__name__}: {error}",)
         return ()
 

@@ -38,6 +38,7 @@ from zonekeeper.operator.plan.predicates import Predicate
 from zonekeeper.operator.roots.roots import Opener, Roots
 from zonekeeper.operator.run import observing
 from zonekeeper.operator.run.acting import Actor
+from zonekeeper.placement.base.troubles import Trouble
 
 PAUSE_MS: Final = 1_000
 PAUSE_MS_MAX: Final = 60_000
@@ -236,7 +237,7 @@ async def _wait(woken: asyncio.Event, wait_ms: int) -> None:
 
 def _bug(error: Exception) -> bool:
     """Is it worth a traceback?"""
-    return not isinstance(error, KubernetesError)
+    return not isinstance(error, Trouble | OSError)
 
 
 def _text(moment: datetime) -> str:

@@ -11,7 +11,6 @@ would do no harm that a compare-and-set or a uid does not refuse, but would cont
 
 import asyncio
 import datetime
-from dataclasses import dataclass
 from typing import Final
 
 import kopf
@@ -25,25 +24,23 @@ from zonekeeper.operator.kubernetes.api import (
     ObjectKind,
 )
 from zonekeeper.operator.run.reconciling import Key, Reconcilers
+from zonekeeper.operator.run.settings import OperatorSettings
+from zonekeeper.wire.running import running
 
+#: Under the grace period of the operator's pod.
+STOP_LIMIT_S: Final = 20.0
 CONNECT_SECONDS_MAX: Final = 10
 REQUEST_SECONDS_MAX: Final = 60
 #: A watch is renewed this often, whatever is silent in between.
 WATCH_SECONDS_MAX: Final = 300
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorSettings:
-    """What the process is told."""
-
-    #: Empty: all.
-    namespaces: tuple[str, ...]
-    #: Where to answer liveness probes, such as http://0.0.0.0:8080/healthz.
-    liveness: str | None
-
-
 async def run(kubernetes: Kubernetes, settings: OperatorSettings) -> None:
-    """Serve until the process is told to end."""
+    """Serve until SIGTERM or SIGINT; raises ``StoppedError``."""
+    await running.run(lambda _: _live(kubernetes, settings), stop_limit_s=STOP_LIMIT_S)
+
+
+async def _live(kubernetes: Kubernetes, settings: OperatorSettings) -> None:
     for namespace in settings.namespaces or ("",):
         # Refused here and now, in words, where the definition or our rights are missing.
         await kubernetes.list(BOOKIE_CLUSTERS, namespace)
@@ -68,6 +65,8 @@ def _now() -> datetime.datetime:
 
 def _kopf_settings() -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
+    # Signals are kopf's own while it runs, and so is the limit of what follows.
+    settings.process.ultimate_exiting_timeout = STOP_LIMIT_S
     settings.posting.enabled = False  # our events are made where the status is
     settings.scanning.disabled = True  # the kinds are known and checked at the start
     settings.networking.connect_timeout = CONNECT_SECONDS_MAX

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from zonekeeper.placement.base import units
+from zonekeeper.placement.base.troubles import Refusal
 
 #: The values of JSON, and of the plain part of YAML.
 Plain: TypeAlias = "str | int | float | bool | list[Plain] | dict[str, Plain] | None"
@@ -39,7 +40,7 @@ class Problem:
         return f"{self.path}: {self.value}: {self.rule}; {self.fix}"
 
 
-class InvalidFieldsError(ValueError):
+class InvalidFieldsError(Refusal, ValueError):
     """One or more values are not what they must be."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:

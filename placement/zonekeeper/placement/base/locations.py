@@ -41,6 +41,13 @@ def parse(text: str) -> Location | None:
     return Location(ZoneName(parts[0]), UpgradeDomain(parts[1]))
 
 
+def zone_name(text: str) -> ZoneName:
+    """Read a zone's name; raises ``ValueError`` that says what is needed."""
+    if not _is_name(text) or "/" in text:
+        raise ValueError(f"{text!r} cannot be a zone's name: no slash, no white space, not . or ..")
+    return ZoneName(text)
+
+
 def _is_name(part: str) -> bool:
     if part in (".", "..") or not 1 <= len(part) <= NAME_CHARS_MAX:
         return False

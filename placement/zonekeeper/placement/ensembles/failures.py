@@ -3,15 +3,12 @@
 import enum
 from collections.abc import Sequence
 
+from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.placement.policy.legality import BrokenRule
 
 
-class PlacementError(Exception):
+class PlacementError(Trouble):
     """No ensemble was given out, and nothing was written anywhere."""
-
-    #: May the same request succeed later?
-    retryable = False
-    maybe_applied = False
 
 
 class IllegalPlacement(PlacementError):

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from zonekeeper.placement.base import fields, units
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.fields import Plain
+from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.placement.policy.rules import (
     OnZoneLoss,
     PlacementRules,
@@ -106,7 +107,7 @@ _SECTIONS: Final = frozenset(
 _DEFAULTS: Final = Policy(placement=PlacementRules(zones=()))
 
 
-class NewerFormatError(ValueError):
+class NewerFormatError(Trouble, ValueError):
     """The record is whole, but a newer version of zonekeeper wrote it: upgrade to read it."""
 
     def __init__(self, found: int) -> None:

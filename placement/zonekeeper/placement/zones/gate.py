@@ -30,6 +30,7 @@ import enum
 from dataclasses import dataclass, replace
 from typing import Final, NewType
 
+from zonekeeper.placement.base.troubles import Refusal
 from zonekeeper.placement.policy.rules import OnZoneLoss, RepairRules, Resume
 from zonekeeper.placement.zones.counted_time import Moment, spelled
 
@@ -72,7 +73,7 @@ class Judgement:
     token: Token
 
 
-class RefusedError(ValueError):
+class RefusedError(Refusal, ValueError):
     """A person's hold or release is not possible. Nothing was changed."""
 
 

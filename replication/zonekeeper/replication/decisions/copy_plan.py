@@ -28,6 +28,7 @@ from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import BookieId, EntryId
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.base.topology import Topology
+from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.placement.ensembles import adherence, selector
 from zonekeeper.placement.ensembles.candidates import EnsembleRequest
 from zonekeeper.placement.ensembles.failures import (
@@ -59,7 +60,7 @@ class LowersPlacementError(PlacementError):
     retryable = True
 
 
-class OvertakenError(Exception):
+class OvertakenError(Trouble):
     """The fragment is not what the work was done for: somebody else changed it meanwhile."""
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from zonekeeper.metadata.bookies.bookie_records import Mark
 from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.placement.zones.losses import Held
 from zonekeeper.replication.repair.repair_metrics import RepairTrouble
 from zonekeeper.replication.repair.repairing import Repairer
@@ -67,7 +68,7 @@ class Order:
         await chronicle.write(kind, f"bookie {self.bookie}", self.reason)
 
 
-class NotEmptiedError(Exception):
+class NotEmptiedError(Trouble):
     """Ledgers are left that nothing but people can help; what was done stays done."""
 
     retryable = True

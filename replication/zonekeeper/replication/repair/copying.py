@@ -20,6 +20,7 @@ from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
 from zonekeeper.metadata.store.background import together
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId
+from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.placement.ensembles import read_order
 from zonekeeper.replication.decisions.copy_plan import Cause, Finished, Share, shares
 from zonekeeper.replication.repair.delivery import Delivery
@@ -41,7 +42,7 @@ WINDOW_ENTRIES: Final = 1 << 13
 GoOn = Callable[[], None]
 
 
-class BadCopyError(Exception):
+class BadCopyError(Trouble):
     """A bookie that is there has a copy that cannot be read, or is not what was written."""
 
 

@@ -15,6 +15,7 @@ from typing import Final
 
 from zonekeeper.client.bookies.bookies import Bookies
 from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.wire.contract.links import AppendLane
 from zonekeeper.wire.formats import errors
 from zonekeeper.wire.formats.frames import Frame
@@ -24,7 +25,7 @@ _ATTEMPTS_MAX: Final = 5
 _PAUSE_FIRST_S: Final = 0.1
 
 
-class TargetFailedError(Exception):
+class TargetFailedError(Trouble):
     """A bookie does not take the copy; what it took so far may stay there."""
 
     def __init__(self, bookie: BookieId, error: errors.ProtocolError) -> None:

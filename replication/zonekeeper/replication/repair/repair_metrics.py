@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.replication.decisions.copy_plan import Cause
 
 
@@ -34,7 +35,7 @@ class RepairTrouble(enum.StrEnum):
     METADATA = "metadata"
 
 
-class RepairStoppedError(Exception):
+class RepairStoppedError(Trouble):
     """The repair of a fragment ended before its swap: nothing in metadata has changed."""
 
     def __init__(self, trouble: RepairTrouble, text: str) -> None:

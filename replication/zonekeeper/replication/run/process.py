@@ -11,45 +11,23 @@ A role that fails ends the process with one clear line; its supervisor starts it
 """
 
 import asyncio
-import logging
-import os
 import time
 from collections.abc import Callable
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack
 from typing import Final
 
 from zonekeeper.client.api import client as clients
-from zonekeeper.client.base import errors as client_errors
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.metadata.cluster import joining
-from zonekeeper.metadata.cluster.cluster import ForeignRootError, NotAClusterError
-from zonekeeper.metadata.formats.malformed import UnreadableError
-from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.placement.base.chance import Chance
 from zonekeeper.replication.run import pages
 from zonekeeper.replication.run.autorecovery import Autorecovery, Worker
 from zonekeeper.replication.run.settings import AutorecoverySettings
-from zonekeeper.wire.running import looking, processes
+from zonekeeper.wire.running import looking, processes, running, seam
 from zonekeeper.wire.running.looking import Page
+from zonekeeper.wire.running.running import StopRequest
 
 STOP_LIMIT_S: Final = 20.0
-
-_logger = logging.getLogger(__name__)
-
-#: What may be wrong with the world; anything else is a bug, and shows as one.
-_TROUBLES: Final = (
-    OSError,
-    StoreError,
-    NotAClusterError,
-    ForeignRootError,
-    joining.SessionTooLongError,
-    UnreadableError,
-    client_errors.ClientError,
-)
-
-
-class StoppedError(Exception):
-    """The process cannot start, or cannot go on; the message says why."""
 
 
 async def run(
@@ -59,31 +37,16 @@ async def run(
 
     ``announce`` hears once where the process is looked at, when it is ready.
     """
-    stop = asyncio.Event()
-    try:
-        with processes.stopped_by_signals(stop.set), ExitStack() as at_end:
-            async with asyncio.TaskGroup() as tasks:
-                life = tasks.create_task(_live(settings, chance, announce))
-                stopping = tasks.create_task(stop.wait())
-                await asyncio.wait({life, stopping}, return_when=asyncio.FIRST_COMPLETED)
-                too_late = asyncio.get_running_loop().call_later(STOP_LIMIT_S, _give_up)
-                at_end.callback(too_late.cancel)
-                life.cancel()
-                stopping.cancel()
-    except BaseExceptionGroup as group:
-        troubles, bugs = group.split(_TROUBLES)
-        if troubles is None or bugs is not None:
-            raise
-        raise StoppedError(processes.first_words(troubles)) from group
-
-
-def _give_up() -> None:
-    _logger.error("not stopped in order within %g s: claims end with the session", STOP_LIMIT_S)
-    os._exit(1)
+    await running.run(
+        lambda stop: _live(settings, chance, announce, stop), stop_limit_s=STOP_LIMIT_S
+    )
 
 
 async def _live(
-    settings: AutorecoverySettings, chance: Chance, announce: Callable[[str], None]
+    settings: AutorecoverySettings,
+    chance: Chance,
+    announce: Callable[[str], None],
+    stop: StopRequest,
 ) -> None:
     process: Autorecovery | None = None
 
@@ -92,10 +55,10 @@ async def _live(
         return looking.readiness(missing)
 
     table = {
-        "/healthz": lambda: Page("alive\n"),
-        "/readyz": ready,
-        "/metrics": lambda: Page("") if process is None else pages.metrics(process),
-        "/state": lambda: looking.as_json({}) if process is None else pages.state(process),
+        seam.ALIVE_PATH: lambda: Page("alive\n"),
+        seam.READY_PATH: ready,
+        seam.METRICS_PATH: lambda: Page("") if process is None else pages.metrics(process),
+        seam.STATE_PATH: lambda: looking.as_json({}) if process is None else pages.state(process),
     }
     config = ClientConfig(zone=settings.zone, tls=settings.tls)
     async with AsyncExitStack() as stack:
@@ -109,12 +72,14 @@ async def _live(
         )
         process = Autorecovery(client, worker)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(process.run())
+            roles = tasks.create_task(process.run())
             await process.view.known()
             announce(
                 f"ready: autorecovery {settings.name} of {cluster}, "
                 f"http {settings.http.host}:{port}"
             )
+            await stop.heard()
+            roles.cancel()
 
 
 def _wall_ms() -> int:

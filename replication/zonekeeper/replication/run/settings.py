@@ -1,41 +1,57 @@
 """The settings of an autorecovery process: texts become values, or a clear refusal.
 
-They are few: what is repaired, when and how fast is the policy's. A flag goes before its
-environment variable, and that before the file.
+They are few: what is repaired, when and how fast is the policy's. ``SETTINGS`` is the table: flags,
+help and the page of the documentation follow from it.
 """
 
+import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final, TypedDict
+from functools import partial
+from typing import Final
 
 from zonekeeper.metadata.formats import cookies
-from zonekeeper.metadata.store.errors import BadStoreUriError
-from zonekeeper.metadata.stores import uri
-from zonekeeper.placement.base import locations
+from zonekeeper.metadata.stores.settings import METADATA, address
+from zonekeeper.placement.base import locations, settings
 from zonekeeper.placement.base.ids import BookieId, ZoneName
+from zonekeeper.placement.base.settings import GivenSettings, Setting
+from zonekeeper.replication.repair.replicator import WORKERS
 from zonekeeper.wire.formats import addresses
 from zonekeeper.wire.formats.addresses import Address
+from zonekeeper.wire.grpc import tls
 from zonekeeper.wire.grpc.tls import TlsFiles
+from zonekeeper.wire.running import seam
 
-DEFAULT_HTTP: Final = "0.0.0.0:8080"
 WORKERS_MAX: Final = 64
 
-
-class BadSettingError(ValueError):
-    """A setting is not what it must be; the message begins with its name."""
-
-
-class Texts(TypedDict):
-    """The settings as they were given; None: not at all."""
-
-    metadata: str
-    name: str
-    zone: str | None
-    http: str
-    workers: int
-    tls_authority: str | None
-    tls_certificate: str | None
-    tls_key: str | None
+SETTINGS: Final = (
+    METADATA,
+    Setting(
+        name="name",
+        shown_as="NAME",
+        otherwise="the host name",
+        help="Its name in elections and claims.",
+    ),
+    Setting(
+        name="zone",
+        shown_as="NAME",
+        help="The zone that it runs in: the copies that are read are the nearest.",
+    ),
+    Setting(
+        name="http",
+        shown_as="HOST:PORT",
+        default=f"0.0.0.0:{seam.HTTP_PORT}",
+        help="Where to answer GET of /metrics, /healthz, /readyz and /state; port 0 takes a free "
+        "one.",
+    ),
+    Setting(
+        name="workers",
+        shown_as="N",
+        default=str(WORKERS),
+        help="How many ledgers are repaired at once.",
+    ),
+    *tls.CLIENT_SETTINGS,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,55 +68,25 @@ class AutorecoverySettings:
     tls: TlsFiles | None
 
 
-def parse(texts: Texts) -> AutorecoverySettings:
+def parse(
+    flags: Mapping[str, str | None],
+    environment: Mapping[str, str],
+    file: Mapping[str, object] | None = None,
+    file_name: str = "",
+) -> AutorecoverySettings:
     """Check all settings; raises ``BadSettingError`` for the first that is wrong."""
-    try:
-        uri.parse(texts["metadata"])
-    except BadStoreUriError as error:
-        raise BadSettingError(f"--metadata: {error}") from error
-    if not cookies.is_bookie_id(texts["name"]):
-        raise BadSettingError(
-            f"--name: {texts['name']!r} cannot stand in a vote: letters, digits and : . _ - only"
-        )
-    if not 1 <= texts["workers"] <= WORKERS_MAX:
-        raise BadSettingError(f"--workers: must be between 1 and {WORKERS_MAX}")
+    given = GivenSettings(SETTINGS, flags, environment, file, file_name)
     return AutorecoverySettings(
-        metadata=texts["metadata"],
-        name=BookieId(texts["name"]),
-        zone=_zone(texts["zone"]),
-        http=_address("--http", texts["http"]),
-        workers=texts["workers"],
-        tls=_tls(texts),
+        metadata=given.read("metadata", address),
+        name=given.read("name", _name, socket.gethostname()),
+        zone=given.optional("zone", locations.zone_name),
+        http=given.read("http", addresses.parse),
+        workers=given.read("workers", partial(settings.count, most=WORKERS_MAX)),
+        tls=tls.files_given(given),
     )
 
 
-def _zone(text: str | None) -> ZoneName | None:
-    if text is None:
-        return None
-    if locations.parse(f"/{text}/ud-0") is None:
-        raise BadSettingError(
-            f"--zone: {text!r} cannot be a zone's name: no slash, no white space, not . or .."
-        )
-    return ZoneName(text)
-
-
-def _tls(texts: Texts) -> TlsFiles | None:
-    authority, certificate, key = (
-        texts["tls_authority"],
-        texts["tls_certificate"],
-        texts["tls_key"],
-    )
-    if authority is None and certificate is None and key is None:
-        return None
-    if authority is None or certificate is None or key is None:
-        raise BadSettingError(
-            "--tls-authority, --tls-certificate, --tls-key: give all three of them, or none"
-        )
-    return TlsFiles(authority=Path(authority), certificate=Path(certificate), key=Path(key))
-
-
-def _address(flag: str, text: str) -> Address:
-    try:
-        return addresses.parse(text)
-    except ValueError as error:
-        raise BadSettingError(f"{flag}: {error}") from error
+def _name(text: str) -> BookieId:
+    if not cookies.is_bookie_id(text):
+        raise ValueError(f"{text!r} cannot stand in a vote: letters, digits and : . _ - only")
+    return BookieId(text)

@@ -16,6 +16,8 @@ from rich import box
 from rich.table import Table
 
 from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.commands import exits
+from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.metadata.formats.ledger_paths import LEDGER_ID_MAX
 from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.ledgers import ledgers
@@ -34,7 +36,7 @@ from zonekeeper.replication.view.pace import BytePace
 from zonekeeper.replication.view.view import View
 from zonekeeper.shell.commands import zones
 from zonekeeper.shell.reaching import connecting, reaching
-from zonekeeper.shell.reaching.reaching import Place, RefusedCommand
+from zonekeeper.shell.reaching.reaching import Place
 from zonekeeper.wire.grpc.tls import TlsFiles
 
 #: At most this many ledgers of a kind are named.
@@ -70,7 +72,7 @@ def placement(place: Place) -> None:
     """
     found = reaching.run(_placement(place))
     _answer(place, found)
-    raise SystemExit(1 if found.counts[Level.FAIL.name] or found.unreadable else 0)
+    raise SystemExit(exits.answer(yes=not (found.counts[Level.FAIL.name] or found.unreadable)))
 
 
 @audit.command(epilog="Example: zonekeeper audit replicas --ledger 17 --bytes-per-second 10MiB")
@@ -100,7 +102,7 @@ def replicas(
         raise RefusedCommand(f"--bytes-per-second {bytes_per_second}: a number and KiB, MiB or GiB")
     found = reaching.run(_replicas(place, tls, tuple(map(LedgerId, wanted)), rate))
     _answer(place, found)
-    raise SystemExit(1 if found.named or found.unreadable else 0)
+    raise SystemExit(exits.answer(yes=not (found.named or found.unreadable)))
 
 
 @audit.command(epilog="Example: zonekeeper audit lose --zone b --and-one")
@@ -117,7 +119,9 @@ def lose(lost: tuple[str, ...], and_one: bool, place: Place) -> None:
     found = reaching.run(_lose(place, tuple(map(ZoneName, lost)), and_one=and_one))
     _answer(place, found)
     worst = (Harm.UNREADABLE, Harm.PERHAPS_UNREADABLE)
-    raise SystemExit(1 if any(found.counts[one.word] for one in worst) or found.unreadable else 0)
+    raise SystemExit(
+        exits.answer(yes=not (any(found.counts[one.word] for one in worst) or found.unreadable))
+    )
 
 
 @dataclass(kw_only=True)

@@ -3,10 +3,8 @@
 import asyncio
 import logging
 import random
-import socket
 from collections.abc import Mapping
 from contextlib import aclosing
-from pathlib import Path
 from typing import Final, TypedDict, Unpack
 
 import click
@@ -17,8 +15,9 @@ from rich.text import Text
 
 from zonekeeper.client.api.client import Client
 from zonekeeper.metadata.cluster import elections
+from zonekeeper.metadata.commands import exits, options
+from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.metadata.ledgers import underreplication
-from zonekeeper.placement.base import fields
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.zones.freeze import SwitchPhase
 from zonekeeper.placement.zones.gate import Gate, Person, RefusedError, Token
@@ -27,12 +26,9 @@ from zonekeeper.placement.zones.zone_records import Record
 from zonekeeper.replication.decisions.preflight import Preflight
 from zonekeeper.replication.gate import permitting, releasing
 from zonekeeper.replication.gate.permitting import GateRequest
-from zonekeeper.replication.repair.replicator import WORKERS
 from zonekeeper.replication.run import process, settings
-from zonekeeper.replication.run.settings import BadSettingError, Texts
 from zonekeeper.replication.view.view import View
 from zonekeeper.shell.commands import zones
-from zonekeeper.shell.hosting import yaml_files
 from zonekeeper.shell.reaching import connecting, reaching
 from zonekeeper.shell.reaching.reaching import Place
 from zonekeeper.shell.reports import preflight_text
@@ -85,22 +81,6 @@ class _GivenZone(_Given):
 @click.group()
 def autorecovery() -> None:
     """Repair lost copies: run it, see it, hold it, release it."""
-
-
-def _read_file(ctx: click.Context, _option: click.Parameter, file: Path | None) -> None:
-    """Take a file's settings as the defaults of the options."""
-    if file is None:
-        return
-    try:
-        given = fields.mapping(str(file), yaml_files.load(file))
-    except (yaml_files.UnreadableFileError, fields.InvalidFieldsError) as error:
-        raise reaching.RefusedCommand(str(error)) from None
-    known = {name.replace("_", "-"): name for name in Texts.__annotations__}
-    for name in given:
-        if name not in known:
-            names = ", ".join(sorted(known))
-            raise reaching.RefusedCommand(f"{file}: there is no setting {name}; there are {names}")
-    ctx.default_map = {known[name]: value for name, value in given.items()}
 
 
 # ── looking ──
@@ -345,7 +325,7 @@ async def _hold(place: Place, zone: ZoneName | None, who: Person) -> Record:
 
 def _gate(zone: str | None, whole: bool) -> ZoneName | None:
     if (zone is None) is not whole:
-        raise reaching.RefusedCommand("say which hold is meant: either --zone ZONE or --cluster")
+        raise RefusedCommand("say which hold is meant: either --zone ZONE or --cluster")
     return None if zone is None else ZoneName(zone)
 
 
@@ -374,7 +354,7 @@ def _decide(looked: PreflightSeen, given: _Given) -> None:
         preflight_text.show(looked)
     refusal = looked.preflight.refusal
     if refusal is not None and not given["force"]:
-        raise reaching.RefusedCommand(f"refused, {refusal}; --force does it nevertheless")
+        raise RefusedCommand(f"refused, {refusal}; --force does it nevertheless")
     if not given["dry_run"]:
         reaching.confirm("Go on?", yes=given["yes"])
 
@@ -392,69 +372,15 @@ def _answer(place: Place, text: str, data: Mapping[str, object]) -> None:
 @autorecovery.command(
     epilog="Example: zonekeeper autorecovery run --metadata zk://zk-0:2181/ledgers --zone a"
 )
-@click.option(
-    "--config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    is_eager=True,
-    expose_value=False,
-    callback=_read_file,
-    help="A YAML file with the options below, by their names; flags and environment go first.",
-)
-@click.option(
-    "--metadata",
-    envvar="ZONEKEEPER_METADATA",
-    show_envvar=True,
-    required=True,
-    metavar="URI",
-    help="The metadata store and the cluster's root in it: zk://host:2181/ledgers.",
-)
-@click.option(
-    "--name",
-    envvar="ZONEKEEPER_NAME",
-    show_envvar=True,
-    default=socket.gethostname,
-    show_default="the host name",
-    help="Its name in elections and claims.",
-)
-@click.option(
-    "--zone",
-    envvar="ZONEKEEPER_ZONE",
-    show_envvar=True,
-    help="The zone that it runs in: the copies that are read are the nearest.",
-)
-@click.option(
-    "--http",
-    envvar="ZONEKEEPER_HTTP",
-    show_envvar=True,
-    default=settings.DEFAULT_HTTP,
-    show_default=True,
-    metavar="HOST:PORT",
-    help="Where to answer /metrics, /healthz, /readyz and /state; port 0 takes a free one.",
-)
-@click.option(
-    "--workers",
-    envvar="ZONEKEEPER_WORKERS",
-    show_envvar=True,
-    type=int,
-    default=WORKERS,
-    show_default=True,
-    help="How many ledgers are repaired at once.",
-)
-@click.option("--tls-authority", envvar="ZONEKEEPER_TLS_AUTHORITY", help="Whom to believe: PEM.")
-@click.option("--tls-certificate", envvar="ZONEKEEPER_TLS_CERTIFICATE", help="What to show: PEM.")
-@click.option("--tls-key", envvar="ZONEKEEPER_TLS_KEY", help="The key of what is shown: PEM.")
-def run(**given: Unpack[Texts]) -> None:
+@options.CONFIG
+@options.each_of(settings.SETTINGS)
+def run(config: str | None, **flags: str | None) -> None:
     """Run auditor, replicator and a stand-in zone watch until SIGTERM; any number of copies.
 
     It prints one line when it is ready, and exits with 0 when it was stopped in order. What is
     repaired, when and how fast is the cluster's policy.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    try:
-        checked = settings.parse(given)
-    except BadSettingError as error:
-        raise click.UsageError(str(error)) from None
-    try:
+    checked = options.given(settings.parse, flags, config)
+    with exits.reported():
         asyncio.run(process.run(checked, random.SystemRandom(), click.echo))
-    except process.StoppedError as error:
-        raise click.ClickException(str(error)) from None

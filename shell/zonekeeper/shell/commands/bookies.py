@@ -11,6 +11,7 @@ from rich.text import Text
 
 from zonekeeper.metadata.bookies import bookie_records, cookie_store, registration
 from zonekeeper.metadata.bookies.bookie_records import BookieRecord, Mark
+from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.topology import Bookie
 from zonekeeper.placement.zones.gate import Person
@@ -19,7 +20,7 @@ from zonekeeper.replication.orders.orders import NotEmptiedError, Order, OrderPr
 from zonekeeper.replication.repair.repairing import Repairer
 from zonekeeper.replication.view.view import View
 from zonekeeper.shell.reaching import connecting, reaching
-from zonekeeper.shell.reaching.reaching import Place, RefusedCommand
+from zonekeeper.shell.reaching.reaching import Place
 from zonekeeper.shell.reports import preflight_text
 from zonekeeper.wire.formats import errors
 from zonekeeper.wire.grpc.tls import TlsFiles

@@ -23,6 +23,7 @@ from zonekeeper.client.api.client import Client
 from zonekeeper.client.api.reader import ReadBatch, Reader
 from zonekeeper.client.api.writer import Writer
 from zonekeeper.client.base import errors
+from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import LedgerId
@@ -168,7 +169,7 @@ def delete(numbers: tuple[int, ...], yes: bool, dry_run: bool, place: Place) -> 
     deleted = {number: found for number, found in known.items() if found is not None}
     missing = [number for number, found in known.items() if found is None]
     if missing:
-        raise reaching.RefusedCommand(
+        raise RefusedCommand(
             f"there is no ledger {', '.join(map(str, missing))}; nothing was deleted"
             + (f"; without: {ledger_text.delete_command(deleted)}" if deleted else "")
         )
@@ -316,7 +317,7 @@ async def _give(
                         await giver.give(batch)
         except errors.BeyondEnd:
             count = ledger_text.entries(reader.last_confirmed + 1)
-            raise reaching.RefusedCommand(
+            raise RefusedCommand(
                 f"ledger {number} has {count} that are confirmed, and --last is {options['last']}"
             ) from None
         except errors.NoSuchLedger as error:  # deleted since it was opened: the request was right
@@ -331,7 +332,7 @@ async def _opened(
         return await client.open(number, password=secret, recover=recover)
     except errors.Unauthorized as error:
         tried = ledger_options.password_tried(password_file)
-        raise reaching.RefusedCommand(f"{error}; {tried}") from None
+        raise RefusedCommand(f"{error}; {tried}") from None
 
 
 def _batches(reader: Reader, options: Options, *, follow: bool) -> AsyncGenerator[ReadBatch, None]:
@@ -339,9 +340,7 @@ def _batches(reader: Reader, options: Options, *, follow: bool) -> AsyncGenerato
     assert isinstance(first, int)
     assert last is None or isinstance(last, int)
     if last is not None and last < first:
-        raise reaching.RefusedCommand(
-            f"no entries from {first} to {last}: --last is before --first"
-        )
+        raise RefusedCommand(f"no entries from {first} to {last}: --last is before --first")
     if follow:
         return reader.tail(first)
     if options["unconfirmed"]:
@@ -430,7 +429,7 @@ def _run(work: Coroutine[None, None, T]) -> T:
         try:
             return await work
         except _WRONG as error:
-            raise reaching.RefusedCommand(str(error)) from None
+            raise RefusedCommand(str(error)) from None
 
     return reaching.run(done())
 

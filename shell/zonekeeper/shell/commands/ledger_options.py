@@ -8,12 +8,12 @@ from typing import IO, Final
 
 import click
 
+from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.metadata.formats import placement_stamp
 from zonekeeper.metadata.formats.ledger_paths import LEDGER_ID_MAX
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.policy.rules_data import ENSEMBLE_MAX
-from zonekeeper.shell.reaching.reaching import RefusedCommand
 
 #: The password, if no file is given. No option takes it: all users of a machine see command lines.
 PASSWORD_VARIABLE: Final = "ZONEKEEPER_LEDGER_PASSWORD"  # noqa: S105 the name of a variable

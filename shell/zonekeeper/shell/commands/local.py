@@ -1,7 +1,6 @@
 """``zonekeeper local``: a whole cluster on this machine, to try things on.
 
-Exit code 2: the request is wrong. 1: the command failed. 130: the command was interrupted, and the
-processes that it had started are stopped.
+The processes that an interrupted command had started are stopped.
 """
 
 import contextlib
@@ -18,9 +17,9 @@ from typing import Final, TypedDict, TypeVar, Unpack, cast
 import click
 from rich.console import Console
 
+from zonekeeper.metadata.commands import exits, options
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.shell.demo import demo, demo_screen, demo_story
-from zonekeeper.shell.hosting.hosting import INTERRUPTED
 from zonekeeper.shell.local import local_running, local_text
 from zonekeeper.shell.local.local_cluster import LocalCluster
 from zonekeeper.shell.local.local_folder import BadRequestError, LocalError
@@ -40,14 +39,6 @@ _FOLDER: Final = click.option(
     show_default="~/.zonekeeper/local",
     help="Where everything stands that the cluster keeps.",
 )
-_OUTPUT: Final = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="The form of the answer.",
-)
 
 
 class _Given(TypedDict):
@@ -59,10 +50,6 @@ class _Given(TypedDict):
     autorecovery: int | None
     zookeeper: bool | None
     timers: Timers | None
-
-
-class _BadRequest(click.ClickException):
-    exit_code = 2
 
 
 @click.group()
@@ -103,7 +90,7 @@ def local() -> None:
     help="The durations in the policy: of production, or so short that one can watch.  "
     f"{_DEFAULT.format(_STANDARD.timers)}",
 )
-@_OUTPUT
+@options.OUTPUT
 def up(folder: Path, output: str, **given: Unpack[_Given]) -> None:
     """Start the cluster: everything that does not run.
 
@@ -122,7 +109,7 @@ def up(folder: Path, output: str, **given: Unpack[_Given]) -> None:
 
 @local.command(epilog="Example: zonekeeper local status")
 @_FOLDER
-@_OUTPUT
+@options.OUTPUT
 def status(folder: Path, output: str) -> None:
     """Show bookies, zones, autorecovery processes, and how many ledgers wait for repair."""
     found = _run(_cluster(folder).status())
@@ -135,7 +122,7 @@ def status(folder: Path, output: str) -> None:
 @local.command("kill-bookie", epilog="Example: zonekeeper local kill-bookie bk-a-0")
 @click.argument("bookie")
 @_FOLDER
-@_OUTPUT
+@options.OUTPUT
 def kill_bookie(bookie: str, folder: Path, output: str) -> None:
     """Kill BOOKIE at once (kill -9). `up` starts it again."""
     _run(_cluster(folder).kill(BookieId(bookie)))
@@ -145,7 +132,7 @@ def kill_bookie(bookie: str, folder: Path, output: str) -> None:
 @local.command("kill-autorecovery", epilog="Example: zonekeeper local kill-autorecovery auto-0")
 @click.argument("name")
 @_FOLDER
-@_OUTPUT
+@options.OUTPUT
 def kill_autorecovery(name: str, folder: Path, output: str) -> None:
     """Kill the autorecovery process NAME at once (kill -9). `up` starts it again.
 
@@ -158,7 +145,7 @@ def kill_autorecovery(name: str, folder: Path, output: str) -> None:
 @local.command("kill-zone", epilog="Example: zonekeeper local kill-zone b")
 @click.argument("zone")
 @_FOLDER
-@_OUTPUT
+@options.OUTPUT
 def kill_zone(zone: str, folder: Path, output: str) -> None:
     """Kill all that runs in ZONE at once. `restore-zone` starts it again."""
     killed = _run(_cluster(folder).kill_zone(ZoneName(zone)))
@@ -168,7 +155,7 @@ def kill_zone(zone: str, folder: Path, output: str) -> None:
 @local.command("restore-zone", epilog="Example: zonekeeper local restore-zone b")
 @click.argument("zone")
 @_FOLDER
-@_OUTPUT
+@options.OUTPUT
 def restore_zone(zone: str, folder: Path, output: str) -> None:
     """Start all of ZONE that does not run.
 
@@ -182,7 +169,7 @@ def restore_zone(zone: str, folder: Path, output: str) -> None:
 @local.command("partition-zone", epilog="Example: zonekeeper local partition-zone b")
 @click.argument("zone")
 @_FOLDER
-@_OUTPUT
+@options.OUTPUT
 def partition_zone(zone: str, folder: Path, output: str) -> None:
     """Cut ZONE off: its processes live, and nobody hears of them. `heal-zone` ends it.
 
@@ -196,7 +183,7 @@ def partition_zone(zone: str, folder: Path, output: str) -> None:
 @local.command("heal-zone", epilog="Example: zonekeeper local heal-zone b")
 @click.argument("zone")
 @_FOLDER
-@_OUTPUT
+@options.OUTPUT
 def heal_zone(zone: str, folder: Path, output: str) -> None:
     """Let ZONE go on that was cut off. Its bookies find their sessions over, and register again."""
     hit = _run(_cluster(folder).heal(ZoneName(zone)))
@@ -206,7 +193,7 @@ def heal_zone(zone: str, folder: Path, output: str) -> None:
 @local.command(epilog="Example: zonekeeper local down")
 @_FOLDER
 @click.option("--purge", is_flag=True, help="Remove everything that the cluster kept, too.")
-@_OUTPUT
+@options.OUTPUT
 def down(folder: Path, purge: bool, output: str) -> None:
     """Stop everything in order. What was kept stays, for the next `up`."""
     stopped = _run(_cluster(folder).down(purge=purge))
@@ -223,7 +210,7 @@ def down(folder: Path, purge: bool, output: str) -> None:
     help="Keep the cluster there, to look at afterwards: a new folder.  "
     "[default: a temporary folder]",
 )
-@_OUTPUT
+@options.OUTPUT
 def demo_command(folder: Path | None, output: str) -> None:
     """Show a cluster that loses a bookie, a zone for a while, and a zone for good.
 
@@ -258,7 +245,7 @@ def _place(folder: Path | None) -> Iterator[Path]:
     try:
         yield made
     except click.ClickException as failure:
-        failed = failure.exit_code == 1
+        failed = failure.exit_code == exits.NOT
         raise
     finally:
         if failed:
@@ -271,18 +258,16 @@ def _cluster(folder: Path) -> LocalCluster:
     try:
         return LocalCluster(folder)
     except BadRequestError as error:
-        raise _BadRequest(str(error)) from None
+        raise exits.of(error) from None
 
 
 def _run(work: Coroutine[None, None, _T]) -> _T:
     try:
         return local_running.run(work, lambda: click.echo("stopping what was started", err=True))
-    except BadRequestError as error:
-        raise _BadRequest(str(error)) from None
-    except (LocalError, OSError) as error:
-        raise click.ClickException(str(error)) from None
+    except (BadRequestError, LocalError, OSError) as error:
+        raise exits.of(error) from None
     except local_running.InterruptedWorkError:
-        sys.exit(INTERRUPTED)
+        sys.exit(exits.INTERRUPTED)
 
 
 def _listed(names: Sequence[BookieId], done: str, nobody: str) -> str:

@@ -8,6 +8,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.placement.base import units
 from zonekeeper.placement.base.ids import UpgradeDomain, ZoneName
 from zonekeeper.placement.zones import counted_time
@@ -140,7 +141,7 @@ async def _end(place: Place, wanted: Wanted, who: Person) -> tuple[Maintenance, 
         )
         if not standing:
             known = ", ".join(map(str, sorted(view.maintenance))) or "nothing"
-            raise reaching.RefusedCommand(f"no such maintenance is declared: {known} is")
+            raise RefusedCommand(f"no such maintenance is declared: {known} is")
         told = reaching.chronicle(cluster, who.name)
         await planned_work.end(cluster, standing, who, told)
         return standing

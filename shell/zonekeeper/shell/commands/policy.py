@@ -15,13 +15,14 @@ import yaml
 
 from zonekeeper.metadata.cluster import policy_store
 from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.commands import exits, yaml_files
+from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.placement.base.fields import InvalidFieldsError, Plain
 from zonekeeper.placement.policy import legality, rules_data
 from zonekeeper.placement.policy.rules import Policy
 from zonekeeper.placement.zones.gate import Person
-from zonekeeper.shell.hosting import yaml_files
 from zonekeeper.shell.reaching import reaching
-from zonekeeper.shell.reaching.reaching import Place, RefusedCommand
+from zonekeeper.shell.reaching.reaching import Place
 
 _OWNER: Final = "shell"
 _FILE: Final = click.argument("file", type=click.Path(path_type=Path))
@@ -56,7 +57,7 @@ def diff(file: Path, place: Place) -> None:
     wanted = _load(file)
     changes = _changes(reaching.run(_read(place)), wanted)
     _print(changes, place)
-    sys.exit(1 if changes else 0)
+    sys.exit(exits.answer(yes=not changes))
 
 
 @policy.command(

@@ -23,6 +23,7 @@ from rich.text import Text
 
 from zonekeeper.client.api.client import Client
 from zonekeeper.metadata.bookies import registration
+from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.formats.service_info import Endpoint
 from zonekeeper.metadata.store.errors import StoreError
@@ -80,7 +81,7 @@ def _a_number(_ctx: click.Context, _param: click.Parameter, value: float) -> flo
 def top(once: bool, every_s: float, only: str | None, place: Place) -> None:
     """Show which bookie or zone is slow, waits, or fails."""
     if place.as_json and not once:
-        raise reaching.RefusedCommand("--output json: add --once")
+        raise RefusedCommand("--output json: add --once")
     zone = None if only is None else ZoneName(only)
     reaching.run(_top(place, zone, every_s, once=once))
 
@@ -89,7 +90,7 @@ async def _top(place: Place, only: ZoneName | None, every_s: float, *, once: boo
     async with connecting.connected(place, None) as client:
         if only is not None and only not in client.bookies.topology.zones:
             known = ", ".join(client.bookies.topology.zones)
-            raise reaching.RefusedCommand(f"there is no zone {only}; there are {known}")
+            raise RefusedCommand(f"there is no zone {only}; there are {known}")
         before = await _look_around(client, only)
         if once:
             await asyncio.sleep(every_s)

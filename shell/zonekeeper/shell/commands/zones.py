@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zonekeeper.metadata.cluster import elections
+from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.placement.zones import counted_time
 from zonekeeper.placement.zones.gate import Permission
@@ -70,7 +71,7 @@ def check(wanted: Iterable[ZoneName], known: tuple[ZoneName, ...]) -> None:
     """Refuse a zone that is not among the known ones."""
     for zone in wanted:
         if zone not in known:
-            raise reaching.RefusedCommand(f"there is no zone {zone}; there are {', '.join(known)}")
+            raise RefusedCommand(f"there is no zone {zone}; there are {', '.join(known)}")
 
 
 def plain(record: Record | None) -> dict[str, object]:

@@ -12,17 +12,12 @@ from typing import Final
 import click
 from rich.console import Console
 
+from zonekeeper.metadata.commands import exits, options, yaml_files
+from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.placement.base.fields import InvalidFieldsError
 from zonekeeper.shell.explaining import cluster_file, explanation, explanation_text
-from zonekeeper.shell.hosting import yaml_files
 
 _LONG_S: Final = 2.0
-
-
-class BadInputError(click.ClickException):
-    """The input cannot be read, or a value in it is wrong; nothing was judged."""
-
-    exit_code = 2
 
 
 @click.group()
@@ -47,14 +42,7 @@ def _patience() -> Iterator[None]:
 
 @placement.command(epilog="Example: zonekeeper placement explain cluster.yaml")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="The form of the report.",
-)
+@options.output("The form of the report.")
 @click.option("--show-policy", is_flag=True, help="Show the policy in effect, defaults included.")
 def explain(file: Path, output: str, show_policy: bool) -> None:
     """Say what a cluster survives, what crosses its zones, and whether it is legal.
@@ -65,13 +53,12 @@ def explain(file: Path, output: str, show_policy: bool) -> None:
     The exit code is 0 if ledgers can be created, 1 if not (the report says why), and 2 if FILE
     cannot be read or a value in it is wrong.
     """
-    try:
-        cluster = cluster_file.read(yaml_files.load(file))
-    except yaml_files.UnreadableFileError as error:
-        raise BadInputError(str(error)) from None
-    except InvalidFieldsError as error:
-        lines = textwrap.indent(str(error), "  ")
-        raise BadInputError(f"{file} is not a cluster that could be:\n{lines}") from None
+    with exits.reported():
+        try:
+            cluster = cluster_file.read(yaml_files.load(file))
+        except InvalidFieldsError as error:
+            lines = textwrap.indent(str(error), "  ")
+            raise RefusedCommand(f"{file} is not a cluster that could be:\n{lines}") from None
     with _patience():
         found = explanation.explain(cluster)
     if output == "json":
@@ -80,5 +67,4 @@ def explain(file: Path, output: str, show_policy: bool) -> None:
     else:
         console = Console(highlight=False, soft_wrap=False)
         explanation_text.write(console, found, show_policy=show_policy)
-    if not found.usable:
-        sys.exit(1)
+    sys.exit(exits.answer(yes=found.usable))

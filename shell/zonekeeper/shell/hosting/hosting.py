@@ -21,14 +21,14 @@ from typing import NoReturn
 
 import click
 
+from zonekeeper.metadata.commands import exits
+
 GROUP = "zonekeeper.commands"
 _DISTRIBUTION = "zonekeeper"
 #: This extra installs the libraries of the components that have no extra of their own.
 _SHARED_EXTRA = "client"
 #: The only command of the shell that runs bookies; its other commands are clients of a cluster.
 _RUNS_BOOKIES = "zonekeeper.shell.commands.local"
-#: The exit code after an interruption, as in Unix shells.
-INTERRUPTED = 130
 
 
 class CommandHost(click.Group):
@@ -81,12 +81,12 @@ class CommandHost(click.Group):
                 _end_interrupted(ctx)
             if sys.stdin.isatty():
                 raise  # a person was asked, and said no
-            raise _Unasked("nobody can be asked here: repeat with --yes") from None
+            raise exits.RefusedCommand("nobody can be asked here: repeat with --yes") from None
         except KeyboardInterrupt:
             _end_interrupted(ctx)
         except BrokenPipeError:  # the reader of the answer has closed the pipe
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            ctx.exit(0)
+            ctx.exit(exits.DONE)
         except OSError as error:  # mostly: the answer cannot be written
             raise click.ClickException(str(error)) from None
 
@@ -108,15 +108,9 @@ class CommandHost(click.Group):
         return command.short_help or _first_sentence(command.help or "")
 
 
-class _Unasked(click.ClickException):
-    """A command had a question and no terminal to ask it on; nothing was done."""
-
-    exit_code = 2
-
-
 def _end_interrupted(ctx: click.Context) -> NoReturn:
     click.echo("interrupted", err=True)
-    ctx.exit(INTERRUPTED)
+    ctx.exit(exits.INTERRUPTED)
 
 
 @click.pass_context

@@ -22,6 +22,7 @@ from typing import Final
 from urllib.parse import quote
 
 from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.base.troubles import Refusal, Trouble
 from zonekeeper.shell.local import local_state
 from zonekeeper.shell.local.local_shape import Shape
 from zonekeeper.shell.local.local_state import LocalState
@@ -35,11 +36,11 @@ LOOPBACK: Final = "127.0.0.1"
 _FILES: Final = (_META, f"{_META}-wal", f"{_META}-shm", f"{local_state.NAME}.part")
 
 
-class BadRequestError(Exception):
+class BadRequestError(Refusal):
     """The request is wrong; nothing was done."""
 
 
-class LocalError(Exception):
+class LocalError(Trouble):
     """A command on a local cluster failed; the message says what is left."""
 
 

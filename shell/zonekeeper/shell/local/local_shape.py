@@ -17,6 +17,7 @@ from zonekeeper.placement.base import fields, upgrade_domains
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.topology import Bookie, Topology
+from zonekeeper.placement.base.troubles import Refusal
 from zonekeeper.placement.base.upgrade_domains import RoundRobin
 from zonekeeper.placement.ensembles import selector
 from zonekeeper.placement.ensembles.candidates import EnsembleRequest
@@ -50,7 +51,7 @@ _SHORT_REPAIR: Final[dict[str, fields.Plain]] = {
 }
 
 
-class BadShapeError(ValueError):
+class BadShapeError(Refusal, ValueError):
     """A cluster of this shape could not hold a ledger."""
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.shell.local.local_processes import ProcessMark
 from zonekeeper.shell.local.local_shape import Shape, Timers
 
@@ -23,7 +24,7 @@ _FORMAT: Final = 2
 _BYTES_MAX: Final = 1 << 20
 
 
-class UnreadableStateError(Exception):
+class UnreadableStateError(Trouble):
     """The file exists and cannot be read, so it is not known what runs."""
 
 

@@ -5,7 +5,7 @@ client.
 """
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import wraps
 from pathlib import Path
 
@@ -13,11 +13,12 @@ import click
 
 from zonekeeper.client.api import client as clients
 from zonekeeper.client.api.client import Client
-from zonekeeper.client.base import errors
 from zonekeeper.client.base.config import ClientConfig
-from zonekeeper.metadata.store.errors import BadStoreError
+from zonekeeper.metadata.commands import options
+from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.shell.reaching import reaching
 from zonekeeper.shell.reaching.reaching import Place
+from zonekeeper.wire.grpc import tls
 from zonekeeper.wire.grpc.tls import TlsFiles
 
 
@@ -34,32 +35,17 @@ def over_tls(command: Callable[..., None]) -> Callable[..., None]:
     ) -> None:
         command(tls=_tls_files(tls_authority, tls_certificate, tls_key), **rest)
 
-    for name, what in (
-        ("key", "The private key of --tls-certificate."),
-        ("certificate", "What to show to bookies, as PEM."),
-        ("authority", "Whose certificates to believe, as PEM; without it nothing is encrypted."),
-    ):
-        called = click.option(
-            f"--tls-{name}",
-            envvar=f"ZONEKEEPER_TLS_{name.upper()}",
-            show_envvar=True,
-            type=click.Path(exists=True, dir_okay=False),
-            help=what,
-        )(called)
-    return called
+    with_files: Callable[..., None] = called
+    for setting in reversed(tls.CLIENT_SETTINGS):
+        is_file = click.Path(exists=True, dir_okay=False)
+        with_files = options.option(setting, kind=is_file)(with_files)
+    return with_files
 
 
 @asynccontextmanager
 async def connected(place: Place, tls: TlsFiles | None) -> AsyncIterator[Client]:
     """Give a client of a cluster and its bookies."""
-    async with AsyncExitStack() as opened:
-        try:
-            reaching_it = clients.connect(place.address, ClientConfig(tls=tls))
-            client = await opened.enter_async_context(reaching_it)
-        except errors.ClientError as error:
-            if isinstance(error.__cause__, BadStoreError):  # the address is not a store's
-                raise reaching.RefusedCommand(str(error.__cause__)) from None
-            raise
+    async with clients.connect(place.address, ClientConfig(tls=tls)) as client:
         reaching.check(client.cluster, place)
         yield client
 
@@ -69,7 +55,7 @@ def _tls_files(authority: str | None, certificate: str | None, key: str | None) 
     if authority is None and certificate is None and key is None:
         return None
     if authority is None or certificate is None or key is None:
-        raise reaching.RefusedCommand(
+        raise RefusedCommand(
             "--tls-authority, --tls-certificate, --tls-key: give all three, or none"
         )
     return TlsFiles(authority=Path(authority), certificate=Path(certificate), key=Path(key))

@@ -1,9 +1,7 @@
 """Shared by commands on a live cluster: address options, the person, errors, and answers.
 
-Exit code 0: the command did its work. 1: it failed, or the cluster is out of reach. 2: the request
-is wrong (an address, a zone, another cluster's id, a refusal), and nothing was changed. 130: the
-command was interrupted. An answer goes to standard output; errors and progress go to standard
-error.
+An answer goes to standard output; errors and progress go to standard error. The exit codes are
+those of ``metadata.commands.exits``.
 """
 
 import asyncio
@@ -28,17 +26,15 @@ import click
 from rich.console import Console
 
 from zonekeeper.client.base import errors as client_errors
-from zonekeeper.metadata.cluster import cluster as clusters
-from zonekeeper.metadata.cluster import policy_store, zone_store
+from zonekeeper.metadata.cluster import policy_store
 from zonekeeper.metadata.cluster.cluster import Cluster
-from zonekeeper.metadata.formats.malformed import UnreadableError
-from zonekeeper.metadata.store import errors
+from zonekeeper.metadata.commands import exits, opening, options
+from zonekeeper.metadata.commands.exits import INTERRUPTED, RefusedCommand
 from zonekeeper.metadata.store.background import alongside
-from zonekeeper.metadata.stores.opening import open_store
-from zonekeeper.placement.zones.gate import Person, RefusedError
+from zonekeeper.placement.base.troubles import Refusal
+from zonekeeper.placement.zones.gate import Person
 from zonekeeper.replication.view.alerts import Chronicle
 from zonekeeper.replication.view.view import View
-from zonekeeper.shell.hosting.hosting import INTERRUPTED
 
 _T = TypeVar("_T")
 
@@ -58,30 +54,6 @@ def _user() -> str:
         return f"uid {os.getuid()}"
 
 
-_OUTPUT: Final = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="The form of the answer.",
-)
-_STORE: Final = click.option(
-    "--metadata",
-    "address",
-    required=True,
-    envvar="ZONEKEEPER_METADATA",
-    show_envvar=True,
-    metavar="URI",
-    help="Where the cluster is: zk://host:2181/ledgers or sqlite:///path/meta.db.",
-)
-_CLUSTER_ID: Final = click.option(
-    "--cluster-id",
-    metavar="UUID",
-    envvar="ZONEKEEPER_CLUSTER_ID",
-    show_envvar=True,
-    help="Refuse any cluster but the one with this instance id.",
-)
 _BY: Final = click.option(
     "--by",
     "name",
@@ -90,8 +62,8 @@ _BY: Final = click.option(
     metavar="NAME",
     help="Who does it, for the timeline.",
 )
-YES: Final = click.option("--yes", is_flag=True, help="Do not ask.")
-DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Say what would be done, and stop.")
+YES: Final = options.YES
+DRY_RUN: Final = options.DRY_RUN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +83,7 @@ def on_cluster(command: Callable[..., None]) -> Callable[..., None]:
         place = Place(address=address, cluster_id=cluster_id, as_json=output == "json")
         command(place=place, **rest)
 
-    return _STORE(_CLUSTER_ID(_OUTPUT(called)))
+    return options.METADATA(options.CLUSTER_ID(options.OUTPUT(called)))
 
 
 def by_person(command: Callable[..., None]) -> Callable[..., None]:
@@ -139,40 +111,15 @@ def answering(done: str) -> Iterator[None]:
         raise click.ClickException(f"{done}; the answer cannot be written: {error}") from None
 
 
-class RefusedCommand(click.ClickException):
-    """The request is wrong; nothing was changed."""
-
-    exit_code = 2
-
-
-_WRONG: Final = (
-    errors.BadStoreUriError,
-    errors.NoStoreError,
-    clusters.NotAClusterError,
-    clusters.ForeignRootError,
-    policy_store.PolicyChangedError,
-    zone_store.UnderMaintenanceError,
-    RefusedError,
-)
-_FAILED: Final = (errors.StoreError, UnreadableError, OSError)
-
-
 @contextmanager
 def reported() -> Iterator[None]:
     """Turn the expected errors of the block into a message and an exit code."""
-    try:
-        yield
-    except _WRONG as error:
-        raise RefusedCommand(str(error)) from None
-    except client_errors.ClientError as error:
-        # The store's own error says more than what the client says of it.
-        if isinstance(error.__cause__, _WRONG):
-            raise RefusedCommand(str(error.__cause__)) from None
-        raise click.ClickException(str(error)) from None
-    except BrokenPipeError:
-        raise  # no failure: the reader of the answer has closed the pipe
-    except _FAILED as error:
-        raise click.ClickException(str(error)) from None
+    with exits.reported():
+        try:
+            yield
+        except client_errors.ClientError as error:
+            # The store's own error says more than what the client says of it.
+            raise (error.__cause__ if isinstance(error.__cause__, Refusal) else error) from None
 
 
 def run(work: Coroutine[None, None, _T]) -> _T:
@@ -213,16 +160,9 @@ async def _interruptible(work: Coroutine[None, None, _T]) -> _T:
 @asynccontextmanager
 async def opened(place: Place) -> AsyncIterator[Cluster]:
     """Open the cluster at an address; refuse another cluster than the one that is meant."""
-    try:
-        store = await open_store(place.address, must_exist=True)
-    except errors.BadStoreError as error:  # after opening, this error means damage
-        raise RefusedCommand(str(error)) from None
-    try:
-        cluster = await clusters.open_cluster(store)
+    async with opening.opened_cluster(place.address) as cluster:
         check(cluster, place)
         yield cluster
-    finally:
-        await store.close()
 
 
 @asynccontextmanager

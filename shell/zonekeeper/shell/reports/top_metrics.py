@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from zonekeeper.placement.base.troubles import Trouble
+
 _SECONDS: Final = "zonekeeper_bookie_operation_seconds_bucket"
 _OUTCOMES: Final = "zonekeeper_bookie_operations_total"
 _WAITING: Final = "zonekeeper_bookie_waiting_bytes"
@@ -22,7 +24,7 @@ _LABEL: Final = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)",?')
 _ESCAPES: Final = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 
 
-class NotMetricsError(Exception):
+class NotMetricsError(Trouble):
     """The page is not a bookie's ``/metrics`` page."""
 
 

@@ -33,14 +33,13 @@ answers.
 """
 
 import enum
-from typing import ClassVar, Final
+from typing import Final
+
+from zonekeeper.placement.base.troubles import Trouble
 
 
-class WireError(Exception):
+class WireError(Trouble):
     """Something between a client and a bookie went wrong."""
-
-    retryable: ClassVar[bool] = False
-    maybe_applied: ClassVar[bool] = False
 
 
 class ProtocolError(WireError):

@@ -20,6 +20,7 @@ from typing import Final, Generic, TypeVar
 import grpc
 
 from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.base.settings import GivenSettings, Setting
 
 Made = TypeVar("Made")
 
@@ -35,6 +36,39 @@ class TlsFiles:
     authority: Path
     certificate: Path
     key: Path
+
+
+#: What a client is told; together they are ``TlsFiles``.
+CLIENT_SETTINGS: Final = (
+    Setting(
+        name="tls-authority",
+        shown_as="FILE",
+        help="Whose certificates to believe, as PEM; without it nothing is encrypted.",
+    ),
+    Setting(name="tls-certificate", shown_as="FILE", help="What to show to bookies, as PEM."),
+    Setting(name="tls-key", shown_as="FILE", help="The private key of --tls-certificate."),
+)
+#: What a bookie is told.
+SERVER_SETTINGS: Final = (
+    Setting(
+        name="tls-authority",
+        shown_as="FILE",
+        help="PEM of the authority whose clients are served. With the next two: TLS on the port "
+        "of --listen, and a client without a certificate is not served.",
+    ),
+    Setting(name="tls-certificate", shown_as="FILE", help="PEM of the bookie's certificate."),
+    Setting(name="tls-key", shown_as="FILE", help="PEM of the bookie's private key."),
+)
+
+
+def files_given(given: GivenSettings) -> TlsFiles | None:
+    """Give the files, or None where none is given; raises ``BadSettingError`` for some of them."""
+    names = [setting.name for setting in CLIENT_SETTINGS]
+    why = "the authority, the certificate and the key make TLS only together"
+    if not given.together(names, why):
+        return None
+    authority, certificate, key = (given.read(name, Path) for name in names)
+    return TlsFiles(authority=authority, certificate=certificate, key=key)
 
 
 def check_id(bookie_id: BookieId) -> None:

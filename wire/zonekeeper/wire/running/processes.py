@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from zonekeeper.placement.base.troubles import Refusal
+
 _STOPS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -31,12 +33,13 @@ def explained(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise OSError(f"{what}: {error.strerror or error}") from error
+        kind = type(error) if isinstance(error, Refusal) else OSError
+        raise kind(f"{what}: {error.strerror or error}") from error
 
 
-def first_words(group: BaseExceptionGroup[BaseException]) -> str:
-    """Give the words of the first error in a group."""
+def first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Give the first error in a group."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return str(error)
+    return error

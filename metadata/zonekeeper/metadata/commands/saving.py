@@ -1,8 +1,6 @@
-"""The commands that use the metadata store alone.
+"""``zonekeeper metadata``: write all metadata of a cluster to a file, and back.
 
-``zonekeeper cluster`` makes and shows a cluster's root. ``zonekeeper metadata`` writes all metadata
-to a file, and back, and rebuilds lost metadata from the hints of bookies. A component has one
-module of commands, so both groups are here.
+It also rebuilds lost metadata from the hints of bookies.
 """
 
 import asyncio
@@ -12,20 +10,17 @@ import sys
 import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TextIO
 
 import click
 
-from zonekeeper.metadata.cluster import cluster as clusters
-from zonekeeper.metadata.cluster import policy_store, restored, timeline
-from zonekeeper.metadata.cluster.cluster import BookieCounts, Cluster
+from zonekeeper.metadata.cluster import restored, timeline
+from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.cluster.restored import Restored
 from zonekeeper.metadata.cluster.timeline import Event
-from zonekeeper.metadata.formats.malformed import UnreadableError
-from zonekeeper.metadata.ledgers import ledger_ids
+from zonekeeper.metadata.commands import exits, opening, options
 from zonekeeper.metadata.saving import (
     export_diff,
     export_format,
@@ -41,101 +36,19 @@ from zonekeeper.metadata.saving.importing import Imported
 from zonekeeper.metadata.saving.rebuilding import RebuildVerdict, Rebuilt
 from zonekeeper.metadata.saving.rebuilding_writing import Given, HintsFile
 from zonekeeper.metadata.store import errors
-from zonekeeper.metadata.store.store import MetadataStore
-from zonekeeper.metadata.stores.opening import open_store
-from zonekeeper.placement.policy import rules_data
-from zonekeeper.placement.policy.rules import Policy
 from zonekeeper.placement.zones.gate import Person
 
-_STORE: Final = click.option(
-    "--metadata",
-    "address",
-    required=True,
-    envvar="ZONEKEEPER_METADATA",
-    show_envvar=True,
-    metavar="URI",
-    help="Where the cluster is: zk://host:2181/ledgers or sqlite:///path/meta.db.",
-)
-_OUTPUT: Final = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="The form of the answer.",
-)
 #: The name in the timeline for what these commands do.
 _BY: Final = "shell"
 
-_WRONG: Final = (
-    errors.BadStoreUriError,
-    errors.NoStoreError,
-    clusters.NotAClusterError,
-    clusters.ForeignRootError,
-    importing.RootInUseError,
-    rebuilding_writing.HintsConflictError,
-    restored.RestoredAgainError,
-)
-_FAILED: Final = (errors.StoreError, ledger_ids.IdsUsedUpError, UnreadableError, OSError)
-
 
 @click.group()
-def cluster() -> None:
-    """Make a cluster's root in the metadata store, and look at it."""
-
-
-@cluster.command(
-    name="init", epilog="Example: zonekeeper cluster init --metadata sqlite:///tmp/meta.db"
-)
-@_STORE
-@_OUTPUT
-def init_command(address: str, output: str) -> None:
-    """Make the root that the address names, completely or not at all; a second run does no harm.
-
-    On Kubernetes the operator does this, and on one machine `zonekeeper local up`.
-    """
-    with _reported(1):
-        made, root = asyncio.run(_init(address))
-    if output == "json":
-        _print_json({"made": made, "instance": root.instance, "root": root.root.path})
-    else:
-        click.echo(f"{'made' if made else 'was there already'}: {root}")
-
-
-@cluster.command(name="info", epilog="Example: zonekeeper cluster info")
-@_STORE
-@_OUTPUT
-def info_command(address: str, output: str) -> None:
-    """Show the cluster's instance, the number of its bookies, and its policy."""
-    with _reported(1):
-        info = asyncio.run(_info(address))
-    if output == "json":
-        _print_json(info.plain())
-        return
-    counts, policy = info.counts, info.policy
-    click.echo(f"cluster:   {info.cluster}")
-    click.echo(
-        f"bookies:   {counts.cookies} with a cookie; {counts.writable} writable and "
-        f"{counts.read_only} read-only now"
-    )
-    if policy is None:
-        click.echo("policy:    none yet: no ledger can be created")
-    else:
-        click.echo(
-            f"policy:    version {policy.version}, set by {policy.owner}: zones "
-            f"{', '.join(policy.placement.zones)}, quorums {policy.quorums}"
-        )
-    if info.restored:
-        click.echo("restored:  marked as restored from an export: bookies collect nothing")
-
-
-@click.group(name="metadata")
-def commands() -> None:
+def metadata() -> None:
     """Write a cluster's metadata to a file, read it back, compare it, rebuild it."""
 
 
-@commands.command(name="export", epilog="Example: zonekeeper metadata export saved.jsonl")
-@_STORE
+@metadata.command(name="export", epilog="Example: zonekeeper metadata export saved.jsonl")
+@options.METADATA
 @click.argument("file", type=click.Path(dir_okay=False, writable=True, allow_dash=True))
 def export_command(address: str, file: str) -> None:
     """Write everything that is not ephemeral to FILE (-: standard output).
@@ -143,7 +56,7 @@ def export_command(address: str, file: str) -> None:
     The file gets its name only when it is complete. It contains the passwords of ledgers, so only
     its owner may read it.
     """
-    with _reported(2):
+    with exits.reported():
         if file == "-":
             asyncio.run(_export(address, sys.stdout))
             return
@@ -152,15 +65,15 @@ def export_command(address: str, file: str) -> None:
     click.echo(f"{count} nodes written to {file}")
 
 
-@commands.command(name="import", epilog="Example: zonekeeper metadata import saved.jsonl")
-@_STORE
+@metadata.command(name="import", epilog="Example: zonekeeper metadata import saved.jsonl")
+@options.METADATA
 @click.argument("file", type=click.Path(dir_okay=False, exists=True))
 def import_command(address: str, file: str) -> None:
     """Write FILE back into an empty root, marked as restored.
 
     While the mark stands bookies collect nothing. An interrupted import can be run again.
     """
-    with _reported(2):
+    with exits.reported():
         done = asyncio.run(_import(address, Path(file)))
     click.echo(
         f"{done.written} nodes written and {done.kept} kept in {done.cluster}; "
@@ -170,9 +83,9 @@ def import_command(address: str, file: str) -> None:
     )
 
 
-@commands.command(name="restored", epilog="Example: zonekeeper metadata restored")
-@_STORE
-@_OUTPUT
+@metadata.command(name="restored", epilog="Example: zonekeeper metadata restored")
+@options.METADATA
+@options.OUTPUT
 @click.option("--clear", "reason", metavar="REASON", help="Clear the mark, and say why.")
 @click.option("--yes", is_flag=True, help="Do not ask before the mark is cleared.")
 def restored_command(address: str, output: str, reason: str | None, yes: bool) -> None:
@@ -184,7 +97,7 @@ def restored_command(address: str, output: str, reason: str | None, yes: bool) -
     """
     if reason is not None and (fault := Person(name=_BY, reason=reason).fault()):
         raise click.BadParameter(fault, param_hint="--clear")
-    with _reported(2):
+    with exits.reported():
         found, mark = asyncio.run(_mark(address))
         as_json, to_clear = output == "json", mark is not None and reason is not None
         if not as_json:
@@ -228,7 +141,7 @@ def _when(mark: Restored) -> str:
     return datetime.fromtimestamp(mark.at_ms / 1000, UTC).isoformat(timespec="seconds")
 
 
-@commands.command(
+@metadata.command(
     name="diff", epilog="Example: zonekeeper metadata diff saved.jsonl zk://zk/ledgers"
 )
 @click.argument("first")
@@ -236,19 +149,19 @@ def _when(mark: Restored) -> str:
 def diff_command(first: str, second: str) -> None:
     """Compare two exports, or an export and a store: each is a file or an address.
 
-    Exit code 0: the same, 1: they differ, 2: one of them cannot be read.
+    Exit code 0: the same, 1: they differ, or one of them cannot be read.
     """
-    with _reported(2), contextlib.ExitStack() as opened:
+    with exits.reported(), contextlib.ExitStack() as opened:
         found = asyncio.run(_diff(_source(first, opened), _source(second, opened)))
     click.echo("the same" if not found else f"{found} nodes differ", err=True)
-    sys.exit(1 if found else 0)
+    sys.exit(exits.answer(yes=not found))
 
 
-@commands.command(
+@metadata.command(
     name="rebuild", epilog="Example: zonekeeper metadata rebuild bk-a-0.hints bk-b-0.hints"
 )
-@_STORE
-@_OUTPUT
+@options.METADATA
+@options.OUTPUT
 @click.argument("hints", nargs=-1, required=True, type=click.Path(dir_okay=False, exists=True))
 @click.option(
     "--passwords",
@@ -276,11 +189,12 @@ def rebuild_command(  # noqa: PLR0913 each is an option of the command
     The root is marked as restored: bookies collect nothing until that mark is cleared. A ledger
     that was deleted, and that bookies had not collected yet, comes back.
 
-    Exit code 0: all ledgers are sure, 1: some are not, 2: the command failed.
+    Exit code 0: all ledgers are sure, 1: some are not, or it did not work.
     """
-    with _reported(2):
+    with exits.reported():
         tried = (b"", *(Path(passwords).read_bytes().splitlines() if passwords else ()))
-        given = rebuilding_writing.check([_hints_in(Path(file)) for file in hints])
+        with importing.refused_unless_whole():
+            given = rebuilding_writing.check([_hints_in(Path(file)) for file in hints])
         if do_write and not yes:
             click.confirm(
                 f"Hints are here of {', '.join(sorted(given.files))}.\nA bookie that is missing "
@@ -294,22 +208,7 @@ def rebuild_command(  # noqa: PLR0913 each is an option of the command
         report = rebuilding_report.Report(as_json=output == "json", echo=click.echo)
         asyncio.run(_rebuild(address, given, tried, verdicts if do_write else (), report))
         click.echo(report.summary(given, wrote=do_write), err=True)
-    sys.exit(0 if report.all_sure else 1)
-
-
-@contextlib.contextmanager
-def _reported(failed: int) -> Iterator[None]:
-    """Report an expected error as a message, and exit; exit code 2 means a wrong request.
-
-    ``failed`` is the exit code of a request that failed: 1, or 2 where 1 is an answer.
-    """
-    try:
-        yield
-    except BrokenPipeError:
-        raise  # the reader of our output wants no more
-    except (*_WRONG, *_FAILED) as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(2 if isinstance(error, _WRONG) else failed)
+    sys.exit(exits.answer(yes=report.all_sure))
 
 
 def _source(name: str, opened: contextlib.ExitStack) -> str | TextIO:
@@ -320,65 +219,14 @@ def _source(name: str, opened: contextlib.ExitStack) -> str | TextIO:
             raise errors.BadStoreUriError(f"{name} is neither a file nor the address of a store")
         return name
     text = opened.enter_context(path.open(encoding="utf-8", newline="\n"))
-    importing.check(export_format.lines_of(text))
+    with importing.refused_unless_whole():
+        importing.check(export_format.lines_of(text))
     text.seek(0)
     return text
 
 
-@contextlib.asynccontextmanager
-async def _opened(address: str, *, must_exist: bool = True) -> AsyncIterator[MetadataStore]:
-    store = await open_store(address, must_exist=must_exist)
-    try:
-        yield store
-    finally:
-        await store.close()
-
-
-async def _init(address: str) -> tuple[bool, Cluster]:
-    """Make the root; say whether it is new."""
-    instance = str(uuid.uuid4())
-    async with _opened(address, must_exist=False) as store:
-        found = await clusters.initialise(store, instance)
-    return found.instance == instance, found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Info:
-    cluster: Cluster
-    counts: BookieCounts
-    #: None if none was ever set.
-    policy: Policy | None
-    restored: bool
-
-    def plain(self) -> dict[str, object]:
-        """Give the information as plain data, with the policy as its record."""
-        return {
-            "instance": self.cluster.instance,
-            "root": self.cluster.root.path,
-            "bookies": {
-                "cookies": self.counts.cookies,
-                "writable": self.counts.writable,
-                "readOnly": self.counts.read_only,
-            },
-            "policy": None if self.policy is None else rules_data.record(self.policy),
-            "restored": self.restored,
-        }
-
-
-async def _info(address: str) -> _Info:
-    async with _opened(address) as store:
-        found = await clusters.open_cluster(store)
-        return _Info(
-            cluster=found,
-            counts=await clusters.count_bookies(found),
-            policy=await policy_store.read(found),
-            restored=await restored.read(found) is not None,
-        )
-
-
 async def _mark(address: str) -> tuple[Cluster, Restored | None]:
-    async with _opened(address) as store:
-        found = await clusters.open_cluster(store)
+    async with opening.opened_cluster(address) as found:
         return found, await restored.read(found)
 
 
@@ -392,8 +240,7 @@ async def _clear(address: str, mark: Restored, reason: str) -> None:
         token=uuid.uuid4().hex,
         details={"export": mark.export},
     )
-    async with _opened(address) as store:
-        found = await clusters.open_cluster(store)
+    async with opening.opened_cluster(address) as found:
         await restored.clear(found, mark)
         try:
             await timeline.append(found, event)
@@ -407,8 +254,7 @@ def _print_json(data: dict[str, object]) -> None:
 
 async def _export(address: str, out: TextIO) -> int:
     lines = 0
-    async with _opened(address) as store:
-        cluster = await clusters.open_cluster(store)
+    async with opening.opened_cluster(address) as cluster:
         async for line in exporting.lines(cluster):
             out.write(line)
             lines += 1
@@ -420,7 +266,7 @@ async def _import(address: str, file: Path) -> Imported:
         with file.open(encoding="utf-8", newline="\n") as text:
             yield from export_format.lines_of(text)
 
-    async with _opened(address, must_exist=False) as store:
+    async with opening.opened_store(address, must_exist=False) as store:
         return await importing.run(store, lines, now_ms=time.time_ns() // 1_000_000)
 
 
@@ -449,7 +295,7 @@ async def _rebuild(
             else:
                 report.left(each)
 
-    async with _opened(address, must_exist=False) as store:
+    async with opening.opened_store(address, must_exist=False) as store:
         known = await rebuilding_writing.bookies_of(store, given)
         rebuilt = rebuilding_writing.rebuilt(given, known=known, passwords=keys)
         if verdicts:
@@ -474,8 +320,8 @@ async def _diff(first: str | TextIO, second: str | TextIO) -> int:
 @contextlib.asynccontextmanager
 async def _nodes(source: str | TextIO) -> AsyncIterator[AsyncIterator[ExportNode]]:
     if isinstance(source, str):
-        async with _opened(source) as store:
-            yield exporting.nodes(await clusters.open_cluster(store))
+        async with opening.opened_cluster(source) as cluster:
+            yield exporting.nodes(cluster)
     else:
         yield _nodes_of(source)
 

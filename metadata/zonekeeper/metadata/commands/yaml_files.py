@@ -13,11 +13,13 @@ from typing import Final
 
 import yaml
 
+from zonekeeper.placement.base.troubles import Refusal
+
 FILE_BYTES_MAX: Final = 1 << 20
 STDIN: Final = Path("-")
 
 
-class UnreadableFileError(ValueError):
+class UnreadableFileError(Refusal, ValueError):
     """The file is missing, too large or not YAML; the message says where and what to do."""
 
 

@@ -1,0 +1,110 @@
+"""``zonekeeper cluster``: make a cluster's root in the metadata store, and look at it."""
+
+import asyncio
+import json
+import uuid
+from dataclasses import dataclass
+
+import click
+
+from zonekeeper.metadata.cluster import cluster as clusters
+from zonekeeper.metadata.cluster import policy_store, restored
+from zonekeeper.metadata.cluster.cluster import BookieCounts, Cluster
+from zonekeeper.metadata.commands import exits, opening, options
+from zonekeeper.placement.policy import rules_data
+from zonekeeper.placement.policy.rules import Policy
+
+
+@click.group()
+def cluster() -> None:
+    """Make a cluster's root in the metadata store, and look at it."""
+
+
+@cluster.command(
+    name="init", epilog="Example: zonekeeper cluster init --metadata sqlite:///tmp/meta.db"
+)
+@options.METADATA
+@options.OUTPUT
+def init_command(address: str, output: str) -> None:
+    """Make the root that the address names, completely or not at all; a second run does no harm.
+
+    On Kubernetes the operator does this, and on one machine `zonekeeper local up`.
+    """
+    with exits.reported():
+        made, root = asyncio.run(_init(address))
+    if output == "json":
+        _print_json({"made": made, "instance": root.instance, "root": root.root.path})
+    else:
+        click.echo(f"{'made' if made else 'was there already'}: {root}")
+
+
+@cluster.command(name="info", epilog="Example: zonekeeper cluster info")
+@options.METADATA
+@options.OUTPUT
+def info_command(address: str, output: str) -> None:
+    """Show the cluster's instance, the number of its bookies, and its policy."""
+    with exits.reported():
+        info = asyncio.run(_info(address))
+    if output == "json":
+        _print_json(info.plain())
+        return
+    counts, policy = info.counts, info.policy
+    click.echo(f"cluster:   {info.cluster}")
+    click.echo(
+        f"bookies:   {counts.cookies} with a cookie; {counts.writable} writable and "
+        f"{counts.read_only} read-only now"
+    )
+    if policy is None:
+        click.echo("policy:    none yet: no ledger can be created")
+    else:
+        click.echo(
+            f"policy:    version {policy.version}, set by {policy.owner}: zones "
+            f"{', '.join(policy.placement.zones)}, quorums {policy.quorums}"
+        )
+    if info.restored:
+        click.echo("restored:  marked as restored from an export: bookies collect nothing")
+
+
+async def _init(address: str) -> tuple[bool, Cluster]:
+    """Make the root; say whether it is new."""
+    instance = str(uuid.uuid4())
+    async with opening.opened_store(address, must_exist=False) as store:
+        found = await clusters.initialise(store, instance)
+    return found.instance == instance, found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Info:
+    cluster: Cluster
+    counts: BookieCounts
+    #: None if none was ever set.
+    policy: Policy | None
+    restored: bool
+
+    def plain(self) -> dict[str, object]:
+        """Give the information as plain data, with the policy as its record."""
+        return {
+            "instance": self.cluster.instance,
+            "root": self.cluster.root.path,
+            "bookies": {
+                "cookies": self.counts.cookies,
+                "writable": self.counts.writable,
+                "readOnly": self.counts.read_only,
+            },
+            "policy": None if self.policy is None else rules_data.record(self.policy),
+            "restored": self.restored,
+        }
+
+
+async def _info(address: str) -> _Info:
+    async with opening.opened_cluster(address) as found:
+        return _Info(
+            cluster=found,
+            counts=await clusters.count_bookies(found),
+            policy=await policy_store.read(found),
+            restored=await restored.read(found) is not None,
+        )
+
+
+def _print_json(data: dict[str, object]) -> None:
+    click.echo(json.dumps(data, indent=2, sort_keys=True))

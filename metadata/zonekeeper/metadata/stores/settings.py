@@ -1,0 +1,24 @@
+"""The settings that say which cluster is meant: every process and command has them from here."""
+
+from typing import Final
+
+from zonekeeper.metadata.stores import uri
+from zonekeeper.placement.base.settings import Setting
+
+METADATA: Final = Setting(
+    name="metadata",
+    shown_as="URI",
+    required=True,
+    help="Where the cluster is: zk://host:2181/ledgers or sqlite:///absolute/path/meta.db.",
+)
+CLUSTER_ID: Final = Setting(
+    name="cluster-id",
+    shown_as="UUID",
+    help="Refuse any cluster but the one with this instance id, which `cluster info` says.",
+)
+
+
+def address(text: str) -> str:
+    """Check that a text is a store's address; raises ``BadStoreUriError``, a ``ValueError``."""
+    uri.parse(text)
+    return text

@@ -1,0 +1,165 @@
+"""The settings of a process: a table of what it may be told, and the texts that it was told. Pure.
+
+Each setting has one name. ``--upgrade-domains`` is ``ZONEKEEPER_UPGRADE_DOMAINS`` in the
+environment and ``upgrade-domains:`` in the file. A flag goes before the environment, that before
+the file, and that before the default. Every refusal begins with where the text came from.
+
+The tables stand with the processes that they are for. Flags, help and pages of the documentation
+are made from them, or checked against them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from zonekeeper.placement.base import units
+from zonekeeper.placement.base.troubles import Refusal
+
+T = TypeVar("T")
+
+_DIGITS_MAX: Final = 9
+_WHOLE: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One setting, as it is explained."""
+
+    name: str
+    #: What stands for its text in the help.
+    shown_as: str
+    help: str
+    #: None: it may be missing, or must be given (``required``), or is found out (``otherwise``).
+    default: str | None = None
+    #: Where it is found out if it is not given: how, in words.
+    otherwise: str | None = None
+    required: bool = False
+    #: Where it is not ZONEKEEPER_ and the name.
+    variable: str | None = None
+    #: The flag may be given several times; a text has its parts with blanks between them.
+    many: bool = False
+
+    @property
+    def environment(self) -> str:
+        """The environment variable."""
+        return self.variable or "ZONEKEEPER_" + self.name.upper().replace("-", "_")
+
+    @property
+    def what_else(self) -> str | None:
+        """What it is where it is not given, in words; None: nothing."""
+        return "required" if self.required else self.default or self.otherwise
+
+
+class BadSettingError(Refusal, ValueError):
+    """A setting is not what it must be; the message begins with where it came from."""
+
+
+class GivenSettings:
+    """The texts that were given for a table's settings, and where each came from.
+
+    Of the environment only what is a setting's variable counts. A name that is none in the file is
+    refused, because its writer meant something by it.
+    """
+
+    def __init__(
+        self,
+        table: Iterable[Setting],
+        flags: Mapping[str, str | None],
+        environment: Mapping[str, str],
+        file: Mapping[str, object] | None = None,
+        file_name: str = "",
+    ) -> None:
+        self._table = {setting.name: setting for setting in table}
+        assert flags.keys() <= self._table.keys(), "a flag is made from a setting"
+        told = file or {}
+        if unknown := sorted(told.keys() - self._table.keys()):
+            raise BadSettingError(
+                f"{unknown[0]!r} in {file_name}: there is no such setting; there are: "
+                f"{', '.join(self._table)}"
+            )
+        self._texts: dict[str, tuple[str, str]] = {}
+        for name, setting in self._table.items():
+            flag, variable = flags.get(name), environment.get(setting.environment)
+            if flag is not None:
+                self._texts[name] = (f"--{name}", flag)
+            elif variable:  # an empty one is none, for every command
+                self._texts[name] = (setting.environment, variable)
+            elif (value := told.get(name)) is not None:
+                source = f"{name} in {file_name}"
+                self._texts[name] = (source, _text(source, value))
+
+    def has(self, name: str) -> bool:
+        """Was it given anywhere?"""
+        return name in self._texts
+
+    def source(self, name: str) -> str:
+        """Say where a text came from, or would come from."""
+        return self._texts[name][0] if name in self._texts else f"--{name}"
+
+    def read(self, name: str, read: Callable[[str], T], otherwise: str | None = None) -> T:
+        """Read a text, or its default; ``read`` raises ``ValueError`` that says what is needed."""
+        setting = self._table[name]
+        source, text = self._texts.get(name, (f"--{name}", otherwise or setting.default))
+        if text is None:
+            raise BadSettingError(
+                f"--{name}: must be given (or {setting.environment}, or {name}: in the file of "
+                "--config)"
+            )
+        try:
+            return read(text)
+        except ValueError as error:
+            raise BadSettingError(f"{source}: {error}") from error
+
+    def optional(self, name: str, read: Callable[[str], T]) -> T | None:
+        """Read a text, if it was given or has a default."""
+        if not self.has(name) and self._table[name].default is None:
+            return None
+        return self.read(name, read)
+
+    def together(self, names: Sequence[str], why: str) -> bool:
+        """Were all of them given (true), or none (false)? Raises where some are missing."""
+        missing = [name for name in names if not self.has(name)]
+        if len(missing) == len(names):
+            return False
+        if missing:
+            raise BadSettingError(f"--{missing[0]}: must be given, because {why}")
+        return True
+
+
+def _text(source: str, value: object) -> str:
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        return str(value)
+    raise BadSettingError(f"{source}: must be a text or a number, and is {value!r}")
+
+
+def duration_ms(text: str) -> int:
+    """Read a duration above zero."""
+    found = units.duration_ms(text)
+    if not found:
+        raise ValueError(f"{text!r}: must be a duration above zero, such as 10s or 500ms")
+    return found
+
+
+def size_bytes(text: str) -> int:
+    """Read a size above zero."""
+    found = units.size_bytes(text)
+    if not found:
+        raise ValueError(f"{text!r}: must be a size above zero, such as 64MiB")
+    return found
+
+
+def share(text: str) -> float:
+    """Read a share above zero."""
+    number = text.removesuffix("%")
+    if number == text or not (number.isascii() and number.isdigit() and 0 < int(number) <= _WHOLE):
+        raise ValueError(f"{text!r}: must be a share from 1% to 100%")
+    return int(number) / _WHOLE
+
+
+def count(text: str, most: int | None = None) -> int:
+    """Read a number above zero."""
+    number = int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX else 0
+    if not number or (most is not None and number > most):
+        limit = "on" if most is None else f"to {most}"
+        raise ValueError(f"{text!r}: must be a whole number from 1 {limit}")
+    return number
