@@ -295,14 +295,6 @@ class World:
             if isinstance(effect, AlertRaised) and effect.alert is alert
         ]
 
-    def cleared(self, alert: Alert) -> list[int]:
-        """When an alert was cleared."""
-        return [
-            at_ms
-            for at_ms, effect in self.happened
-            if isinstance(effect, AlertCleared) and effect.alert is alert
-        ]
-
     def reminders(self) -> list[int]:
         """The times of reminders."""
         return [at_ms for at_ms, effect in self.happened if isinstance(effect, Reminder)]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final, TypeAlias, TypeVar
 
+from zonekeeper.bookie.disk import disks
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem, no_troubles
 from zonekeeper.wire.formats import frames
 from zonekeeper.wire.formats.errors import FormatError
@@ -34,18 +35,7 @@ class SimulatedDisk:
 
     async def run(self, work: Callable[[], T]) -> T:
         """Do the work when the pieces before it are done."""
-        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-
-        def piece() -> None:
-            try:
-                result = work()
-            except Exception as error:  # noqa: BLE001 goes to the caller that gave the work
-                if not done.cancelled():
-                    done.set_exception(error)
-            else:
-                if not done.cancelled():
-                    done.set_result(result)
-
+        piece, done = disks.piece_of(work)
         self._waiting.append(piece)
         self._idle.clear()
         if self._timer is None:

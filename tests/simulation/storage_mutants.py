@@ -38,6 +38,7 @@ STORAGE_MUTANTS: Final[Mapping[int, Mutant]] = {
         profile="crashy-disk",
         within_seeds=100,
         patches=_checkpoints_forget,
+        in_crash_states="mark_ignores_ledger_state",
     ),
     31: Mutant(
         number=31,

@@ -12,8 +12,10 @@ import sqlite3
 import struct
 import uuid
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 
+import pytest
 from kazoo.protocol.serialization import Close, Connect, int_int_struct, int_struct
 
 from tests.support.zookeeper import Ensemble
@@ -83,6 +85,13 @@ async def place_of(
             raise ValueError(f"there is no store of the kind {kind}")
     yield place
     await place.close()
+
+
+def asked_for(
+    request: pytest.FixtureRequest, folder: Path
+) -> contextlib.AbstractAsyncContextManager[Place]:
+    """Open a place of the kind that a fixture's parameter names."""
+    return place_of(request.param, folder, partial(request.getfixturevalue, "zookeeper_server"))
 
 
 class MemoryPlace(Place):

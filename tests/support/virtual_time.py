@@ -76,8 +76,8 @@ class Turn(Handle):
         self._callback, self._args = _nothing, ()
 
 
-class Timer(TimerHandle):
-    """A timer that says in which context it runs."""
+class Timer(Turn, TimerHandle):
+    """A turn that has its time, and says in which context it runs."""
 
     __slots__ = ()
 
@@ -89,19 +89,9 @@ class Timer(TimerHandle):
         loop: asyncio.AbstractEventLoop,
         context: Context,
     ) -> None:
+        Turn.__init__(self, callback, args, loop, context)
         self._when = when
         self._scheduled = False
-        self._callback = callback
-        self._args = args
-        self._loop = loop
-        self._context = context
-        self._cancelled = False
-        self._repr = None
-        self._source_traceback = None
-
-    def cancel(self) -> None:
-        self._cancelled = True
-        self._callback, self._args = _nothing, ()
 
     @property
     def context(self) -> Context:

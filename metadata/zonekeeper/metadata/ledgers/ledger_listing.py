@@ -63,12 +63,10 @@ async def ids(
                 yield ledger_id
 
 
-async def all_of(
-    cluster: Cluster, *, first: LedgerId = _FIRST, last: LedgerId = _LAST
-) -> AsyncGenerator[Listed, None]:
-    """List ledgers with their metadata; ``READS_IN_FLIGHT_MAX`` of them are read at a time."""
+async def all_of(cluster: Cluster, *, first: LedgerId = _FIRST) -> AsyncGenerator[Listed, None]:
+    """List ledgers from ``first`` on; the metadata of ``READS_IN_FLIGHT_MAX`` is read at a time."""
     batch: list[LedgerId] = []
-    async for ledger_id in ids(cluster, first=first, last=last):
+    async for ledger_id in ids(cluster, first=first):
         batch.append(ledger_id)
         if len(batch) == READS_IN_FLIGHT_MAX:
             for listed in await _read(cluster, batch):
