@@ -21,7 +21,6 @@ import dataclasses
 import itertools
 import random
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -31,7 +30,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from benchmarks.support import accounting, floor, loads, reading_back, rounds
+from benchmarks.support import accounting, floor, loads, measuring, reading_back, rounds
 from benchmarks.support.rounds import Sample
 from tests.support.bookie_processes import BookieProcesses, bookie_processes, make_cluster
 from zonekeeper.client.api import client as clients
@@ -88,7 +87,7 @@ class Bench:
     bookies: BookieProcesses
     client: Client
     folder: Path
-    #: A closed ledger of ``READ_BYTES``, for those who read.
+    #: A closed ledger of ``READ_BYTES``, for the readers.
     old: LedgerId
     old_entries: int
     #: Many ledgers that are open all the time: durable ones, and others.
@@ -327,14 +326,7 @@ async def opened(client: Client, durable: bool) -> list[Writer]:
 
 def main() -> None:
     """Measure, and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--entries", type=int, default=100_000, help="of a case with small ones")
-    given = parser.parse_args()
-    print(f"before: {accounting.conditions()}; {given.rounds} rounds; median (least-most)")
-    with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
-        report(*asyncio.run(measured(Path(folder), given)))
-    print(f"\nafter: {accounting.conditions()}")
+    measuring.run(__doc__, measured, lambda found: report(*found))
 
 
 if __name__ == "__main__":

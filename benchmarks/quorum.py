@@ -20,7 +20,6 @@ import argparse
 import asyncio
 import itertools
 import random
-import tempfile
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -30,7 +29,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from benchmarks.support import accounting, floor, loads, per_entry, reading_back, rounds
+from benchmarks.support import accounting, floor, loads, measuring, per_entry, reading_back, rounds
 from benchmarks.support.rounds import Sample
 from tests.support.bookie_processes import BookieProcesses, bookie_processes, make_cluster
 from zonekeeper.client.api import client as clients
@@ -256,14 +255,7 @@ async def _bench(folder: Path, quorums: Quorums) -> AsyncIterator[Bench]:
 
 def main() -> None:
     """Measure, and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--entries", type=int, default=100_000, help="of a case with small ones")
-    given = parser.parse_args()
-    print(f"before: {accounting.conditions()}; {given.rounds} rounds; median (least-most)")
-    with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
-        report(asyncio.run(measured(Path(folder), given)))
-    print(f"\nafter: {accounting.conditions()}")
+    measuring.run(__doc__, measured, report)
 
 
 if __name__ == "__main__":

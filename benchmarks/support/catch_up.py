@@ -1,7 +1,7 @@
 """A reader that catches up again and again; ``python -m benchmarks.support.catch_up URI LEDGER``.
 
-A process of its own, as whoever reads from behind is one: what it costs its client is not the
-writer's. It says ``reading``, and ends when it is told to.
+A reader of old entries is a process of its own, so the work of its client does not slow the
+writer's. It prints ``reading``, and ends at a signal.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 The same bookies, the same gRPC stream and the same bytes; only nothing is put together. An entry
 counts once an ack quorum has it, and so many are under way at once. What is written is a ledger
-like any other: who recovers it finds all of it.
+like any other: a recovery finds all of it.
 """
 
 import asyncio

@@ -17,7 +17,7 @@ async def checked(client: Client, writers: Sequence[Writer], payload: bytes, ent
 
 
 async def recovered(client: Client, ledger_id: LedgerId, payload: bytes, entries: int) -> None:
-    """Recover a ledger that nobody closed, read all of it, and let it go."""
+    """Recover an open ledger, read all of it, and delete it."""
     found = await _read(client, ledger_id, payload)
     assert found == entries, f"{found} of {entries} entries were read back"
 

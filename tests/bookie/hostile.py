@@ -2,9 +2,8 @@
 
 import asyncio
 import contextlib
-import random
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -14,14 +13,14 @@ from grpc import aio
 
 from tests.bookie.running import BOOKIE, append, frame, open_fragment, opening, running
 from tests.bookie.serving.test_links import Sink, reading
-from tests.wire.link.worlds import PATIENT, WatchedHost
+from tests.wire.link.worlds import WatchedHost, linked
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.serving.service import BookieLimits, BookieServer
 from zonekeeper.metadata.store.background import alongside
 from zonekeeper.wire.contract.links import BookieLink
 from zonekeeper.wire.formats import errors
-from zonekeeper.wire.grpc import grpc_edge, grpc_link, tls
+from zonekeeper.wire.grpc import grpc_edge, tls
 from zonekeeper.wire.grpc.grpc_server import GrpcServer
 from zonekeeper.wire.host.serving import HostLimits
 
@@ -49,32 +48,19 @@ class Place:
 
     @asynccontextmanager
     async def hostile(self) -> AsyncIterator[aio.Channel]:
-        """A peer's connection, as gRPC gives it to anybody."""
+        """A peer's connection, as gRPC gives it to every peer."""
         options = [("grpc.max_send_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]
         async with aio.insecure_channel(self.address, options=options) as channel:
             yield channel
 
-    @asynccontextmanager
-    async def friendly(
+    def friendly(
         self, credentials: tls.ClientCredentials | None = None
-    ) -> AsyncIterator[BookieLink]:
-        async with asyncio.TaskGroup() as tasks:
-            link = grpc_link.connect(
-                BOOKIE,
-                self.address,
-                credentials=credentials,
-                tasks=tasks,
-                chance=random.Random(1),
-                # The peers beside it keep this loop so busy that an answer may take its time.
-                settings=PATIENT,
-            )
-            try:
-                yield link
-            finally:
-                await link.close()
+    ) -> AbstractAsyncContextManager[BookieLink]:
+        # The peers beside it keep this loop so busy that an answer may take its time.
+        return linked(BOOKIE, self.address, credentials)
 
     async def serves_a_newcomer(self) -> bool:
-        """Is somebody served who connects now, and is as patient as a client is?"""
+        """Is a peer served that connects now, and is as patient as a client?"""
         async with self.friendly() as link, asyncio.timeout(LIMIT_S):
             while True:
                 with contextlib.suppress(errors.NotConnected):
@@ -110,7 +96,7 @@ class Honest:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def write(self) -> None:
-        """Write for as long as nobody ends it; a refusal is an error."""
+        """Write until cancelled; a refusal is an error."""
         sink = Sink()
         lane = await self.link.open_fragment(opening(), sink)
         while True:

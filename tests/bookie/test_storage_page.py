@@ -35,11 +35,10 @@ class Field(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """A table of bytes, and the structs of a module that it shows."""
+    """A table of bytes, and the structs of modules that it shows."""
 
     name: str
-    module: str
-    structs: tuple[str, ...]
+    structs: tuple[struct.Struct, ...]
     fields: tuple[Field, ...]
 
 
@@ -57,9 +56,14 @@ def layouts() -> list[Shown]:
     found = []
     for said, rows in rows_below("layout"):
         name, _, where = said.partition(" = ")
-        module, _, structs = where.partition(": ")
+        structs = [
+            one
+            for part in where.split(", ")
+            for module, _, names in [part.partition(": ")]
+            for one in map(vars(module_of(module)).__getitem__, names.split())
+        ]
         fields = tuple(Field(int(row[0]), int(row[1]), row[2], row[3]) for row in rows)
-        found.append(Shown(name, module, tuple(structs.split()), fields))
+        found.append(Shown(name, tuple(structs), fields))
     return found
 
 
@@ -79,9 +83,7 @@ def boundaries(layout: str) -> list[int]:
 def test_a_table_of_bytes_is_that_of_the_structs(shown: Shown) -> None:
     begun: list[int] = []
     at = 0
-    for name in shown.structs:
-        one = getattr(module_of(shown.module), name)
-        assert isinstance(one, struct.Struct)
+    for one in shown.structs:
         begun += [at + each for each in boundaries(one.format)[:-1]]
         at += one.size
 
@@ -100,11 +102,7 @@ def test_a_table_of_bytes_is_that_of_the_structs(shown: Shown) -> None:
 @pytest.mark.parametrize("shown", layouts(), ids=lambda shown: shown.name)
 def test_signed_numbers_are_called_so(shown: Shown) -> None:
     codes = "".join(
-        code
-        for name in shown.structs
-        for code in re.findall(
-            r"\d*[A-Za-z]", getattr(module_of(shown.module), name).format.lstrip(">")
-        )
+        code for one in shown.structs for code in re.findall(r"\d*[A-Za-z]", one.format.lstrip(">"))
     )
     signed = sum(1 for field in shown.fields if field.holds.startswith("signed"))
     assert signed == len(re.findall("[qli]", codes))

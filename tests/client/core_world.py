@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from tests.client.transcripts import LIMITS
 from zonekeeper.client.base import errors as client_errors
 from zonekeeper.client.writing import writer_events as ev
 from zonekeeper.client.writing.writer_core import WriterCore
-from zonekeeper.client.writing.writer_start import WriterLimits, WriterStart
+from zonekeeper.client.writing.writer_start import WriterStart
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId, ZoneName
 from zonekeeper.placement.base.quorums import Enough, Quorums
@@ -86,7 +87,7 @@ class CoreWorld:
                 zones=tuple(map(zone, ensemble)),
                 deferred=deferred,
             ),
-            WriterLimits(),
+            LIMITS,
         )
         self.deferred = deferred
         #: Deferred sync: what bookies may lose with their lanes; and what they are to sync,
@@ -220,7 +221,7 @@ class CoreWorld:
         self.feed(ev.ForceFailed(term=force.term, error=error))
 
     def changed(self) -> None:
-        """Metadata takes the new ensemble, or (if there is nobody left) cannot."""
+        """Metadata takes the new ensemble, or cannot, if no bookie is left."""
         wanted, self.change = self.change, None
         assert wanted is not None
         first, ensemble = self.fragments[-1]

@@ -1,4 +1,4 @@
-"""What clients of tests have for machines under load: who answers at all is waited for."""
+"""Settings of clients in tests, for machines under load: they wait for every slow answer."""
 
 from typing import Final
 

@@ -23,7 +23,7 @@ def data(number: int) -> bytes:
 async def written(
     client: clients.Client, count: int, quorums: Quorums | None = None, *, told: bool = False
 ) -> Writer:
-    """A writer with so many acknowledged entries, who has not told its last LAC unless asked to."""
+    """A writer with so many acknowledged entries, which tells its last LAC only with ``told``."""
     writer = await client.create(quorums=quorums)
     for number in range(count):
         await writer.append(data(number))

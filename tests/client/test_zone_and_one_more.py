@@ -1,7 +1,7 @@
 """A zone is lost under load, and one more bookie with the quorums that allow it: the whole story.
 
-Every acknowledged entry is read, by whoever writes on and by others; a ledger whose writer died is
-recovered meanwhile; writing goes on, in the ledgers that are open and in new ones.
+Every acknowledged entry is read, by the clients that write and by others. A ledger whose writer
+died is recovered meanwhile. Writing goes on, in the open ledgers and in new ones.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ async def write_until(writer: Writer, ended: asyncio.Event) -> None:
 
 
 async def reads_all(client: Client, writer: Writer, count: int) -> None:
-    """Somebody who does not disturb the writer reads what it was told is acknowledged."""
+    """A client that does not disturb the writer reads the entries that were acknowledged."""
     reader = await client.open(writer.ledger_id, recover=False)
     found = [entry.payload async for entry in reader.read_entries(0, count - 1)]
     assert found == [data(number) for number in range(count)]

@@ -11,6 +11,7 @@ from zonekeeper.wire.formats.frames import Frame
 
 SEALER = entries.Sealer(LedgerId(7), Digest.CRC32C, b"")
 THREE = Quorums(ensemble=3, write=3, ack=2)
+LIMITS = WriterLimits(budget_bytes=64 << 20, add_timeout_ms=60_000)
 
 
 def bookies(names: str) -> tuple[BookieId, ...]:
@@ -37,10 +38,10 @@ class Transcript:
                 ensemble=ensemble,
                 zones=tuple(ZoneName(name) for name in names),
             ),
-            limits or WriterLimits(),
+            limits or LIMITS,
         )
         self.effects: list[ev.Effect] = []
-        #: Every term that was ever opened, and on whom.
+        #: Every term that was ever opened, and its bookie.
         self.terms: dict[ev.Term, BookieId] = {}
 
     def feed(self, event: ev.Event) -> list[ev.Effect]:

@@ -25,7 +25,7 @@ READY_SECONDS_MAX = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identities:
-    """Who speaks to whom: signed once for a run."""
+    """The certificates of all programs: signed once for a run."""
 
     authority: Authority
     server: KeyPair

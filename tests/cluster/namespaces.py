@@ -17,7 +17,6 @@ CLONE_NEWNET = 0x40000000
 
 #: The address of the host side: the API server, ZooKeeper and the tests are reached here.
 HOST_ADDRESS = "10.244.0.1"
-POD_NETWORK = "10.244.0.0/16"
 BRIDGE = "pods0"
 
 _libc = ctypes.CDLL(None, use_errno=True)

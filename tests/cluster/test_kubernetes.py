@@ -38,7 +38,7 @@ def definition() -> Json:
 
 
 class LabPlace(Place):
-    """Two namespaces of the lab; somebody else uses kubectl."""
+    """Two namespaces of the lab; the other manager is kubectl."""
 
     def __init__(self, lab: Lab, api: ApiServer) -> None:
         super().__init__(api, f"contract-{next(_numbers)}")

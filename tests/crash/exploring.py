@@ -22,7 +22,6 @@ class Explored:
     acknowledged: int = 0
     #: States that differ from a clean stop of the same moment.
     in_doubt: int = 0
-    failed_syncs: int = 0
     fenced: int = 0
     moved_marks: int = 0
     kinds: set[str] = field(default_factory=set)
@@ -37,7 +36,6 @@ async def explore(shard: int, states: int) -> Explored:
         recorder = await lives.play(seed)
         explored.lives += 1
         explored.kinds |= recorder.kinds
-        explored.failed_syncs += recorder.fail_sync is not None
         last = recorder.moments[-1]
         explored.acknowledged += sum(len(each.entries) for each in last.promised.values())
         explored.fenced += sum(each.fenced for each in last.promised.values())

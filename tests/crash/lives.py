@@ -62,7 +62,7 @@ class Recorder:
 
     files: MemoryFileSystem
     store: MemoryOrdered
-    #: What holds before anybody drives this life.
+    #: What holds before this life is driven.
     inherited: dict[int, LedgerPromise] = field(default_factory=dict)
     mark: tuple[int, int] = (0, 0)
     driver: Driver | None = None
@@ -146,7 +146,7 @@ async def play(seed: int) -> Recorder:
 
 
 async def _script(driver: Driver, chance: random.Random) -> None:
-    """Some work in flight at any time; who waits for a failed disk is cancelled with it."""
+    """Some work in flight at any time; work that waits for a failed disk is cancelled with it."""
     ends = dict.fromkeys(LEDGERS, 0)
     for ledger_id in LEDGERS:
         await driver.state(ledger_id, admission.OpenWanted(opening=keeping.opening(ledger_id)))

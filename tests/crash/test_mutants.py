@@ -11,7 +11,8 @@ import pytest
 from tests.bookie.segments import keeping
 from tests.bookie.segments.keeping import Driver
 from tests.crash import exploring
-from tests.simulation.mutants import MUTANTS as MUTANTS_OF_THE_REFERENCE
+from tests.simulation.campaign import BUGS
+from tests.simulation.planting import Mutant
 from tests.support import virtual_time
 from zonekeeper.bookie.disk.memory_files import MemoryFile, MemoryFileSystem, no_troubles
 from zonekeeper.bookie.formats import arrival_scan
@@ -85,7 +86,12 @@ def is_fence(record: object) -> bool:
 
 def lac_only_in_memory(patch: Patch) -> None:
     """An explicit LAC is acknowledged, and gone with the process."""
-    for owner, name, replacement in MUTANTS_OF_THE_REFERENCE[18].patches():
+    _plant(patch, BUGS[18])
+
+
+def _plant(patch: Patch, bug: Mutant) -> None:
+    """Plant a bug of the simulator."""
+    for owner, name, replacement in bug.patches():
         patch.setattr(owner, name, replacement)
 
 
@@ -103,7 +109,7 @@ def mark_as_maximum(patch: Patch) -> None:
 
 
 def mark_ignores_ledger_state(patch: Patch) -> None:
-    patch.setattr(Memory, "rendered", lambda self, some: [])
+    _plant(patch, BUGS[30])
 
 
 def recycled_before_the_checkpoint(patch: Patch) -> None:

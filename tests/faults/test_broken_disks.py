@@ -63,7 +63,7 @@ async def write_one(client: Client, size_bytes: int = LEDGER_BYTES) -> Written |
             await fill(writer, size_bytes, lambda: True)
             await writer.close()
     except (errors.ClientError, TimeoutError):
-        # A bookie that refused is avoided for a while, and then nobody is asked: let time go on.
+        # A bookie that refused is avoided for a while, and then no bookie is asked: let time go on.
         await asyncio.sleep(0.1)
         if writer is None or writer.last_confirmed == NO_ENTRY:
             return None
@@ -97,7 +97,7 @@ async def test_a_sync_that_fails_ends_the_process_which_says_why(
 async def test_a_full_disk_is_read_refused_and_given_back(tmp_path: Path, fault: str) -> None:
     """However far the rewrite was behind: its segments must not be what fills the disk.
 
-    Where nobody may mount, the rewrite finds no room instead, and is waited for.
+    Where the test may not mount, the rewrite finds no room instead, and is waited for.
     """
     mounts = own_mounts()
     async with world(tmp_path, 1, SMALL_DISK) as made:

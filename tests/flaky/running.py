@@ -82,7 +82,7 @@ def _marked(mark: str) -> Iterator[int]:
     """Give the processes that were started in this turn, and live."""
     wanted = f"{_MARK}={mark}".encode()
     for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended, or is somebody else's
+        with suppress(OSError):  # it has ended, or is another user's
             if wanted in (process / "environ").read_bytes().split(b"\0"):
                 yield int(process.name)
 

@@ -127,5 +127,5 @@ with running.beside(1):
     with subprocess.Popen(
         [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE
     ) as starter:
-        said, _ = starter.communicate()  # until nobody has its output any more
+        said, _ = starter.communicate()  # until no process has its output any more
     assert (said, starter.returncode) == (b"", -signal.SIGKILL)

@@ -133,7 +133,7 @@ class Apache:
 
 
 def free_port() -> int:
-    """Give a port that nobody uses now."""
+    """Give a port that is free now."""
     with socket.socket() as asked:
         asked.bind(("127.0.0.1", 0))
         return int(asked.getsockname()[1])

@@ -1,13 +1,11 @@
 """What the tests of the metadata share: golden bytes, places for stores, a fresh cluster."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
-from functools import partial
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
-from tests.support import zookeeper
-from tests.support.stores import MemoryPlace, Place, place_of
+from tests.support.stores import MemoryPlace, Place, asked_for
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.store.store import MetadataStore
@@ -28,12 +26,6 @@ def golden() -> Callable[[str], bytes]:
     return lambda name: read_hex(HERE / "golden" / f"{name}.hex")
 
 
-@pytest.fixture(scope="session")
-def zookeeper_server() -> Iterator[zookeeper.Ensemble]:
-    with zookeeper.single() as server:
-        yield server
-
-
 @pytest.fixture(
     params=[
         "memory",
@@ -42,8 +34,7 @@ def zookeeper_server() -> Iterator[zookeeper.Ensemble]:
     ]
 )
 async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
-    server = partial(request.getfixturevalue, "zookeeper_server")
-    async with place_of(request.param, tmp_path, server) as opened:
+    async with asked_for(request, tmp_path) as opened:
         yield opened
 
 

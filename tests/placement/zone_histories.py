@@ -1,7 +1,7 @@
-"""Random histories of a small cluster, and an observer of its own who says what must not happen.
+"""Random histories of a small cluster, and an observer that says what must not happen.
 
 The observer shares no code with the machines. It keeps its own account of incidents, held time and
-grace from what is seen from outside: states, permissions, true time, and who did what.
+grace from what is seen from outside: states, permissions, true time, and the cause of each change.
 """
 
 from collections.abc import Callable
@@ -186,7 +186,7 @@ class Watched(World):
         self.look()
 
     def unwatched(self, for_ms: int) -> None:
-        """Nobody watches for a time."""
+        """No zone watch runs for a time."""
         self.watching = False
         self.wait(for_ms)
         self.watching = True

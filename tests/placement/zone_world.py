@@ -295,16 +295,8 @@ class World:
             if isinstance(effect, AlertRaised) and effect.alert is alert
         ]
 
-    def cleared(self, alert: Alert) -> list[int]:
-        """When an alert was cleared."""
-        return [
-            at_ms
-            for at_ms, effect in self.happened
-            if isinstance(effect, AlertCleared) and effect.alert is alert
-        ]
-
     def reminders(self) -> list[int]:
-        """When somebody was reminded."""
+        """The times of reminders."""
         return [at_ms for at_ms, effect in self.happened if isinstance(effect, Reminder)]
 
 

@@ -25,7 +25,7 @@ from zonekeeper.wire.contract.links import OwnedLink
 
 
 class Nowhere:
-    """A ``link_pool.LinkFactory`` that finds nobody."""
+    """A ``link_pool.LinkFactory`` that finds no bookie."""
 
     async def find(self, bookie_id: BookieId) -> str | None:
         return None
@@ -121,7 +121,7 @@ class AuditWorld:
         assert await underreplication.finish(self.cluster, claim)
 
     async def marks(self) -> dict[int, list[str]]:
-        """Give what is marked, and for whom."""
+        """Give the marked ledgers, each with the bookies of its mark."""
         found: dict[int, list[str]] = {}
         async for ledger_id in underreplication.ids(self.cluster):
             mark = await underreplication.read(self.cluster, ledger_id)

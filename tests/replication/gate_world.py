@@ -90,7 +90,7 @@ class Watch:
         return self.watch.counters.leading
 
     def watch_as_if_elected(self, world: "GateWorld") -> asyncio.Task[None]:
-        """Let it watch beside whoever was elected, as one that was deposed and does not know it."""
+        """Let it watch beside the elected one, as one that was deposed and does not know it."""
         session = self.store.session.id
         assert session is not None
         return world.tasks.create_task(self.watch._watch(Leadership(session=session)))
@@ -104,13 +104,13 @@ class Watch:
 
 
 class GateWorld:
-    """The cluster, and who looks at it."""
+    """The cluster, and the processes that look at it."""
 
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
         self.tasks = tasks
         self.server = MemoryServer()
         self.stores: list[MemoryStore] = []
-        #: Nobody's clock but people's: a jump of it changes nothing.
+        #: The clock of people and of no process: a jump of it changes nothing.
         self.wall_jump_ms = 0
         self.watches: list[Watch] = []
 
@@ -217,12 +217,12 @@ class GateWorld:
 
     async def zone(self, zone: ZoneName) -> ZoneRecord:
         record = await zone_store.read_zone(self.cluster, zone)
-        assert record is not None, f"nobody has watched zone {zone}"
+        assert record is not None, f"no zone watch has evaluated zone {zone}"
         return record
 
     async def cluster_record(self) -> ClusterRecord:
         record = await zone_store.read_cluster(self.cluster)
-        assert record is not None, "nobody has watched"
+        assert record is not None, "no zone watch has evaluated the cluster"
         return record
 
     async def state(self, zone: ZoneName) -> tuple[Observation, Permission]:

@@ -146,13 +146,13 @@ class Bench:
         for number in range(count):
             await writer.append(payload(number, size))
         await writer.flush()
-        await asyncio.sleep(0.2)  # for those whom the ack quorum did not wait for
+        await asyncio.sleep(0.2)  # for the bookies that the ack quorum did not wait for
         if closed:
             await writer.close()
         return writer
 
     async def lose(self, *bookies: BookieId) -> None:
-        """Bookies lose power, and everybody knows that they are lost."""
+        """Bookies lose power, and every view shows that they are lost."""
         await self.miss(*bookies)
         await asyncio.sleep(DELAY_MS / SECOND_MS)
         await self.until(lambda: all(self._lost(bookie) for bookie in bookies))
@@ -202,7 +202,7 @@ class Bench:
         return location.zone
 
     async def ensemble(self, ledger_id: LedgerId) -> tuple[BookieId, ...]:
-        """Who holds the last fragment."""
+        """The bookies of the last fragment."""
         return (await self.ledger(ledger_id)).last_fragment.ensemble
 
     async def ledger(self, ledger_id: LedgerId) -> LedgerMetadata:

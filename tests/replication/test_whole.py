@@ -1,4 +1,4 @@
-"""Auto-replication whole: auditor, gate and replicators over real bookies, and nobody's orders.
+"""Auto-replication whole: auditor, gate and replicators over real bookies, without orders.
 
 Numbers in comments are those of docs/scenarios.md.
 """

@@ -282,7 +282,7 @@ def _pins(lock: Path) -> dict[str, str]:
 
 
 def no_private_paths(root: Path) -> list[str]:
-    """What is written for everybody names nobody's machine."""
+    """A text for all readers names no machine of one person."""
     private = re.compile("/(?:home|root|wo" + r"rk|Users)/[a-z.]")
     return [
         f"{name}: names a path of somebody's machine: {match[0]}..."

@@ -110,7 +110,7 @@ def architecture_names_every_room(root: Path) -> list[str]:
 
 
 def readme_names_every_page(root: Path) -> list[str]:
-    """Who begins with README.md finds each page of docs."""
+    """A reader who begins with README.md finds each page of docs."""
     text = (root / "README.md").read_text()
     return [
         f"README.md: does not name docs/{path.name}"

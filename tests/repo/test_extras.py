@@ -70,7 +70,7 @@ def canonical(name: str) -> str:
 
 
 def import_names() -> dict[str, set[str]]:
-    """Give the importable names of all that is installed, and who brings each.
+    """Give the importable names of all that is installed, each with its distributions.
 
     A name that several bring is given with the portion below it (``google.protobuf``), because
     hiding the shared top would hide what the extra does bring.

@@ -1,6 +1,6 @@
 """A cluster in a SQLite file for the commands: bookies by name, and the records of a zone watch.
 
-Nobody answers at any bookie, so what only bookies know is unknown.
+No bookie answers, so everything that only bookies know is unknown.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What commands have in common for who types them: help, examples, completion, clear ends."""
+"""All commands at a terminal: help, examples, completion, clear ends."""
 
 import json
 import os
@@ -243,7 +243,7 @@ INTERRUPTIBLE = (
 )
 
 
-#: A terminal interrupts those who have taken it as theirs.
+#: A terminal interrupts the processes that have taken it as theirs.
 INTERRUPTIBLE_ON_A_TERMINAL = (
     f"import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); {INTERRUPTIBLE}"
 )

@@ -91,7 +91,7 @@ def without(name: str, typed: list[str]) -> list[str]:
 async def out_of_reach(
     address: str, timeouts: object = None, *, must_exist: bool = False
 ) -> MetadataStore:
-    """Answer as a store does that nobody reaches; a real one takes its time to find out."""
+    """Answer as a store that is out of reach; a real one takes its time to find out."""
     raise StoreUnavailableError("no server answers", store=address)
 
 

@@ -1,8 +1,8 @@
-"""Who uses a simulated cluster: readers and recoverers (writers: ``writing``), each a process.
+"""The users of a simulated cluster: readers and recoverers (``writing``: writers), as processes.
 
 They do what applications do, through the public face of the real client, and write down what they
 asked for and what they were told. Errors of the client are lived with, and written down; anything
-else that ends an actor is a bug. An actor that dies is followed by another of its name, who knows
+else that ends an actor is a bug. An actor that dies is followed by another of its name, which knows
 nothing of it.
 """
 
@@ -66,7 +66,7 @@ class Board:
 
     def __init__(self) -> None:
         self.ledgers: list[LedgerId] = []
-        #: Who writes the newest.
+        #: The writer of the newest ledger.
         self.writer = ""
         #: Ledgers whose writers have not come to an end, whatever end; in order.
         self.under_way: dict[LedgerId, None] = {}
@@ -92,7 +92,7 @@ class Observer:
     ) -> None:
         self.board = Board()
         self.ledgers: dict[LedgerId, LedgerMetadata] = {}
-        #: Is told the name of whoever begins a recovery.
+        #: Is told the name of each actor that begins a recovery.
         self.on_recovery: Callable[[str], None] = _nobody_cares
         #: Set, and at once cleared, when there is something to recover.
         self.tip = asyncio.Event()
@@ -208,7 +208,7 @@ class Life:
 
 @dataclass(slots=True)
 class Actor:
-    """An actor's place: somebody of that name is there, or was and will be."""
+    """An actor's place: an actor of that name is there, or was and will be."""
 
     name: str
     around: Surroundings
@@ -218,7 +218,7 @@ class Actor:
     lives: int = field(default=0)
 
     def start(self) -> None:
-        """Let there be somebody, if there is nobody."""
+        """Start an actor, if there is none."""
         if self.life is not None:
             return
         self.lives += 1
@@ -233,7 +233,7 @@ class Actor:
         life, self.life = self.life, None
         if life is None:
             return
-        # Cut off first: whatever its tasks do while they are cancelled is heard by nobody.
+        # Cut off first: no process hears what its tasks do while they are cancelled.
         if life.store is not None:
             life.store.cut()
         for bookie in bookies:

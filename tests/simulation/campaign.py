@@ -101,7 +101,7 @@ class Report:
     #: How often what ought to end did, and how long it took at most.
     waits: Counter[str] = field(default_factory=Counter)
     longest_ms: dict[str, int] = field(default_factory=dict)
-    #: What bookies did behind everybody's back.
+    #: What bookies did that no client sees.
     work: Counter[str] = field(default_factory=Counter)
     virtual_ms: int = 0
     failures: list[Failure] = field(default_factory=list)

@@ -2,7 +2,7 @@
 
 The rules bear numbers or words; docs/simulator.md lists them all. What one change of a ledger's
 metadata may not say is in ``record_rules``, what repairs may not do in ``repair_rules``. It knows
-nothing of how ledgers are written; whoever adds a rule adds a bad history to its test, and without
+nothing of how ledgers are written; a new rule needs a bad history in its test, and without
 one the test fails.
 """
 
@@ -18,32 +18,34 @@ from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 
 #: All rules, and what they say.
 RULES: Final[Mapping[str, str]] = {
-    "I1": "acked is readable, and who reads to an end gets all up to it",
-    "I2": "a read is stable",
-    "I3": "readers agree, and get entries in their order",
-    "I4": "a fenced writer is silent",
+    "I1": "every acknowledged entry can be read, and a reader that reads to an end gets "
+    "all entries up to it",
+    "I2": "an entry that was read once reads the same for ever",
+    "I3": "readers get the same entries, in the order of their ids",
+    "I4": "a fenced writer acknowledges nothing more",
     "I5": "the LAC never falls, and covers only what an ack quorum has",
-    "I6": "closed is immutable, and no ledger's state goes back",
-    "I7": "recoveries agree",
-    "I8": "committed means an ack quorum of copies, and repairs keep them",
-    "I9": "nothing beyond the end",
-    "I10": "fragments are well-formed",
-    "I11": "acks come from where metadata says",
-    "I12": "negatives are honest",
-    "I13": "a fence survives",
-    "I14": "what a bookie acknowledged survives",
-    "I17": "nothing is deleted that metadata names",
-    "I18": "no bad bytes",
+    "I6": "a closed ledger never changes, and no ledger's state goes back",
+    "I7": "all recoveries of a ledger find the same end",
+    "I8": "an ack quorum has a copy of each entry up to the end, and repairs keep the copies",
+    "I9": "nothing is read beyond the end",
+    "I10": "the fragments of a ledger ascend, and each has a whole ensemble",
+    "I11": "the acks that count come from bookies that the metadata names",
+    "I12": "a bookie denies only what it never had",
+    "I13": "a fence survives a restart",
+    "I14": "everything that a bookie acknowledged survives a restart",
+    "I17": "no ledger that metadata names is deleted from a bookie",
+    "I18": "a reader gets the bytes that were written, and no others",
     "I19": "repairs do not make placement worse",
-    "I20": "what is held, or fails and was not released, is not copied",
-    "I21": "what may be repaired is, in time",
-    "force": "what was appended before a force or a flush is acknowledged behind it",
-    "told": "who asks for the LAC after it was told hears of it",
-    "created": "a ledger is what its creator asked for",
+    "I20": "losses of a zone that is held, or that fails and was not released, are not copied",
+    "I21": "losses that may be repaired are repaired in time",
+    "force": "entries that were appended before a force, a flush or a close are acknowledged "
+    "when it returns",
+    "told": "a reader that asks for the LAC after it was told gets it",
+    "created": "a new ledger has the quorums, digest and label that its creator asked for",
     "reason": "the state of the world allows every error of the client",
     "gate": "a gate opens when its rule says so, and not before",
-    "presence": "nobody is replaced who is there",
-    "broke": "nothing ends that must not, and everything is well in time",
+    "presence": "no bookie that is there is replaced",
+    "broke": "no task ends that must not, and in the liveness phase everything is done in time",
 }
 
 _ERROR: Final = re.compile(r"\w+(?:Error|Failed)\b")
@@ -92,7 +94,7 @@ class Checker:
         #: The ends that a writer or a recovery was told of.
         self._told: dict[LedgerId, EntryId] = {}
         self._confirmed: dict[tuple[str, LedgerId], EntryId] = {}
-        #: The LAC that everybody hears of, and that of when a handle asked.
+        #: The LAC that every reader hears of, and that of when a handle asked.
         self._known: dict[LedgerId, EntryId] = {}
         self._due: dict[tuple[str, LedgerId], EntryId] = {}
         #: What bookies answered for when they died, and what they began their present life with.

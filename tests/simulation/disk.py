@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final, TypeAlias, TypeVar
 
+from zonekeeper.bookie.disk import disks
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem, no_troubles
 from zonekeeper.wire.formats import frames
 from zonekeeper.wire.formats.errors import FormatError
@@ -34,18 +35,7 @@ class SimulatedDisk:
 
     async def run(self, work: Callable[[], T]) -> T:
         """Do the work when the pieces before it are done."""
-        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-
-        def piece() -> None:
-            try:
-                result = work()
-            except Exception as error:  # noqa: BLE001 goes to whoever gave the work
-                if not done.cancelled():
-                    done.set_exception(error)
-            else:
-                if not done.cancelled():
-                    done.set_result(result)
-
+        piece, done = disks.piece_of(work)
         self._waiting.append(piece)
         self._idle.clear()
         if self._timer is None:
@@ -131,7 +121,7 @@ def _with_another_byte(data: bytes, at: int, chance: Random) -> bytes:
 
 
 def overwrite(files: MemoryFileSystem, name: str, offset: int, data: bytes) -> None:
-    """Let a file that was synced have other bytes, behind everybody's back."""
+    """Let a file that was synced have other bytes; no process notices."""
     troubles, files.troubles = files.troubles, no_troubles
     file = files.open(name)
     file.write(offset, [data])

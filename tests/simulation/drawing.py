@@ -161,7 +161,7 @@ def _fault(
     elif kind in (Kind.STRAND, Kind.HALF_WAY):
         target = WHO
     elif kind is Kind.CLIENT_KILL:
-        # Who dies is most often a recoverer: what it leaves behind is the hardest to take over.
+        # Most often a recoverer dies: what it leaves behind is the hardest to take over.
         recoverers = [name for name in clients if name.startswith("recoverer")]
         target = chance.choice([*clients, *recoverers * 2])
     elif kind in (Kind.CUT, Kind.RESET):

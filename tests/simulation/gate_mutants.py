@@ -1,8 +1,8 @@
 """Bugs of auto-replication, planted to see whether zone outages show them; only here.
 
 They are numbered on from those of writers and bookies. Each has a directed test in
-``tests/replication`` or ``tests/zone_scenarios``, too; what the simulator adds is that nobody told
-it where to look.
+``tests/replication`` or ``tests/zone_scenarios``, too; the simulator finds them without being told
+where to look.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,9 @@
 """Sees what is true of zones, gates and repairs, whatever auditors and replicators think of it.
 
 It knows the metadata service's tree, every disk, and each frame that arrives at a bookie; and it
-notes for the checker what was copied for whom, what was swapped, which permission changed, and how
-long whatever ought to end has lasted. A zone is *failing* when it is at or under its low mark by
-its registrations; it is *well* when nothing of it is missing.
+notes for the checker what was copied for which bookie, what was swapped, which permission changed,
+and how long whatever ought to end has lasted. A zone is *failing* when it is at or under its low
+mark by its registrations; it is *well* when nothing of it is missing.
 
 A frame for a closed ledger that comes to a bookie outside the ledger's ensemble is a repair's. It
 is for the members that are missing then.
@@ -66,7 +66,7 @@ class Gates:
         self._waits: dict[tuple[str, str], int] = {}
         self._watching = True
         self._moved = True
-        #: Whoever repairs was last troubled then.
+        #: Auditor, zone watch or replicators were last troubled then.
         self._troubled_ms = 0
         self.outages = 0
         self.copied_bytes: Counter[str] = Counter()
@@ -85,7 +85,7 @@ class Gates:
         self._watching = False
 
     def disturb(self, until_ms: int) -> None:
-        """Note that whoever repairs is troubled until then: nothing has to be done meanwhile."""
+        """Note that autorecovery is troubled until then: nothing has to be done meanwhile."""
         self._troubled_ms = max(self._troubled_ms, until_ms)
 
     # ── what changes in the store ──
@@ -153,7 +153,7 @@ class Gates:
                 self.outages += 1
 
     def _counted(self, zone: str) -> list[BookieId]:
-        """Give a zone's bookies, without those that nobody counts now."""
+        """Give a zone's bookies, without those that are not counted now."""
         return [
             bookie
             for bookie in self._machines
@@ -209,7 +209,7 @@ class Gates:
         )
 
     def _is_back(self, bookie: BookieId) -> bool:
-        """Is it there, and does everybody know that by now?"""
+        """Is it there, and does every process know that by now?"""
         since_ms = self._there_since.get(bookie)
         return since_ms is not None and self._around.now_ms() - since_ms > HELD_IS_KNOWN_MS
 

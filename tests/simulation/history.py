@@ -1,8 +1,8 @@
 """What is seen of a simulated world, as a list of events: all that the checker knows.
 
-Applications record what they asked for and what they were told; an observer, who sees through
-walls, adds what stands in the metadata store and on the disks at that moment. Entries carry their
-ledger, writer and number in their payload, so that two of them are compared by their bytes.
+Applications record what they asked for and what they were told; an observer, which sees everything,
+adds what stands in the metadata store and on the disks at that moment. Entries carry their ledger,
+writer and number in their payload, so that two of them are compared by their bytes.
 
 ``copies`` of an entry: how many bookies of the write set that metadata shows for it have it on
 disk, as seen by the observer at the moment of the event.
@@ -64,7 +64,7 @@ class Forced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """A writer was told that whoever asks from now on hears of this LAC."""
+    """A writer was told that a reader that asks from now on gets this LAC."""
 
     ledger: LedgerId
     last: EntryId
@@ -80,7 +80,7 @@ class ClosedByWriter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """A recovery told somebody the end of a ledger."""
+    """A recovery told its caller the end of a ledger."""
 
     ledger: LedgerId
     last: EntryId
@@ -142,7 +142,7 @@ class Glimpsed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """Somebody got an error of the client; ``error`` is its kind. No ledger: of a creation."""
+    """An actor got an error of the client; ``error`` is its kind. No ledger: of a creation."""
 
     who: str
     ledger: LedgerId | None
@@ -185,7 +185,7 @@ class Moved:
     #: Of the members that were there before, and of all members after.
     zones_before: int
     zones_after: int
-    #: How long all who leave have been there.
+    #: How long all bookies that leave have been there.
     there_ms: int
 
 
@@ -194,7 +194,7 @@ class Copied:
     """A carrier of a repair came to a bookie, for members of a closed ledger that are missing.
 
     ``held_ms``: the gates of all their zones have been held for so long. ``failing_ms``: all of the
-    zones have been failing for so long, and nobody has released them.
+    zones have been failing for so long, and were not released.
     """
 
     ledger: LedgerId
@@ -223,7 +223,7 @@ class Permitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waited:
-    """Something that ought to end has lasted so long, without trouble for whoever ends it."""
+    """Something that ought to end has lasted so long, without trouble for its process."""
 
     what: str
     who: str
@@ -232,7 +232,7 @@ class Waited:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What a bookie answers for: told to somebody before a crash, or found on its disk after it."""
+    """What a bookie answers for: told to a client before a crash, or found on its disk after it."""
 
     bookie: BookieId
     ledger: LedgerId
@@ -243,7 +243,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crashed:
-    """A bookie died; what it answered for until then. ``fenced``: it had said so to somebody."""
+    """A bookie died; what it answered for until then. ``fenced``: it had said so to a client."""
 
     kept: tuple[Kept, ...]
 

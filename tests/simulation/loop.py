@@ -1,18 +1,17 @@
 """The event loop of a simulated world: virtual time, processes, and the seed's choice whose turn.
 
 Time stands still while there is work, and jumps to the next timer when there is none. Every
-callback belongs to a *process*, which it inherits from whoever scheduled it. The callbacks of one
-process run in the order in which they were scheduled, as on a loop of its own; between processes,
-and between timers of one moment, the seed chooses. That is all the freedom that real processes on
-real networks have, and no more: what could not happen there does not happen here.
+callback belongs to a *process*, which it inherits from the code that scheduled it. The callbacks of
+one process run in the order in which they were scheduled, as on a loop of its own; between
+processes, and between timers of one moment, the seed chooses. That is all the freedom that real
+processes on real networks have, and no more: what could not happen there does not happen here.
 
 Each process has a clock of its own: it began at another moment, and runs a little fast or slow.
-``time`` is the clock of whoever asks. What is between processes has the world's time, as
+``time`` is the clock of the process that asks. What is between processes has the world's time, as
 ``world_time`` gives it.
 
 A process can be paused, as by SIGSTOP: its callbacks and timers wait, and the world goes on.
-Whoever runs a loop keeps the garbage collector from finishing what was forgotten at moments of its
-own (see ``run``).
+The caller of ``run`` keeps the garbage collector from ending forgotten tasks at moments of its own.
 """
 
 import asyncio
@@ -64,13 +63,13 @@ _PROCESS: ContextVar[Process] = ContextVar("process")
 
 
 class SimulatedLoop(VirtualTimeLoop):
-    """Runs one world; ``failures`` is what nobody in it was there to handle."""
+    """Runs one world; ``failures`` has the errors that no task in it handled."""
 
     def __init__(self, chance: Random, steps_max: int = STEPS_MAX) -> None:
         super().__init__()
         self._steps_max = steps_max
         self._chance = chance
-        #: Who is not of any process: the network, the metadata service, the disks.
+        #: What is not of any process: the network, the metadata service, the disks.
         self._world = Process("world")
         #: Processes that have something to do, paused ones excluded.
         self._runnable: list[Process] = []
@@ -87,7 +86,7 @@ class SimulatedLoop(VirtualTimeLoop):
         return self._now_s
 
     def world_time_of(self, time_s: float) -> float:
-        """Give the world's time at a moment of the clock of whoever asks."""
+        """Give the world's time at a moment of the clock of the process that asks."""
         clock = _PROCESS.get(self._world).clock
         return (time_s - clock.began_s) / clock.rate
 
@@ -96,7 +95,7 @@ class SimulatedLoop(VirtualTimeLoop):
         self._set_timer(when, Timer(when, callback, (), self, self._world.context))
 
     def as_world(self, call: Callable[[*Ts], T], *args: *Ts) -> T:
-        """Call something that is of no process, whoever's turn it is."""
+        """Call something that is of no process, whatever process has its turn."""
         return self._world.context.copy().run(call, *args)
 
     def call_soon(
@@ -124,7 +123,7 @@ class SimulatedLoop(VirtualTimeLoop):
         if context is None:
             context = copy_context()
         timer = Timer(when, callback, args, self, context)
-        # The moment was reckoned by the clock of whoever asks.
+        # The moment was reckoned by the clock of the process that asks.
         self._set_timer(self.world_time_of(when), timer)
         return timer
 
@@ -157,7 +156,7 @@ class SimulatedLoop(VirtualTimeLoop):
                 self._pass_time()
             self.steps += 1
             if self.steps > self._steps_max:
-                # The end has to run, too: whatever waits is cancelled by whoever catches this.
+                # The end has to run, too: the code that catches this cancels all tasks.
                 self.steps = 0
                 raise EndlessError(f"{self._steps_max} steps and no end")
             many = len(runnable)

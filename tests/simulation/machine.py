@@ -4,7 +4,7 @@ The way up is the real one, ``bookie.life``, over the twins. Segments are small,
 rewrites in it. The index is as forgetful as a disk: a power loss may take its newest writes, or all
 of it.
 A start that fails for want of the metadata store is tried again, as a supervisor would; anything
-else that ends a bookie, and that nobody ordered, is a bug.
+else that ends a bookie, and that was not ordered, is a bug.
 """
 
 import asyncio
@@ -132,7 +132,7 @@ class Machine:
         self._chance: Random = around.scenario.chance(f"disk of {bookie_id}")
         self._life: _Life | None = None
         self._lives = 0
-        #: What a person wants it to be who did not find it there.
+        #: The mode that a person ordered while the bookie was away.
         self._wanted_read_only: bool | None = None
         #: What went with the disk that it had before.
         self._lost: dict[LedgerId, Ledger] = {}
@@ -181,7 +181,7 @@ class Machine:
         if life.bookie is not None:
             self._around.note(seen.Crashed(kept=self.kept()))
         self._life = None
-        # Cut off first: whatever its tasks do while they are cancelled is heard by nobody.
+        # Cut off first: no process hears what its tasks do while they are cancelled.
         if life.store is not None:
             life.store.cut()
         if life.bookie is not None:

@@ -139,7 +139,7 @@ def _silence_denies() -> list[Patch]:
 
 def _kept_only_with_an_ack_quorum() -> list[Patch]:
     start, original = TailRead.start, TailRead.told
-    #: By the read's address; each read begins anew, whoever had the address before.
+    #: By the read's address; each read begins anew, whatever had the address before.
     sightings: dict[int, dict[EntryId, set[int]]] = {}
 
     def start_anew(self: TailRead) -> list[tail_read.AskMember]:

@@ -19,7 +19,7 @@ from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 _SLOW_BOOKIE_MS: Final = 400
 #: So long a member does not hear from a writer that dies meanwhile, and a disk with it.
 _BEHIND_MS: Final = 300
-#: Whoever repairs is known to be at work again so long after a trouble.
+#: Autorecovery is known to be at work again so long after a trouble.
 _ON_ITS_FEET_MS: Final = 6_000
 
 
@@ -48,7 +48,7 @@ class Nemesis:
         self._looked_for = LedgerId(-1), EntryId(-1)
         #: On whose disks something has rotten.
         self._rotten: set[BookieId] = set()
-        #: Whom a stranded writer reached of its ledger's last ensemble.
+        #: The bookies of its ledger's last ensemble that a stranded writer reached.
         self._reached: dict[LedgerId, frozenset[BookieId]] = {}
         for machine in machines.values():
             machine.on_recovery_read = self._looks
@@ -79,13 +79,13 @@ class Nemesis:
             Kind.META_EXPIRY: self._trouble_process,
             Kind.META_LAG: self._trouble_process,
         }
-        #: Is told until when whoever repairs is in trouble.
+        #: Is told until when autorecovery is in trouble.
         self.on_trouble: Callable[[int], None] = lambda until_ms: None
         #: How many cuts there are of each direction: the last one that ends heals it.
         self._cuts: Counter[tuple[str, str]] = Counter()
 
     def do(self, fault: Fault) -> None:
-        """Let a fault happen, if there is anybody for it to happen to."""
+        """Let a fault happen, if it finds a target."""
         if self._healed:
             return
         if fault.occasion is not None:
@@ -101,7 +101,7 @@ class Nemesis:
             self._around.history.trace(str(fault))
 
     def let_weather_turn(self) -> None:
-        """End the calm in which everybody came up."""
+        """End the calm in which all processes came up."""
         self._around.meta = self._around.scenario.meta
         self._around.network.weather = self._around.scenario.weather
 
@@ -137,7 +137,7 @@ class Nemesis:
             store.mend()
 
     def _named(self, target: str) -> str:
-        """Say who is meant, where a member of the newest ensemble is."""
+        """Give the target, if it is a member of the newest ensemble."""
         position = position_of(target)
         if position is None:
             return target
@@ -259,7 +259,7 @@ class Nemesis:
         return True
 
     def _beyond_reach(self, ledger_id: LedgerId, entry_id: EntryId) -> list[BookieId]:
-        """Give whom an entry's recoverers do not reach. They reach whom its stranded writer did:
+        """Give the bookies that an entry's recoverers do not reach. They reach those of the writer:
         what that wrote last is there, and nowhere else."""
         ledger = self._observer.ledgers.get(ledger_id)
         if ledger is None or ledger.is_closed:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-#: Who has it, its name, and what stands there meanwhile.
+#: Its owner, its name, and what stands there meanwhile.
 Patch = tuple[object, str, object]
 
 

@@ -128,7 +128,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
             habits=Habits(deferred=0.7, told=0.8, pause_max_ms=150),
         ),
         # Ensembles change all the time, and their changes take long: on an uneven network, what
-        # one bookie has acknowledged another has not seen. Sessions run out while nobody knows.
+        # one bookie has acknowledged another has not seen. Sessions run out unnoticed.
         Profile(
             name="slow-meta",
             kinds={

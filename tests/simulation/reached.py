@@ -1,7 +1,7 @@
-"""Hears of rare histories that a run is for: whether they really happened is counted, not hoped.
+"""Counts the rare histories that a run is for, so that it is known whether they happened.
 
-Two recoveries of one ledger at a time, by whomever; and ensembles that a recovery has to change, in
-the middle of what it writes back.
+These are two recoveries of one ledger at a time, and ensembles that a recovery has to change while
+it writes back.
 """
 
 from collections import Counter

@@ -1,9 +1,9 @@
 """The promises of auto-replication: what one event may not say.
 
-I8 whoever comes in has every copy, I19 a repair never makes placement worse, I20 what is held, or
+I8 a newcomer has every copy, I19 a repair never makes placement worse, I20 what is held, or
 fails and was not released, is not copied, I21 what may be repaired is, in time. Two have a word
-and no number: *gate*, a gate opens when its rule says so, and not before, and *presence*, who is
-there stays.
+and no number: *gate*, a gate opens when its rule says so, and not before, and *presence*, a
+bookie that is there stays.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,9 +12,9 @@ from typing import Final, assert_never
 from tests.simulation import history as seen
 from zonekeeper.placement.zones.gate import RULE, Permission
 
-#: Whoever repairs knows by then that a gate is held; what it had begun may take as long again.
+#: Every replicator knows by then that a gate is held; what it had begun may take as long again.
 HELD_IS_KNOWN_MS: Final = 2_500
-#: Sessions have run out, and somebody has evaluated, when a zone has failed for so long.
+#: Sessions have run out, and a zone watch has evaluated, when a zone has failed for so long.
 FAILING_IS_KNOWN_MS: Final = 4_500
 #: What the policy of these worlds says, where it lets a rule release.
 REPAIR_AFTER_MS: Final = 60_000

@@ -1,7 +1,7 @@
 """What happens to a world, drawn from a seed before the world begins.
 
 A *profile* says what kinds of trouble there are and how much; a *scenario* is one draw of it: the
-quorums, the weather of the networks, who takes part, and every fault with its moment. Each seed
+quorums, the weather of the networks, the cast, and every fault with its moment. Each seed
 draws its own strengths, so that some runs are calm enough to get far and some are savage. As the
 faults are a list, one that does not matter can be left out, and the rest happens as before.
 
@@ -30,7 +30,7 @@ CALM_AT_FIRST_MS: Final = 300
 
 
 class Kind(enum.Enum):
-    """A fault; who is meant is its ``target``."""
+    """A fault; ``target`` is the process or bookie that it happens to."""
 
     #: A bookie's process dies; its disk keeps what the kernel knew.
     KILL = "kill"
@@ -198,7 +198,7 @@ class Scenario:
     one_stays_dead: bool
     #: Is placement strict? Where a zone is lost, the promise needs it.
     strict: bool
-    #: How a zone goes away, where somebody watches.
+    #: How a zone goes away, where a zone watch runs.
     shape: Shape | None = None
     #: After so long the owner's rule releases a zone's losses; None: a person has to.
     repair_after_ms: int | None = None

@@ -1,4 +1,4 @@
-"""Bugs of what a bookie does behind everybody's back: rounds, checkpoints, and what they leave.
+"""Bugs of a bookie's work in the background: rounds, checkpoints, and what they leave.
 
 They show only where segments are so small that a short life has rounds in it, and a restart begins
 with what a checkpoint says.
@@ -38,6 +38,7 @@ STORAGE_MUTANTS: Final[Mapping[int, Mutant]] = {
         profile="crashy-disk",
         within_seeds=100,
         patches=_checkpoints_forget,
+        in_crash_states="mark_ignores_ledger_state",
     ),
     31: Mutant(
         number=31,

@@ -44,7 +44,7 @@ EXPIRED: Final = "sessions run out"
 ROTTEN: Final = "frames rotten"
 
 #: A read is lost so many times more rarely than a write. It is only asked again, and what it takes
-#: down with it makes everybody ask everything again.
+#: down with it makes every process ask everything again.
 _READS_LOST: Final = 5
 
 #: How long before the world, at most, a process's clock began.
@@ -54,7 +54,7 @@ _BEGAN_MAX_S: Final = 100_000
 class _Service(MemoryServer):
     """A metadata service that lives by the world's time, whichever process asks it."""
 
-    #: Sessions that it has ended, and nobody gave back.
+    #: Sessions that it has ended, and that no client gave back.
     sessions_ended = 0
 
     def expire(self, session: SessionId) -> None:
@@ -103,11 +103,11 @@ class Surroundings:
         self.did(BEGAN_BEHIND_A_ROUND, bool(storage.segments))
 
     def did(self, what: str, times: int = 1) -> None:
-        """Hear of something that nobody in the world sees."""
+        """Hear of something that no process in the world sees."""
         self._work[what] += times
 
     def work(self) -> Counter[str]:
-        """Give what bookies did behind everybody's back, and how often."""
+        """Give what bookies did that no client sees, and how often."""
         segments = sum(counters.rewritten_segments for counters in self._counters)
         return self._work + Counter({REWRITTEN: segments, EXPIRED: self.server.sessions_ended})
 
@@ -116,7 +116,7 @@ class Surroundings:
         return int(self._loop.world_time() * 1_000)
 
     def later(self, delay_ms: float, call: Callable[[], object]) -> None:
-        """Have something done, by nobody in the world."""
+        """Have something done, by no process of the world."""
         self._loop.call_at_world(self._loop.world_time() + delay_ms / 1_000, call)
 
     def process(self, name: str) -> Process:

@@ -207,8 +207,8 @@ async def s23_new_ensembles_appear_with_the_end_alone(lab: Lab) -> None:
 
 
 async def s24_what_is_written_back_says_no_more_than_the_recovery_began_with(lab: Lab) -> None:
-    """The tail is written back in three steps, and whoever recovers next must begin where this
-    recovery began: what it had acknowledged is in no ensemble that anybody sees yet."""
+    """The tail is written back in three steps, and the next recovery must begin where this
+    recovery began: what it had acknowledged is in no ensemble that is published yet."""
     async with lab.client("first") as first, lab.client("second") as second:
         writer = await three_entries(first)
         for who in writer.ensemble[1:]:

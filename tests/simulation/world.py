@@ -52,7 +52,7 @@ PATIENCE_MS: Final = 60_000
 _AGAIN_MS: Final = 250
 
 
-#: As short as they may be, where somebody repairs.
+#: As short as they may be, where autorecovery runs.
 _WATCH: Final = ZoneWatchRules(
     session_timeout_ms=SESSION_MS,
     evaluate_every_ms=1_000,
@@ -95,7 +95,7 @@ class Outcome:
     copied_bytes: Mapping[str, int]
     #: How long each thing lasted that ought to end.
     waits_ms: Mapping[str, Sequence[int]]
-    #: What bookies did behind everybody's back, and how often.
+    #: What bookies did that no client sees, and how often.
     work: Mapping[str, int]
     steps: int
     virtual_ms: int
@@ -128,7 +128,7 @@ class World:
         self._around: Surroundings | None = None
 
     def broke(self, what: str) -> None:
-        """Note what nobody in the world could."""
+        """Note what no process of the world could."""
         self._history.add(seen.Broke(what=what), 0)
 
     async def live(self) -> None:
@@ -254,7 +254,7 @@ class _Run:
         #: What the liveness phase has not got yet.
         self._waiting_for = "a client"
         self._nemesis = Nemesis(around, self.machines, self._actors, self._observer, fired)
-        #: Sees zones and gates, where anybody repairs.
+        #: Sees zones and gates, where autorecovery runs.
         self.gates: Gates | None = None
         if self._scenario.autorecoveries:
             self.gates = Gates(around, self._observer, self.machines)
@@ -302,7 +302,7 @@ class _Run:
         }
 
     async def _found(self) -> None:
-        """Make the cluster, as its operator does before anybody else is there."""
+        """Make the cluster, as its operator does before any other process is there."""
         store = MemoryStore(self._around.server, root=ROOT)
         cluster = await clusters.initialise(store, INSTANCE)
         rules = PlacementRules(

@@ -6,7 +6,7 @@ entries are as large as several others.
 
 A ledger with deferred sync is acknowledged where its writer forces it, and no earlier: its writer
 forces now and then, while it goes on to append, and what it never forced may be lost. Some writers
-have their LAC told, so that readers who ask must hear of it.
+have their LAC told, so that readers that ask must get it.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _LAST_MS: Final = 300
 #: How many ledgers a process writes at a time.
 _AT_ONCE: Final = (1, 1, 2, 3)
 _DIGESTS: Final = (Digest.CRC32C, Digest.CRC32C, Digest.CRC32, Digest.HMAC)
-#: Under this name a ledger has its writer's; nobody but the checker looks.
+#: Under this name a ledger has its writer's; only the checker looks.
 _LABEL: Final = "written by"
 #: A large entry is as large as so many others, at most, and takes their place.
 _LARGE_AS: Final = 10
@@ -178,7 +178,7 @@ class _Writing:
                 await asyncio.sleep(chance.random() * 0.02)
 
     def _value(self) -> bytes | None:
-        """Give an entry's payload: whose it is, and bytes that nobody else writes.
+        """Give an entry's payload: its writer and place, and bytes that no other writer writes.
 
         None: the ledger is as large as it may get.
         """
@@ -233,7 +233,7 @@ class _Writing:
             try:
                 await self.writer.flushed(wanted)
             except errors.ClientError:
-                return  # whoever appends hears of it, too
+                return  # the appending task hears of it, too
             self._promised(wanted)
             if self._heard < wanted:
                 return

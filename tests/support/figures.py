@@ -1,4 +1,4 @@
-"""What tests have measured, told at the end of the session, whoever ran them.
+"""Figures that tests have measured, printed at the end of the session.
 
 A test hands its figures to ``record``; those of one lane are summed up over all tests and over all
 processes of pytest-xdist, and printed behind the results. As a plugin it must be known from the

@@ -51,7 +51,7 @@ class Front:
             self._connections.discard(connection)
             writer.transport.abort()
         error = None if connection.cancelled() else connection.exception()
-        if error is not None and not isinstance(error, OSError):  # nobody listens there
+        if error is not None and not isinstance(error, OSError):  # no process listens there
             raise error
 
     async def lead_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,11 +1,11 @@
-"""Ports that stay a test's own, whether somebody listens there by then or not."""
+"""Ports that stay a test's own, whether a process listens there or not."""
 
 import socket
 from contextlib import ExitStack
 
 
 def choose(count: int, host: str, held: ExitStack) -> list[int]:
-    """Choose ports; nobody else is given them as long as they are held, whoever runs or not.
+    """Choose ports; no other process is given them as long as they are held.
 
     Who asks for an address to be used again, as ZooKeeper does, may listen where such a socket is
     bound and does not listen; the kernel gives it to nobody who asks for any port.

@@ -19,7 +19,7 @@ from zonekeeper.wire.grpc import grpc_edge
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _HEAD: Final = struct.Struct(">3sBBI")
 
-DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
+DATA, HEADERS, RST_STREAM, SETTINGS, PING, WINDOW_UPDATE = 0, 1, 3, 4, 6, 8
 _END_STREAM, _ACK, _END_HEADERS = 1, 1, 4
 _INITIAL_WINDOW: Final = 4
 _FIRST_WINDOW: Final = 65_535
@@ -47,7 +47,6 @@ class RawPeer:
         self.data: defaultdict[int, bytes] = defaultdict(bytes)
         self.headers: defaultdict[int, bytes] = defaultdict(bytes)
         self.ended: set[int] = set()
-        self.told_to_go: bytes | None = None
         self.closed = False
 
     def send(self, kind: int, flags: int, stream: int, payload: bytes = b"") -> None:
@@ -138,8 +137,6 @@ class RawPeer:
             self.data[stream] += payload
         elif kind == HEADERS:
             self.headers[stream] = payload
-        elif kind == GOAWAY:
-            self.told_to_go = payload[8:]
         if kind == RST_STREAM or (kind in (DATA, HEADERS) and flags & _END_STREAM):
             self.ended.add(stream)
 

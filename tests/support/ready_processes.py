@@ -19,7 +19,7 @@ from typing import Final
 from tests.support.checkout_root import ROOT
 from zonekeeper.placement.base.ids import BookieId
 
-#: On a busy machine a start took more than 60 s; who ends instead is not waited for.
+#: On a busy machine a start took more than 60 s; a process that ends instead is not waited for.
 _READY_SECONDS: Final = 300
 _STOP_SECONDS: Final = 60
 SHELL: Final = (sys.executable, "-m", "zonekeeper.shell")
@@ -56,7 +56,7 @@ class ReadyProcesses(abc.ABC):
             assert self.is_ready(name), f"{name} is not ready:\n{self.words(name)}"
 
     def launch(self, name: BookieId, command: Sequence[str]) -> None:
-        """Start one by a command of one's own, which is given the usual flags."""
+        """Start one by the given command, with the usual flags."""
         folder = self.folder / name
         folder.mkdir(parents=True, exist_ok=True)
         flags = self.settings(name)

@@ -1,7 +1,7 @@
 """Places where stores can be opened: one of each kind, for suites that run against all of them.
 
-Each place gives stores that see one tree, under a root that no other test uses. Who opens a place
-closes it, and the stores it opened with it.
+Each place gives stores that see one tree, under a root that no other test uses. The test that opens
+a place closes it, and the stores that it opened with it.
 """
 
 import abc
@@ -12,8 +12,10 @@ import sqlite3
 import struct
 import uuid
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 
+import pytest
 from kazoo.protocol.serialization import Close, Connect, int_int_struct, int_struct
 
 from tests.support.zookeeper import Ensemble
@@ -85,6 +87,13 @@ async def place_of(
     await place.close()
 
 
+def asked_for(
+    request: pytest.FixtureRequest, folder: Path
+) -> contextlib.AbstractAsyncContextManager[Place]:
+    """Open a place of the kind that a fixture's parameter names."""
+    return place_of(request.param, folder, partial(request.getfixturevalue, "zookeeper_server"))
+
+
 class MemoryPlace(Place):
     def __init__(self) -> None:
         super().__init__()
@@ -112,7 +121,7 @@ class SqlitePlace(Place):
         await asyncio.to_thread(self._end, store.session.id)
 
     def _end(self, session: SessionId) -> None:
-        # The boot that the store itself wrote: whoever differs would end every session.
+        # The boot that the store itself wrote: a process with another one would end every session.
         with contextlib.closing(sqlite3.connect(self.path)) as connection:
             (boot,) = connection.execute("SELECT DISTINCT boot FROM session").fetchone()
         file = StoreFile(self.path, name=self.uri, boot=boot, clock_ms=monotonic_ms)
@@ -131,7 +140,7 @@ class ZooKeeperPlace(Place):
         return await open_store(self.uri, timeouts)
 
     async def expire(self, store: MetadataStore) -> None:
-        # Who shows a session's password may end it.
+        # A client that shows a session's password may end it.
         assert isinstance(store, ZooKeeperStore)
         session, password = store._client._kazoo.client_id
         there = True

@@ -1,4 +1,4 @@
-"""The decorator of tests that are played: who gives what, and on which loop."""
+"""The decorator of tests that are played: which parameters it gives, and on which loop."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

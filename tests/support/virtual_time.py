@@ -25,7 +25,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class EndlessError(AssertionError):
-    """The program does not come to an end: nobody has a timer, or everybody is always busy."""
+    """The program does not come to an end: there is no timer, or there is always work."""
 
 
 class _NumberedTask(asyncio.Task[T]):
@@ -76,8 +76,8 @@ class Turn(Handle):
         self._callback, self._args = _nothing, ()
 
 
-class Timer(TimerHandle):
-    """A timer that says in which context it runs."""
+class Timer(Turn, TimerHandle):
+    """A turn that has its time, and says in which context it runs."""
 
     __slots__ = ()
 
@@ -89,19 +89,9 @@ class Timer(TimerHandle):
         loop: asyncio.AbstractEventLoop,
         context: Context,
     ) -> None:
+        Turn.__init__(self, callback, args, loop, context)
         self._when = when
         self._scheduled = False
-        self._callback = callback
-        self._args = args
-        self._loop = loop
-        self._context = context
-        self._cancelled = False
-        self._repr = None
-        self._source_traceback = None
-
-    def cancel(self) -> None:
-        self._cancelled = True
-        self._callback, self._args = _nothing, ()
 
     @property
     def context(self) -> Context:
@@ -152,7 +142,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> Handle:
-        # There are no threads; asyncio itself calls this for generators that nobody finished.
+        # There are no threads; asyncio itself calls this for generators that were not finished.
         return self.call_soon(callback, *args, context=context)
 
     def call_at(
@@ -210,7 +200,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         raise AssertionError("there is no selector")
 
     def _write_to_self(self) -> None:
-        """Nobody sleeps, so nobody is woken."""
+        """No thread sleeps, so none is woken."""
 
 
 def run(main: Coroutine[None, None, T]) -> T:

@@ -32,7 +32,7 @@ _JVM = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
     "-Dzookeeper.admin.enableServer=false",
-    # Tests kill servers, and leave the machine its power: without syncs nobody's session ends
+    # Tests kill servers, and leave the machine its power: without syncs no session ends
     # because a disk that others write to is slow.
     "-Dzookeeper.forceSync=no",
 )
@@ -81,7 +81,7 @@ def _jars() -> tuple[Path, ...] | None:
 
 @dataclass(frozen=True, slots=True)
 class ServerTls:
-    """What a server shows and whom it believes, each one PEM file; it wants a client's too."""
+    """A server's certificate and its authority, each one PEM file; it wants a client's too."""
 
     key_and_certificate: Path
     authority: Path

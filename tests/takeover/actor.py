@@ -5,10 +5,10 @@ It says ``ready``, then does what each line of its input says, one after the oth
 - ``write SEED``: creates a ledger (``ledger N``) and appends to it as fast as it goes, in bursts
   that the seed draws; after each acknowledgement ``acked K``. Ends with ``ended WHY``.
 - ``take N``: opens the ledger with recovery, reads it whole: ``read N LAST DIGEST``.
-- ``tail N``: follows the ledger without disturbing anybody, to its end: ``read N LAST DIGEST``.
+- ``tail N``: follows the ledger to its end, and disturbs no writer: ``read N LAST DIGEST``.
 
 What an entry holds is made from its ledger, its id and the draw of its writer, which no other has.
-So whoever reads can tell an entry that another one wrote, or that lies at another place; ``read``
+So a reader can tell an entry that another writer wrote, or that lies at another place; ``read``
 says so itself (``foreign N K``).
 """
 
@@ -25,7 +25,7 @@ from zonekeeper.client.api.reader import ReadBatch, Reader
 from zonekeeper.client.base import errors
 from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
 
-#: A writer that nobody stops ends by itself, far beyond what a round waits for.
+#: A writer that is not stopped ends by itself, far beyond what a round waits for.
 _BURSTS_MAX = 5_000
 _BURST_ENTRIES_MAX = 40
 _PADDING_BYTES_MAX = 3_000

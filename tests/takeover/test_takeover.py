@@ -2,8 +2,8 @@
 
 Five bookies as processes on a real ZooKeeper. Whatever the moment: nothing that the writer said was
 acknowledged is lost, a writer that wakes up behind the takeover gets no more acknowledgements, and
-whoever reads (both takers, and one who has followed all along) reads the same bytes. In some rounds
-a bookie is frozen while the ledger is taken. S09 and S11 of docs/scenarios.md, with
+every reader (both takers, and a tail that has followed all along) reads the same bytes. In some
+rounds a bookie is frozen while the ledger is taken. S09 and S11 of docs/scenarios.md, with
 processes.
 """
 

@@ -1,7 +1,7 @@
 """Reads one clause of a transcript: an act, or an expectation. ``README.txt`` shows all of them.
 
-Nothing is guessed: a word that is not known here, a bookie that was never added, a zone that nobody
-knows and a name that is given twice are errors. ``Cast`` is what is known so far.
+Nothing is guessed: a word that is not known here, a bookie that was never added, a zone that is not
+there and a name that is given twice are errors. ``Cast`` is what is known so far.
 """
 
 import re

@@ -26,7 +26,7 @@ from zonekeeper.placement.zones.zone_records import ClusterRecord, Record, ZoneR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happening:
-    """Something that somebody was told, or the watch did, and when."""
+    """Something that a person was told, or the watch did, and when."""
 
     at_ms: int
     kind: Kind
@@ -42,7 +42,7 @@ class Passing:
 
     @classmethod
     def begun(cls) -> "Passing":
-        """Give what nobody has looked at."""
+        """Give what was not looked at."""
         return cls([], set())
 
     def look(self, record: Record) -> None:

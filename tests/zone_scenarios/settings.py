@@ -48,7 +48,7 @@ class Setting:
     policy: Policy
     #: How long after its publication a lost bookie is written off; None: never.
     repairs_take_ms: int | None
-    #: Nobody has watched before: the first watch begins with the transcript.
+    #: No zone watch has run before: the first watch begins with the transcript.
     first_start: bool
 
     @property

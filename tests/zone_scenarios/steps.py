@@ -91,7 +91,7 @@ class Lift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchDies:
-    """The process of the zone watch is killed; nobody watches."""
+    """The process of the zone watch is killed; no zone watch runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +195,7 @@ class Declared:
 
 
 class Kind(enum.StrEnum):
-    """What somebody was told, or the watch did."""
+    """What a person was told, or the watch did."""
 
     RAISED = "raised"
     CLEARED = "cleared"
@@ -217,7 +217,7 @@ class Happened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToldNothing:
-    """Nobody was told anything since the beginning, and nothing was noted."""
+    """No person was told anything since the beginning, and nothing was noted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,12 +2,12 @@
 
 The watch has its own rhythm, and its writes and reads take their way. So a line holds in time here:
 at its moment, or as much later as one evaluation takes, and one more for each change of watch (the
-time between a watch's last evaluation and its end is counted by nobody). It is never early: what
+time between a watch's last evaluation and its end is not counted). It is never early: what
 must not hold yet is a line before.
 
-What an auditor may publish is what an observer's view says, which is another process. Whoever was
-published is written off as long afterwards as the transcript says, and counts again when it is
-back; so does the auditor.
+What an auditor may publish is what an observer's view says, which is another process. A bookie
+that was published is written off as long afterwards as the transcript says, and counts again when
+it is back, as with a real auditor.
 """
 
 import asyncio
@@ -241,7 +241,7 @@ class _WatchPlayer:
                 assert_never(act)
 
     async def _unregister(self, bookies: Iterable[BookieId]) -> None:
-        """End registrations as an outage does: nobody sees the zone in between."""
+        """End registrations as an outage does: no process sees the zone in between."""
         store, root = self._world.cluster.store, self._world.cluster.root
         paths = [root.writable(bookie) for bookie in bookies]
         await asyncio.gather(*(store.delete(path, version=None) for path in paths))

@@ -51,8 +51,8 @@ async def every(cluster: Cluster) -> set[Copy]:
 async def newcomers(cluster: Cluster, before: Set[Copy]) -> set[Copy]:
     """Name what ledgers that were closed before have now, and had not: what was repaired.
 
-    That must be whole. A copy of the writer's need not be: he waits for an ack quorum, and for the
-    others no longer than a moment.
+    That must be whole. A copy of the writer's need not be: the writer waits for an ack quorum, and
+    for the others no longer than a moment.
     """
     ledgers = {copy.ledger_id for copy in before}
     return {copy for copy in await every(cluster) if copy.ledger_id in ledgers} - before

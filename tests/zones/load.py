@@ -20,7 +20,7 @@ from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
 LEDGER_ENTRIES: Final = 300
 BURST_ENTRIES: Final = 20
 _ENTRY_BYTES_MAX: Final = 2_000
-#: Between bursts: a writer at full speed would leave no time to anybody else on a small machine.
+#: Between bursts: a writer at full speed would leave no time to other processes on a small machine.
 _REST_S: Final = 0.05
 #: Before a ledger is asked for again where none could be had.
 _AGAIN_S: Final = 0.2

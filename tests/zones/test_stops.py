@@ -1,6 +1,6 @@
 """Nothing ends, everything stands still for a while: a zone, all of autorecovery, ZooKeeper.
 
-What was frozen knows nothing of the time that has passed. Nobody may act on what was so before.
+A frozen process does not know how much time has passed. It must not act on its old view.
 """
 
 import pytest

@@ -1,9 +1,9 @@
 """The auditor's and the zone watch's process is killed in each state of a lost zone.
 
-Somebody else goes on each time: what was held stays held, held time goes on from where it was, and
-what was released is repaired to the end. The owner's rule is ``repairAfter`` a minute, so a held
-time that began again with each successor would open the gate minutes late, and one that was lost
-sight of never.
+Another process goes on each time: what was held stays held, held time goes on from where it was,
+and what was released is repaired to the end. The owner's rule is ``repairAfter`` a minute, so a
+held time that began again with each successor would open the gate minutes late, and one that was
+lost sight of never.
 """
 
 from dataclasses import replace
@@ -25,7 +25,7 @@ AFTER = replace(SLOW, on_zone_loss=OnZoneLoss.REPAIR_AFTER, after_ms=MINUTE_MS)
 
 
 async def succeeded(made: World) -> None:
-    """Kill who leads, and wait until somebody else does and evaluates."""
+    """Kill the leader, and wait until another process leads and evaluates."""
     await made.kill_leaders()
     await made.evaluations(2)
     await made.leaders()

@@ -150,7 +150,7 @@ class World:
         self.zookeeper.stop()
 
     async def kill_leaders(self) -> None:
-        """Kill the processes of the auditor and of the zone watch; who ends is started again."""
+        """Kill the processes of the auditor and of the zone watch; each is started again."""
         leaders = await self.leaders()
         self._moved_before += sum([await self._moved_by(name) for name in leaders])
         for name in leaders:
@@ -262,7 +262,7 @@ class World:
         await asyncio.sleep(seconds)
 
     async def evaluations(self, count: int = LONG_ENOUGH) -> None:
-        """Let the zone watch evaluate so many times: the clock of those who wait for the gate."""
+        """Let the zone watch evaluate so many times: waits for the gate are counted by this."""
         aim = self.gates.cluster[-1].evaluation + count
 
         async def so() -> bool:
@@ -280,7 +280,7 @@ class World:
         await self.until(so, f"{count} more entries")
 
     async def holds(self, bookie: BookieId) -> None:
-        """Wait until a closed ledger has entries on this bookie: who is chosen is up to chance."""
+        """Wait until a closed ledger has entries on this bookie: chance chooses its bookies."""
 
         async def so() -> bool:
             return bookie in {copy.bookie for copy in await copies.every(self.client.cluster)}
@@ -382,7 +382,7 @@ def _bookies(
 
 
 async def _check_all(address: str, written: Load) -> None:
-    """Read all that was acknowledged, as somebody who was not there when it was written."""
+    """Read all that was acknowledged, with a client that did not write it."""
     async with clients.connect(address) as reader:
         for ledger_id, acked in written.acked.items():
             await load.check(reader, ledger_id, acked, recover=True)

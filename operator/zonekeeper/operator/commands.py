@@ -1,4 +1,4 @@
-"""``zonekeeper operator``: run it, and print what it needs installed."""
+"""``zonekeeper operator``: run the operator, and print the definitions that it needs."""
 
 import asyncio
 import logging
@@ -26,7 +26,10 @@ def run_command(**flags: str | tuple[str, ...] | None) -> None:
     It uses the pod's service account, or else the kubeconfig that KUBECONFIG names.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    for chatty in ("kopf.objects", "aiohttp.access"):  # a line an event, a line a probe
+    for chatty in (
+        "kopf.objects",
+        "aiohttp.access",
+    ):  # they log a line for each event and each probe
         logging.getLogger(chatty).setLevel(logging.WARNING)
     checked = options.given(settings.parse, flags)
     with exits.reported():
@@ -41,7 +44,7 @@ def crds_command() -> None:
 
 
 class _Plain(yaml.SafeDumper):
-    """Writes equal parts out each time, where YAML would refer to the first."""
+    """A dumper that writes equal parts out each time; others refer to the first one."""
 
     def ignore_aliases(self, data: object) -> bool:
         """Refer to nothing."""

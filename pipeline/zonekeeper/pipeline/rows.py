@@ -11,8 +11,8 @@ All columns of an entry are the same in every replica. The LAC that a packet car
 it is no column. Spark does not tell a source which columns a query uses. A query that needs few
 columns gives a schema, and only the columns of the schema are sent to Spark.
 
-A batch has at most three buffers a column, and no Python object a value: Spark takes it as it is.
-The bytes of a batch are bounded as well as its rows, because Spark does not split a batch.
+A batch has at most three buffers a column, and no Python object for each value: Spark takes it as
+it is. The bytes of a batch are bounded as well as its rows, because Spark does not split a batch.
 """
 
 from array import array

@@ -1,4 +1,4 @@
-"""A disk does the work that it is given in order, whoever still waits for it."""
+"""A disk does its work in the order in which it was given, also if no caller waits any more."""
 
 import asyncio
 from collections.abc import AsyncIterator

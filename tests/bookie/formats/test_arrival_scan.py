@@ -36,7 +36,7 @@ def one(entry_id: int) -> list[Record]:
 
 
 class Segments:
-    """Arrival segments as somebody wrote them, all on the disk."""
+    """Arrival segments as a bookie wrote them, all on the disk."""
 
     def __init__(self) -> None:
         self.files = MemoryFileSystem()

@@ -1,4 +1,4 @@
-"""A bookie that starts with ledgers in limbo says so before anybody can ask it."""
+"""A bookie that starts with ledgers in limbo says so before a client can ask it."""
 
 import dataclasses
 import random

@@ -1,6 +1,8 @@
 """A bookie is registered on the side of its mode, however the mode changes meanwhile."""
 
 import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -9,6 +11,7 @@ from tests.support.stores import MemoryPlace
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
 from zonekeeper.bookie.life import life
 from zonekeeper.bookie.life.life import Conditions, Presence
+from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.metadata.bookies.registration import Registrar
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster.cluster import Cluster
@@ -47,16 +50,28 @@ async def turns(count: int) -> None:
         await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize("between", range(TURNS_MAX))
-async def test_a_mode_that_changes_while_it_is_being_registered_is_registered(between: int) -> None:
-    store = await MemoryPlace().open(Timeouts(session_ms=SESSION_MS))
+@asynccontextmanager
+async def kept_present(
+    place: MemoryPlace, *, conditions: Sequence[str] = ()
+) -> AsyncIterator[tuple[Cluster, BookieServer]]:
+    """Give a cluster, and a bookie that is registered there and stays so until the block ends."""
+    store = await place.open(Timeouts(session_ms=SESSION_MS))
     cluster = await clusters.initialise(store, INSTANCE)
     info = service_info.of_bookie("127.0.0.1", 3181, WHERE, tls=False)
     registrar = Registrar(cluster, BOOKIE, info, session_timeout_ms=SESSION_MS)
     async with running(MemoryFileSystem()) as bookie, asyncio.TaskGroup() as tasks:
+        bookie.set_conditions(conditions)
         presence = Presence(registrar, bookie, store, Conditions())
         keeping = tasks.create_task(presence.keep())
         await presence.begun.wait()
+        yield cluster, bookie
+        keeping.cancel()
+    await store.close()
+
+
+@pytest.mark.parametrize("between", range(TURNS_MAX))
+async def test_a_mode_that_changes_while_it_is_being_registered_is_registered(between: int) -> None:
+    async with kept_present(MemoryPlace()) as (cluster, bookie):
         await turns(IDLE_TURNS)
         assert await side(cluster) == "writable"
 
@@ -69,8 +84,24 @@ async def test_a_mode_that_changes_while_it_is_being_registered_is_registered(be
         bookie.set_conditions(["the disk is full"])
         await turns(IDLE_TURNS)
         assert await side(cluster) == "read-only"
-        keeping.cancel()
-    await store.close()
+
+
+async def test_a_bookie_that_lost_its_session_registers_again() -> None:
+    place = MemoryPlace()
+    onlooker = await place.open()
+    async with kept_present(place, conditions=["the disk is full"]) as (cluster, _):
+        lost = cluster.store.session.id
+        assert lost is not None
+        async with (
+            asyncio.timeout(30),
+            onlooker.watch(cluster.root.read_only(BOOKIE)) as seen,
+        ):
+            place.server.expire(lost)
+            async for node in seen:
+                if node is not None and node.owner != lost:
+                    break
+        assert await side(cluster) == "read-only"
+    await onlooker.close()
 
 
 async def test_metadata_that_cannot_be_read_says_of_no_ledger_where_it_ends() -> None:

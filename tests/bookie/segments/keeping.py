@@ -135,7 +135,7 @@ def opening(ledger_id: int, first: int = 0) -> FragmentOpening:
 
 @dataclass
 class LedgerPromise:
-    """What somebody was told of a ledger."""
+    """What a client was told of a ledger."""
 
     #: Durable, for sure.
     entries: set[int] = field(default_factory=set)
@@ -147,7 +147,7 @@ class LedgerPromise:
     #: The explicit one.
     written_lac: int = -1
     fragments: int = 0
-    #: Where the ledger was closed: what is past that was promised by nobody. None: it is open.
+    #: Where the ledger was closed: no entry past that was promised. None: it is open.
     end: int | None = None
     #: What was so before the ledger was told to be forgotten, until that is durable: then either
     #: all of this holds, or the rest does.

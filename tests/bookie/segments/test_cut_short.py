@@ -1,4 +1,4 @@
-"""Nobody waits any more for what a thread still does: it stays whole all the same."""
+"""The caller of a thread's work is cancelled: the work is done whole all the same."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,7 +21,7 @@ GENERATION = 1
 
 
 class SlowDisk:
-    """Does its work when it is told to, however long that is after everybody has gone."""
+    """A disk that works when it is told to, also long after all callers have gone."""
 
     def __init__(self) -> None:
         self._works: list[Callable[[], None]] = []

@@ -1,4 +1,4 @@
-"""Who appends faster than the rewrite works is slowed to its rate, before no segment is left."""
+"""A writer that appends faster than the rewrite works is slowed to its rate, in time."""
 
 import asyncio
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What is past the end of a closed ledger goes, and nothing else; who asks is told the rest."""
+"""Entries past the end of a closed ledger go, and no others; answers show what is left."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ async def all_sorted(kept: Storage) -> None:
 
 
 async def last_entry(kept: Storage, ledger_id: int) -> int | None:
-    """Give the last entry as the bookie tells it to who asks for the LAC."""
+    """Give the last entry, as the bookie answers a request for the LAC."""
     async with asyncio.TaskGroup() as tasks:
         bookie = BookieServer(BOOKIE, kept, boot_epoch=1, version="test", tasks=tasks)
         evidence = await bookie.read_lac(LedgerId(ledger_id))

@@ -174,7 +174,7 @@ async def test_a_ledger_that_came_after_the_listing_began_is_not_looked_at(
         assert await it.collector.round() == 0
         assert it.known() == [1, 2]
         monkeypatch.undo()
-        # Nobody ever created it, so that the next round may have it.
+        # It was never created, so the next round may delete it.
         assert await it.collector.round() == 1
 
 

@@ -262,7 +262,7 @@ async def test_what_was_in_a_lost_directory_is_unknown_and_all_else_is_read() ->
 
 @virtual_time.played
 async def test_what_was_in_a_lost_directory_is_not_listed_as_here() -> None:
-    """Who lists to see whether all is here would count on it."""
+    """A replicator that lists to see whether all entries are here would count on it."""
     files, store, homes = fresh(), MemoryOrdered(), homes_of(1 << 20, 1 << 20)
     await live(await opened(files, store, homes), 200)
     wanted = service.ListEntriesRequest(

@@ -99,7 +99,7 @@ def test_when_only_what_waits_for_a_round_is_deleted_the_rewrite_goes_on() -> No
 
 
 async def test_what_waits_for_a_round_for_which_there_may_be_no_room_is_not_taken() -> None:
-    """Whoever waits for a segment waits for the rewrite: it must be able to free one."""
+    """An append that waits for a segment waits for the rewrite: it must be able to free one."""
     files = fresh()
     kept = await keeping.opened(files, MemoryOrdered(), SIZES)
     log = asyncio.ensure_future(kept.log.run())

@@ -1,7 +1,7 @@
 """A process is killed at every call to the disk, starts again, and then the power is lost.
 
-The kernel outlives a process: it still shows names and bytes that nobody has synced. A start that
-counts on them, and uses anew what they made superfluous, has lost both when they go.
+The kernel outlives a process: it still shows names and bytes that were never synced. A start that
+relies on them, and reuses the files that they replaced, has lost both after a power loss.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""Who a bookie is: prepared, shown, restored, moved, given a new disk, forgotten, each in words."""
+"""A bookie's identity: prepared, shown, restored, moved, given a new disk, forgotten."""
 
 import asyncio
 import json

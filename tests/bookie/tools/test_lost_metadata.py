@@ -90,7 +90,7 @@ async def test_every_entry_is_read_again_after_the_metadata_is_gone(lab: Lab) ->
             data = payloads(number)
             await write_all(writer, data[:30])
             if number == 1:
-                # Its place in the ensemble goes to another, who alone is told of it.
+                # Its place in the ensemble goes to another bookie, which alone is told of it.
                 stored = await client.metadata(writer.ledger_id)
                 await lab.machines[stored.last_fragment.ensemble[0]].crash()
             await write_all(writer, data[30:])

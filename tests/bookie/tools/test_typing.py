@@ -1,4 +1,4 @@
-"""The bookie's commands, for who types them: help with examples, paths from anywhere, pipes."""
+"""The bookie's commands at a terminal: help with examples, paths from anywhere, pipes."""
 
 import shlex
 import shutil

@@ -1,4 +1,4 @@
-"""The client for those who do not await: the same calls, from any thread, on one loop."""
+"""The client for code that does not await: the same calls, from any thread, on one loop."""
 
 import asyncio
 import pickle

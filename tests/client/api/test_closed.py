@@ -1,4 +1,4 @@
-"""What a client says that is over, whoever ended it."""
+"""The errors of a client that has ended, by a close or by a fault."""
 
 import asyncio
 import contextlib

@@ -42,7 +42,7 @@ def lac_failed(
 
 
 def acked_by_all() -> Transcript:
-    """A writer whose first entry everybody has."""
+    """A writer whose first entry all bookies have."""
     talk = started()
     for name in "ABC":
         talk.ack(name, 0)

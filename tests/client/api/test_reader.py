@@ -177,7 +177,7 @@ async def test_a_reader_finds_the_replicas_that_repair_has_put_elsewhere(lab: La
 
 @played()
 async def test_two_who_read_at_once_both_find_them(lab: Lab) -> None:
-    """The one who reads the metadata again later sees nothing new, and is wrong to give up."""
+    """A reader that reads the metadata again later sees nothing new, and is wrong to give up."""
     async with lab.client() as client, lab.client("repair") as repair:
         reader = await closed(client, 10)
         await moved_by_repair(lab, repair, reader)
@@ -258,7 +258,7 @@ async def test_entries_that_grow_do_not_make_a_striped_batch_grow(lab: Lab) -> N
 
 @played(bookies_in={"a": 1, "b": 1, "c": 1})
 async def test_a_tail_is_not_left_behind_by_the_nearest_replica(lab: Lab) -> None:
-    """It takes nothing more, and answers; there is nobody to replace it with. The others have news
+    """It takes nothing more, and answers; there is no bookie to replace it. The others have news
     each time that they are asked."""
     near = ClientConfig(zone=ZoneName("a"))
     loop = asyncio.get_running_loop()

@@ -161,7 +161,7 @@ async def test_a_tail_whose_near_replica_has_nothing_of_the_ledger_is_told_by_an
 async def test_a_tail_accuses_no_replica_of_having_nothing_before_there_is_something_for_it(
     lab: Lab, entries: int, first: int
 ) -> None:
-    """Each entry has three of six bookies; who is asked for entry 1 has no share of entry 0."""
+    """Each entry has three of six bookies; the bookie that is asked for entry 1 lacks entry 0."""
     striped = Quorums(ensemble=6, write=3, ack=2, ack_zones=2)
     async with lab.client("writer") as client:
         writer = await client.create(quorums=striped)

@@ -1,4 +1,4 @@
-"""A ledger whose stamp cannot be read is read as ever, and nobody goes on in its writer's place.
+"""A ledger whose stamp cannot be read can be read, and cannot be recovered.
 
 ``tests/metadata/formats/test_placement_stamp.py`` says which stamps those are.
 """

@@ -407,7 +407,7 @@ async def test_a_client_that_ends_tells_those_who_wait_and_leaves_the_ledger_to_
 
 
 async def told(writer: Writer) -> errors.ClientError | None:
-    """What somebody hears who waits for an acknowledgement."""
+    """The outcome for a caller that waits for an acknowledgement."""
     return await outcome(writer.flush())
 
 

@@ -1,4 +1,4 @@
-"""Whatever is asked of a bookie, and whoever asks it, is asked where the bookie is now."""
+"""Every request of every caller goes to the address where the bookie is now."""
 
 import asyncio
 import random
@@ -44,7 +44,7 @@ class Street:
         return self.network.link(address, NOBODY if address in self.refused else bookie_id)
 
     async def leave(self, *, silently: bool) -> None:
-        """Let the bookie be at another address; at the old one nobody is, or nobody speaks."""
+        """Move the bookie to another address; the old one refuses, or stays silent."""
         old, self.address = self.address, str(int(self.address) + 1)
         if silently:
             self.network.cut(old, BOOKIE)
@@ -88,7 +88,7 @@ played = playing.by(play, parts=2)
 async def test_each_question_finds_a_bookie_where_it_is_now(
     pool: LinkPool, street: Street, name: str, *, silently: bool
 ) -> None:
-    """Also over a link that somebody has had since before the bookie moved."""
+    """Also over a link that a caller has had since before the bookie moved."""
     street.refused = set() if silently else {"0"}
     link = await pool.link(BOOKIE)
     await street.leave(silently=silently)

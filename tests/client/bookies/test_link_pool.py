@@ -1,4 +1,4 @@
-"""Links are found once, whoever wants them, and whoever gives up."""
+"""A link is looked up once for all callers, also if some of them give up."""
 
 import asyncio
 import random

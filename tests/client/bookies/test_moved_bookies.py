@@ -1,6 +1,6 @@
 """Bookies come up at new addresses, as pods do: a client that knew the old ones asks at the new.
 
-Real services on real ports. At the old addresses nobody listens any more, or nobody says anything.
+Real services on real ports. The old addresses refuse connections, or stay silent.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from zonekeeper.client.bookies import link_pool
 from zonekeeper.placement.base.ids import LedgerId
 from zonekeeper.wire.link.stream_link import StreamLink
 
-#: Of links to where nobody says anything any more, which is found out by this alone.
+#: Of links to an address that stays silent, which only this limit finds out.
 IMPATIENT: Final = dataclasses.replace(
     LINKS, connect_timeout_ms=500, call_timeout_ms=500, read_timeout_ms=500
 )

@@ -1,4 +1,4 @@
-"""Whom a reader asks, and what it makes of the answers."""
+"""Which bookies a reader asks, and what it makes of the answers."""
 
 import pytest
 

@@ -176,7 +176,7 @@ async def test_s25_an_empty_last_fragment_starts_the_recovery_before_it(lab: Lab
 
 
 async def append_past_a_crash(lab: Lab, writer: Writer, number: int) -> None:
-    """Append an entry that is acknowledged after a newcomer has come for whoever is down."""
+    """Append an entry that is acknowledged after a newcomer has replaced the failed bookie."""
     up = [lab.door(who) for who in writer.ensemble if lab.machines[who].door is not None]
     for door in up:
         door.holding = True

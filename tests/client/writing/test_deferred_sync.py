@@ -1,12 +1,13 @@
 """Deferred sync: written is not durable, and what is not forced is not confirmed."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from tests.client.api.test_writer import contents, fill, holds
 from tests.client.lab import Lab, played, policy
-from tests.client.transcripts import Transcript, bookies
+from tests.client.transcripts import LIMITS, Transcript, bookies
 from tests.support.playing import from_pytest
 from zonekeeper.client.base import errors
 from zonekeeper.client.base.config import ClientConfig
@@ -135,7 +136,7 @@ def test_a_bookie_that_fails_before_it_is_forced_is_replaced_at_once() -> None:
 
 
 def test_half_of_the_budget_unforced_begins_a_force() -> None:
-    talk = talking(WriterLimits(budget_bytes=4 * 65))
+    talk = talking(replace(LIMITS, budget_bytes=4 * 65))
     for first in range(2):
         for name in "AB":
             talk.ack(name, first)
@@ -151,8 +152,8 @@ def told(talk: Transcript) -> list[EntryId]:
 
 
 def test_a_force_that_is_done_after_the_writer_fell_quiet_is_told() -> None:
-    """No packet comes that would carry the LAC, and nobody falls quiet a second time."""
-    talk = talking(WriterLimits(budget_bytes=65))
+    """No packet comes that would carry the LAC, and the writer does not fall quiet twice."""
+    talk = talking(replace(LIMITS, budget_bytes=65))
     for name in "AB":
         talk.ack(name, 0)
     assert forces(talk) == [("A", 0), ("B", 0)], "by itself"
@@ -183,7 +184,7 @@ def test_who_forces_what_is_forced_already_has_it_told() -> None:
 def test_a_force_that_nothing_comes_of_stops_the_writer_and_a_recovery_keeps_what_is_there() -> (
     None
 ):
-    talk = talking(WriterLimits(add_timeout_ms=1_000))
+    talk = talking(replace(LIMITS, add_timeout_ms=1_000))
     for name in "AB":
         talk.ack(name, 0)
     force(talk, 0)

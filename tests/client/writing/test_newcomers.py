@@ -8,7 +8,7 @@ from zonekeeper.wire.formats import errors
 
 
 def replaced_in_vain(talk: Transcript) -> None:
-    """B fails, and so does whoever comes for it, at once."""
+    """B fails, and so does each newcomer for it, at once."""
     talk.fail("B", 0)
     for number in range(CHANGES_IN_A_ROW_MAX):
         name = "XY"[number % 2]

@@ -1,19 +1,19 @@
-"""What a writer says when an ack quorum is not to be had: who, which zones, or the metadata.
+"""A writer without an ack quorum names the bookies, the zones or the metadata at fault.
 
 Where the zones of its members can never make one, it says so at once.
 """
 
-from tests.client.transcripts import Transcript, bookies, started
+from tests.client.transcripts import LIMITS, Transcript, bookies, started
 from zonekeeper.client.base import errors
 from zonekeeper.client.writing import writer_events as ev
-from zonekeeper.client.writing.writer_start import WriterLimits, WriterStart
+from zonekeeper.client.writing.writer_start import WriterStart
 from zonekeeper.placement.base.ids import EntryId, ZoneName
 from zonekeeper.placement.base.quorums import Quorums
 
 
 def timed_out(talk: Transcript) -> str:
     """Let the time of the first entry pass, and give what is said of it."""
-    talk.feed(ev.Ticked(now_ms=WriterLimits().add_timeout_ms))
+    talk.feed(ev.Ticked(now_ms=LIMITS.add_timeout_ms))
     assert talk.stop is not None
     assert isinstance(talk.stop.error, errors.AddTimedOut)
     return str(talk.stop.error).partition("; ")[2]

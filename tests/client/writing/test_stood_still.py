@@ -1,16 +1,17 @@
-"""A client whose process stood still, as by SIGSTOP or a blocking call, accuses nobody of it.
+"""A client whose process stood still (SIGSTOP, a blocking call) suspects no bookie for it.
 
 When it goes on, its timers come before the answers that wait for it to be read.
 """
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 
 import pytest
 
 from tests.client.lab import Lab
 from tests.client.other_loops import play_simulated
-from tests.client.transcripts import Transcript, started
+from tests.client.transcripts import LIMITS, Transcript, started
 from tests.client.writing.test_deferred_sync import talking
 from tests.simulation.loop import Process, SimulatedLoop
 from tests.support import playing
@@ -18,14 +19,13 @@ from tests.support.playing import from_pytest
 from zonekeeper.client.base import errors
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.client.writing import writer_events as ev
-from zonekeeper.client.writing.writer_start import WriterLimits
 from zonekeeper.placement.base.ids import EntryId
 
-LIMITS = WriterLimits(add_timeout_ms=10_000)
+PATIENT = replace(LIMITS, add_timeout_ms=10_000)
 
 
 def forcing() -> Transcript:
-    talk = talking(LIMITS)
+    talk = talking(PATIENT)
     for name in "AB":
         talk.ack(name, 0)
     talk.feed(ev.ForceWanted(upto=EntryId(0)))
@@ -33,7 +33,7 @@ def forcing() -> Transcript:
 
 
 @pytest.mark.parametrize(
-    "begin", [lambda: started(limits=LIMITS), forcing], ids=["a batch", "a force"]
+    "begin", [lambda: started(limits=PATIENT), forcing], ids=["a batch", "a force"]
 )
 def test_what_is_waited_for_gets_the_time_back_in_which_nobody_could_answer(
     begin: Callable[[], Transcript],

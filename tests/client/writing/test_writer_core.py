@@ -1,12 +1,14 @@
 """The writer's rules, one transcript each. Numbers are those of docs/scenarios.md."""
 
+from dataclasses import replace
+
 import pytest
 
-from tests.client.transcripts import SEALER, THREE, Transcript, bookies, started
+from tests.client.transcripts import LIMITS, SEALER, THREE, Transcript, bookies, started
 from zonekeeper.client.base import errors as client_errors
 from zonekeeper.client.writing import writer_events as ev
 from zonekeeper.client.writing.writer_core import CHANGES_WITHOUT_PROGRESS_MAX, DEGRADED_RETRY_MS
-from zonekeeper.client.writing.writer_start import WriterLimits, WriterStart
+from zonekeeper.client.writing.writer_start import WriterStart
 from zonekeeper.placement.base.ids import EntryId, ZoneName
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.wire.formats import entries, errors, frames
@@ -111,7 +113,7 @@ def test_packets_carry_the_lac_that_was_known_when_they_were_sent() -> None:
 
 
 def test_only_so_many_batches_are_under_way() -> None:
-    talk = started(limits=WriterLimits(in_flight_max=2, full_in_flight_max=3))
+    talk = started(limits=replace(LIMITS, in_flight_max=2, full_in_flight_max=3))
     talk.take()
     assert (talk.core.room, talk.core.room_for_full) == (False, True)
     talk.take()
@@ -320,7 +322,7 @@ def test_a_full_lane_gets_the_rest_when_it_has_room() -> None:
 
 
 def test_what_a_laggard_has_to_get_is_kept_within_the_budget_and_then_it_has_failed() -> None:
-    talk = started(limits=WriterLimits(budget_bytes=1_000))
+    talk = started(limits=replace(LIMITS, budget_bytes=1_000))
     full = errors.TooManyRequests("full")
     talk.feed(ev.Blocked(term=talk.term("C"), first=EntryId(0), error=full))
     released = 0
@@ -431,7 +433,7 @@ def test_a_second_failure_while_there_are_no_newcomers_is_not_overlooked() -> No
 
 
 def test_s12_an_entry_without_an_ack_quorum_in_time_stops_the_writer() -> None:
-    talk = started(limits=WriterLimits(add_timeout_ms=1_000))
+    talk = started(limits=replace(LIMITS, add_timeout_ms=1_000))
     talk.ack("A", 0)
     talk.feed(ev.Ticked(now_ms=999))
     assert talk.stop is None
@@ -443,7 +445,7 @@ def test_s12_an_entry_without_an_ack_quorum_in_time_stops_the_writer() -> None:
 
 
 def test_a_stop_during_a_change_leaves_no_doubt_when_the_change_is_over() -> None:
-    talk = started(limits=WriterLimits(add_timeout_ms=1_000))
+    talk = started(limits=replace(LIMITS, add_timeout_ms=1_000))
     talk.fail("B", 0)
     talk.feed(ev.Ticked(now_ms=1_000))
     assert talk.core.changing

@@ -1,26 +1,17 @@
 """One suite, run against every store: the memory model, SQLite, and a real ZooKeeper."""
 
-from collections.abc import AsyncIterator, Iterator
-from functools import partial
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from tests.support import zookeeper
-from tests.support.stores import Place, place_of
+from tests.support.stores import Place, asked_for
 from zonekeeper.metadata.store.store import MetadataStore
-
-
-@pytest.fixture(scope="session")
-def zookeeper_server() -> Iterator[zookeeper.Ensemble]:
-    with zookeeper.single() as server:
-        yield server
 
 
 @pytest.fixture(params=["memory", "sqlite", pytest.param("zookeeper", marks=pytest.mark.contracts)])
 async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
-    server = partial(request.getfixturevalue, "zookeeper_server")
-    async with place_of(request.param, tmp_path, server) as opened:
+    async with asked_for(request, tmp_path) as opened:
         yield opened
 
 

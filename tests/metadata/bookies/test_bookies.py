@@ -372,27 +372,6 @@ async def test_an_earlier_start_never_takes_the_place_of_a_later_one(
     assert await sides(cluster, A) == (False, True)
 
 
-async def test_a_bookie_that_lost_its_session_registers_again(memory: MemoryPlace) -> None:
-    store = await memory.open()
-    cluster = await clusters.initialise(store, INSTANCE)
-    onlooker = await clusters.open_cluster(await memory.open())
-    bookie = registrar(cluster, A)
-    await bookie.register(Mode.READ_ONLY)
-    lost = store.session.id
-    assert lost is not None
-    async with (
-        asyncio.TaskGroup() as group,
-        onlooker.store.watch(cluster.root.read_only(A)) as seen,
-    ):
-        keeper = group.create_task(bookie.keep())
-        memory.server.expire(lost)
-        async for node in seen:
-            if node is not None and node.owner != lost:
-                break
-        keeper.cancel()
-    assert await sides(cluster, A) == (False, True)
-
-
 # ── snapshots ──
 
 

@@ -145,7 +145,7 @@ async def test_bookies_are_counted(cluster: Cluster) -> None:
 
 
 async def test_the_root_appears_with_all_that_belongs_to_it(memory: MemoryPlace) -> None:
-    """No crash leaves half a cluster: who sees the root sees the rest."""
+    """No crash leaves half a cluster: a process that sees the root sees the rest."""
     store = await memory.open()
     await store.delete(store.root, version=None)
     seen: list[bool] = []

@@ -1,4 +1,4 @@
-"""Who joins a cluster for good has a session as long as its policy says."""
+"""A process that joins a cluster for good has a session as long as the policy says."""
 
 import dataclasses
 import re

@@ -1,4 +1,4 @@
-"""A ledger remembers under which placement it was created; who cannot read it writes nothing on."""
+"""A ledger's stamp says its placement; a client that cannot read it does not recover."""
 
 import dataclasses
 

@@ -143,7 +143,6 @@ def test_a_location_is_filled_in_moved_between_upgrade_domains_and_never_between
     assert cookies.located(APACHE_COOKIE, AT).location == AT
     assert cookies.located(APACHE_COOKIE.at(AT), next_domain).location == next_domain
     assert cookies.located(APACHE_COOKIE.at(AT), None).location == AT
-    assert cookies.located(APACHE_COOKIE, None, required=False).location is None
     with pytest.raises(cookies.LocationUnknownError, match="ZONEKEEPER_ZONE"):
         cookies.located(APACHE_COOKIE, None)
     with pytest.raises(cookies.ZoneChangedError, match="zone az-2, and its cookie says zone az-1"):

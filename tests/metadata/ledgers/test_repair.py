@@ -1,4 +1,4 @@
-"""Under-replicated ledgers: marked, claimed, repaired, released; the switch, and who leads."""
+"""Under-replicated ledgers: marked, claimed, repaired, released; the switch, and the leader."""
 
 import asyncio
 import contextlib
@@ -159,7 +159,7 @@ async def test_claiming_and_finishing_in_doubt_end_clean(
 
 
 async def claimed(memory: MemoryPlace) -> tuple[Cluster, Cluster, Claim]:
-    """Have a ledger marked and claimed by one; give his view, another's, and the claim."""
+    """Have a ledger marked and claimed by one process; give its view, another's, and the claim."""
     cluster = await clusters.initialise(await memory.open(), INSTANCE)
     other = await clusters.open_cluster(await memory.open())
     await underreplication.mark(cluster, L7, [A], at_ms=1)
@@ -179,7 +179,7 @@ async def test_finishing_in_doubt_leaves_a_mark_that_was_made_anew_and_its_claim
         await underreplication.mark(other, L7, [B], at_ms=2)
         assert await underreplication.claim(other, L7, YOU) is not None
 
-    # The first is applied, and nobody hears of it; the next one is slow.
+    # The first is applied, and its answer is lost; the next one is slow.
     passages = iter([Passage(loss=ExchangeLoss.ANSWER)])
 
     def passage(_: RequestKind) -> Passage:

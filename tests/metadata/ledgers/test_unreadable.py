@@ -1,4 +1,4 @@
-"""Damage in the store: whoever meets it says which node it is in, and in which store."""
+"""Damage in the store: the error names the node and the store."""
 
 from collections.abc import Awaitable, Callable
 

@@ -153,7 +153,7 @@ async def test_the_high_part_is_above_all_that_the_export_knows(
 async def test_a_ledger_with_the_last_id_of_all_does_not_stop_an_import(
     memory: MemoryPlace, empty: MemoryStore
 ) -> None:
-    """Ids that somebody chose by himself may be anything; only counters must not be met again."""
+    """Ids that an application chose may be any; only those of counters must not come again."""
     cluster = await clusters.initialise(await memory.open(), INSTANCE)
     await ledgers.create(cluster, NEW, ledger_id=LedgerId(2**63 - 1))
     lines = await exported(cluster)
@@ -189,7 +189,7 @@ async def test_large_values_are_imported_whatever_stands_before_them(
 async def test_the_mark_and_the_high_part_come_with_the_root(
     export: list[str], empty: MemoryStore
 ) -> None:
-    """Whoever sees the root sees that it is restored: they are of one transaction."""
+    """A process that sees the root sees that it is restored: they are of one transaction."""
     empty.weather = stopping_after(2)
     with pytest.raises(StoreError):
         await importing.run(empty, lambda: export, now_ms=NOW_MS)

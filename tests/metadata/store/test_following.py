@@ -1,4 +1,4 @@
-"""Who follows the children of a node: in which order their watches end."""
+"""A process that follows the children of a node: in which order their watches end."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager

@@ -101,58 +101,57 @@ async def test_many_at_once_lose_nothing(one: MemoryStore, two: MemoryStore) -> 
 _LOSSES = tuple(itertools.product(ExchangeLoss, repeat=3))
 
 
+def _whatever_is_lost(
+    scene: Callable[[MemoryStore, MemoryStore], Awaitable[None]], there: bytes | None
+) -> None:
+    """Play with every way to lose the requests or answers of the first writes of two writers."""
+    for lost_of_one, lost_of_two in itertools.product(_LOSSES, repeat=2):
+
+        async def losing(
+            one: MemoryStore,
+            two: MemoryStore,
+            lost_of_one: tuple[ExchangeLoss, ...] = lost_of_one,
+            lost_of_two: tuple[ExchangeLoss, ...] = lost_of_two,
+        ) -> None:
+            if there is not None:
+                await one.create(PATH, there)
+            one.weather = _losing(lost_of_one)
+            two.weather = _losing(lost_of_two)
+            await scene(one, two)
+
+        _in_a_world(losing)
+
+
 @pytest.mark.parametrize("there", [True, False], ids=["present", "absent"])
 def test_whatever_is_lost_a_change_that_knows_itself_again_is_made_exactly_once(
     there: bool,
 ) -> None:
     """Every way to lose the requests or answers of the first three writes of two writers."""
 
-    for lost_of_one, lost_of_two in itertools.product(_LOSSES, repeat=2):
+    async def scene(one: MemoryStore, two: MemoryStore) -> None:
+        async with asyncio.TaskGroup() as group:
+            for store, token in ((one, b"a"), (two, b"b")):
+                group.create_task(update.update(store, PATH, _append(token)))
+        assert await _value(one) in (b"ab", b"ba")
 
-        async def scene(
-            one: MemoryStore,
-            two: MemoryStore,
-            lost_of_one: tuple[ExchangeLoss, ...] = lost_of_one,
-            lost_of_two: tuple[ExchangeLoss, ...] = lost_of_two,
-        ) -> None:
-            if there:
-                await one.create(PATH)
-            one.weather = _losing(lost_of_one)
-            two.weather = _losing(lost_of_two)
-            async with asyncio.TaskGroup() as group:
-                for store, token in ((one, b"a"), (two, b"b")):
-                    group.create_task(update.update(store, PATH, _append(token)))
-            assert await _value(one) in (b"ab", b"ba")
-
-        _in_a_world(scene)
+    _whatever_is_lost(scene, b"" if there else None)
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["present", "absent"])
 def test_whatever_is_lost_two_that_count_never_get_the_same_number(there: bool) -> None:
-    """Both would write the same bytes: what stands there does not say who wrote it."""
+    """Both would write the same bytes: the value does not say which process wrote it."""
 
-    for lost_of_one, lost_of_two in itertools.product(_LOSSES, repeat=2):
+    async def scene(one: MemoryStore, two: MemoryStore) -> None:
+        async with asyncio.TaskGroup() as group:
+            counting = [
+                group.create_task(update.update(store, PATH, _count_on)) for store in (one, two)
+            ]
+        first, second = (task.result() for task in counting)
+        assert first is not None
+        assert second is not None
+        assert first.value != second.value
 
-        async def scene(
-            one: MemoryStore,
-            two: MemoryStore,
-            lost_of_one: tuple[ExchangeLoss, ...] = lost_of_one,
-            lost_of_two: tuple[ExchangeLoss, ...] = lost_of_two,
-        ) -> None:
-            if there:
-                await one.create(PATH, b"0")
-            one.weather = _losing(lost_of_one)
-            two.weather = _losing(lost_of_two)
-            async with asyncio.TaskGroup() as group:
-                counting = [
-                    group.create_task(update.update(store, PATH, _count_on)) for store in (one, two)
-                ]
-            first, second = (task.result() for task in counting)
-            assert first is not None
-            assert second is not None
-            assert first.value != second.value
-
-        _in_a_world(scene)
+    _whatever_is_lost(scene, b"0" if there else None)
 
 
 @_played()

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from tests.support import zookeeper
 from tests.support.histories import Append, Outcome, Read, violations
 from tests.support.python_process import PythonProcess, processes
 from tests.support.race import append, read, tokens
-from tests.support.stores import Place, ZooKeeperPlace, place_of
+from tests.support.stores import Place, ZooKeeperPlace, asked_for
 from zonekeeper.metadata.store.store import MetadataStore
 from zonekeeper.metadata.stores.timeouts import Timeouts
 
@@ -24,8 +23,7 @@ _ROUNDS = 15
 
 @pytest.fixture(params=["sqlite", "zookeeper"])
 async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
-    server = partial(request.getfixturevalue, "zookeeper_server")
-    async with place_of(request.param, tmp_path, server) as opened:
+    async with asked_for(request, tmp_path) as opened:
         yield opened
 
 

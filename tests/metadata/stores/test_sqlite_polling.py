@@ -1,9 +1,9 @@
 """How the SQLite store notices what other processes commit: no change falls between two looks."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from tests.support import virtual_time
+from tests.support import playing, virtual_time
 from zonekeeper.metadata.store import errors
 from zonekeeper.metadata.stores.sqlite_file import Stamp
 from zonekeeper.metadata.stores.sqlite_polling import Poller, Sight
@@ -30,9 +30,8 @@ class Looks:
         look.set_result(Sight(version=version, stamps=seen, overdue=False))
 
 
-@virtual_time.played
-async def test_what_is_armed_while_a_look_is_under_way_is_compared_by_the_next() -> None:
-    """Read, then a change, then a look that did not know of it: the change must not be missed."""
+async def _at_the_second_look(rest: Callable[[Looks], playing.Played]) -> None:
+    """Arm ``/a`` while the first look is under way; then its change must be told."""
     looks, told = Looks(), asyncio.Event()
     poller = Poller(asyncio.get_running_loop(), looks, lambda: None)
     poller.arm((Watched.NODE, "/other"), lambda: None, _NOW)
@@ -40,25 +39,30 @@ async def test_what_is_armed_while_a_look_is_under_way_is_compared_by_the_next()
     poller.arm((Watched.NODE, "/a"), told.set, _NOW)
     looks.answer(0, 7, other=_NOW)
     await asyncio.sleep(1)
-    looks.answer(1, 7, other=_NOW, a=_LATER)
+    await rest(looks)
     await asyncio.sleep(0)
     assert told.is_set()
     poller.close()
 
 
-@virtual_time.played
-async def test_what_a_failed_look_was_to_compare_is_compared_by_the_next() -> None:
+def _play(rest: Callable[[Looks], playing.Played]) -> None:
+    virtual_time.run(_at_the_second_look(rest))
+
+
+_at_the_second = playing.by(_play)
+
+
+@_at_the_second()
+async def test_what_is_armed_while_a_look_is_under_way_is_compared_by_the_next(
+    looks: Looks,
+) -> None:
+    """Read, then a change, then a look that did not know of it: the change must not be missed."""
+    looks.answer(1, 7, other=_NOW, a=_LATER)
+
+
+@_at_the_second()
+async def test_what_a_failed_look_was_to_compare_is_compared_by_the_next(looks: Looks) -> None:
     """The look that follows finds the version that was known, and must compare all the same."""
-    looks, told = Looks(), asyncio.Event()
-    poller = Poller(asyncio.get_running_loop(), looks, lambda: None)
-    poller.arm((Watched.NODE, "/other"), lambda: None, _NOW)
-    await asyncio.sleep(1)
-    poller.arm((Watched.NODE, "/a"), told.set, _NOW)
-    looks.answer(0, 7, other=_NOW)
-    await asyncio.sleep(1)
     looks.asked[1][1].set_exception(errors.StoreUnavailableError("busy", store="sqlite"))
     await asyncio.sleep(1)
     looks.answer(2, 7, other=_NOW, a=_LATER)
-    await asyncio.sleep(0)
-    assert told.is_set()
-    poller.close()

@@ -57,7 +57,7 @@ async def test_who_is_stopped_past_his_lease_finds_out_before_he_writes(
             lessee.say("write")
             before = json.loads(await asyncio.to_thread(lessee.line))
             await _stop_between_transactions(lessee, place)
-            # Somebody else's write, or renewal, ends the lease: nobody has to ask for it.
+            # Another process's write, or renewal, ends the lease: no request has to ask for it.
             gone = await anext(states)
         record = await store.get(f"{place.root}/record")
         assert record is not None

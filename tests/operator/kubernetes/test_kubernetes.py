@@ -21,7 +21,7 @@ from zonekeeper.operator.kubernetes.api import (
 )
 from zonekeeper.operator.kubernetes.memory_api import MemoryKubernetes
 
-#: A kind that nobody but the suite works on, with a status of its own and no rules.
+#: A kind that only the suite works on, with a status of its own and no rules.
 PROBES = ObjectKind(group="contract.zonekeeper.io", version="v1", plural="probes", name="Probe")
 #: A kind that a collector of garbage knows from the start.
 CONFIG_MAPS = ObjectKind(group="", version="v1", plural="configmaps", name="ConfigMap")
@@ -32,7 +32,7 @@ LIMIT_S = 60
 
 
 class Place(abc.ABC):
-    """A Kubernetes, two namespaces of a test's own, and somebody else who works in them."""
+    """A Kubernetes, two namespaces of a test's own, and another manager that works in them."""
 
     def __init__(self, kubernetes: Kubernetes, space: str) -> None:
         self.kubernetes = kubernetes
@@ -41,11 +41,11 @@ class Place(abc.ABC):
 
     @abc.abstractmethod
     def put(self, kind: ObjectKind, body: Json) -> None:
-        """Let somebody else make an object, or write over it."""
+        """Let the other manager make an object, or write over it."""
 
     @abc.abstractmethod
     def delete(self, kind: ObjectKind, name: str) -> None:
-        """Let somebody else delete an object."""
+        """Let the other manager delete an object."""
 
     def body(self, name: str = "x", kind: ObjectKind = PROBES, **parts: object) -> Json:
         """Say an object in full."""
@@ -66,7 +66,7 @@ class Place(abc.ABC):
         return found
 
     async def made_by_others(self, *finalizers: str) -> Json:
-        """Let a probe be there that somebody else made."""
+        """Let a probe be there that the other manager made."""
         body = self.body(spec={"size": 1})
         body["metadata"]["finalizers"] = [*finalizers]
         self.put(PROBES, body)

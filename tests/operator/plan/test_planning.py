@@ -273,7 +273,7 @@ def test_a_root_with_cookies_is_taken_up_where_one_of_their_volumes_is(
 
 @pytest.mark.parametrize("name", ["data-log-a-1", "data-log-a-0"])
 def test_a_root_with_cookies_is_not_taken_up_where_all_volumes_are_of_others(name: str) -> None:
-    """They may be down in another Kubernetes cluster, where nobody is registered then."""
+    """They may be down in another Kubernetes cluster, where no bookie is registered then."""
     cookies = {BookieId("log-a-0"): None}
     claims = {name: VolumeClaim(uid="uid", instance="another")}
 

@@ -56,7 +56,7 @@ async def somebody_elses_root(world: World) -> None:
 
 
 def cut_off(world: World) -> None:
-    """Let nobody reach the metadata store."""
+    """Let the metadata store be out of reach."""
 
     async def nobody(address: str) -> MetadataStore:
         raise StoreUnavailableError("nobody answers", store=address)
@@ -146,7 +146,7 @@ async def test_a_root_that_an_earlier_resource_left_outlives_one_that_was_never_
 async def test_a_root_outlives_the_same_manifest_in_another_kubernetes_cluster(
     *, is_down: bool
 ) -> None:
-    """While the first is down nobody is registered: its cookies, and no volumes here, tell."""
+    """While the first is down no bookie is registered: its cookies, and no volumes here, tell."""
     first, second = World(), World(onDelete="Delete")
     second.server = first.server
     await first.settle()
@@ -277,7 +277,7 @@ async def templates(world: World) -> list[Json]:
 
 
 def held_by_a_backup(world: World, item: Json) -> None:
-    """Let the finalizer be on the resource as whoever played a backup back put it there."""
+    """Let the finalizer be on the resource as a person put it there who restored a backup."""
     item["metadata"]["finalizers"] = ["somebody/else", FINALIZER]
     world.kubernetes.put(BOOKIE_CLUSTERS, item)
 

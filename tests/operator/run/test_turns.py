@@ -152,7 +152,7 @@ async def test_an_object_of_somebody_else_is_not_taken_over() -> None:
 
     await world.settle()
 
-    assert "Service log-bookies is there already and is controlled by nobody" in (
+    assert "Service log-bookies is there already, and is not controlled by this resource" in (
         await world.message("Legal")
     )
     assert await names(world, STATEFUL_SETS) == []

@@ -53,7 +53,7 @@ def editing(**spec: object) -> Step:
 
 
 def changing(kind: ObjectKind, name: str, change: Callable[[Json], object]) -> Step:
-    """Change an object as somebody else does, if it is there."""
+    """Change an object as another manager does, if it is there."""
 
     async def step(world: World) -> None:
         found = world.kubernetes.peek(kind, SPACE, name)
@@ -65,7 +65,7 @@ def changing(kind: ObjectKind, name: str, change: Callable[[Json], object]) -> S
 
 
 def keeping(kind: ObjectKind, name: str) -> Step:
-    """Put a finalizer of somebody else on an object."""
+    """Put a finalizer of another manager on an object."""
     return changing(kind, name, lambda item: item["metadata"].update(finalizers=["a/b"]))
 
 
@@ -241,7 +241,7 @@ KEEPING = (
     Trouble(predicate=P.UNREACHABLE, begin=cut_off, end=connect),
     Trouble(predicate=P.ROOT_LOST, begin=wipe, end=begin_anew),
     Trouble(predicate=P.OTHER_INSTANCE, begin=make_another_root, end=begin_anew),
-    # One that changes the policy comes before one after which nobody can read it.
+    # One that changes the policy comes before one after which it cannot be read.
     Trouble(
         predicate=P.OWNED_BY_ANOTHER,
         begin=owned_by("shell"),

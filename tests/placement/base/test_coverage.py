@@ -143,11 +143,12 @@ def test_by_zones_is_when_only_the_zones_of_the_silent_stand_against_an_ack_quor
                     )
 
 
-@settings(deadline=None)
-@given(st.data())
-def test_larger_ensembles_are_covered_by_the_same_rule(data: st.DataObject) -> None:
-    ensemble = data.draw(st.integers(5, 9))
-    write = data.draw(st.integers(2, ensemble))
+def drawn(
+    data: st.DataObject, *, ensemble_min: int, write_min: int
+) -> tuple[Quorums, list[ZoneName | None]]:
+    """Draw quorums, and the zone of each member of an ensemble."""
+    ensemble = data.draw(st.integers(ensemble_min, 9))
+    write = data.draw(st.integers(write_min, ensemble))
     quorums = Quorums(
         ensemble=ensemble,
         write=write,
@@ -157,26 +158,24 @@ def test_larger_ensembles_are_covered_by_the_same_rule(data: st.DataObject) -> N
     zones = data.draw(
         st.lists(st.sampled_from([A, B, C, None]), min_size=ensemble, max_size=ensemble)
     )
-    answered = data.draw(st.sets(st.integers(0, ensemble - 1)))
+    return quorums, zones
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_larger_ensembles_are_covered_by_the_same_rule(data: st.DataObject) -> None:
+    quorums, zones = drawn(data, ensemble_min=5, write_min=2)
+    answered = data.draw(st.sets(st.integers(0, quorums.ensemble - 1)))
 
     assert covered(quorums, answered, zones=zones) is brute(quorums, answered, zones)
 
 
 @given(st.data())
 def test_another_answer_never_takes_coverage_away(data: st.DataObject) -> None:
-    ensemble = data.draw(st.integers(1, 9))
-    write = data.draw(st.integers(1, ensemble))
-    quorums = Quorums(
-        ensemble=ensemble,
-        write=write,
-        ack=data.draw(st.integers(1, write)),
-        ack_zones=data.draw(st.integers(1, 3)),
-    )
-    zones = data.draw(
-        st.lists(st.sampled_from([A, B, C, None]), min_size=ensemble, max_size=ensemble)
-    )
-    fewer = data.draw(st.sets(st.integers(0, ensemble - 1)))
-    more = fewer | data.draw(st.sets(st.integers(0, ensemble - 1)))
+    quorums, zones = drawn(data, ensemble_min=1, write_min=1)
+    positions = st.sets(st.integers(0, quorums.ensemble - 1))
+    fewer = data.draw(positions)
+    more = fewer | data.draw(positions)
     worst_first = [Coverage.NO, Coverage.BY_ZONES, Coverage.YES]
 
     before, after = (covered(quorums, each, zones=zones) for each in (fewer, more))

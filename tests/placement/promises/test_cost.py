@@ -3,8 +3,6 @@
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.placement.base.quorums import Quorums
@@ -59,24 +57,21 @@ def test_a_hop_between_strangers_crosses_two_times_in_three() -> None:
 
 
 @pytest.mark.parametrize(
-    ("copies", "targets", "workers", "nearest", "crossing"),
+    ("copies", "targets", "workers", "crossing"),
     [
-        pytest.param([B, C], [A], ZONES, True, Fraction(1), id="a bookie, near source"),
-        pytest.param([B, C], [A], ZONES, False, Fraction(4, 3), id="a bookie, any source"),
-        pytest.param([A, B, B, C, C], [A], [A], True, Fraction(0), id="a copy and worker there"),
-        pytest.param([B, C], [B, C], [B, C], True, Fraction(1, 2), id="in an outage, near source"),
-        pytest.param([B, C], [B, C], [B, C], False, Fraction(1), id="in an outage, any source"),
-        pytest.param([B, C, B], [A], ZONES, True, Fraction(1), id="back again, near source"),
+        pytest.param([B, C], [A], ZONES, Fraction(1), id="a bookie"),
+        pytest.param([A, B, B, C, C], [A], [A], Fraction(0), id="a copy and worker there"),
+        pytest.param([B, C], [B, C], [B, C], Fraction(1, 2), id="in an outage"),
+        pytest.param([B, C, B], [A], ZONES, Fraction(1), id="back again"),
     ],
 )
 def test_a_repair_pays_for_the_read_and_the_write(
     copies: list[ZoneName],
     targets: list[ZoneName],
     workers: list[ZoneName],
-    nearest: bool,
     crossing: Fraction,
 ) -> None:
-    assert cost.repaired(copies, targets, workers, nearest=nearest) == crossing
+    assert cost.repaired(copies, targets, workers) == crossing
 
 
 def test_the_repairs_of_three_copies_over_three_zones() -> None:
@@ -150,16 +145,3 @@ def test_one_zone_crosses_nothing() -> None:
     found = cost.of_ensemble(quorums, [A, A, A], [A])
 
     assert {found.written, found.read_near, found.hop, found.repair_zone} == {Fraction(0)}
-
-
-@given(
-    st.lists(st.sampled_from(ZONES), min_size=2, max_size=6),
-    st.lists(st.sampled_from(ZONES), min_size=1, max_size=3),
-    st.lists(st.sampled_from(ZONES), min_size=1, max_size=3),
-)
-def test_the_nearest_copy_is_never_the_dearer_one(
-    copies: list[ZoneName], targets: list[ZoneName], workers: list[ZoneName]
-) -> None:
-    near = cost.repaired(copies, targets, workers)
-
-    assert 0 <= near <= cost.repaired(copies, targets, workers, nearest=False) <= 2

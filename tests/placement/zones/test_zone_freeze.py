@@ -223,7 +223,7 @@ def test_a_lost_switch_off_is_asked_again() -> None:
     world.lose(members(A))
     world.wait(MINUTE)
     world.happened.clear()
-    world.enabled = True  # it never arrived: nobody has seen the switch off yet
+    world.enabled = True  # it never arrived: no process has seen the switch off yet
     world.look()
 
     assert any(isinstance(effect, SwitchOff) for _, effect in world.happened)

@@ -36,7 +36,7 @@ def holds(world: World, bookie: BookieId = ONE) -> HeldBy | None:
 
 
 def holds_now(world: World, bookie: BookieId = ONE) -> HeldBy | None:
-    """By what is a repair of what it had held, for whoever is at it?"""
+    """By what is the repair of its copies held, for every replicator?"""
     now_ms = world.now_ms + world.auditor_clock_ms
     held = losses.what_holds(where(bookie), world.followed, world.policy, now_ms=now_ms)
     return held.by if held else None

@@ -256,7 +256,7 @@ async def test_an_auditor_that_is_cut_off_writes_nothing_and_stands_again(
 async def test_a_ledger_that_cannot_be_read_is_reported_and_stops_no_other(
     world: AuditWorld,
 ) -> None:
-    # S67. It may name anybody: so nobody is written off.
+    # S67. It may name any bookie: so none is written off.
     broken = await world.add_ledger(1, ABC1)
     await world.add_ledger(2, ABC0)
     await world.cluster.store.put(ledgers.path(world.cluster, broken), b"", version=0)

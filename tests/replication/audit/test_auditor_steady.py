@@ -22,7 +22,7 @@ REQUEST = 30 * SECOND
 
 
 class Slow:
-    """A ``link_pool.LinkFactory`` that finds nobody, and takes its time to say so."""
+    """A ``link_pool.LinkFactory`` that finds no bookie, and takes its time to say so."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -67,7 +67,7 @@ async def test_a_mark_that_cannot_be_read_does_not_make_the_auditor_list_for_eve
     await world.gates.wait(30 * MINUTE)
     assert metrics.listings_total == listings
     assert await world.written_off(["a-0"]) == []
-    # Somebody removes what nobody can read; then the ledger is marked as it should be.
+    # A person removes the unreadable mark; then the ledger is marked as it should be.
     await world.cluster.store.delete(f"{path}/urL0000000001", version=None)
     await world.gates.wait(NOTICE)
     assert await world.marks() == {1: ["a-0"]}

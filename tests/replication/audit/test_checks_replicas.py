@@ -72,7 +72,7 @@ class CheckWorld:
         return stored
 
     async def checked(self, ledger: StoredLedger) -> tuple[BookieId, ...] | None:
-        """Check a ledger; give for whom it is marked then."""
+        """Check a ledger; give the bookies that it is marked for then."""
         await self.check.check(ledger)
         mark = await underreplication.read(self.cluster, ledger.id)
         return None if mark is None else mark.replicas
@@ -168,9 +168,8 @@ async def test_a_copy_with_a_bad_digest_is_found(world: CheckWorld) -> None:
     assert await world.checked(ledger) == (holder,)
 
 
-@played()
-async def test_what_others_acknowledged_while_a_bookie_was_away_is_found(world: CheckWorld) -> None:
-    # S82: an allowed state, and brought to the write quorum.
+async def with_a_hole(world: CheckWorld) -> tuple[LedgerId, BookieId]:
+    """Give a closed ledger, and a member that was away when the others acknowledged its entry."""
     writer = await world.client.create(quorums=PLAIN)
     late = writer.ensemble[0]
     world.lab.door(late).holding = True
@@ -179,8 +178,15 @@ async def test_what_others_acknowledged_while_a_bookie_was_away_is_found(world: 
     await world.lab.machines[late].crash()
     await writer.close()
     await world.lab.machines[late].start()
+    return writer.ledger_id, late
+
+
+@played()
+async def test_what_others_acknowledged_while_a_bookie_was_away_is_found(world: CheckWorld) -> None:
+    # S82: an allowed state, and brought to the write quorum.
+    ledger_id, late = await with_a_hole(world)
     await asyncio.sleep(60)
-    ledger = await world.ledger(writer.ledger_id)
+    ledger = await world.ledger(ledger_id)
     assert late in ledger.metadata.bookies
     assert await world.checked(ledger) == (late,)
     assert world.metrics.doubted_total == 1
@@ -312,15 +318,8 @@ async def test_a_bookie_that_is_back_with_all_it_had_is_taken_off_the_mark(
 
 @played()
 async def test_a_bookie_that_is_back_with_a_hole_stays_marked(world: CheckWorld) -> None:
-    writer = await world.client.create(quorums=PLAIN)
-    late = writer.ensemble[0]
-    world.lab.door(late).holding = True
-    await writer.append(b"while one was slow")
-    await writer.flush()
-    await world.lab.machines[late].crash()
-    await writer.close()
-    await world.lab.machines[late].start()
-    await underreplication.mark(world.cluster, writer.ledger_id, [late], at_ms=500)
+    ledger_id, late = await with_a_hole(world)
+    await underreplication.mark(world.cluster, ledger_id, [late], at_ms=500)
     assert await world.returning.unmark({late: 400}) == 0
 
 

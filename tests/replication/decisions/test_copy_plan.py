@@ -1,4 +1,4 @@
-"""What is to be done for a fragment: which entries, whom instead of whom, and the swap."""
+"""What is to be done for a fragment: which entries, which newcomers, and the swap."""
 
 import dataclasses
 import itertools
@@ -113,7 +113,7 @@ def test_who_is_absent_or_unknown_is_lost_and_who_drains_is_draining() -> None:
     assert copy_plan.causes(HERE, ids("c-1-0", "x"), topology) == {2: None}
 
 
-# ── whom instead of whom ──
+# ── the newcomers ──
 
 
 def test_a_lost_copy_may_be_made_anew_where_only_a_lower_level_is_left() -> None:
@@ -180,7 +180,7 @@ def test_nobody_is_preferred_who_may_not_join() -> None:
 def test_s95_no_replacement_of_one_lost_member_has_fewer_zones_than_another_one_could(
     shape: tuple[int, int],
 ) -> None:
-    """By brute force: of all who could join, none would have made it better."""
+    """By brute force: no bookie that could join would have made it better."""
     topology = clusters.even("abc", 2, 3)
     for seed in range(20):
         chance = random.Random(seed)

@@ -100,7 +100,7 @@ def test_entries_without_any_living_copy_are_beyond_repair() -> None:
 
 
 def test_what_crosses_zones_is_the_read_or_the_write_of_half_the_copies() -> None:
-    """Copies are left in b and c: whoever copies has one near, and writes to b or c alike."""
+    """Copies are left in b and c: a replicator has one near, and writes to b or c alike."""
     work = counted(ledger((0, "a-0 b-0 c-0")))
     assert work.crossing_bytes == Fraction(1000, 2)
 

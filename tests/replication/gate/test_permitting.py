@@ -104,7 +104,7 @@ async def test_an_evaluation_behind_a_lost_answer_does_not_hide_the_release(
 
     store.weather = weather
     releasing = world.tasks.create_task(world.release(A))
-    await world.wait(SECOND)  # it is written, and nobody knows; now somebody evaluates
+    await world.wait(SECOND)  # it is written, and the answer is lost; now a zone watch evaluates
     await world.observer_store.delete(world.cluster.root.writable(members(B, 0)[0]), version=None)
     await releasing
     assert (await world.zone(A)).gate.permission is Permission.OPEN

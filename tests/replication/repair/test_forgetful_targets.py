@@ -1,6 +1,6 @@
 """A bookie that gets a copy, loses its disk and comes back under its name before a ledger names it.
 
-It is not in limbo for that ledger, and denies what it took: nobody may count it in.
+It is not in limbo for that ledger, and denies what it took: its copy must not count.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ async def _anew(machine: Machine) -> None:
 async def _who_has(
     bench: Bench, ledger_id: LedgerId, entry_id: EntryId, members: Sequence[BookieId]
 ) -> Machine:
-    """Wait until somebody who is no member has an entry."""
+    """Wait until a bookie that is no member has an entry."""
     for _ in range(1_000):
         for machine in bench.lab.machines.values():
             if machine.id not in members and await packet_at(
@@ -93,7 +93,7 @@ async def test_a_target_that_loses_its_disk_while_the_swap_is_on_its_way_is_look
 class ForgetsBeforeTheSwap:
     """The newcomer of a ledger loses its disk after it was asked, and before its swap is applied.
 
-    Each copy in one zone has one place to go to, so that it is known who that is.
+    Each copy in one zone has one place to go to, so that the target is known.
     """
 
     def __init__(self, bench: Bench, writer: Writer) -> None:
@@ -205,7 +205,7 @@ async def test_what_was_acknowledged_in_another_start_is_not_taken_for_a_copy(be
     assert isinstance(failed.value.error, errors.StartedAgain)
     await target.crash()
     with pytest.raises(TargetFailedError):
-        await delivery.check_start()  # nobody can tell
+        await delivery.check_start()  # no bookie can tell
 
 
 @played(given=rules(repair=SLOW))

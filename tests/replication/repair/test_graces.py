@@ -1,4 +1,4 @@
-"""Writers who lost a bookie have a grace, and all of them get their turn."""
+"""Writers that lost a bookie have a grace, and all of them get their turn."""
 
 import pytest
 

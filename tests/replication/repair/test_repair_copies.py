@@ -17,7 +17,9 @@ from tests.replication.repair_lab import (
     troubles,
     without_entry_three,
 )
+from zonekeeper.client.api.writer import Writer
 from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.replication.repair.repair_metrics import RepairTrouble
 from zonekeeper.wire.formats import errors
 
@@ -134,14 +136,20 @@ async def test_s77_a_bookie_that_comes_back_during_the_copying_is_not_replaced(
     assert await bench.ensemble(writer.ledger_id) == before
 
 
-@played()
-async def test_s82_an_entry_that_reached_too_few_is_put_where_it_is_missing(bench: Bench) -> None:
+async def one_behind(bench: Bench) -> tuple[Writer, BookieId]:
+    """Give a writer with 15 entries, and a bookie whose door holds the last five."""
     writer = await bench.written(10, closed=False)
     behind = writer.ensemble[2]
     bench.lab.door(behind).holding = True
     for number in range(10, 15):
         await writer.append(payload(number))
     await writer.flush()
+    return writer, behind
+
+
+@played()
+async def test_s82_an_entry_that_reached_too_few_is_put_where_it_is_missing(bench: Bench) -> None:
+    writer, behind = await one_behind(bench)
     await writer.close()
     bench.lab.door(behind).held.clear()
     bench.lab.door(behind).holding = False
@@ -156,13 +164,8 @@ async def test_s82_an_entry_that_reached_too_few_is_put_where_it_is_missing(benc
 
 @played()
 async def test_holes_are_filled_at_bookies_that_a_recovery_has_fenced(bench: Bench) -> None:
-    writer = await bench.written(10, closed=False)
-    behind = writer.ensemble[2]
-    bench.lab.door(behind).holding = True
-    for number in range(10, 15):
-        await writer.append(payload(number))
-    await writer.flush()
-    await asyncio.sleep(0.5)  # the others hear of the last one, so nobody has to write it back
+    writer, behind = await one_behind(bench)
+    await asyncio.sleep(0.5)  # the others hear of the last one, so no recovery has to write it back
     writer.halt()
     bench.lab.door(behind).held.clear()
     bench.lab.door(behind).holding = False

@@ -7,6 +7,7 @@ import asyncio
 
 import pytest
 
+from tests.client.lab import Door
 from tests.replication.repair_lab import (
     DELAY_MS,
     STRIPED,
@@ -19,23 +20,31 @@ from tests.replication.repair_lab import (
     rules,
     troubles,
 )
+from zonekeeper.client.api.writer import Writer
 from zonekeeper.client.base import errors as client_errors
 from zonekeeper.metadata.ledgers import underreplication
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.policy.rules import RepairRules
 from zonekeeper.replication.repair.repair_metrics import RepairTrouble
+from zonekeeper.replication.repair.repairing import Attempt
 
 # ── open ledgers ──
+
+
+async def open_without_one(bench: Bench) -> Writer:
+    """Give a writer that has lost a bookie; its ledger has its grace."""
+    writer = await bench.written(10, closed=False)
+    lost = writer.ensemble[0]
+    await bench.lose(lost)
+    assert troubles(await bench.attempt(writer.ledger_id, lost)) == [RepairTrouble.OPEN]
+    return writer
 
 
 @played()
 async def test_s75_a_writer_that_changes_its_ensemble_within_the_grace_is_left_alone(
     bench: Bench,
 ) -> None:
-    writer = await bench.written(10, closed=False)
-    lost = writer.ensemble[0]
-    await bench.lose(lost)
-    assert troubles(await bench.attempt(writer.ledger_id, lost)) == [RepairTrouble.OPEN]
+    writer = await open_without_one(bench)
     await go_on_elsewhere(writer, 10)
     await asyncio.sleep(40)
     assert (await bench.repairer.attempt(writer.ledger_id)).done
@@ -49,10 +58,7 @@ async def test_s75_a_writer_that_changes_its_ensemble_within_the_grace_is_left_a
 async def test_s75_a_ledger_whose_writer_does_nothing_is_fenced_after_the_grace_and_repaired(
     bench: Bench,
 ) -> None:
-    writer = await bench.written(10, closed=False)
-    lost = writer.ensemble[0]
-    await bench.lose(lost)
-    assert troubles(await bench.attempt(writer.ledger_id, lost)) == [RepairTrouble.OPEN]
+    writer = await open_without_one(bench)
     await asyncio.sleep(29)
     assert troubles(await bench.repairer.attempt(writer.ledger_id)) == [RepairTrouble.OPEN]
     assert not (await bench.ledger(writer.ledger_id)).is_closed
@@ -83,6 +89,19 @@ async def test_the_grace_begins_anew_with_another_last_fragment(bench: Bench) ->
 
 
 # ── the gate ──
+
+
+async def held_at_the_copy(
+    bench: Bench, writer: Writer
+) -> tuple[list[Door], asyncio.Task[Attempt]]:
+    """Begin a repair, and hold its first carrier at the doors that no member is behind."""
+    before = writer.ensemble
+    doors = [m.doorway for m in bench.lab.machines.values() if m.door and m.id not in before]
+    for door in doors:
+        door.holding = True
+    attempt = bench.tasks.create_task(bench.repairer.attempt(writer.ledger_id))
+    await bench.until(lambda: any(door.held for door in doors))
+    return doors, attempt
 
 
 @played()
@@ -150,11 +169,7 @@ async def test_work_in_flight_stops_before_its_next_carrier_and_never_swaps(benc
     before, lost = writer.ensemble, writer.ensemble[0]
     await bench.lose(lost)
     await bench.mark(writer.ledger_id, lost)
-    doors = [m.doorway for m in bench.lab.machines.values() if m.door and m.id not in before]
-    for door in doors:
-        door.holding = True
-    attempt = bench.tasks.create_task(bench.repairer.attempt(writer.ledger_id))
-    await bench.until(lambda: any(door.held for door in doors))
+    doors, attempt = await held_at_the_copy(bench, writer)
     in_flight = bench.metrics.all_bytes_moved
     await bench.hold(bench.zone(lost))
     for door in doors:
@@ -196,11 +211,7 @@ async def test_after_a_hold_nothing_is_read_behind_the_carrier_in_flight(bench: 
     lost, before = writer.ensemble[0], writer.ensemble
     await bench.lose(lost)
     await bench.mark(writer.ledger_id, lost)
-    doors = [m.doorway for m in bench.lab.machines.values() if m.door and m.id not in before]
-    for door in doors:
-        door.holding = True
-    attempt = bench.tasks.create_task(bench.repairer.attempt(writer.ledger_id))
-    await bench.until(lambda: any(door.held for door in doors))
+    doors, attempt = await held_at_the_copy(bench, writer)
     reads = sum(len(bench.lab.door(one).reads) for one in before[1:])
     await bench.hold(bench.zone(lost))
     for door in doors:
@@ -225,11 +236,7 @@ async def test_a_hold_between_the_last_carrier_and_the_swap_prevents_the_swap(be
     writer, lost = await lost_one(bench)
     before = writer.ensemble
     await bench.mark(writer.ledger_id, lost)
-    doors = [m.doorway for m in bench.lab.machines.values() if m.door and m.id not in before]
-    for door in doors:
-        door.holding = True
-    attempt = bench.tasks.create_task(bench.repairer.attempt(writer.ledger_id))
-    await bench.until(lambda: any(door.held for door in doors))
+    doors, attempt = await held_at_the_copy(bench, writer)
     await bench.hold(bench.zone(lost))
     for door in doors:
         door.release()

@@ -178,7 +178,7 @@ async def test_s73_a_replicator_that_dies_before_the_swap_has_changed_nothing_an
     await asyncio.sleep(1)
     assert await bench.claimed() == [writer.ledger_id]
     for door in held:
-        door.release()  # the copy arrives, and nobody hears of it
+        door.release()  # the copy arrives, and its answer is lost
     attempt.cancel()
     await asyncio.wait([attempt])
     assert await bench.ensemble(writer.ledger_id) == before

@@ -1,7 +1,8 @@
-"""The house as it is in the code: components, their rooms, their modules, and who imports whom.
+"""The house as it is in the code: components, their rooms, their modules, and the imports.
 
-A *room* is an inner package of a component. Modules that stand in the component's folder itself
-(``commands.py``, ``main.py``) make one more room, which has no name. An arrow from one room to
+A *room* is an inner package of a component; what stands in a folder of its own in a room belongs to
+it. Modules that stand in the component's folder itself (``commands.py``, ``main.py``) make one more
+room, which has no name. An arrow from one room to
 another says that a module of the first imports one of the second. ``read`` looks at a checkout;
 everything else here is pure.
 """
@@ -29,6 +30,7 @@ class RoomKey(NamedTuple):
 class HouseModule(NamedTuple):
     """A module of a room, and the first line of its docstring."""
 
+    #: Below the room, with a slash where it stands in a folder of its own.
     name: str
     says: str
 
@@ -63,7 +65,7 @@ class HousePlan:
     """All components from the top to the bottom, and the arrows."""
 
     parts: tuple[HousePart, ...]
-    #: Whom each room imports, itself left out.
+    #: The rooms that each room imports, itself left out.
     arrows: Mapping[RoomKey, frozenset[RoomKey]]
     #: The components whose commands the shell hosts by entry point, without an import.
     hosted: tuple[str, ...]
@@ -105,7 +107,9 @@ def read(root: Path) -> HousePlan:
         rooms = []
         for folder in sorted({inner, *(path.parent for path in inner.glob("*/__init__.py"))}):
             key = RoomKey(component, "" if folder == inner else folder.name)
-            seen = {path.stem: _seen(path.read_text()) for path in sorted(folder.glob("*.py"))}
+            files = sorted(folder.rglob("*.py") if key.room else folder.glob("*.py"))
+            names = (path.relative_to(folder).with_suffix("").as_posix() for path in files)
+            seen = {name: _seen(path.read_text()) for name, path in zip(names, files, strict=True)}
             modules = tuple(
                 HouseModule(name, module.says)
                 for name, module in seen.items()
@@ -133,7 +137,7 @@ def read(root: Path) -> HousePlan:
 
 
 def reach(arrows: Mapping[T, frozenset[T]]) -> dict[T, frozenset[T]]:
-    """Give whom each one imports at last, by whatever way; there are no cycles."""
+    """Give everything that each one imports, directly or not; there are no cycles."""
     found: dict[T, frozenset[T]] = {}
 
     def of(start: T) -> frozenset[T]:
@@ -159,7 +163,7 @@ def reduced(arrows: Mapping[T, frozenset[T]]) -> dict[T, frozenset[T]]:
 
 
 def depths(arrows: Mapping[T, frozenset[T]]) -> dict[T, int]:
-    """Give for each one the longest way down: 0 imports nobody."""
+    """Give for each one the longest way down: 0 imports nothing."""
     far = reach(arrows)
     ordered = sorted(arrows, key=lambda each: len(far[each]))
     found: dict[T, int] = {}

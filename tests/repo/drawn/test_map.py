@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.repo import checkout
+from tests.repo import checkout, guards
 from tests.repo.drawn import drawing, make, page, rooms
 from tests.repo.drawn.rooms import HousePlan, RoomKey
 from tests.support.checkout_root import ROOT
@@ -19,7 +19,7 @@ Arrows = Mapping[int, frozenset[int]]
 
 @st.composite
 def drawn_arrows(draw: st.DrawFn) -> Arrows:
-    """Draw whom each of some rooms imports; higher numbers import lower ones, without cycles."""
+    """Draw the imports of some rooms; higher numbers import lower ones, without cycles."""
     count = draw(st.integers(1, 9))
     return {
         start: draw(st.frozensets(st.integers(0, start - 1))) if start else frozenset()
@@ -60,6 +60,18 @@ def test_the_page_names_every_room_and_every_module(plan: HousePlan) -> None:
         assert f"| `{room.label}` | {len(room.modules)} |" in text
         for module in room.modules:
             assert f"- `{module.name}.py`: " in text
+
+
+def test_every_module_of_the_house_is_in_a_room(plan: HousePlan) -> None:
+    shown = {
+        "/".join(filter(None, [room.key.component, "zonekeeper", *room.key, f"{module.name}.py"]))
+        for room in plan.rooms.values()
+        for module in room.modules
+        if room.key.room != "pb"  # stubs are made, and no source of ours
+    }
+    components = tuple(guards.components(ROOT))
+    there = {name for name, _ in guards.sources(ROOT, components) if "/zonekeeper/" in name}
+    assert {name for name in there if not name.endswith("__init__.py")} <= shown <= there
 
 
 def test_the_drawing_shows_every_room_and_no_two_boxes_overlap(plan: HousePlan) -> None:

@@ -105,10 +105,13 @@ def test_replicas_that_nobody_can_ask_for_are_unknown_and_not_accused(world: Liv
     world.build()
     with_ledgers(world, ledger(STRICT))
     data = found(world, 1, "replicas")
-    assert counts(data) == {"copies that could not be asked for": 1}
-    assert data["named"] == {"copies that could not be asked for": [0]}
+    assert counts(data) == {"copies without an answer from their bookie": 1}
+    assert data["named"] == {"copies without an answer from their bookie": [0]}
     assert (data["entries"], data["copiesUnknown"]) == (10, 30)
-    assert "could not be asked for: 30" in world.call(audit, "replicas", "--ledger", "0").stdout
+    assert (
+        "copies without an answer from their bookie: 30"
+        in world.call(audit, "replicas", "--ledger", "0").stdout
+    )
 
 
 def test_a_ledger_that_cannot_be_read_is_named(world: LiveWorld) -> None:

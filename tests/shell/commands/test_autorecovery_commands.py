@@ -56,7 +56,7 @@ def test_the_status_tells_the_switch_who_leads_and_what_waits(world: LiveWorld) 
     }
     text = world.call(autorecovery, "status").stdout
     assert "bk-a-0, bk-a-1" in text
-    assert "nobody: everything is held" in text
+    assert "none, so everything is held" in text
 
 
 # ── the switch ──
@@ -243,7 +243,7 @@ def test_what_nobody_has_watched_cannot_be_released(world: LiveWorld) -> None:
 
 
 def run(*words: str) -> tuple[int, str]:
-    # Whoever tries things out beside the tests has set it.
+    # A person who tries things out beside the tests has set it.
     runner = CliRunner(env={"ZONEKEEPER_METADATA": None})
     result = runner.invoke(autorecovery, ["run", *words], catch_exceptions=False)
     return result.exit_code, result.stderr

@@ -1,4 +1,4 @@
-"""``zonekeeper bookies``: who there is, and orders that are refused before anything is done."""
+"""``zonekeeper bookies``: the list, and orders that are refused before anything is done."""
 
 import json
 import re

@@ -99,7 +99,10 @@ def test_an_answer_that_is_not_read_is_no_error(address: str, words: list[str]) 
 def test_entries_that_have_nowhere_to_go_are_not_read(address: str) -> None:
     ended = by_sh(address, f"read {appended(address, TEXT)} >&-")
     assert ended.returncode == 1
-    assert ended.stderr == b"Error: standard output is closed: entries have nowhere to go\n"
+    assert ended.stderr == (
+        b"Error: standard output is closed, so entries cannot be written: "
+        b"give it a file or a pipe\n"
+    )
 
 
 @pytest.mark.processes

@@ -4,19 +4,17 @@ import asyncio
 import os
 import select
 import signal
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from tests.shell.live_cluster import opened
 from tests.shell.local_world import LocalWorld, local_world, processes_with
 from tests.support import held_ports, zookeeper
 from zonekeeper.client.api.client import connect
-from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import elections, zone_store
-from zonekeeper.metadata.cluster.cluster import Cluster
-from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.placement.zones.observation import Observation
 from zonekeeper.placement.zones.zone_records import ZoneRecord
@@ -155,22 +153,13 @@ async def zone_is(address: str, zone: ZoneName, state: Observation) -> None:
 
 
 async def zone_watch_is_not(address: str, former: str | None) -> str:
-    """Wait until somebody else has evaluated; give who that is."""
+    """Wait until another zone watch has evaluated; give its name."""
     async with opened(address) as cluster, zone_store.watch_zones(cluster) as states:
         async for _ in states:
             leader = await elections.leader(cluster.store, elections.zone_watch_votes(cluster))
             if leader not in (None, former):
                 return str(leader)
     raise AssertionError("a watch does not end by itself")
-
-
-@asynccontextmanager
-async def opened(address: str) -> AsyncIterator[Cluster]:
-    store = await open_store(address)
-    try:
-        yield await clusters.open_cluster(store)
-    finally:
-        await store.close()
 
 
 def test_up_is_all_or_nothing_and_shows_the_last_words_of_who_failed(world: LocalWorld) -> None:
@@ -230,7 +219,7 @@ def test_a_bookie_that_cannot_stop_in_order_is_killed(
 
 @pytest.fixture
 def kept_port(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The ZooKeeper server's port goes to nobody else before it starts, and while it is down."""
+    """The ZooKeeper server's port is no other process's before its start and while it is down."""
     with ExitStack() as held:
         (port,) = held_ports.choose(1, "127.0.0.1", held)
         monkeypatch.setattr(local_zookeeper, "free_port", lambda: port)

@@ -61,7 +61,7 @@ def test_some_of_it_as_data(world: LiveWorld) -> None:
 
 
 def test_an_empty_one_says_so(world: LiveWorld) -> None:
-    assert world.call(timeline).stdout == "nothing is known to have happened\n"
+    assert world.call(timeline).stdout == "the timeline has no such event\n"
 
 
 @pytest.mark.parametrize("words", [["--limit", "0"], ["--cluster-id", "other"]])

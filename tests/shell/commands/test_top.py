@@ -1,4 +1,4 @@
-"""``zonekeeper top``: what a page says, what happened in between, and who is slow."""
+"""``zonekeeper top``: what a page says, what happened in between, and which bookies are slow."""
 
 import json
 import math

@@ -24,7 +24,7 @@ def test_each_zone_is_shown_with_its_state_its_bookies_and_what_holds_it(world: 
     assert "held" in lines["a"]
     assert "up" in lines["b"]
     assert "open" in lines["b"]
-    assert "zone watch: nobody: everything is held" in text
+    assert "zone watch: none, so everything is held" in text
 
 
 def test_the_same_as_data(world: LiveWorld) -> None:

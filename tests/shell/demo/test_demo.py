@@ -62,7 +62,7 @@ def test_it_shows_what_it_says_and_everything_holds(tmp_path: Path) -> None:
     assert "zone c is suspect" in done.stderr
     assert "repair of zone c is held" in done.stderr
     assert "repair of zone c is released" in done.stderr
-    assert "\x1b" not in done.stderr  # plain where nobody has a terminal
+    assert "\x1b" not in done.stderr  # plain where there is no terminal
     assert list(tmp_path.iterdir()) == []
     assert processes_with(str(tmp_path)) == []
 

@@ -155,7 +155,7 @@ def commands(by):
 @pytest.mark.parametrize(
     ("by", "code", "said"),
     [
-        ("asking", 2, "Error: nobody can be asked here: repeat with --yes\n"),
+        ("asking", 2, "Error: no terminal, so no question can be asked: repeat with --yes\n"),
         ("interruption", 130, "interrupted\n"),
         ("disk", 1, "Error: [Errno 28] No space left on device\n"),
     ],

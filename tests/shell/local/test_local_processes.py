@@ -16,7 +16,7 @@ from zonekeeper.shell.local.local_processes import ProcessMark
 
 @pytest.fixture
 def stranger() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that somebody else has started."""
+    """A process that is not ours."""
     process = subprocess.Popen(["/bin/sleep", "600"])
     yield process
     process.kill()
@@ -40,7 +40,7 @@ def test_a_process_runs_until_it_is_ended(ours: ProcessMark) -> None:
     asyncio.run(local_processes.ended(ours))
 
     assert not local_processes.is_running(ours)
-    local_processes.send(ours, signal.SIGKILL)  # nobody is hit
+    local_processes.send(ours, signal.SIGKILL)  # no process is hit
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user for a moment")

@@ -1,4 +1,4 @@
-"""Entry packets are Apache's, byte for byte, and whoever reads one learns what is wrong with it."""
+"""Entry packets are Apache's, byte for byte, and reading one says what is wrong with it."""
 
 import struct
 from itertools import accumulate, product

@@ -20,7 +20,7 @@ from zonekeeper.wire.grpc import grpc_edge, grpc_link
 
 LEDGER: Final = LedgerId(7)
 SETTINGS: Final = dataclasses.replace(PATIENT, back_off_first_ms=1, back_off_max_ms=1)
-#: For questions to those who say nothing.
+#: For requests to a peer that says nothing.
 IMPATIENT: Final = dataclasses.replace(SETTINGS, connect_timeout_ms=100, call_timeout_ms=100)
 #: The longest that gRPC itself, left alone, would wait before it dials again.
 REDIAL_MS: Final = dict(grpc_edge.client_options(BOOKIE))["grpc.max_reconnect_backoff_ms"]
@@ -43,13 +43,13 @@ QUESTIONS: Final[dict[str, Callable[[BookieLink], Awaitable[object]]]] = {
 
 
 class Door:
-    """A port where nobody serves; notes who comes."""
+    """A port without a bookie; it notes the connections."""
 
     def __init__(self, *, silent: bool = False) -> None:
         #: The ports from which they come.
         self.came: asyncio.Queue[int] = asyncio.Queue()
         self.port = 0
-        #: Those who come are left standing until then.
+        #: New connections are left waiting until then.
         self._sends_away = asyncio.Event()
         if not silent:
             self._sends_away.set()

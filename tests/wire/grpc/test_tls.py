@@ -1,4 +1,4 @@
-"""Who may talk to whom, by certificate."""
+"""Which clients and bookies may talk to each other, by certificate."""
 
 import asyncio
 import random
@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.certificates import Authority
 from tests.wire.link.reference_bookie import Disk, ReferenceBookie
-from tests.wire.link.worlds import BOOKIE, PATIENT
+from tests.wire.link.worlds import BOOKIE, linked
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.wire.formats import errors
 from zonekeeper.wire.grpc import grpc_link, grpc_server, tls
@@ -49,7 +49,7 @@ def client_files(authorities: Authorities) -> TlsFiles:
 
 
 async def ask(bookie_files: TlsFiles, client_files: TlsFiles | None) -> BookieId:
-    """Let a client ask a bookie who it is."""
+    """Let a client ask a bookie for its id."""
     host = Host(ReferenceBookie(BOOKIE, Disk()))
     server = grpc_server.GrpcServer(
         host,
@@ -59,19 +59,9 @@ async def ask(bookie_files: TlsFiles, client_files: TlsFiles | None) -> BookieId
     )
     await server.start()
     try:
-        async with asyncio.TaskGroup() as tasks:
-            link = grpc_link.connect(
-                BOOKIE,
-                f"127.0.0.1:{server.port}",
-                credentials=None if client_files is None else tls.ClientCredentials(client_files),
-                tasks=tasks,
-                chance=random.Random(1),
-                settings=PATIENT,
-            )
-            try:
-                return (await link.info()).bookie_id
-            finally:
-                await link.close()
+        credentials = None if client_files is None else tls.ClientCredentials(client_files)
+        async with linked(BOOKIE, f"127.0.0.1:{server.port}", credentials) as link:
+            return (await link.info()).bookie_id
     finally:
         await server.stop(0)
 

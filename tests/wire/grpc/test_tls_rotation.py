@@ -1,10 +1,7 @@
-"""Certificates are rotated by changing their files; nobody is started again for that."""
+"""Certificates are rotated by changing their files; no process is started again for that."""
 
 import asyncio
 import logging
-import random
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -12,10 +9,10 @@ import pytest
 from tests.support.certificates import Authority
 from tests.support.fronts import Front
 from tests.wire.link.reference_bookie import Disk, ReferenceBookie
-from tests.wire.link.worlds import BOOKIE, PATIENT
+from tests.wire.link.worlds import BOOKIE, linked
 from zonekeeper.wire.contract.links import BookieLink
 from zonekeeper.wire.formats import errors
-from zonekeeper.wire.grpc import grpc_link, grpc_server, tls
+from zonekeeper.wire.grpc import grpc_server, tls
 from zonekeeper.wire.grpc.tls import TlsFiles
 from zonekeeper.wire.host.serving import Host
 
@@ -36,23 +33,6 @@ def place(folder: Path, authority: Authority, name: str) -> TlsFiles:
         new.write_bytes(content.read_bytes())
         new.rename(file)
     return files
-
-
-@asynccontextmanager
-async def linked(port: int, files: TlsFiles) -> AsyncIterator[BookieLink]:
-    async with asyncio.TaskGroup() as tasks:
-        link = grpc_link.connect(
-            BOOKIE,
-            f"127.0.0.1:{port}",
-            credentials=tls.ClientCredentials(files),
-            tasks=tasks,
-            chance=random.Random(1),
-            settings=PATIENT,
-        )
-        try:
-            yield link
-        finally:
-            await link.close()
 
 
 async def until_served(link: BookieLink) -> None:
@@ -81,14 +61,18 @@ async def test_a_link_and_its_bookie_go_over_to_certificates_of_another_authorit
     front = Front(server.port)
     await front.open()
     try:
-        async with linked(front.port, client_files) as link:
+        async with linked(
+            BOOKIE, f"127.0.0.1:{front.port}", tls.ClientCredentials(client_files)
+        ) as link:
             await until_served(link)
             place(tmp_path / "bookie", new, BOOKIE)
             place(tmp_path / "client", new, "client")
             assert (await link.info()).bookie_id == BOOKIE, "the connection goes on"
             front.cut()
             await until_served(link)
-            async with linked(server.port, left_behind) as late:
+            async with linked(
+                BOOKIE, f"127.0.0.1:{server.port}", tls.ClientCredentials(left_behind)
+            ) as late:
                 with pytest.raises(errors.ConnectionLost):
                     await late.info()
     finally:

@@ -134,7 +134,7 @@ async def test_openings_without_an_answer_are_bounded_by_what_they_hold() -> Non
 
 
 class Taking:
-    """A pipe of a reader who wants much and takes it; notes the turn in which each answer left."""
+    """A pipe of a reader that wants much and takes it; notes the turn in which each answer left."""
 
     def __init__(self, question: bytes, left: "asyncio.Queue[int]", turns: Turned) -> None:
         self._question: bytes | None = question

@@ -12,7 +12,7 @@ from zonekeeper.wire.host.turns import Turns
 
 
 def passed(sizes: list[int], bytes_max: int, gone: frozenset[int] = frozenset()) -> list[list[int]]:
-    """Let all come at once, some of whom go again; give who passed, turn by turn."""
+    """Let all callers come at once, and some go again; give those that passed, turn by turn."""
 
     async def scenario() -> list[list[int]]:
         gate, clock, found = Turns(bytes_max), Turned(), dict[int, list[int]]()

@@ -1,4 +1,4 @@
-"""Who finds no room waits; nobody overtakes, nobody is forgotten, and no byte is lost."""
+"""A caller without room waits; none overtakes, none is forgotten, and no byte is lost."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,7 @@ BYTES_MAX = 100
 
 
 class Crowd:
-    """Those who come, stay until they are sent away, and give back what they took."""
+    """Callers that come, stay until they are sent away, and give back what they took."""
 
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
         self.budget = ByteBudget(BYTES_MAX)
@@ -33,7 +33,7 @@ class Crowd:
 
     @property
     def outside(self) -> list[int]:
-        """Who waits, first first."""
+        """The callers that wait, the first one first."""
         return [
             number
             for number, (visit, _) in enumerate(self._visits)
@@ -41,7 +41,7 @@ class Crowd:
         ]
 
     def check(self) -> None:
-        """What must hold when all who can go on have done so."""
+        """What must hold when all callers that can go on have done so."""
         taken = sum(self.inside.values())
         assert taken <= BYTES_MAX or sum(size > 0 for size in self.inside.values()) == 1
         if self.outside:
@@ -55,7 +55,7 @@ class Crowd:
         self.inside[number] = size_bytes
         before = [each for each in self.outside if each < number]
         try:
-            # Who had been let in, and had yet to run, has run then.
+            # A caller that had been let in, and had yet to run, has run then.
             await asyncio.sleep(0)
             assert not set(before) & set(self.outside), "nobody overtakes"
             await asyncio.Event().wait()
@@ -65,7 +65,7 @@ class Crowd:
 
 
 async def settled() -> None:
-    """Let everybody go on who can."""
+    """Let every caller go on that can."""
     for _ in range(20):
         await asyncio.sleep(0)
 
@@ -139,7 +139,7 @@ async def test_who_is_let_in_and_cancelled_in_the_same_turn_gives_its_place_to_t
 ) -> None:
     await sizes_come(crowd, 100, 100, 100)
     crowd.go(0)
-    await asyncio.sleep(0)  # it gives back, which lets the next in, who has not run yet
+    await asyncio.sleep(0)  # it gives back, which lets the next in, and that one has not run yet
     assert crowd.entered == [0]
     await gone(crowd, 1)
     assert crowd.entered == [0, 2]
@@ -148,7 +148,7 @@ async def test_who_is_let_in_and_cancelled_in_the_same_turn_gives_its_place_to_t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Somebody comes, or (None) somebody of those who came is cancelled; then a few turns."""
+    """A caller comes, or (None) one of those that came is cancelled; then a few turns."""
 
     size_bytes: int | None
     who: int

@@ -89,7 +89,8 @@ async def test_a_host_carries_out_only_so_many_reads_at_once(world: World) -> No
 async def flood(pipe: Pipe) -> None:
     """Send what is refused, and never look at the answers, until the stream ends.
 
-    Whoever cancels this may end the stream instead: gRPC takes the cancelling of a write for that.
+    A cancelled call of this may end the stream instead: gRPC takes the cancelling of a write for
+    that.
     """
     packet, sent = Writer(1).lac(0), 0
     with contextlib.suppress(errors.ConnectionLost):
@@ -325,7 +326,7 @@ async def test_a_bookie_forgets_a_stream_whose_client_has_gone(world: World) -> 
     await world.bookie.has_taken_in()
     await link.close()
     await world.host.stream_ended.wait()
-    world.bookie.release()  # answers to nobody are harmless
+    world.bookie.release()  # answers without a caller are harmless
     _, _, outcomes = again = await opened(world.link(), 7)
     again[1].append(Writer(7).frame(b"x"))
     await outcomes.all_of(1)

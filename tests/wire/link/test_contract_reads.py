@@ -1,4 +1,4 @@
-"""How many reads are under way at once: the others wait, and nobody fails for their number."""
+"""How many reads are under way at once: the others wait, and no read fails for their number."""
 
 import asyncio
 import dataclasses
@@ -161,7 +161,7 @@ async def test_the_deadline_of_a_read_begins_when_it_has_room(world: World) -> N
         await bookie.has_come(count)
         loop.call_later(0.9, bookie.gate.release)
         if count == 2:
-            bookie.gate.release()  # for the answer that nobody waits for any more
+            bookie.gate.release()  # for the answer that no caller waits for any more
         await reads[count - 1]
     assert entry_ids([await each for each in reads[1:]]) == [1, 2]
     assert 2.8 < loop.time() - start_s < 3

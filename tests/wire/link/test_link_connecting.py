@@ -1,4 +1,4 @@
-"""When a stream is made, who shares it, and how long a failure keeps the next attempt away."""
+"""When a stream is made, which callers share it, and how long a failure delays the next one."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -8,7 +8,8 @@ import asyncio
 import functools
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Final
 
 from tests.support import playing, virtual_time
@@ -21,7 +22,7 @@ from zonekeeper.wire.contract.links import AppendLane, BookieLink, LinkSettings
 from zonekeeper.wire.contract.pipes import Pipe
 from zonekeeper.wire.formats import carriers, digests, entries, errors, frames, openings
 from zonekeeper.wire.formats.frames import Flags, Frame
-from zonekeeper.wire.grpc import grpc_link, grpc_server
+from zonekeeper.wire.grpc import grpc_link, grpc_server, tls
 from zonekeeper.wire.host.serving import Host, HostLimits
 from zonekeeper.wire.link.stream_link import StreamLink
 from zonekeeper.wire.twin import twin
@@ -36,6 +37,26 @@ PATIENT: Final = LinkSettings(
     read_timeout_ms=60_000,
     call_timeout_ms=60_000,
 )
+
+
+@asynccontextmanager
+async def linked(
+    bookie: BookieId, address: str, credentials: tls.ClientCredentials | None = None
+) -> AsyncIterator[BookieLink]:
+    """Give a patient link over gRPC, with tasks of its own."""
+    async with asyncio.TaskGroup() as tasks:
+        link = grpc_link.connect(
+            bookie,
+            address,
+            credentials=credentials,
+            tasks=tasks,
+            chance=random.Random(1),
+            settings=PATIENT,
+        )
+        try:
+            yield link
+        finally:
+            await link.close()
 
 
 class CountingPipe:

@@ -53,7 +53,7 @@ async def test_a_state_is_json_in_the_order_of_its_keys(port: int) -> None:
 async def test_who_holds_connections_open_without_a_word_keeps_no_probe_out(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looking, "REQUEST_TIMEOUT_MS", 60_000)  # nobody goes for that
+    monkeypatch.setattr(looking, "REQUEST_TIMEOUT_MS", 60_000)  # no connection is closed for that
     held = [
         await asyncio.open_connection("127.0.0.1", port) for _ in range(looking.CONNECTIONS_MAX)
     ]

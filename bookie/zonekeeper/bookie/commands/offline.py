@@ -203,7 +203,7 @@ def scrub_command(data: Path, output: str) -> None:
 def rebuild_command(data: Path, output: str, dry_run: bool) -> None:
     """Build the index again from the sorted segments, compare it, and replace the live one.
 
-    Nothing can be lost by this: the index follows from the segments alone.
+    Nothing can be lost by this: the index follows from the checkpoint and the segments.
     """
     with exits.reported(), folders.held(data) as held:
         compared = indexes.rebuild(data, held, keep=not dry_run, told=asking.told)

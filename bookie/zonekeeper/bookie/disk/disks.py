@@ -41,6 +41,26 @@ class ThreadDisk:
         await asyncio.to_thread(self._pool.shutdown)
 
 
+def piece_of(work: Callable[[], T]) -> tuple[Callable[[], None], "asyncio.Future[T]"]:
+    """Make a piece of a twin's queue out of work, and a future of what the work gives or raises.
+
+    The future may be cancelled; the piece can be done all the same.
+    """
+    done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+    def piece() -> None:
+        try:
+            result = work()
+        except Exception as error:  # noqa: BLE001 the caller of ``run`` gets it
+            if not done.cancelled():
+                done.set_exception(error)
+        else:
+            if not done.cancelled():
+                done.set_result(result)
+
+    return piece, done
+
+
 class InlineDisk:
     """The twin: the event loop itself does each piece of work, after a delay of ``delay_ms()``."""
 
@@ -53,16 +73,7 @@ class InlineDisk:
 
     async def run(self, work: Callable[[], T]) -> T:
         """Do the work when the pieces before it are done."""
-        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-
-        def piece() -> None:
-            try:
-                result = work()
-            except Exception as error:  # noqa: BLE001 the caller of ``run`` gets it
-                done.set_exception(error)
-            else:
-                done.set_result(result)
-
+        piece, done = piece_of(work)
         self._waiting.append(piece)
         self._idle.clear()
         if not self._busy:

@@ -1,4 +1,6 @@
-"""The pages of a bookie's HTTP port: ``/healthz``, ``/readyz``, ``/metrics``, ``/state``.
+"""The pages of a bookie's HTTP port, and the gauges on its ``/metrics``.
+
+The pages are ``/healthz``, ``/readyz``, ``/metrics`` and ``/state``.
 
 A page is made when it is asked for, from numbers that the bookie has anyway. Nothing is stored for
 a page, and no page waits for a disk. ``docs/bookie.md`` lists the metrics.

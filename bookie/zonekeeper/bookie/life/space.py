@@ -1,4 +1,4 @@
-"""The room on a bookie's devices, and whether the bookie may take entries.
+"""The room on a bookie's devices: a device that is full makes the bookie read-only.
 
 A device is *warned* about at the warn mark, and is *full* at the full mark. A full device stays
 full until its used share is at or under the low mark. So a bookie near the full mark does not

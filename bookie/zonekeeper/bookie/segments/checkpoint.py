@@ -215,10 +215,10 @@ def load(files: FileSystem) -> Checkpoint:
 
 
 def secured(files: FileSystem) -> Checkpoint:
-    """Read the checkpoint like ``load``, and make it durable: no power loss brings an older back.
+    """Read the checkpoint like ``load``, and make it durable: no power loss undoes it.
 
     The checkpoint's name may be known to the kernel alone. Perhaps a process was killed before it
-    synced the name, or the sync failed; after a failed sync another sync need not write it either.
+    synced the name, or the sync failed; after a failed sync, a later sync may not write it either.
     So the checkpoint is written anew. On a device without room for that, the names are only synced.
     Blocks.
     """

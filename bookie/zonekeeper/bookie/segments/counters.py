@@ -1,4 +1,7 @@
-"""The counters of a storage since its start; ``docs/bookie.md`` says what they mean."""
+"""The counters of a storage since its start: each field is a metric on ``/metrics``.
+
+``docs/bookie.md`` says what each means.
+"""
 
 from dataclasses import dataclass
 

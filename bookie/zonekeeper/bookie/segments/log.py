@@ -171,13 +171,14 @@ class Log:
             self.waiting_bytes += record_format.size_of(put.record)
         self._wake.set()
 
-    async def settle(self) -> None:
-        """Return when everything that was answered is on disk and shown."""
-        if not self._hidden and not any(map(_deferred, self._in_work)):
-            return
+    def written(self, record: Record | None) -> "asyncio.Future[None]":
+        """Put a record, or none, into the queue; give a future of the outcome (see ``LogPut``).
+
+        Cancelling the future does not take the put back.
+        """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def settled() -> None:
+        def written() -> None:
             if not done.done():
                 done.set_result(None)
 
@@ -185,8 +186,14 @@ class Log:
             if not done.done():
                 done.set_exception(error)
 
-        self.put(LogPut(record=None, written=settled, failed=failed))
-        await done
+        self.put(LogPut(record=record, written=written, failed=failed))
+        return done
+
+    async def settle(self) -> None:
+        """Return when everything that was answered is on disk and shown."""
+        if not self._hidden and not any(map(_deferred, self._in_work)):
+            return
+        await self.written(None)
 
     async def run(self) -> None:
         """Do the work until ``close``; raises ``DiskFailedError``."""

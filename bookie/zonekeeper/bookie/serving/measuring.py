@@ -1,4 +1,4 @@
-"""A measured bookie: the same service, which also counts requests and measures their time.
+"""A measured bookie: the same service, with metrics of its requests and their time.
 
 It stands between the transport and the bookie, and the bookie does not know of it. The time of an
 append runs from handing over its carrier to giving its outcome. It includes the wait for the disk,

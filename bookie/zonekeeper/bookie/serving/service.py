@@ -1,4 +1,4 @@
-"""The bookie's service for ``wire``: it joins admission, which decides, and the storage.
+"""The bookie's service: it joins admission and storage, and says why the bookie is read-only.
 
 Two rules hold for all code here:
 
@@ -304,11 +304,11 @@ class BookieServer:
     async def force(self, ledger_id: LedgerId) -> None:
         """Return when all that was acknowledged, deferred or not, is on disk."""
         del ledger_id  # all ledgers share one log
-        await self._written(None)
+        await self._log.written(None)
 
     async def set_read_only(self, *, read_only: bool) -> None:
         """Take no more plain appends, or take them again; a restart keeps the mode."""
-        await self._written(records.ModeRecord(read_only=read_only))
+        await self._log.written(records.ModeRecord(read_only=read_only))
         self._mode_changed.set()
 
     async def end_limbo(self, ledger_id: LedgerId, boot_epoch: int) -> None:
@@ -341,22 +341,7 @@ class BookieServer:
             ledger.sent(effect.record)
             self._log.put(LogPut(record=effect.record, written=_nothing, failed=_unheard))
         if ledger.on_the_way:
-            await self._written(None)
-
-    async def _written(self, record: records.ModeRecord | None) -> None:
-        """Return when a record, if any, and all earlier ones are on disk."""
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def written() -> None:
-            if not done.done():
-                done.set_result(None)
-
-        def failed(error: errors.ProtocolError) -> None:
-            if not done.done():
-                done.set_exception(error)
-
-        self._log.put(LogPut(record=record, written=written, failed=failed))
-        await done
+            await self._log.written(None)
 
     # ── reads ──
 

@@ -31,7 +31,7 @@ from zonekeeper.bookie.segments.checkpoint import Checkpoint, SortedSegment
 from zonekeeper.bookie.segments.counters import StorageCounters
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.directories import Directories
-from zonekeeper.bookie.segments.log import DiskFailedError, Log, LogPut
+from zonekeeper.bookie.segments.log import DiskFailedError, Log
 from zonekeeper.bookie.segments.places import Places
 from zonekeeper.bookie.storage import reading, rewrite
 from zonekeeper.bookie.storage.compaction import Compacting, Compactor
@@ -252,8 +252,8 @@ class Storage:
 
         The caller has proof that the ledgers were deleted.
         """
-        puts = [self._forget(ledger_id) for ledger_id in ledger_ids]
-        await asyncio.gather(*puts)
+        forgets = [records.ForgetRecord(ledger_id=ledger_id) for ledger_id in ledger_ids]
+        await asyncio.gather(*map(self.log.written, forgets))
 
     async def reclaim(self) -> None:
         """Take forgotten ledgers out of the index. Compaction frees their space later.
@@ -281,22 +281,6 @@ class Storage:
         devices = self._devices
         is_tail = all(locations.arrival_generation(each) is not None for each in offsets)
         return devices.tails if is_tail and devices.tails is not None else devices.reads
-
-    def _forget(self, ledger_id: LedgerId) -> "asyncio.Future[None]":
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def written() -> None:
-            if not done.done():
-                done.set_result(None)
-
-        def failed(error: errors.ProtocolError) -> None:
-            if not done.done():
-                done.set_exception(error)
-
-        self.log.put(
-            LogPut(record=records.ForgetRecord(ledger_id=ledger_id), written=written, failed=failed)
-        )
-        return done
 
     def _adopt(self, segment: Segment) -> None:
         self._places.adopt(segment.generation, segment.file)

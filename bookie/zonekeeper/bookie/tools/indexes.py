@@ -1,8 +1,8 @@
 """The index of a stopped bookie: open it, or build it again.
 
-The index follows from the sorted segments' tables alone. The new index is built beside the live
-one, is compared with it, and replaces it by renaming. A crash between the renames leaves no index;
-then the next start builds it again.
+The index follows from the checkpoint, which names the sorted segments, and from their tables. The
+new index is built beside the live one, is compared with it, and replaces it by renaming. A crash
+between the renames leaves no index; then the next start builds it again.
 """
 
 import shutil

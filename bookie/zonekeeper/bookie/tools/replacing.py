@@ -8,8 +8,10 @@ The ledgers that are put into limbo depend on the lost folder:
 
 * All folders: every ledger whose metadata names the bookie in any fragment. No ledger is missed,
   because no new ensemble gets a bookie that is not registered.
-* The journal alone: these ledgers, and every ledger in the checkpoint.
-* One ledger directory: every ledger with entries in the segments that are missing now.
+* The journal alone: every ledger whose metadata names the bookie, and every ledger in the
+  checkpoint.
+* One ledger directory: every ledger with entries in the segments that are missing now; if the index
+  does not know those segments, every ledger.
 
 If a ledger directory is lost, the log stays. The log may hold records that ended an earlier limbo.
 They must not end this one, so the checkpoint sets ``limbo_generation`` to the log's newest

@@ -21,7 +21,6 @@ from zonekeeper.client.api import client, loop_thread, reader, writer
 from zonekeeper.client.api.loop_thread import Calls
 from zonekeeper.client.api.reader import ReadBatch
 from zonekeeper.client.api.writer import TURN_BYTES, Data
-from zonekeeper.client.base import errors
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.client.base.counters import ClientCounters
 from zonekeeper.client.writing.batches import ENTRY_OVERHEAD_BYTES
@@ -168,14 +167,10 @@ class Writer(_Local):
         call ends with an error, some entries may have been appended: ``last_appended`` says which
         was the last.
         """
-        last = before = self.last_appended
-        try:
+        with writer.several(self.last_appended) as done:
             for portion in _portions(many):
-                last = self._calls.do(partial(self._writer.append_many, portion))
-        except errors.ClientError as error:
-            error.maybe_applied = error.maybe_applied or last != before
-            raise
-        return last
+                done.last = self._calls.do(partial(self._writer.append_many, portion))
+        return done.last
 
     def append_and_wait(self, data: Data) -> EntryId:
         """Append an entry, and wait until it is acknowledged."""

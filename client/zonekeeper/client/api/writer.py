@@ -17,7 +17,9 @@ the writer's work.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, NoReturn, Self
 
@@ -63,6 +65,24 @@ def as_many(many: Iterable[Data]) -> Iterable[Data]:
             f"{type(many).__name__}: use append; nothing was appended"
         )
     return many
+
+
+@dataclass(slots=True)
+class AppendedSoFar:
+    """The last entry that a call has appended; at first the last one before the call."""
+
+    last: EntryId
+
+
+@contextmanager
+def several(before: EntryId) -> Iterator[AppendedSoFar]:
+    """Append several entries in the block. A failure after the first one is ``maybe_applied``."""
+    done = AppendedSoFar(before)
+    try:
+        yield done
+    except errors.ClientError as error:
+        error.maybe_applied = error.maybe_applied or done.last != before
+        raise
 
 
 class Writer:
@@ -140,14 +160,10 @@ class Writer:
         If the call is cancelled or fails, some entries may have been appended: ``last_appended``
         says which was the last.
         """
-        last = before = self.last_appended
-        try:
+        with several(self.last_appended) as done:
             for data in as_many(many):
-                last = await self.append(data)
-        except errors.ClientError as error:
-            error.maybe_applied = error.maybe_applied or last != before
-            raise
-        return last
+                done.last = await self.append(data)
+        return done.last
 
     async def append_and_wait(self, data: Data) -> EntryId:
         """Append an entry, and wait until it is acknowledged."""

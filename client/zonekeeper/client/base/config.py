@@ -62,9 +62,9 @@ class ClientConfig:
         arguments.check_kind("tls", self.tls, TlsFiles, NoneType)
 
 
-def own_zone(config: ClientConfig, environment: Mapping[str, str] | None = None) -> ZoneName | None:
+def own_zone(config: ClientConfig) -> ZoneName | None:
     """Give the zone of this process: the setting, else the environment variable, else None."""
     if config.zone is not None:
         return config.zone
-    named = (os.environ if environment is None else environment).get(ZONE_VARIABLE)
+    named = os.environ.get(ZONE_VARIABLE)
     return ZoneName(named) if named else None

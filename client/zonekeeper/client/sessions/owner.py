@@ -76,11 +76,12 @@ class Owner:
     async def _undecided(
         self, error: PlacementError | StoreError, *, tried: bool
     ) -> ev.ChangeEvent:
-        """Give the outcome of a change that failed: impossible, unknown, or the ledger is lost.
+        """Give the outcome of a change that failed: impossible, unknown, or the writer must end.
 
-        After an attempt of unknown outcome, metadata may show another ensemble at any later time,
-        until a later read or write has settled its version. So "no newcomers" is then no answer:
-        the outcome stays unknown.
+        The writer must end after a store's error that no retry can cure. After an attempt of
+        unknown outcome, metadata may show another ensemble at any later time, until a later read or
+        write shows which version stands. So "no newcomers" is then no answer: the outcome stays
+        unknown.
         """
         if isinstance(error, StoreError) and not (error.retryable or error.maybe_applied):
             return ev.Dispossessed(error=_unreadable(self._ledger_id, error))

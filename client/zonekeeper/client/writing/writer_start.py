@@ -10,9 +10,9 @@ from zonekeeper.wire.lanes import coalescing
 class WriterLimits:
     """The limits of a writer."""
 
-    budget_bytes: int = 64 << 20
+    budget_bytes: int
     #: The longest time from taking a batch to its acknowledgement.
-    add_timeout_ms: int = 60_000
+    add_timeout_ms: int
     #: A batch that is not full is taken only while fewer batches than this wait for their acks. A
     #: batch that is not taken grows meanwhile.
     in_flight_max: int = coalescing.IN_FLIGHT_MAX

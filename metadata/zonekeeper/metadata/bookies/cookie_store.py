@@ -62,13 +62,9 @@ async def create(cluster: Cluster, cookie: Cookie) -> None:
     await update.update(cluster.store, cluster.root.cookie(cookie.bookie), decide)
 
 
-async def settle_location(
-    cluster: Cluster, bookie: BookieId, location: Location | None, *, required: bool = True
-) -> Cookie:
+async def settle_location(cluster: Cluster, bookie: BookieId, location: Location | None) -> Cookie:
     """Update the location in a starting bookie's cookie, or refuse it: ``cookies.located``."""
-    return await _change(
-        cluster, bookie, lambda cookie: cookies.located(cookie, location, required=required)
-    )
+    return await _change(cluster, bookie, lambda cookie: cookies.located(cookie, location))
 
 
 async def move(cluster: Cluster, bookie: BookieId, location: Location) -> Cookie:

@@ -2,7 +2,8 @@
 
 ``available/<bookie>`` or ``available/readonly/<bookie>`` has the bookie's service info, and exists
 as long as the bookie's session. A change of sides is one transaction, so the bookie is never
-missing for others. A lost session removes the node; ``keep`` registers again in the new session.
+missing for others. A lost session removes the node; the bookie then calls ``register`` again, in
+the new session.
 
 A registration is refused where it would do harm:
 
@@ -39,7 +40,6 @@ READS_IN_FLIGHT_MAX: Final = 32
 FOREIGN_NAMED_MAX: Final = 5
 #: A session that ends during a write costs one attempt; this many are no coincidence.
 _ATTEMPTS_MAX: Final = 10
-_RETRY_DELAY_MS: Final = 200
 
 
 class Mode(enum.Enum):
@@ -123,36 +123,17 @@ class Registrar:
     async def register(self, mode: Mode) -> None:
         """Register, or change sides; return when the store has the registration.
 
-        After a retryable error the caller calls it again; ``keep`` retries when the session
-        changes.
+        The caller calls it again after a retryable error, and in each new session.
         """
         if self._mode is None:
             await refuse_foreign(self._cluster)
         self._mode = mode
         await self._settle()
 
-    async def keep(self) -> None:
-        """Register again after each lost session; run until cancelled."""
-        async with self._cluster.store.watch_session() as sessions:
-            async for session in sessions:
-                if session.id is not None and session.connected:
-                    await self._settle_when_reached()
-
     async def leave(self) -> None:
         """Remove the registration, as a bookie does in an orderly stop."""
         self._mode = None
         await self._settle()
-
-    async def _settle_when_reached(self) -> None:
-        while True:
-            try:
-                await self._settle()
-            except StoreError as error:
-                if not error.retryable:
-                    raise
-                await asyncio.sleep(_RETRY_DELAY_MS / 1000)
-            else:
-                return
 
     async def _settle(self) -> None:
         """Make the store have the wanted registration, whatever it has now."""

@@ -43,7 +43,7 @@ _FRESH: Final = frozenset({"LAYOUT", "INSTANCEID", "available"})
 
 
 class NotAClusterError(Refusal):
-    """There is no cluster at this root: nobody made one, or the address is wrong."""
+    """There is no cluster at this root: none was made yet, or the address is wrong."""
 
     retryable = True
 

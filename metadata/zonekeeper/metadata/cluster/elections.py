@@ -9,7 +9,7 @@ both make is therefore bound to the leader's session, and is refused once that s
 
 A *stand-in* votes only when no other candidate has voted for some time. It takes its vote back if
 another one was faster. Once it leads, no other candidate replaces it before it ends. Time in which
-the store is out of reach does not count, because it is not known who voted then.
+the store is out of reach does not count, because it is not known which candidates voted then.
 """
 
 import asyncio
@@ -246,7 +246,7 @@ class _Candidacy:
                 case Withdraw():
                     await self.withdraw()
                 case Lead():
-                    assert scene.session is not None, "nobody leads without a session"
+                    assert scene.session is not None, "no candidate leads without a session"
                     await self._announce(scene.session)
                     return Leadership(session=scene.session), None
                 case Wait(until_ms):

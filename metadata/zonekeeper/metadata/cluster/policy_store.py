@@ -1,8 +1,9 @@
-"""The policy record: the only place of the owner's rules, which every process reads and watches.
+"""The policy record: every process reads and watches it; its writers check who owns it.
 
-It is written by compare-and-set on its own ``version``, which counts the changes that people made.
-The record has an owner (the shell, or the operator for a custom resource). The writers must respect
-it; this module does not check it.
+No other place holds rules of the cluster's owner. The record is written by compare-and-set on its
+own ``version``, which counts the changes that people made. Its ``owner`` is the shell, or the
+operator for a custom resource. ``zonekeeper policy`` and the operator's stage ``keeping.policy``
+refuse to write another's record; this module does not check it.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -26,7 +27,7 @@ from zonekeeper.placement.policy.rules import Policy
 
 
 class PolicyChangedError(Refusal):
-    """Somebody changed the policy since it was read: read it again, decide again."""
+    """The policy was changed since it was read: read it again, and decide again."""
 
     retryable = True
 
@@ -63,8 +64,8 @@ async def write(cluster: Cluster, policy: Policy, *, replaces: int) -> Policy:
             wanted = replace(wanted, unknown=standing.unknown)
         if version != replaces and standing != wanted:
             raise PolicyChangedError(
-                f"the policy of {cluster} is at version {version}, not {replaces}: somebody "
-                "changed it meanwhile; read it again and decide again"
+                f"the policy of {cluster} is at version {version}, not {replaces}: it was "
+                "changed meanwhile; read it again and decide again"
             )
         rules_data.from_record(rules_data.record(wanted))
         return wanted

@@ -1,4 +1,4 @@
-"""The timeline: the newest events of a cluster, and who caused them, for people to read.
+"""The timeline: the newest events of a cluster and their causes, for people to read.
 
     <root>.zonekeeper/timeline/e-<sequence>
 

@@ -26,7 +26,7 @@ Value = TypeVar("Value")
 
 
 class UnderMaintenanceError(Refusal):
-    """Maintenance of this unit is declared already, by somebody else or another time."""
+    """Maintenance of this unit is declared already, by another person or for another time."""
 
 
 def _read_by(

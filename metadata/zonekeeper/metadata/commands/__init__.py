@@ -1,1 +1,1 @@
-"""The commands on the metadata store alone; and what the commands of all components share."""
+"""The commands on the metadata store alone, and the parts that all components' commands share."""

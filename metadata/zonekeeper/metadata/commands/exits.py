@@ -1,19 +1,19 @@
-"""What the exit code of a command says: the same for every command of every component.
+"""Exit codes: one meaning for every command of every component.
 
 ====  ================================================================================
-   0  done, and what was looked for is so
-   1  it could not be done (out of reach, failed on the way, whoever was asked said no);
-      or it was done, and the answer is no: there is damage, or a difference
-   2  what was asked for is wrong, and nothing was changed
- 130  interrupted
+   0  the work is done, and the answer is yes
+   1  the work could not be done (the store or a bookie is out of reach, failed, or
+      said no); or it was done, and the answer is no: there is damage, or a difference
+   2  the request is wrong, and nothing was changed
+ 130  the command was interrupted
 ====  ================================================================================
 
-A command that answers by its exit code is right to call 1 "not known to be so": what is out of
-reach is not known to be well. Which of the two it was stands on standard error: a command that
-could not do its work ends with a line that begins with ``Error:``.
+So 1 means "not known to be so": a cluster that is out of reach is not known to be well. Standard
+error tells the two cases apart: a command that could not do its work ends with a line that begins
+with ``Error:``.
 
-``Refusal`` is what ends with 2, any other trouble ends with 1. A bug ends with its traceback, and
-with 1, as Python has it.
+A ``Refusal`` ends a command with 2, any other trouble with 1. A bug ends it with a traceback and 1,
+as in every Python program.
 """
 
 from collections.abc import Iterator
@@ -25,20 +25,20 @@ import click
 from zonekeeper.placement.base.troubles import Refusal, Trouble
 
 DONE: Final = 0
-#: Not done, or not so.
+#: The work could not be done, or the answer is no.
 NOT: Final = 1
 REFUSED: Final = 2
 INTERRUPTED: Final = 130
 
 
 class RefusedCommand(click.ClickException):
-    """What was asked for is wrong; nothing was changed."""
+    """The request is wrong; nothing was changed."""
 
     exit_code = REFUSED
 
 
 def of(error: Trouble | OSError) -> click.ClickException:
-    """Give what ends a command for a trouble: its line, with its exit code."""
+    """Give the error that ends a command for a trouble: its line and its exit code."""
     kind = RefusedCommand if isinstance(error, Refusal) else click.ClickException
     return kind(str(error))
 
@@ -54,6 +54,6 @@ def reported() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        raise  # whoever read our answer has read enough: click ends in peace
+        raise  # the reader of our output has closed the pipe: click ends the command quietly
     except (Trouble, OSError) as error:
         raise of(error) from None

@@ -1,4 +1,4 @@
-"""How commands open a metadata store, and the cluster in it, for as long as they run."""
+"""A metadata store, and the cluster in it, opened for as long as a command runs."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -11,7 +11,7 @@ from zonekeeper.metadata.stores.opening import open_store
 
 @contextlib.asynccontextmanager
 async def opened_store(address: str, *, must_exist: bool = True) -> AsyncIterator[MetadataStore]:
-    """Open the store at an address; only who makes a cluster there may find nothing."""
+    """Open the store at an address; only a command that makes a cluster may find nothing there."""
     store = await open_store(address, must_exist=must_exist)
     try:
         yield store

@@ -1,8 +1,8 @@
-"""Options that commands share, each declared once, and those that are made from a settings table.
+"""The options that commands share, each declared once, and options made from a settings table.
 
-A command that ends by itself takes a setting as click reads it, from the flag or the environment
-(``option``). A process that stays reads its own table, so that each refusal begins with where the
-text came from (``each_of``, ``given``).
+A command that ends by itself lets click read a setting, from the flag or the environment
+(``option``). A process that serves reads its own table (``each_of``, ``given``), so that each
+refusal begins with the source of the text.
 """
 
 import os
@@ -25,7 +25,7 @@ Decorator = Callable[[Command], Command]
 def option(
     setting: Setting, parameter: str | None = None, *, kind: click.ParamType[object] | None = None
 ) -> Decorator:
-    """Make a setting an option of a command, by flag or environment."""
+    """Make an option of a setting: a command gets it by flag or environment."""
     names = [f"--{setting.name}", *([] if parameter is None else [parameter])]
     return click.option(
         *names,
@@ -39,7 +39,7 @@ def option(
 
 
 def output(form: str = "The form of the answer.") -> Decorator:
-    """Make the option that says how a command answers."""
+    """Make the option for the form of a command's answer."""
     return click.option(
         "-o",
         "--output",
@@ -88,7 +88,7 @@ CONFIG: Final = click.option(
 
 
 class Parse(Protocol[T_co]):
-    """Makes values of texts; raises ``BadSettingError``."""
+    """A function that makes values of texts; raises ``BadSettingError``."""
 
     def __call__(
         self,
@@ -105,7 +105,7 @@ def given(
     flags: Mapping[str, str | tuple[str, ...] | None],
     config: str | None = None,
 ) -> T_co:
-    """Make values of what a command of ``each_of`` was given, of the environment and the file."""
+    """Make values of the flags of an ``each_of`` command, of the environment and of the file."""
     texts = {
         name.replace("_", "-"): (" ".join(text) or None) if isinstance(text, tuple) else text
         for name, text in flags.items()

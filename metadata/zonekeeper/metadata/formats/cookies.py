@@ -92,7 +92,7 @@ class OtherBookieError(Refusal):
     """The cookie is not this bookie's: other directories, another name, or another cluster."""
 
 
-def located(cookie: Cookie, location: Location | None, *, required: bool = True) -> Cookie:
+def located(cookie: Cookie, location: Location | None) -> Cookie:
     """Give the cookie of a bookie that starts at a location (None: the bookie does not know it).
 
     A missing location is filled in, and a new upgrade domain replaces the old one. A new zone is
@@ -100,7 +100,7 @@ def located(cookie: Cookie, location: Location | None, *, required: bool = True)
     """
     known = cookie.location
     if location is None:
-        if known is None and required:
+        if known is None:
             raise LocationUnknownError(
                 f"{cookie.bookie} does not know its zone and upgrade domain, and its cookie does "
                 "not say: set ZONEKEEPER_ZONE and ZONEKEEPER_UPGRADE_DOMAINS"

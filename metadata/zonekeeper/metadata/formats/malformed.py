@@ -2,8 +2,8 @@
 
 A reader never guesses. For bytes that break their format it raises ``MalformedError``, which names
 the broken rule. Bytes may also keep the rules of the format and have a content that this version
-does not know. For these it raises ``UnsupportedError``, so that nobody repairs them: only a newer
-program is needed. A reader raises no other error, whatever the bytes are.
+does not know. For these it raises ``UnsupportedError``: they need no repair, only a newer
+program. A reader raises no other error, whatever the bytes are.
 """
 
 import enum

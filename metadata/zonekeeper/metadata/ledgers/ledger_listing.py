@@ -1,9 +1,10 @@
 """All ledgers in the order of their ids, without holding all of them in memory.
 
-The tree is read node by node, and no node has more than 10,000 children. Only these are in memory,
-even for a root with millions of ledgers. A listing may cover any range of ids. So a listing that
-was interrupted can continue, and several processes can share the work. A ledger that exists during
-the whole listing is listed. A ledger that is created or deleted meanwhile may be listed or not.
+The tree is read node by node, and no node has more than 10,000 children. Only the children of the
+nodes on one path from the top are in memory, even for a root with millions of ledgers. A listing
+may cover any range of ids. So a listing that was interrupted can continue, and several processes
+can share the work. A ledger that exists during the whole listing is listed. A ledger that is
+created or deleted meanwhile may be listed or not.
 """
 
 import re
@@ -62,12 +63,10 @@ async def ids(
                 yield ledger_id
 
 
-async def all_of(
-    cluster: Cluster, *, first: LedgerId = _FIRST, last: LedgerId = _LAST
-) -> AsyncGenerator[Listed, None]:
-    """List ledgers with their metadata; ``READS_IN_FLIGHT_MAX`` of them are read at a time."""
+async def all_of(cluster: Cluster, *, first: LedgerId = _FIRST) -> AsyncGenerator[Listed, None]:
+    """List ledgers from ``first`` on; the metadata of ``READS_IN_FLIGHT_MAX`` is read at a time."""
     batch: list[LedgerId] = []
-    async for ledger_id in ids(cluster, first=first, last=last):
+    async for ledger_id in ids(cluster, first=first):
         batch.append(ledger_id)
         if len(batch) == READS_IN_FLIGHT_MAX:
             for listed in await _read(cluster, batch):

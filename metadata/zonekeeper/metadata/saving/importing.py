@@ -89,7 +89,7 @@ class Imported:
 
 @contextmanager
 def refused_unless_whole() -> Iterator[None]:
-    """Refuse a file that cannot be read: who gave it can give another."""
+    """Turn damage of the file into a refusal: the caller can give another file."""
     try:
         yield
     except UnreadableError as error:

@@ -19,8 +19,9 @@ be lost:
   on as many members of the last ensemble as its acknowledgement needed, whichever ensemble it was
   written to. A bookie that gave no hints, or is in limbo, may hold any entry, and may be the only
   one that was told of a later fragment.
-* Otherwise the last ensemble is still sure if no recovery can have got past its fencing: if too
-  many members of each earlier ensemble are not fenced.
+* If such entries may be on members of *earlier* fragments only, the last ensemble is still sure if
+  no recovery can have got past its fencing: if too many members of each earlier ensemble are not
+  fenced. Of two ensembles that begin at the same entry, neither becomes sure in this way.
 
 Metadata that is not sure is **doubtful**: it is written only if a person asks for it. Metadata that
 would be a guess (different keys, no password, an unknown beginning) is **blocked**, and is never

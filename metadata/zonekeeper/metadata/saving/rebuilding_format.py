@@ -14,7 +14,7 @@ is increased at each of its starts. ``masterKey`` is null if no writer ever show
 ``firstEntry`` and ``lastEntry`` are null if the bookie has no entry. A file without its last line
 was cut short, and is refused as a whole.
 
-With the master key anybody can write to the ledger: a file of hints is a secret.
+A reader of the file can write to the ledgers with their master keys: hints are a secret.
 """
 
 import hashlib

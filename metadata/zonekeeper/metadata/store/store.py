@@ -1,4 +1,4 @@
-"""The metadata store: a small tree of versioned nodes, as every part of the system sees it.
+"""The metadata store: the interface that each backend implements, a small tree of versioned nodes.
 
 The model is ZooKeeper's, because Apache BookKeeper's nodes must be real nodes there. A node has an
 absolute path, a value, a version that counts its writes, and children. Ephemeral nodes live as long

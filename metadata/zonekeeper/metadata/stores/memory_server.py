@@ -10,7 +10,7 @@ import itertools
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from zonekeeper.metadata.store.store import Delete, SessionId, Write, Written, name_of, parent_of
 from zonekeeper.metadata.stores import tree
@@ -52,8 +52,8 @@ class _Session:
 class MemoryServer:
     """The service; it belongs to one loop."""
 
-    def __init__(self, name: str = "memory") -> None:
-        self.name = name
+    def __init__(self) -> None:
+        self.name: Final = "memory"
         self.last_change_id = 0
         self._nodes: dict[str, tree.Node] = {"/": tree.TOP}
         self._children: dict[str, set[str]] = {"/": set()}

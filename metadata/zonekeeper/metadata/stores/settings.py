@@ -1,4 +1,4 @@
-"""The settings that say which cluster is meant: every process and command has them from here."""
+"""The settings that name the cluster; every process and command takes them from here."""
 
 from typing import Final
 

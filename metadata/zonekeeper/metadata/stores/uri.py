@@ -8,8 +8,9 @@
 
 ZooKeeper takes options after ``?``: ``auth-file`` (a file with ``user:password``, for the digest
 scheme), ``acl`` (``creator``: only the same identity may touch our nodes, the default with
-``auth-file``; ``open``: anybody may), ``tls-ca``, ``tls-cert``, ``tls-key`` (files in PEM form) or
-``tls=on`` with the system's authorities. With TLS, certificate and host name are always verified.
+``auth-file``; ``open``: every identity may), ``tls-ca``, ``tls-cert``, ``tls-key`` (files in PEM
+form) or ``tls=on`` with the system's authorities. With TLS, certificate and host name are always
+verified.
 
 The root is a name, not a prefix: paths in a store are absolute, and our own nodes are beside the
 root. An address never contains a password, because addresses are logged.

@@ -5,7 +5,7 @@ rule between fields is written in CEL where that is cheap. The operator checks e
 rule that needs the judgement of placement is checked by the operator alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, assert_never, cast
 
 from zonekeeper.operator.cluster import desired, quantities
@@ -107,16 +107,16 @@ def _columns() -> list[Json]:
 def _whole() -> Json:
     spec = _object(
         {
-            **_tree(desired.FIELDS, defaults=desired.DEFAULTS),
+            **_tree(desired.FIELDS, _DESCRIPTIONS.__getitem__, defaults=desired.DEFAULTS),
             "zones": _zones(),
             "resources": _resources(),
             "policy": _policy(),
         },
         description="The cluster that is asked for.",
-        required=["image", "metadata", "storage", "zones"],
+        required=["zones"],
     )
-    spec["properties"]["metadata"]["required"] = ["uri"]
-    spec["properties"]["storage"]["required"] = ["size"]
+    for name in desired.REQUIRED:
+        _require(spec, name.split("."))
     whole = _object(
         {
             "apiVersion": {"type": "string"},
@@ -137,7 +137,19 @@ def _object(properties: Json, *, description: str, required: list[str] | None = 
     return whole | ({"required": required} if required else {})
 
 
-def _tree(table: Mapping[str, fields.Kind], *, defaults: Mapping[str, int | str]) -> Json:
+def _require(level: Json, path: Sequence[str]) -> None:
+    """Require a field, and every section that it stands in."""
+    for step in path:
+        level["required"] = sorted({*level.get("required", ()), step})
+        level = level["properties"][step]
+
+
+def _tree(
+    table: Mapping[str, fields.Kind],
+    describe: Callable[[str], str],
+    *,
+    defaults: Mapping[str, int | str],
+) -> Json:
     """Give the properties of a table; its names are paths, with a dot between their parts."""
     properties: Json = {}
     for name, kind in table.items():
@@ -145,15 +157,11 @@ def _tree(table: Mapping[str, fields.Kind], *, defaults: Mapping[str, int | str]
         level, path = properties, ""
         for section in sections:
             path = f"{path}.{section}" if path else section
-            inner = level.setdefault(section, _object({}, description=_description(path)))
+            inner = level.setdefault(section, _object({}, description=describe(path)))
             level = inner["properties"]
-        leaf = schema_of(kind) | {"description": _description(name)}
+        leaf = schema_of(kind) | {"description": describe(name)}
         level[last] = leaf | ({"default": defaults[name]} if name in defaults else {})
     return properties
-
-
-def _description(name: str) -> str:
-    return _DESCRIPTIONS.get(name, f"The section {name}; docs/placement.md describes it.")
 
 
 def schema_of(kind: fields.Kind) -> Json:
@@ -227,7 +235,7 @@ def _policy() -> Json:
     standing = rules_data.rules(rules.Policy(placement=rules.PlacementRules(zones=())))
     own = {name: kind for name, kind in rules_data.KINDS.items() if "." in name}
     whole = _object(
-        _tree(own, defaults={}),
+        _tree(own, "The section {}; docs/placement.md describes it.".format, defaults={}),
         description="The rules that clients, bookies and repair obey; docs/placement.md describes "
         "each. A rule that is left out has its default.",
     )

@@ -112,7 +112,7 @@ def controller_of(item: Json) -> str | None:
 def bookies(items: Iterable[Json], resource: Json, owned: Iterable[Json]) -> tuple[Pod, ...]:
     """Read the pods that are bookies of this resource.
 
-    A pod is one if a StatefulSet of this resource controls it. A copy of a pod that somebody made
+    A pod is one if a StatefulSet of this resource controls it. A copy of a pod that a person made
     has the same labels and is none. When the resource is deleted, its StatefulSets go before their
     pods do; then a pod is a bookie by its name.
     """

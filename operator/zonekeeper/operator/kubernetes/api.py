@@ -6,7 +6,7 @@ checks their shape; the operator checks only the fields that it reads.
 
 The operator writes every object by server-side apply under one field manager. So additions of
 others (labels, annotations, sidecars) stay, and a field that the operator no longer names is
-removed. A finalizer is different: if somebody else has put it on, too, for example by restoring a
+removed. A finalizer is different: if another manager has put it on, too, for example by restoring a
 backup, it stays when the operator no longer names it. So a verb of its own takes it off.
 """
 
@@ -126,7 +126,7 @@ class Kubernetes(abc.ABC):
     async def apply(self, kind: ObjectKind, body: Json, *, subresource: str = "") -> None:
         """Give the object every field of ``body``, by server-side apply.
 
-        A field that somebody else has set to another value is overwritten. If ``metadata.uid`` is
+        A field that another manager has set to another value is overwritten. If ``metadata.uid`` is
         in the body, an object with another uid raises ``GoneError``. If
         ``metadata.resourceVersion`` is in it, another version raises ``ObjectChangedError``.
         """
@@ -135,9 +135,9 @@ class Kubernetes(abc.ABC):
     async def release(self, kind: ObjectKind, seen: Json) -> None:
         """Take the operator's finalizer off this very object; other finalizers stay.
 
-        It does not matter who put the finalizer on. ``seen`` is the object as it was read, with the
-        finalizer. The call is refused if the finalizer has another place in the list by now.
-        Finalizers that others have added behind it do not matter.
+        It does not matter which manager put the finalizer on. ``seen`` is the object as it was
+        read, with the finalizer. The call is refused if the finalizer has another place in the list
+        by now. Finalizers that others have added behind it do not matter.
         """
 
     @abc.abstractmethod

@@ -8,7 +8,7 @@ The twin differs from a real API server in these points:
 
 - It knows no rights and no defaults.
 - It validates one thing: a deleted object gets no new finalizer.
-- It does not know who owns a field. A field that an apply no longer names stays, except in a
+- It does not know the managers of a field. A field that an apply no longer names stays, except in a
   status. A finalizer that an apply no longer names goes if only applies have put it on.
 - An apply replaces a list as a whole, also where the real one merges by key.
 - A status in the body of an apply to the whole object is stored. An apply to the status replaces
@@ -46,7 +46,7 @@ class MemoryKubernetes(Kubernetes):
         self.disturb: Callable[[str, ObjectKind], None] = lambda verb, kind: None
 
     def put(self, kind: ObjectKind, body: Json) -> Json:
-        """Make or replace an object, as somebody other than the operator does."""
+        """Make or replace an object, as a person or a controller does."""
         meta = body["metadata"]
         key = _key(kind, meta.get("namespace", ""), meta["name"])
         known = self._objects.get(key, {}).get("metadata", {})

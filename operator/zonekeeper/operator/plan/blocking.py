@@ -61,10 +61,11 @@ def _foreign(wanted: Desired, observed: Observed) -> Iterator[str]:
 
 def _controlled_by_another(kind: ObjectKind, name: str, found: Json) -> str:
     owners = found["metadata"].get("ownerReferences") or []
-    whose = next((f"{o['kind']} {o['name']}" for o in owners if o.get("controller")), "nobody")
+    whose = next((f"{o['kind']} {o['name']}" for o in owners if o.get("controller")), "none")
     return (
-        f"metadata.name: {kind.name} {name} is there already and is controlled by {whose}, not by "
-        "this resource: wait until it is gone, remove it, or choose another name"
+        f"metadata.name: {kind.name} {name} is there already, and is not controlled by "
+        f"this resource (its controller: {whose}): wait until it is gone, remove it, or choose "
+        "another name"
     )
 
 

@@ -16,7 +16,7 @@ class Predicate(enum.StrEnum):
     # while a cluster comes to be, and is kept up
     #: The resource must be corrected: nothing can be built from it.
     REFUSED = "Refused"
-    #: The resource is legal, but would lose data or take an object of somebody else.
+    #: The resource is legal, but would lose data or take an object that is not its own.
     BLOCKED = "Blocked"
     #: The metadata store does not answer.
     UNREACHABLE = "Unreachable"

@@ -1,11 +1,11 @@
 """A cluster's root in the metadata store, as the operator reads and changes it.
 
 A look gives one of five facts: not asked, unreachable (unknown is not no), unusable, absent, found.
-Every change is a compare-and-set, or makes the whole root in one transaction.
+Every change is a compare-and-set, or makes the whole root in one transaction, or removes it.
 
-The removal of a root cannot be undone, so it keeps an order. Every node below the root goes first.
-LAYOUT, INSTANCEID and the policy record go last, in one transaction with the root itself. Until
-then the root is recognised as the same cluster's, so an interrupted removal can be continued.
+The removal of a root cannot be undone, so it asks first whose it is, and keeps an order. LAYOUT,
+INSTANCEID and the policy record go last, in one transaction with the root itself. Until then the
+root is recognised as the same cluster's, so an interrupted removal can be continued.
 """
 
 import asyncio

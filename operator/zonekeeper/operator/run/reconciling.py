@@ -236,7 +236,7 @@ async def _wait(woken: asyncio.Event, wait_ms: int) -> None:
 
 
 def _bug(error: Exception) -> bool:
-    """Is it worth a traceback?"""
+    """Is the error a bug of ours, whose traceback is logged?"""
     return not isinstance(error, Trouble | OSError)
 
 

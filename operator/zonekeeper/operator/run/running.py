@@ -1,12 +1,14 @@
-"""The operator's process: kopf watches, and each event wakes the task of the resource it is about.
+"""The operator's process: kopf watches, and an event wakes the task of the resource it is about.
 
-kopf is used for what it is good at: credentials, watch streams that end and freeze and come back,
-liveness, signals. Its handlers of changes are not: they tell of a difference once, and what follows
-from the world outside has no difference (see ``planning``). So kopf stores nothing in any object,
-and no finalizer of its own makes a deletion wait for an operator that is gone.
+The operator uses kopf for credentials, for liveness, for signals, and for watch streams, which end,
+freeze and come back. It does not use kopf's handlers of changes. Such a handler is called once for
+a difference in an object, and a change of the metadata store or of a node makes no difference there
+(see ``planning``). So kopf stores nothing in any object. It also has no finalizer of its own, which
+would make a deletion wait for an operator that is gone.
 
-One operator at a time: the Deployment has one replica and replaces it only once it has ended. Two
-would do no harm that a compare-and-set or a uid does not refuse, but would contend.
+One operator runs at a time: the Deployment has one replica, and starts another one only when the
+first has ended. Two operators would do no harm, because every write is bound to a version or a uid,
+but they would slow each other down.
 """
 
 import asyncio
@@ -27,11 +29,11 @@ from zonekeeper.operator.run.reconciling import Key, Reconcilers
 from zonekeeper.operator.run.settings import OperatorSettings
 from zonekeeper.wire.running import running
 
-#: Under the grace period of the operator's pod.
+#: Shorter than the grace period of the operator's pod.
 STOP_LIMIT_S: Final = 20.0
 CONNECT_SECONDS_MAX: Final = 10
 REQUEST_SECONDS_MAX: Final = 60
-#: A watch is renewed this often, whatever is silent in between.
+#: A watch is renewed after this time, also if it is silent.
 WATCH_SECONDS_MAX: Final = 300
 
 
@@ -42,7 +44,7 @@ async def run(kubernetes: Kubernetes, settings: OperatorSettings) -> None:
 
 async def _live(kubernetes: Kubernetes, settings: OperatorSettings) -> None:
     for namespace in settings.namespaces or ("",):
-        # Refused here and now, in words, where the definition or our rights are missing.
+        # If the definition or our rights are missing, the process ends here and says so.
         await kubernetes.list(BOOKIE_CLUSTERS, namespace)
     async with asyncio.TaskGroup() as group:
         reconcilers = Reconcilers(kubernetes, open_store, group, _now)
@@ -65,7 +67,7 @@ def _now() -> datetime.datetime:
 
 def _kopf_settings() -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
-    # Signals are kopf's own while it runs, and so is the limit of what follows.
+    # kopf handles the signals while it runs, so it has to know the limit of the way down, too.
     settings.process.ultimate_exiting_timeout = STOP_LIMIT_S
     settings.posting.enabled = False  # our events are made where the status is
     settings.scanning.disabled = True  # the kinds are known and checked at the start

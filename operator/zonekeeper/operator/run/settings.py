@@ -1,4 +1,4 @@
-"""The settings of the operator's process: texts become values, or a clear refusal.
+"""The settings of the operator's process: texts become values, or a refusal that says why.
 
 ``SETTINGS`` is the table: flags, help and the page of the documentation follow from it.
 """
@@ -32,11 +32,11 @@ SETTINGS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSettings:
-    """What the process is told."""
+    """The settings as values."""
 
-    #: Empty: all.
+    #: The namespaces that are served; empty: all.
     namespaces: tuple[str, ...]
-    #: Where to answer liveness probes, such as http://0.0.0.0:8080/healthz.
+    #: The URL where liveness probes are answered; None: nowhere.
     liveness: str | None
 
 
@@ -59,7 +59,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _url(text: str) -> str:
-    parts = urlsplit(text)  # a port that is no number is refused by ``port``, in a ValueError
+    parts = urlsplit(text)  # ``port`` raises ValueError for a port that is no number
     if parts.scheme != "http" or not parts.hostname or not parts.port:
         raise ValueError(f"{text!r}: must be http://HOST:PORT/PATH")
     return text

@@ -1,11 +1,12 @@
-"""The settings of a process: a table of what it may be told, and the texts that it was told. Pure.
+"""The settings of a process: the table of those that there are, and the texts of those given. Pure.
 
 Each setting has one name. ``--upgrade-domains`` is ``ZONEKEEPER_UPGRADE_DOMAINS`` in the
-environment and ``upgrade-domains:`` in the file. A flag goes before the environment, that before
-the file, and that before the default. Every refusal begins with where the text came from.
+environment and ``upgrade-domains:`` in the file. A flag is preferred to the environment, the
+environment to the file, and the file to the default. Every refusal begins with the source of the
+text: a flag, a variable, or a name in the file.
 
-The tables stand with the processes that they are for. Flags, help and pages of the documentation
-are made from them, or checked against them.
+The tables stand in the components of their processes. Flags, help and pages of the documentation
+are made from the tables, or checked against them.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,20 +24,21 @@ _WHOLE: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One setting, as it is explained."""
+    """One setting, with everything that help and pages say of it."""
 
     name: str
-    #: What stands for its text in the help.
+    #: The word that stands for its text in the help, such as ``FILE``.
     shown_as: str
     help: str
-    #: None: it may be missing, or must be given (``required``), or is found out (``otherwise``).
+    #: The text if none is given. None: ``required`` or ``otherwise`` says what is so then; if
+    #: neither is set, the setting stays without a value.
     default: str | None = None
-    #: Where it is found out if it is not given: how, in words.
+    #: How the process finds a value if none is given, in words.
     otherwise: str | None = None
     required: bool = False
-    #: Where it is not ZONEKEEPER_ and the name.
+    #: Its environment variable; None: ``ZONEKEEPER_`` and the name in capitals.
     variable: str | None = None
-    #: The flag may be given several times; a text has its parts with blanks between them.
+    #: The flag may be given several times; the text has all parts, with blanks between them.
     many: bool = False
 
     @property
@@ -46,19 +48,19 @@ class Setting:
 
     @property
     def what_else(self) -> str | None:
-        """What it is where it is not given, in words; None: nothing."""
+        """What applies if the setting is not given, in words; None: nothing."""
         return "required" if self.required else self.default or self.otherwise
 
 
 class BadSettingError(Refusal, ValueError):
-    """A setting is not what it must be; the message begins with where it came from."""
+    """A setting breaks its rule; the message begins with the source of its text."""
 
 
 class GivenSettings:
-    """The texts that were given for a table's settings, and where each came from.
+    """The texts that were given for a table's settings, and the source of each.
 
-    Of the environment only what is a setting's variable counts. A name that is none in the file is
-    refused, because its writer meant something by it.
+    A variable of the environment that belongs to no setting is ignored. A name in the file that
+    belongs to no setting is refused: the person who wrote the file meant something by it.
     """
 
     def __init__(
@@ -82,22 +84,22 @@ class GivenSettings:
             flag, variable = flags.get(name), environment.get(setting.environment)
             if flag is not None:
                 self._texts[name] = (f"--{name}", flag)
-            elif variable:  # an empty one is none, for every command
+            elif variable:  # for every command an empty variable counts as none
                 self._texts[name] = (setting.environment, variable)
             elif (value := told.get(name)) is not None:
                 source = f"{name} in {file_name}"
                 self._texts[name] = (source, _text(source, value))
 
     def has(self, name: str) -> bool:
-        """Was it given anywhere?"""
+        """Was the setting given, by flag, environment or file?"""
         return name in self._texts
 
     def source(self, name: str) -> str:
-        """Say where a text came from, or would come from."""
+        """Give the source of a setting's text; the flag, if no text was given."""
         return self._texts[name][0] if name in self._texts else f"--{name}"
 
     def read(self, name: str, read: Callable[[str], T], otherwise: str | None = None) -> T:
-        """Read a text, or its default; ``read`` raises ``ValueError`` that says what is needed."""
+        """Read a setting's text or default; ``read`` raises ``ValueError`` with what is needed."""
         setting = self._table[name]
         source, text = self._texts.get(name, (f"--{name}", otherwise or setting.default))
         if text is None:
@@ -111,13 +113,13 @@ class GivenSettings:
             raise BadSettingError(f"{source}: {error}") from error
 
     def optional(self, name: str, read: Callable[[str], T]) -> T | None:
-        """Read a text, if it was given or has a default."""
+        """Read a setting that was given or has a default; otherwise give None."""
         if not self.has(name) and self._table[name].default is None:
             return None
         return self.read(name, read)
 
     def together(self, names: Sequence[str], why: str) -> bool:
-        """Were all of them given (true), or none (false)? Raises where some are missing."""
+        """Were all these settings given (true), or none (false)? Raises if some are missing."""
         missing = [name for name in names if not self.has(name)]
         if len(missing) == len(names):
             return False
@@ -149,7 +151,7 @@ def size_bytes(text: str) -> int:
 
 
 def share(text: str) -> float:
-    """Read a share above zero."""
+    """Read a share above zero, such as 25%."""
     number = text.removesuffix("%")
     if number == text or not (number.isascii() and number.isdigit() and 0 < int(number) <= _WHOLE):
         raise ValueError(f"{text!r}: must be a share from 1% to 100%")
@@ -157,7 +159,7 @@ def share(text: str) -> float:
 
 
 def count(text: str, most: int | None = None) -> int:
-    """Read a number above zero."""
+    """Read a whole number above zero, and at most ``most``."""
     number = int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX else 0
     if not number or (most is not None and number > most):
         limit = "on" if most is None else f"to {most}"

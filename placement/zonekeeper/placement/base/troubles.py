@@ -1,26 +1,26 @@
-"""The world's troubles: one base for every error of ours that is not a bug. Pure.
+"""Troubles: one base class for every error of ours that is not a bug. Pure.
 
-A trouble is what peers, disks, stores and users do to us. A process that meets one ends with one
-line, and a command with one line and an exit code. Any other exception is a bug of ours: nobody
-catches it for its kind, so it shows with its traceback.
+A trouble has its cause outside of the program: in a peer, a disk, a store or a request. A process
+that a trouble ends prints one line; a command prints one line and has an exit code. Any other
+exception is a bug of ours. No code catches it by its class, so it shows with its traceback.
 
-What the operating system says stays ``OSError``. Whoever catches ``Trouble`` at the top of a
-process or a command catches ``OSError`` beside it.
+An error of the operating system stays an ``OSError``. Code that catches ``Trouble`` at the top of a
+process or a command catches ``OSError``, too.
 """
 
 
 class Trouble(Exception):
-    """Something in the world is not as it must be; the message says what, where, and what to do.
+    """Something outside of the program is wrong; the message says what, where, and what to do.
 
     ``retryable``
-        may the same request succeed later, once what the message says is dealt with? Where it is
-        false, the answer does not change by asking again.
+        May the same request succeed later, once the cause is dealt with? If false, a repetition
+        gets the same answer.
     ``maybe_applied``
-        may what was asked for have happened all the same? Where it is true, the outcome is
-        *unknown*: only reading again decides it. Where it is false, that is a promise that it did
-        not happen.
+        May the requested change have happened although the request failed? If true, the outcome is
+        *unknown*: only reading again decides it. If false, it is a promise that the change did not
+        happen.
 
-    Both are said by the class, or by the instance where it hangs on the call.
+    The class sets both. An instance sets its own value if the answer depends on the call.
     """
 
     retryable: bool = False
@@ -28,8 +28,8 @@ class Trouble(Exception):
 
 
 class Refusal(Trouble):
-    """What was asked for is wrong, and nothing was changed.
+    """The request is wrong, and nothing was changed.
 
-    Another request is needed, or another state of what it is about: an address that is none, a name
-    that is taken, a value beyond its limits.
+    It needs another request, or another state of the thing that it is about. Examples: a text that
+    is no address, a name that is taken, a value beyond its limits.
     """

@@ -6,8 +6,8 @@ an error: a default would put bookies that share nothing into one domain.
 
 The unit of planned work is an upgrade domain of a zone. ``ud-1`` of zone a and ``ud-1`` of zone b
 may hold copies of the same entry, so planned work never takes a name in two zones together. A roll
-goes zone by zone. So a bad build meets the copies of one zone first, and never every copy of an
-entry.
+goes zone by zone. So a bad build meets the copies of one zone first. An entry with copies in other
+zones keeps those until the roll goes on.
 """
 
 import re

@@ -9,8 +9,9 @@ members there. The answers are computed over every write set and every ack quoru
 - the ledger of a dead writer can be recovered if the bookies that stay cover the ensemble.
 
 Let ``g`` be the largest number of members of one write set that are away. Then the three conditions
-are ``ack >= g + 1``, ``write - g >= ack`` and ``g < ack``. If acknowledgements need two zones the
-first condition holds for every ``g``, because a unit is in one zone.
+are ``ack > g``, ``write - g >= ack`` and again ``ack > g``. If acknowledgements need two zones, the
+first condition holds for every ``g`` as long as only members of the unit are away: a unit is in one
+zone. The third condition gains nothing by that: for a recovery, a proof by zones does not count.
 
 A member whose location is unresolved may be in the unit or not. If the answer depends on it, the
 answer is *perhaps*. For planned work that means the same as no.

@@ -132,18 +132,15 @@ def repaired(
     copies: Sequence[ZoneName | None],
     targets: Sequence[ZoneName],
     workers: Sequence[ZoneName],
-    *,
-    nearest: bool = True,
 ) -> Fraction:
     """Give the zone crossings of making one copy again: those of the read and of the write.
 
     ``copies`` are the zones of the copies that are left. ``targets`` are those of the bookies that
     may take the new copy. ``workers`` are those of the replicators that may make it. All are
-    equally likely. With ``nearest`` the worker reads a copy of its own zone if there is one, as our
-    replicator does; otherwise any copy.
+    equally likely. The worker reads a copy of its own zone if there is one, as our replicator does.
     """
     return _mean(
-        _read(copies, worker, nearest=nearest) + (worker != target)
+        Fraction((worker not in copies) + (worker != target))
         for worker in workers
         for target in targets
     )
@@ -180,12 +177,6 @@ def _mean(values: Iterable[Fraction]) -> Fraction:
 
 def _elsewhere(copies: Sequence[ZoneName | None], zone: ZoneName) -> int:
     return sum(copy != zone for copy in copies)
-
-
-def _read(copies: Sequence[ZoneName | None], worker: ZoneName, *, nearest: bool) -> Fraction:
-    if nearest:
-        return Fraction(worker not in copies)
-    return Fraction(_elsewhere(copies, worker), len(copies))
 
 
 def _bookie_repairs(

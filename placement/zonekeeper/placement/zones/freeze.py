@@ -5,11 +5,12 @@ The cluster has the same two machines as a zone: an observation (here) and a gat
 A *freeze* has one of two grounds: at least two zones are suspect or down, or fewer than
 ``clusterMinAvailable`` of all bookies are available. In either case there is no room for repair, or
 this watch's view is wrong. Everything is held. The freeze is a doubt until it has lasted
-``suspectFor``, and it ends when its grounds end. A returning zone counts as a ground only for a
+``suspectFor``, and it ends when its grounds end. A returning zone counts towards the two only for a
 freeze that has already begun, so that a flapping zone does not make the freeze flap. If every zone
 is failing, the watch also doubts its own view, and an alert says so.
 
-With ``repair.scope: cluster`` one zone that is down or returning is enough.
+With ``repair.scope: cluster`` one zone that is down or returning is enough, and the freeze is no
+doubt first: the zone was one already.
 
 A release of the cluster covers the zones' incidents that it was given for. A zone that fails later
 begins a new incident of the cluster, and that incident is held.
@@ -113,10 +114,10 @@ class Switch:
 
 
 def first(moment: Moment) -> ClusterObserved:
-    """Give the state of a cluster that nobody has watched."""
+    """Give the state of a cluster before its first evaluation."""
     return ClusterObserved(
         state=ClusterObservation.UNKNOWN,
-        reason="nobody has watched it before",
+        reason="no zone watch has evaluated it before",
         since_wall_ms=moment.wall_ms,
     )
 

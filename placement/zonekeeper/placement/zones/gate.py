@@ -142,7 +142,7 @@ class Gate:
 
 
 def first(moment: Moment) -> Gate:
-    """Give the gate of a zone or cluster that nobody has watched, before its first threat."""
+    """Give the gate of a zone or cluster before its first evaluation."""
     return Gate(
         permission=Permission.OPEN,
         set_by=WATCH,

@@ -79,8 +79,8 @@ def failing(count: Count, rules: ZoneWatchRules) -> bool:
 
 
 def first(moment: Moment) -> ZoneObservation:
-    """Give the state of a zone that nobody has watched."""
-    reason = "nobody has watched it before"
+    """Give the state of a zone before its first evaluation."""
+    reason = "no zone watch has evaluated it before"
     return ZoneObservation(state=Observation.UNKNOWN, reason=reason, since_wall_ms=moment.wall_ms)
 
 
@@ -96,7 +96,7 @@ def observe(
             return _by_count(seen, count, rules, moment)
         case Observation.SUSPECT:
             if failing(count, rules) and seen.for_ms >= rules.suspect_for_ms:
-                return _down(seen, f"{count}, failing for {spelled(seen.for_ms)}", rules, moment)
+                return _down(seen, f"{count}, failing for {spelled(seen.for_ms)}", moment)
             return _by_count(seen, count, rules, moment)
         case Observation.DOWN:
             return _returning_or_not(seen, count, rules, moment) if count.total else before
@@ -122,9 +122,7 @@ def _by_count(
     return seen if state is seen.state else _entered(seen, state, why, moment)
 
 
-def _down(
-    seen: ZoneObservation, why: str, rules: ZoneWatchRules, moment: Moment
-) -> ZoneObservation:
+def _down(seen: ZoneObservation, why: str, moment: Moment) -> ZoneObservation:
     down = _entered(seen, Observation.DOWN, why, moment)
     return replace(down, down_ages_ms=(0, *seen.down_ages_ms)[:DOWNS_KEPT])
 
@@ -161,10 +159,10 @@ def _back_or_not(
 ) -> ZoneObservation:
     if failing(count, rules):
         why = f"{count}, failing again after {spelled(seen.for_ms)}"
-        return _down(seen, why, rules, moment)
+        return _down(seen, why, moment)
     if seen.by_high_mark and not count.at_or_over(rules.high_mark):
         why = f"{count}, under the high mark again after {spelled(seen.for_ms)}"
-        return _down(seen, why, rules, moment)
+        return _down(seen, why, moment)
     if seen.for_ms < seen.hold_up_ms:
         return seen
     back = _by_count(seen, count, rules, moment)

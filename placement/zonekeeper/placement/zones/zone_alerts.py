@@ -80,7 +80,7 @@ def _of_zone(record: ZoneRecord, rules: ZoneWatchRules) -> set[Alert]:
             if not _done_with(record):
                 found.add(Alert.ZONE_DOWN)
         case Observation.RETURNING:
-            # The return of a zone is no reason to page somebody.
+            # The return of a zone is no reason to page a person.
             if Alert.ZONE_DOWN in record.alerts and not _done_with(record):
                 found.add(Alert.ZONE_DOWN)
         case Observation.UNKNOWN | Observation.UP:

@@ -2,7 +2,7 @@
 
 The denominator is the zone's cookies. Cookies outlive processes, so a bookie that is away still
 counts. Bookies whose absence is known and dealt with are left out. These are draining bookies
-(somebody wants them gone), those in maintenance, and *written-off* ones: a written-off bookie was
+(a person empties them), those in maintenance, and *written-off* ones: a written-off bookie was
 lost while the zone was not held, and all its ledgers were repaired. If written-off bookies counted,
 single losses over weeks would add up until the zone looked down. A written-off bookie that
 registers again counts at once; the auditor, which wrote it off, then removes the mark.

@@ -2,7 +2,7 @@
 
 The record is the state: a watch keeps nothing else between two evaluations but its own time. So a
 new watch continues where the last one stopped. The auditor and the replicators obey the record,
-whoever wrote it. ``zone_record_data`` turns it into plain data and back.
+also if a person wrote it. ``zone_record_data`` turns it into plain data and back.
 """
 
 from dataclasses import dataclass, field

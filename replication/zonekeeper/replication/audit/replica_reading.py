@@ -121,15 +121,15 @@ class ReplicaReader:
         self._metrics.entries_in_conflict_total += len(verdict.conflicts)
         if verdict.lost:
             _logger.error(
-                "ledger %d: nobody has a good copy of %d entries: %s",
+                "ledger %d: no bookie has a good copy of %d entries: %s",
                 ledger_id,
                 len(verdict.lost),
                 verdict.lost[:_NAMED_MAX],
             )
         if verdict.conflicts:
             _logger.error(
-                "ledger %d: good copies of %d entries differ, and nobody can tell which is right: "
-                "%s",
+                "ledger %d: good copies of %d entries differ, and have no digest to tell which is "
+                "right: %s",
                 ledger_id,
                 len(verdict.conflicts),
                 verdict.conflicts[:_NAMED_MAX],

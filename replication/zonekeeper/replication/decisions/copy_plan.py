@@ -229,7 +229,7 @@ def swapped(
         return None
     if now != before.ensemble:
         raise OvertakenError(
-            f"the fragment from entry {first} is on {', '.join(now or ('nobody',))} now, "
+            f"the fragment from entry {first} is on {', '.join(now or ('no bookie',))} now, "
             f"and was on {', '.join(before.ensemble)}"
         )
     new_by_old = {old: new for old, new in zip(before.ensemble, after, strict=True) if old != new}

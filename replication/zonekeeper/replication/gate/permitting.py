@@ -123,7 +123,7 @@ class _Once(Generic[_R]):
         if standing is None:
             raise RefusedError(
                 f"there is no record of {self._what}: no zone watch has evaluated it yet, "
-                "and so its losses are held anyway"
+                "so its losses are held"
             )
         if self._gate is not None and _said(standing.gate) == _said(self._gate):
             return standing

@@ -59,7 +59,7 @@ async def drain(repairer: Repairer, order: Order) -> None:
 
     def still() -> None:
         if copy_plan.cause_of(bookie, view.topology) is None:
-            raise RefusedError(f"{bookie} is not draining any more: somebody took the order back")
+            raise RefusedError(f"{bookie} is not draining any more: the order was taken back")
 
     await Emptying(repairer, order, still).run()
     await order.note(repairer, "drained")

@@ -165,7 +165,7 @@ class Copier:
                 return bookie, run
         what = f"entry {wanted[0]}"
         if troubles:
-            text = f"{what}: nobody gave it ({'; '.join(troubles)})"
+            text = f"{what}: no bookie gave it ({'; '.join(troubles)})"
             raise RepairStoppedError(RepairTrouble.NO_SOURCE, text)
         text = f"{what}: every bookie of its write set says that it never had it"
         raise RepairStoppedError(RepairTrouble.ENTRY_LOST, text)

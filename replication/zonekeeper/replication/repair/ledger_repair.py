@@ -1,4 +1,6 @@
-"""Repairing one ledger whose claim is held: every finished fragment, then the one that may grow.
+"""Repairing one claimed ledger; a hold stops it before each copy, and before the swap.
+
+Every finished fragment comes first, then the one that may grow.
 
 The present state decides, not the mark. A member that is lost or draining is replaced. Every other
 member that the mark names is looked at entry by entry. A bookie that the ledger does not name any

@@ -40,6 +40,8 @@ _WAIT_MAX_S: Final = 300.0
 #: The longest delay of a held ledger. The first is ``LOOK_EVERY_S``, and each further one is twice
 #: as long. While everything is held, the rest ends this long after the walk began, if not before.
 _HELD_MAX_S: Final = 60.0
+#: More doublings than any pause needs to get to its limit; so the power stays a small number.
+_DOUBLINGS_MAX: Final = 16
 #: ``len(_waits) <= _WAITS_MAX``. A ledger that is not in it is tried again in every walk.
 _WAITS_MAX: Final = 100_000
 #: ``len(_spreads) <= _SPREADS_MAX``. A later walk meets the others again.
@@ -209,14 +211,19 @@ class Replicator:
         failures, holds = (0, 0) if before is None else (before.failures, before.holds)
         delay_s = LOOK_EVERY_S
         if trouble is RepairTrouble.HELD:
-            delay_s = min(_HELD_MAX_S, LOOK_EVERY_S * 2.0 ** min(holds, 16))
+            delay_s = _doubled(LOOK_EVERY_S, holds, _HELD_MAX_S)
             holds += 1
         elif trouble is not None and trouble not in _NO_FAILURE:
-            delay_s = min(_WAIT_MAX_S, _WAIT_FIRST_S * 2.0 ** min(failures, 16))
+            delay_s = _doubled(_WAIT_FIRST_S, failures, _WAIT_MAX_S)
             failures += 1
         if before is not None or len(self._waits) < _WAITS_MAX:
             due_s = self._loop.time() + delay_s
             self._waits[ledger_id] = _Wait(due_s, trouble, failures, self._walk_number, holds)
+
+
+def _doubled(first_s: float, times: int, most_s: float) -> float:
+    """Give a pause that was doubled so many times, up to ``most_s``."""
+    return min(most_s, first_s * 2.0 ** min(times, _DOUBLINGS_MAX))
 
 
 def _worst(attempt: Attempt) -> RepairTrouble:

@@ -38,7 +38,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Chronicle:
-    """Writes a cluster's timeline for one person or process (``by``)."""
+    """Writes events into the timeline: what a person or a process did, or saw."""
 
     def __init__(
         self, cluster: Cluster, *, by: str, chance: Chance, wall_ms: Callable[[], int]

@@ -1,1 +1,1 @@
-"""The commands of ``zonekeeper`` that no other component publishes."""
+"""The commands that no other component publishes; `pyproject.toml` names each by a line."""

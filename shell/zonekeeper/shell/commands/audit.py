@@ -46,12 +46,12 @@ NAMED_MAX = 20
 _KINDS: Final = (
     "entries that are lost",
     "entries that are unlike each other",
-    "copies that could not be asked for",
+    "copies without an answer from their bookie",
 )
 _DETAILS: Final = {
     "entries": "entries",
     "bytes": "bytes",
-    "copiesUnknown": "copies that could not be asked for",
+    "copiesUnknown": "copies without an answer from their bookie",
     "entriesWithoutCopy": "entries without any copy",
     "entriesInConflict": "entries whose copies are unlike each other",
 }
@@ -65,10 +65,10 @@ def audit() -> None:
 @audit.command(epilog="Example: zonekeeper audit placement")
 @reaching.on_cluster
 def placement(place: Place) -> None:
-    """Say how well ledgers keep the rules: STRICT, SOFT or FAIL, and which could do better now.
+    """Say how well ledgers keep the rules: STRICT, SOFT or FAIL, and which could be better now.
 
-    Fragments that may still grow, or hold nothing, are left out. Exit code 1: some ledger is FAIL,
-    or cannot be read.
+    Fragments that may still grow, and empty ones, are left out.
+    Exit code 1: some ledger is FAIL, or cannot be read.
     """
     found = reaching.run(_placement(place))
     _answer(place, found)
@@ -81,10 +81,13 @@ def placement(place: Place) -> None:
     "wanted",
     type=click.IntRange(0, LEDGER_ID_MAX),
     multiple=True,
-    help="Only this one; repeatable.",
+    help="Only this ledger; can be given several times.",
 )
 @click.option(
-    "--bytes-per-second", default="0", show_default=True, help="How fast to read, as 10MiB."
+    "--bytes-per-second",
+    default="0",
+    show_default=True,
+    help="The highest rate of reading, such as 10MiB.",
 )
 @connecting.over_tls
 @reaching.on_cluster
@@ -93,8 +96,8 @@ def replicas(
 ) -> None:
     """Read every entry of every finished fragment on each of its bookies, and compare.
 
-    Exit code 1: some copy is missing, damaged or unlike the others, or cannot be asked for now, or
-    a ledger cannot be read.
+    Exit code 1: some copy is missing, damaged or unlike the others, a bookie gives no answer, or a
+    ledger cannot be read.
     Nothing is marked for repair: the auditor's own check does that.
     """
     rate = size_bytes(bytes_per_second) if bytes_per_second != "0" else 0
@@ -109,10 +112,12 @@ def replicas(
 @click.option(
     "--zone", "lost", metavar="ZONE", multiple=True, required=True, help="Lost; repeatable."
 )
-@click.option("--and-one", is_flag=True, help="And one bookie more, whichever does most harm.")
+@click.option(
+    "--and-one", is_flag=True, help="Also one more bookie: the one whose loss does most harm."
+)
 @reaching.on_cluster
 def lose(lost: tuple[str, ...], and_one: bool, place: Place) -> None:
-    """Say what would become of the ledgers if a zone were lost, beside what is missing now.
+    """Say what would become of the ledgers if a zone were lost, in addition to today's losses.
 
     Exit code 1: some ledger would be unreadable, for certain or perhaps, or cannot be read now.
     """

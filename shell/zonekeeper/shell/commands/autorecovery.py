@@ -52,10 +52,12 @@ _SHOWN: Final = {
 }
 #: What it means that a role has no leader.
 _NOBODY: Final = {
-    "auditor": "nobody: no new loss is found",
-    "zoneWatch": "nobody: everything is held",
+    "auditor": "none, so no new loss is found",
+    "zoneWatch": "none, so everything is held",
 }
-_FORCE = click.option("--force", is_flag=True, help="Do it even where there may be no room.")
+_FORCE = click.option(
+    "--force", is_flag=True, help="Do it even if there may be no room for the copies."
+)
 _ZONE = click.option("--zone", metavar="ZONE", help="The zone whose losses are meant.")
 _WHOLE = click.option("--cluster", "whole", is_flag=True, help="The hold of the whole cluster.")
 
@@ -89,7 +91,7 @@ def autorecovery() -> None:
 @autorecovery.command(epilog="Example: zonekeeper autorecovery status")
 @reaching.on_cluster
 def status(place: Place) -> None:
-    """Show the switch, who leads, and how many ledgers wait for repair or are being repaired."""
+    """Show the switch, the leaders, and how many ledgers wait for repair or are being repaired."""
     data = reaching.run(_status(place))
     if place.as_json:
         reaching.print_json(data)
@@ -140,10 +142,10 @@ async def _status(place: Place) -> dict[str, object]:
 def enable(**given: Unpack[_Given]) -> None:
     """Switch automatic replication on.
 
-    What is missing in zones that are not held is repaired then, so it is counted first as before a
-    release. If the zone watch threw the switch (scope: cluster), this lets go what it holds, too;
-    otherwise a zone that is held stays held. Apache's `bookkeeper shell autorecovery -enable`
-    throws the same switch.
+    After that, losses in zones that are not held are repaired, so the command first shows what the
+    repair costs, as `release` does. If the zone watch threw the switch (scope: cluster), the
+    command also releases the holds that the zone watch set. Otherwise a zone that is held stays
+    held. Apache's `bookkeeper shell autorecovery -enable` throws the same switch.
     """
     place = given["place"]
     looked = reaching.run(_look_at_switch(place, given["tls"]))
@@ -169,7 +171,7 @@ def enable(**given: Unpack[_Given]) -> None:
 @reaching.DRY_RUN
 @reaching.on_cluster
 def disable(who: Person, yes: bool, dry_run: bool, place: Place) -> None:
-    """Switch all automatic replication off, for every zone, until somebody enables it.
+    """Switch all automatic replication off, for every zone, until a person switches it on.
 
     `hold` is for one zone. Apache's `bookkeeper shell autorecovery -disable` throws this switch,
     too.
@@ -177,7 +179,9 @@ def disable(who: Person, yes: bool, dry_run: bool, place: Place) -> None:
     if dry_run:
         _answer(place, "all automatic replication would be switched off", {"done": False})
         return
-    reaching.confirm("Nothing will be repaired until somebody enables it. Go on?", yes=yes)
+    reaching.confirm(
+        "Nothing will be repaired until automatic replication is enabled again. Go on?", yes=yes
+    )
     changed = reaching.run(_switch(place, who, enabled=False))
     was = "is" if changed else "was already"
     _answer(place, f"automatic replication {was} off", {"done": changed})
@@ -235,7 +239,7 @@ async def _switch(place: Place, who: Person, *, enabled: bool) -> bool:
 @reaching.by_person
 @reaching.on_cluster
 def hold(zone: str | None, whole: bool, who: Person, place: Place) -> None:
-    """Hold a zone's losses, or everything's, until somebody releases them."""
+    """Hold the losses of a zone, or of the whole cluster, until a person releases them."""
     gate = _gate(zone, whole)
     record = reaching.run(_hold(place, gate, who))
     _answer(place, f"{_named(gate)} is held: {record.gate.reason}", zones.plain(record))
@@ -255,8 +259,9 @@ def hold(zone: str | None, whole: bool, who: Person, place: Place) -> None:
 def release(**given: Unpack[_GivenZone]) -> None:
     """Let the losses of a zone be repaired now, although the zone is not back.
 
-    First it says what that will do: bytes, ledgers, what crosses zones, room, time. Without room,
-    or where room is unknown, it refuses unless forced. It lasts until the zone is up again.
+    First the command shows what the repair costs: ledgers, bytes, bytes between zones, room, time.
+    Without room, or if the room is unknown, it refuses without --force. The release lasts until the
+    zone is up again.
     """
     place, gate = given["place"], _gate(given["zone"], given["whole"])
     looked = reaching.run(_look_at_gate(place, given["tls"], gate))
@@ -292,8 +297,8 @@ def _record(view: View, zone: ZoneName | None) -> Record:
     record = view.cluster_record if zone is None else view.zones.get(zone)
     if record is None:
         raise RefusedError(
-            f"there is no readable record of {_named(zone)}: no zone watch has evaluated it, and "
-            "so everything there is held anyway"
+            f"there is no readable record of {_named(zone)}: no zone watch has evaluated it, so "
+            "everything there is held; start an autorecovery process, or wait for its zone watch"
         )
     return record
 
@@ -325,7 +330,7 @@ async def _hold(place: Place, zone: ZoneName | None, who: Person) -> Record:
 
 def _gate(zone: str | None, whole: bool) -> ZoneName | None:
     if (zone is None) is not whole:
-        raise RefusedCommand("say which hold is meant: either --zone ZONE or --cluster")
+        raise RefusedCommand("name one hold: give either --zone ZONE or --cluster")
     return None if zone is None else ZoneName(zone)
 
 

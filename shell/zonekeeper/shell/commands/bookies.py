@@ -58,7 +58,7 @@ def list_command(place: Place) -> None:
 @connecting.over_tls
 @reaching.on_cluster
 def show(bookie: str, tls: TlsFiles | None, place: Place) -> None:
-    """Show all that is known of one bookie; what it says of itself only if it answers."""
+    """Show all that is known of one bookie, and what it says of itself if it answers."""
     data = reaching.run(_show(place, tls, BookieId(bookie)))
     if place.as_json:
         reaching.print_json(data)
@@ -77,7 +77,7 @@ def show(bookie: str, tls: TlsFiles | None, place: Place) -> None:
 def readonly(
     bookie: str, off: bool, dry_run: bool, yes: bool, tls: TlsFiles | None, place: Place
 ) -> None:
-    """Have a bookie refuse new data, until --off; it keeps serving reads, over restarts too."""
+    """Make a bookie read-only until --off, also over restarts; it goes on to serve reads."""
     wanted = "take writes again" if off else "refuse new data, and serve reads"
     reaching.run(_known(place, BookieId(bookie), must_be_there=True))
     if not dry_run:
@@ -103,8 +103,8 @@ def decommission(
 ) -> None:
     """Empty a bookie that is there, wait until it is stopped, and forget it.
 
-    Its ledgers are copied elsewhere first; its cookie goes last. Interrupt it and give it again: it
-    goes on where it stopped.
+    Its ledgers are copied elsewhere first, and its cookie is deleted last. If the command is
+    interrupted, give it again: it goes on where it stopped.
     """
     order = _Ordered(place, tls, BookieId(bookie), who, dry_run=dry_run, yes=yes)
     order.give(decommissioning.check, decommissioning.decommission, "emptied and forgotten")
@@ -122,9 +122,9 @@ def decommission(
 def recover(
     bookie: str, dry_run: bool, yes: bool, tls: TlsFiles | None, who: Person, place: Place
 ) -> None:
-    """Make the copies of a bookie that is lost for good again, elsewhere, now.
+    """Copy elsewhere, now, everything that a bookie held which is lost for good.
 
-    The gate is obeyed: while the bookie's zone is held this waits, and says so.
+    The command obeys the gate: while the bookie's zone is held it waits, and says so.
     """
     order = _Ordered(place, tls, BookieId(bookie), who, dry_run=dry_run, yes=yes)
     order.give(recovering.check, recovering.recover, "recovered elsewhere")
@@ -306,7 +306,9 @@ async def _known(place: Place, bookie: BookieId, *, must_be_there: bool) -> None
         _refuse_unknown(view, bookie)
         known = view.topology.get(bookie)
         if must_be_there and (known is None or not known.readable):
-            raise RefusedCommand(f"{bookie} is not registered: nobody is there to be told")
+            raise RefusedCommand(
+                f"{bookie} is not registered, so it cannot be told: start it, and try again"
+            )
 
 
 def _refuse_unknown(view: View, bookie: BookieId) -> None:

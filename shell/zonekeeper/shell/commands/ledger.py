@@ -59,9 +59,9 @@ def ledger() -> None:
 @connecting.over_tls
 @reaching.on_cluster
 def create(place: Place, tls: TlsFiles | None, **options: object) -> None:
-    """Make a ledger without entries, closed: for what its custom metadata says.
+    """Make a closed ledger without entries; it keeps only its custom metadata.
 
-    To write entries use `append`: a ledger is written by the process that made it, and no other.
+    To write entries use `append`: only the process that made a ledger can write to it.
     """
     written = _run(_append(place, tls, options, None))
     _answer_written(place, written)
@@ -82,8 +82,9 @@ def append(
 ) -> None:
     """Append FILE (default: standard input) to a new ledger, and close it.
 
-    The ledger's number is said on standard error at once, so that it can be followed. Where this
-    command is interrupted, the ledger stays open: `recover` closes it behind what was acknowledged.
+    The number of the ledger is printed on standard error at once, so that it can be followed. If
+    the command is interrupted, the ledger stays open: `recover` closes it after its last
+    acknowledged entry.
     """
     cutter = ledger_io.Lines() if entry_bytes is None else ledger_io.Pieces(entry_bytes)
     written = _run(_append(place, tls, options, ledger_io.entries_of(file, cutter)))
@@ -94,15 +95,17 @@ def append(
 @LEDGER
 @_FIRST
 @click.option("--last", type=ENTRY, help="The last entry.  [default: all]")
-@click.option("--unconfirmed", is_flag=True, help="UNSAFE: also what may vanish by a recovery.")
+@click.option(
+    "--unconfirmed", is_flag=True, help="UNSAFE: also read entries that a recovery may remove."
+)
 @_RAW
 @PASSWORD
 @connecting.over_tls
 @reaching.on_cluster
 def read(place: Place, tls: TlsFiles | None, raw: bool, **options: object) -> None:
-    """Write the entries of LEDGER to standard output, as far as it is confirmed now.
+    """Write the confirmed entries of LEDGER to standard output.
 
-    A writer is not disturbed. As JSON each entry is a line, with its payload in base64.
+    This does not disturb its writer. As JSON each entry is a line, with its payload in base64.
     """
     _run(_give(place, tls, options, raw=raw, follow=False))
 
@@ -117,7 +120,7 @@ def read(place: Place, tls: TlsFiles | None, raw: bool, **options: object) -> No
 def tail(place: Place, tls: TlsFiles | None, raw: bool, **options: object) -> None:
     """Follow LEDGER until it is closed: entries come as they are confirmed.
 
-    What fails is tried again; standard error says why nothing comes.
+    A failed request is made again. Standard error says why no entry comes.
     """
     _run(_give(place, tls, options, raw=raw, follow=True))
 
@@ -137,10 +140,10 @@ def recover(
     place: Place,
     tls: TlsFiles | None,
 ) -> None:
-    """Close LEDGER behind everything that was acknowledged.
+    """Close LEDGER after its last acknowledged entry.
 
-    Its writer, if there is one, is fenced: it gets no more acknowledgements, and stops. After an
-    interruption the command is given again.
+    Its writer, if there is one, is fenced: it gets no more acknowledgements, and stops. If the
+    command is interrupted, give it again.
     """
     found, number = _run(_metadata(place, LedgerId(ledger_id))), LedgerId(ledger_id)
     if not found.is_closed and not dry_run:
@@ -160,9 +163,10 @@ def recover(
 @reaching.DRY_RUN
 @reaching.on_cluster
 def delete(numbers: tuple[int, ...], yes: bool, dry_run: bool, place: Place) -> None:
-    """Delete each LEDGER with all of its entries. A writer of one is not asked.
+    """Delete each LEDGER with all of its entries, also if it has a writer.
 
-    Where one of them does not exist, none is deleted. If it ends half-way it says which are left.
+    If one of them does not exist, none is deleted. A command that ends half-way says which ledgers
+    are left.
     """
     wanted = [LedgerId(number) for number in dict.fromkeys(numbers)]
     known = _run(_look(place, wanted))
@@ -176,7 +180,7 @@ def delete(numbers: tuple[int, ...], yes: bool, dry_run: bool, place: Place) -> 
     if not dry_run:
         for number, found in deleted.items():
             reaching.tell(ledger_text.line(number, found))
-        reaching.confirm("These ledgers cannot be had back. Delete them?", yes=yes)
+        reaching.confirm("Deleted ledgers cannot be restored. Delete them?", yes=yes)
         _run(_delete(place, list(deleted)))
     with reaching.answering("nothing was deleted" if dry_run else "all of them are deleted"):
         _answer_deleted(place, deleted, dry_run=dry_run)
@@ -304,7 +308,9 @@ async def _give(
     assert isinstance(number, int)
     assert file is None or isinstance(file, Path)
     if sys.stdout is None:
-        raise click.ClickException("standard output is closed: entries have nowhere to go")
+        raise click.ClickException(
+            "standard output is closed, so entries cannot be written: give it a file or a pipe"
+        )
     giver = ledger_io.Giver(sys.stdout.buffer, as_json=place.as_json, raw=raw)
     clock = asyncio.get_running_loop().time
     async with connecting.connected(place, tls) as client:

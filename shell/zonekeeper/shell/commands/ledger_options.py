@@ -25,7 +25,7 @@ LEDGER: Final = click.argument("ledger_id", metavar="LEDGER", type=NUMBER)
 PASSWORD: Final = click.option(
     "--password-file",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help=f"The ledger's password, in a file; else {PASSWORD_VARIABLE} is looked at, else none.",
+    help=f"The ledger's password, in a file. Without it {PASSWORD_VARIABLE} is used, if it is set.",
 )
 _QUORUMS_PARTS: Final = 3
 #: A number with more digits is a mistake, and takes long to read.

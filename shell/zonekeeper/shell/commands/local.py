@@ -37,7 +37,7 @@ _FOLDER: Final = click.option(
     show_envvar=True,
     default=lambda: Path.home() / ".zonekeeper" / "local",
     show_default="~/.zonekeeper/local",
-    help="Where everything stands that the cluster keeps.",
+    help="The folder with everything that the cluster keeps.",
 )
 
 
@@ -54,7 +54,7 @@ class _Given(TypedDict):
 
 @click.group()
 def local() -> None:
-    """Run a whole cluster on this machine, to try things on."""
+    """Run a whole cluster on this machine, to try things out."""
 
 
 @local.command(epilog="Example: zonekeeper local up --zones 3 --bookies-per-zone 2")
@@ -136,7 +136,7 @@ def kill_bookie(bookie: str, folder: Path, output: str) -> None:
 def kill_autorecovery(name: str, folder: Path, output: str) -> None:
     """Kill the autorecovery process NAME at once (kill -9). `up` starts it again.
 
-    What it was elected for, another one takes over when its session has run out.
+    If it was auditor or zone watch, another process takes over when its session has run out.
     """
     _run(_cluster(folder).kill_autorecovery(BookieId(name)))
     _answer(output, f"killed {name}", {"killed": [name]})
@@ -171,10 +171,11 @@ def restore_zone(zone: str, folder: Path, output: str) -> None:
 @_FOLDER
 @options.OUTPUT
 def partition_zone(zone: str, folder: Path, output: str) -> None:
-    """Cut ZONE off: its processes live, and nobody hears of them. `heal-zone` ends it.
+    """Cut ZONE off: its processes live, and no other process hears of them. `heal-zone` ends it.
 
-    The processes are frozen (SIGSTOP), because only root can cut a network. To all others it looks
-    the same: no answers, and sessions run out. Those inside see nothing of it until they go on.
+    The processes are frozen (SIGSTOP), because only root can cut a network. To all other processes
+    it looks the same: there are no answers, and sessions run out. The frozen processes notice it
+    only when they go on.
     """
     hit = _run(_cluster(folder).partition(ZoneName(zone)))
     _answer(output, f"cut off {', '.join(hit)}", {"cutOff": hit})
@@ -185,17 +186,17 @@ def partition_zone(zone: str, folder: Path, output: str) -> None:
 @_FOLDER
 @options.OUTPUT
 def heal_zone(zone: str, folder: Path, output: str) -> None:
-    """Let ZONE go on that was cut off. Its bookies find their sessions over, and register again."""
+    """Let a ZONE that was cut off go on. Its sessions are over, so its bookies register again."""
     hit = _run(_cluster(folder).heal(ZoneName(zone)))
     _answer(output, f"goes on: {', '.join(hit)}", {"healed": hit})
 
 
 @local.command(epilog="Example: zonekeeper local down")
 @_FOLDER
-@click.option("--purge", is_flag=True, help="Remove everything that the cluster kept, too.")
+@click.option("--purge", is_flag=True, help="Also remove all data of the cluster.")
 @options.OUTPUT
 def down(folder: Path, purge: bool, output: str) -> None:
-    """Stop everything in order. What was kept stays, for the next `up`."""
+    """Stop all processes in order. Their data stays, for the next `up`."""
     stopped = _run(_cluster(folder).down(purge=purge))
     text = _listed(stopped, "stopped", "nothing ran")
     if purge:
@@ -214,10 +215,9 @@ def down(folder: Path, purge: bool, output: str) -> None:
 def demo_command(folder: Path | None, output: str) -> None:
     """Show a cluster that loses a bookie, a zone for a while, and a zone for good.
 
-    It takes less than two minutes. The exit code is 0 only if all that it promises was seen to
-    hold: everything that was acknowledged is read back byte for byte, nothing was copied while
-    repair was held, and all copies are there again in the end. Nothing is left running, however it
-    ends.
+    It takes less than two minutes. The exit code is 0 only if every promise was seen to hold: every
+    acknowledged entry is read back byte for byte, nothing was copied while repair was held, and all
+    copies are there again in the end. No process is left running, however the command ends.
     """
     logging.getLogger("zonekeeper").setLevel(logging.CRITICAL)  # the story tells what happens
     console = Console(highlight=False, stderr=output == "json")
@@ -228,7 +228,9 @@ def demo_command(folder: Path | None, output: str) -> None:
         if output == "json":
             _print_json(summary.plain())
         if not summary.kept:
-            raise click.ClickException("not all holds that the demonstration promises")
+            raise click.ClickException(
+                "a promise of the demonstration did not hold: the lines above say which"
+            )
 
 
 @contextlib.contextmanager

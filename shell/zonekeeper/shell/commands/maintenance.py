@@ -63,8 +63,8 @@ def start(
 ) -> None:
     """Declare planned work on a zone, or on one of its upgrade domains.
 
-    The bookies there are then not counted and what they lose is held, until `maintenance end`, or
-    until the time is over. All of it is declared, or none.
+    Until `maintenance end`, or until the time is over, the bookies there are not counted and their
+    losses are held. Either the whole unit is declared or nothing.
     """
     declared, warnings = reaching.run(
         _start(place, _wanted(zone, domain), who, lasts_ms, dry_run=dry_run)
@@ -78,7 +78,7 @@ def start(
 @reaching.by_person
 @reaching.on_cluster
 def end(zone: str, domain: str | None, who: Person, place: Place) -> None:
-    """End planned work: whoever is away from now on counts again."""
+    """End planned work: a bookie that is missing from now on counts as missing again."""
     lifted = reaching.run(_end(place, _wanted(zone, domain), who))
     _answer(place, lifted, _ENDED, ())
 

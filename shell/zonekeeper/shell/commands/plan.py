@@ -50,9 +50,9 @@ class PlanLine:
 def plan(wait: bool, place: Place) -> None:
     """Show what automatic repair waits for, and its runbook.
 
-    A zone is named where a loss in it would not be repaired now; a bookie, where it is missing and
-    its ledgers are not published for repair. How long a bookie is missing is counted by whoever
-    repairs, and not known here.
+    A zone, or a unit under maintenance, is listed if a loss in it would be held now. A missing
+    bookie is listed if more than its zone's hold holds its loss. Missing bookies that nothing holds
+    stand below. Autorecovery counts how long each is missing; this command does not know it.
     """
     lines, missing = reaching.run(_plan(place, wait=wait))
     if place.as_json:

@@ -1,4 +1,4 @@
-"""``zonekeeper policy``: the owner's rules, shown, compared and set.
+"""``zonekeeper policy``: the rules shown, compared, and set unless another owns them.
 
 A FILE is YAML. It holds the rules as they stand under ``policy`` in a BookieCluster. A field that
 is left out has its default.
@@ -82,7 +82,7 @@ def set_command(
     who: Person,
     place: Place,
 ) -> None:
-    """Put the rules in FILE in force for everybody, at once and whole."""
+    """Put all rules in FILE in force at once, for every process of the cluster."""
     wanted = _load(file)
     standing = reaching.run(_read(place))
     _refuse(standing, version)

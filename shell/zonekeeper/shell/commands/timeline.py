@@ -1,4 +1,4 @@
-"""``zonekeeper timeline``: the events of a cluster: when, what, to what, by whom and why."""
+"""``zonekeeper timeline``: the events of a cluster: time, event, subject, cause and reason."""
 
 from datetime import UTC, datetime
 from typing import Final
@@ -25,7 +25,7 @@ _NAME_CHARS: Final = 11
     type=click.IntRange(1, EVENTS_MAX),
     default=50,
     show_default=True,
-    help="So many events at most.",
+    help="The most events to show.",
 )
 @click.option("--about", metavar="TEXT", help="Only events whose subject contains it: 'zone a'.")
 @reaching.on_cluster
@@ -37,7 +37,7 @@ def timeline(limit: int, about: str | None, place: Place) -> None:
         reaching.print_json([_plain(one) for one in wanted])
         return
     if not wanted:
-        click.echo("nothing is known to have happened")
+        click.echo("the timeline has no such event")
         return
     table, console = Table(box=box.SIMPLE), reaching.console()
     # On a narrow console the reasons get most of the width.

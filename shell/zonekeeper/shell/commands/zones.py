@@ -36,8 +36,8 @@ def zones() -> None:
 def status(wanted: tuple[str, ...], place: Place) -> None:
     """Show each zone: how many of its bookies are there, whether it is down, what is held and why.
 
-    What counts are the records that the zone watch writes; without one they stand still, and
-    everything is held.
+    It shows the records that the zone watch writes. Without a zone watch these records stand still,
+    and everything is held.
     """
     data = reaching.run(_status(place, tuple(map(ZoneName, wanted))))
     if place.as_json:
@@ -122,7 +122,7 @@ def _show(data: dict[str, object]) -> None:
     console.print(table)
     watch: object = data["zoneWatch"]
     on = "on" if data["replicationEnabled"] else "OFF: `zonekeeper autorecovery enable` ends it"
-    console.print(f"zone watch: {watch or 'nobody: everything is held'}", markup=False)
+    console.print(f"zone watch: {watch or 'none, so everything is held'}", markup=False)
     console.print(f"automatic replication: {on}", markup=False)
     unreadable = data["unreadable"]
     if isinstance(unreadable, list) and unreadable:

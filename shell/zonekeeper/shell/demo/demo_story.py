@@ -84,8 +84,9 @@ class Story:
         moved_bytes = await watch.moved_bytes()
         screen.step(
             f"3. A bookie dies: {victim}",
-            "Writing goes on: another bookie of the zone takes its place. It does not come back, "
-            "so what it held is soon copied to others, and nobody has to ask for that.",
+            "Writing goes on: another bookie of the zone takes its place. The dead bookie "
+            "does not come back, so its entries are soon copied to others. No person has to "
+            "order it.",
         )
         load.part("a bookie is dead")
         begun_s = screen.seconds
@@ -111,8 +112,8 @@ class Story:
         screen, watch = self._screen, self.watch
         screen.step(
             f"4. A zone goes away: {_ZONE}",
-            "Writing goes on in two zones. To copy all that the zone holds would cost much, and "
-            "most zones are back soon. So its repair is held, and not a byte is moved.",
+            "Writing goes on in two zones. To copy everything that the zone holds would be "
+            "expensive, and most zones are back soon. So its repair is held, and no byte is moved.",
         )
         load.part("a zone is away")
         before = len(watch.history)
@@ -148,8 +149,9 @@ class Story:
         screen, watch = self._screen, self.watch
         screen.step(
             f"5. The zone is lost for good: {_ZONE}, with its disks",
-            "It is held again: nobody can know yet. A person who does know looks at the price, and "
-            "lets the repair go. Then its ledgers are copied until none lacks a copy.",
+            "Its repair is held again: the cluster cannot know that it is lost for good. A person "
+            "who knows it looks at the price, and releases the repair. Then its ledgers are "
+            "copied until none lacks a copy.",
         )
         load.part("the zone is lost")
         moved_bytes, _ = await self._lose_zone(pace)

@@ -1,4 +1,4 @@
-"""The top-level command: it hosts its own commands and those that components publish.
+"""The top-level command: it hosts the commands that `pyproject.toml` names as entry points.
 
 A component publishes a click command in the entry point group ``zonekeeper.commands``. The name of
 the entry point is the name of the command. A published command is loaded when it is called, not
@@ -81,7 +81,9 @@ class CommandHost(click.Group):
                 _end_interrupted(ctx)
             if sys.stdin.isatty():
                 raise  # a person was asked, and said no
-            raise exits.RefusedCommand("nobody can be asked here: repeat with --yes") from None
+            raise exits.RefusedCommand(
+                "no terminal, so no question can be asked: repeat with --yes"
+            ) from None
         except KeyboardInterrupt:
             _end_interrupted(ctx)
         except BrokenPipeError:  # the reader of the answer has closed the pipe

@@ -117,11 +117,7 @@ class LocalCluster:
         self._there()
         with self.folder.alone():
             state = self._there()
-            hit = {
-                name: mark
-                for name, mark in _among(state, _of_zone(state, zone)).items()
-                if not local_processes.is_frozen(mark)
-            }
+            hit = _hit(state, zone, frozen=False)
             if not hit:
                 raise BadRequestError(
                     f"nothing of zone {zone} runs that is not cut off; nothing was done"
@@ -134,11 +130,7 @@ class LocalCluster:
         self._there()
         with self.folder.alone():
             state = self._there()
-            hit = {
-                name: mark
-                for name, mark in _among(state, _of_zone(state, zone)).items()
-                if local_processes.is_frozen(mark)
-            }
+            hit = _hit(state, zone, frozen=True)
             if not hit:
                 raise BadRequestError(f"nothing of zone {zone} is cut off; nothing was done")
             _send(hit, signal.SIGCONT)
@@ -232,6 +224,15 @@ def _among(state: LocalState, names: Collection[BookieId]) -> dict[BookieId, Pro
     """Give the named processes that run, in the order of ``names``."""
     running = local_starting.running(state)
     return {name: running[name] for name in names if name in running}
+
+
+def _hit(state: LocalState, zone: ZoneName, *, frozen: bool) -> dict[BookieId, ProcessMark]:
+    """Give the running processes of a zone that are frozen, or those that are not."""
+    return {
+        name: mark
+        for name, mark in _among(state, _of_zone(state, zone)).items()
+        if local_processes.is_frozen(mark) is frozen
+    }
 
 
 def _send(hit: Mapping[BookieId, ProcessMark], number: signal.Signals) -> None:

@@ -60,7 +60,7 @@ _BY: Final = click.option(
     default=_user,
     show_default="the user's name",
     metavar="NAME",
-    help="Who does it, for the timeline.",
+    help="The person's name, for the timeline.",
 )
 YES: Final = options.YES
 DRY_RUN: Final = options.DRY_RUN
@@ -96,7 +96,7 @@ def by_person(command: Callable[..., None]) -> Callable[..., None]:
             raise RefusedCommand(fault)
         command(who=who, **rest)
 
-    why = "Why, for the timeline and for who comes next."
+    why = "The reason, for the timeline and for the next person on call."
     return click.option("--reason", required=True, metavar="TEXT", help=why)(_BY(called))
 
 
@@ -230,7 +230,9 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise RefusedCommand("nobody can be asked here: repeat with --yes, or look with --dry-run")
+        raise RefusedCommand(
+            "no terminal, so no question can be asked: repeat with --yes, or look with --dry-run"
+        )
     with _interruptions_heard_at_once():
         click.confirm(question, abort=True, err=True)
 

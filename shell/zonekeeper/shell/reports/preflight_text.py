@@ -40,9 +40,12 @@ def rows(counted: Preflight) -> Iterator[tuple[str, str]]:
     yield "bookies lost", f"{len(counted.bookies)}: {', '.join(counted.bookies)}"
     yield "ledgers", f"{work.ledgers}, of which {work.open_ledgers} are open (bytes not known)"
     if work.beyond_repair:
-        yield "beyond repair", f"{work.beyond_repair} ledgers have no living copy of some entries"
+        yield (
+            "beyond repair",
+            f"{work.beyond_repair} ledgers have entries without a copy that can be reached",
+        )
     if work.unreadable:
-        yield "unreadable", f"{work.unreadable} ledgers: they may be among them or not"
+        yield "unreadable", f"{work.unreadable} ledgers: whether they need repair is unknown"
     yield "to be copied", spelled_size(work.bytes)
     yield "across zones", spelled_size(int(work.crossing_bytes))
     for one in counted.headroom:

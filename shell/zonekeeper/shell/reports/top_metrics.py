@@ -123,7 +123,7 @@ class BookieWork:
             seen += counts[bound]
             if seen >= share * total:
                 return bound * 1_000
-        raise AssertionError("all of them are all of them")
+        raise AssertionError("a match of the whole pattern has all groups")
 
     def count(self, operation: str, least_ms: float) -> float:
         """Count operations of at least this time; each counts as its bucket's upper bound."""

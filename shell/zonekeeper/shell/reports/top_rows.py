@@ -1,11 +1,11 @@
 """The rows of ``zonekeeper top``: one for each bookie and zone, with remarks on slow ones. Pure.
 
-A bookie is slow if the median of its appends, or of its reads, is three times what is usual among
-the other bookies, and long enough to matter. A bookie is slow at times if this holds for its 99th
-percentile. The second rule finds a bookie that stands still again and again. Such a bookie
-measures long times only for the few requests that it had taken by then: the others wait in its
-socket, and look quick. A bookie whose metrics cannot be read has a row that says so, because
-users look for it most.
+A bookie is slow if the median of its appends, or of its reads, is at least three times what is
+usual among the other bookies, and long enough to matter (``_SLOW_MS``). A bookie is slow at times
+if its 99th percentile is, and long enough for that (``_SLOW_AT_TIMES_MS``). The second rule finds a
+bookie that stands still again and again. Such a bookie measures long times only for the few
+requests that it had taken by then: the others wait in its socket, and look quick. A bookie whose
+metrics cannot be read has a row that says so, because users look for it most.
 """
 
 import math

@@ -42,8 +42,9 @@ from typing import Final, NamedTuple, TypeAlias, assert_never
 from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
 from zonekeeper.wire.formats import checksums, entries, frames, openings
 from zonekeeper.wire.formats.digests import MASTER_KEY_BYTES, MasterKey
-from zonekeeper.wire.formats.errors import Fault, FormatError
+from zonekeeper.wire.formats.errors import Fault
 from zonekeeper.wire.formats.frames import Frame
+from zonekeeper.wire.formats.headers import SUMMED_FROM, HeaderStart
 from zonekeeper.wire.formats.openings import FragmentOpening
 
 MAGIC: Final = b"ZKCR"
@@ -63,10 +64,8 @@ ACKED_MAX: Final = ITEMS_MAX
 #: The greatest size of the text of a ``Refused``, in UTF-8; a longer text is cut.
 DETAIL_BYTES_MAX: Final = 1 << 10
 
-_BEFORE_CRC: Final = struct.Struct(">4sBBH")
-_U32: Final = struct.Struct(">I")
+_START: Final = HeaderStart(what="carrier", magic=MAGIC, version=VERSION, header_bytes=HEADER_BYTES)
 _AFTER_CRC: Final = struct.Struct(">III")
-_SUMMED_FROM: Final = _BEFORE_CRC.size + _U32.size
 
 _ITEM: Final = struct.Struct(">BBHIQ")
 _ONE: Final = struct.Struct(">Q")
@@ -188,7 +187,7 @@ def build(items: Iterable[Item]) -> bytes:
     size = frames_at + sum(map(len, parts))
     assert size <= CARRIER_BYTES_MAX
     summed = _AFTER_CRC.pack(size, len(encoded), frames_at) + control
-    before = _BEFORE_CRC.pack(MAGIC, VERSION, 0, 0) + _U32.pack(checksums.value(summed))
+    before = _START.render(checksums.value(summed))
     return b"".join((before, summed, *parts))
 
 
@@ -204,36 +203,28 @@ def parse(data: bytes) -> tuple[Item, ...]:
         item, at = _parse_item(data, at, frames_at, source)
         result.append(item)
     if at != frames_at:
-        raise _bad(Fault.TRAILING, f"{frames_at - at} bytes after the items")
+        raise _START.bad(Fault.TRAILING, f"{frames_at - at} bytes after the items")
     source.end()
     return tuple(result)
 
 
 def _parse_header(data: bytes) -> tuple[int, int]:
     """Check the header and the checksum; give the number of items and where they end."""
-    if len(data) < HEADER_BYTES:
-        raise _bad(Fault.TRUNCATED, f"{len(data)} bytes, a header has {HEADER_BYTES}")
-    magic, version, zero, more_zero = _BEFORE_CRC.unpack_from(data)
-    if magic != MAGIC:
-        raise _bad(Fault.MAGIC, magic.hex())
-    if version != VERSION:
-        raise _bad(Fault.VERSION, f"{version}, this side speaks {VERSION}")
-    if zero or more_zero:
-        raise _bad(Fault.RESERVED, "bytes 5 to 7")
-    size, count, frames_at = _AFTER_CRC.unpack_from(data, _SUMMED_FROM)
+    _START.check(data)
+    size, count, frames_at = _AFTER_CRC.unpack_from(data, SUMMED_FROM)
     if max(size, len(data)) > CARRIER_BYTES_MAX:
-        raise _bad(Fault.OVERSIZED, f"{size} bytes, the limit is {CARRIER_BYTES_MAX}")
+        raise _START.bad(Fault.OVERSIZED, f"{size} bytes, the limit is {CARRIER_BYTES_MAX}")
     if size > len(data):
-        raise _bad(Fault.TRUNCATED, f"{len(data)} of {size} bytes")
+        raise _START.bad(Fault.TRUNCATED, f"{len(data)} of {size} bytes")
     if size < len(data):
-        raise _bad(Fault.TRAILING, f"{len(data) - size} bytes")
+        raise _START.bad(Fault.TRAILING, f"{len(data) - size} bytes")
     if not HEADER_BYTES <= frames_at <= size:
-        raise _bad(Fault.LENGTH, f"frames begin at {frames_at} of {size}")
-    (expected,) = _U32.unpack_from(data, _BEFORE_CRC.size)
-    if (found := checksums.value(data[_SUMMED_FROM:frames_at])) != expected:
-        raise _bad(Fault.CHECKSUM, f"{found:08x}, the header says {expected:08x}")
+        raise _START.bad(Fault.LENGTH, f"frames begin at {frames_at} of {size}")
+    expected = _START.crc(data)
+    if (found := checksums.value(data[SUMMED_FROM:frames_at])) != expected:
+        raise _START.bad(Fault.CHECKSUM, f"{found:08x}, the header says {expected:08x}")
     if not 1 <= count <= ITEMS_MAX:
-        raise _bad(Fault.COUNT, f"{count} items, the limit is {ITEMS_MAX}")
+        raise _START.bad(Fault.COUNT, f"{count} items, the limit is {ITEMS_MAX}")
     return count, frames_at
 
 
@@ -254,7 +245,7 @@ class _Frames:
 
     def end(self) -> None:
         if self._at != len(self._view):
-            raise _bad(Fault.TRAILING, f"{len(self._view) - self._at} bytes after the frames")
+            raise _START.bad(Fault.TRAILING, f"{len(self._view) - self._at} bytes after the frames")
 
 
 class _Kind(enum.IntEnum):
@@ -281,9 +272,13 @@ class _Raw(NamedTuple):
     def check(self, *, flags: int = 0, word: bool = False, tail: Container[int] = (0,)) -> None:
         """Refuse fields that this kind of item does not use; ``flags`` are those that it uses."""
         if self.flags & ~flags or (self.word and not word):
-            raise _bad(Fault.RESERVED, f"item kind {self.kind}, {self.flags=:#x}, {self.word=}")
+            raise _START.bad(
+                Fault.RESERVED, f"item kind {self.kind}, {self.flags=:#x}, {self.word=}"
+            )
         if len(self.tail) not in tail:
-            raise _bad(Fault.LENGTH, f"item kind {self.kind} with a tail of {len(self.tail)} bytes")
+            raise _START.bad(
+                Fault.LENGTH, f"item kind {self.kind} with a tail of {len(self.tail)} bytes"
+            )
 
 
 def _frames_of(item: Item) -> tuple[Frame, ...]:
@@ -350,16 +345,18 @@ def _parse_item(data: bytes, at: int, end: int, source: _Frames) -> tuple[Item, 
     """Give the item that begins at ``at``, and where the next one begins."""
     fixed_at = at + _ITEM.size
     if fixed_at > end:
-        raise _bad(Fault.TRUNCATED, f"an item at {at}, the items end at {end}")
+        raise _START.bad(Fault.TRUNCATED, f"an item at {at}, the items end at {end}")
     kind, flags, tail_bytes, word, number = _ITEM.unpack_from(data, at)
     known = _PARSERS.get(kind)
     if known is None:
-        raise _bad(Fault.KIND, f"{kind} at {at}")
+        raise _START.bad(Fault.KIND, f"{kind} at {at}")
     fixed_bytes, parse_kind = known
     tail_at = fixed_at + fixed_bytes
     next_at = tail_at + tail_bytes
     if next_at > end:
-        raise _bad(Fault.TRUNCATED, f"an item of {next_at - at} bytes at {at}, the end is {end}")
+        raise _START.bad(
+            Fault.TRUNCATED, f"an item of {next_at - at} bytes at {at}, the end is {end}"
+        )
     raw = _Raw(kind, number, flags, word, data[fixed_at:tail_at], data[tail_at:next_at])
     return parse_kind(raw, source), next_at
 
@@ -378,14 +375,14 @@ def _parse_write_lac(raw: _Raw, _: _Frames) -> Item:
     raw.check(tail=range(entries.LAC_PACKET_BYTES_MIN, entries.LAC_PACKET_BYTES_MAX + 1))
     (ledger,) = _ONE.unpack(raw.fixed)
     if not raw.tail.startswith(raw.fixed):
-        raise _bad(Fault.PACKET, f"the LAC of ledger {ledger} is {raw.tail.hex()}")
+        raise _START.bad(Fault.PACKET, f"the LAC of ledger {ledger} is {raw.tail.hex()}")
     return WriteLac(number=raw.number, ledger_id=LedgerId(_id(ledger)), packet=raw.tail)
 
 
 def _parse_hello(raw: _Raw, _: _Frames) -> Item:
     raw.check()
     if raw.number:
-        raise _bad(Fault.RESERVED, f"a Hello with the number {raw.number}")
+        raise _START.bad(Fault.RESERVED, f"a Hello with the number {raw.number}")
     return Hello(boot_epoch=_ONE.unpack(raw.fixed)[0])
 
 
@@ -393,18 +390,18 @@ def _parse_acked(raw: _Raw, _: _Frames) -> Item:
     raw.check()
     (last,) = _ONE.unpack(raw.fixed)
     if not 0 <= last - raw.number < ACKED_MAX:
-        raise _bad(Fault.RANGE, f"acknowledged from {raw.number} to {last}")
+        raise _START.bad(Fault.RANGE, f"acknowledged from {raw.number} to {last}")
     return Acked(number=raw.number, last=last)
 
 
 def _parse_refused(raw: _Raw, _: _Frames) -> Item:
     raw.check(word=True, tail=range(DETAIL_BYTES_MAX + 1))
     if raw.word == 0:
-        raise _bad(Fault.RANGE, "refused with error number 0")
+        raise _START.bad(Fault.RANGE, "refused with error number 0")
     try:
         detail = raw.tail.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise _bad(Fault.TEXT, str(error)) from error
+        raise _START.bad(Fault.TEXT, str(error)) from error
     return Refused(number=raw.number, code=raw.word, detail=detail)
 
 
@@ -412,7 +409,7 @@ def _parse_read(raw: _Raw, _: _Frames) -> Item:
     raw.check(word=True, tail=(0, MASTER_KEY_BYTES))
     ledger, first, last, step = _READ.unpack(raw.fixed)
     if not first <= last or not 1 <= step <= entries.ID_END:
-        raise _bad(Fault.RANGE, f"a read from {first} to {last} by {step}")
+        raise _START.bad(Fault.RANGE, f"a read from {first} to {last} by {step}")
     return Read(
         number=raw.number,
         ledger_id=LedgerId(_id(ledger)),
@@ -429,9 +426,9 @@ def _parse_reply(raw: _Raw, source: _Frames) -> Item:
     next_entry, confirmed = _REPLY.unpack(raw.fixed)
     has_lac = bool(raw.flags & _HAS_LAC)
     if confirmed < NO_ENTRY or (confirmed and not has_lac):
-        raise _bad(Fault.RANGE, f"last add confirmed {confirmed}, flags {raw.flags}")
+        raise _START.bad(Fault.RANGE, f"last add confirmed {confirmed}, flags {raw.flags}")
     if next_entry > entries.ID_END:
-        raise _bad(Fault.RANGE, f"next entry {next_entry}")
+        raise _START.bad(Fault.RANGE, f"next entry {next_entry}")
     reply = ReadAnswer(
         number=raw.number,
         next_entry=EntryId(next_entry),
@@ -439,7 +436,7 @@ def _parse_reply(raw: _Raw, source: _Frames) -> Item:
         frames=tuple([source.take() for _ in range(raw.word)]),
     )
     if (disorder := _disorder(reply)) is not None:
-        raise _bad(Fault.DESCENDING, disorder)
+        raise _START.bad(Fault.DESCENDING, disorder)
     return reply
 
 
@@ -469,9 +466,5 @@ _PARSERS: Final[dict[int, tuple[int, Callable[[_Raw, _Frames], Item]]]] = {
 
 def _id(value: int) -> int:
     if value >= entries.ID_END:
-        raise _bad(Fault.RANGE, f"{value} is not a ledger or entry id")
+        raise _START.bad(Fault.RANGE, f"{value} is not a ledger or entry id")
     return value
-
-
-def _bad(fault: Fault, detail: str) -> FormatError:
-    return FormatError("carrier", fault, detail)

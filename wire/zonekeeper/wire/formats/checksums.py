@@ -3,7 +3,7 @@
 It is computed on the ack path, once for each payload and once for each frame. So it must be the
 processor's instruction and not Python. If the C part of ``google_crc32c`` cannot be loaded, the
 library warns and falls back to Python. Then everything still works, twenty times slower, and
-``IMPLEMENTATION`` says so: processes publish it beside their version.
+``IMPLEMENTATION`` says so. A test holds that the installed one is C; benchmarks print it.
 
 Both functions take ``bytes`` and refuse a memoryview. The C part requires that. It is also an
 advantage for us: bytes cannot change after their checksum was computed.

@@ -42,7 +42,8 @@ from typing import Final, cast
 
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.wire.formats import checksums, entries
-from zonekeeper.wire.formats.errors import Fault, FormatError
+from zonekeeper.wire.formats.errors import Fault
+from zonekeeper.wire.formats.headers import SUMMED_FROM, HeaderStart
 
 MAGIC: Final = b"ZKFR"
 VERSION: Final = 1
@@ -58,10 +59,9 @@ LISTED_SPAN_MAX: Final = (1 << 32) - 1
 #: 64 bytes under the limit of a carrier, so that every frame fits into one.
 FRAME_BYTES_MAX: Final = (8 << 20) - 64
 
-_BEFORE_CRC: Final = struct.Struct(">4sBBH")
+_START: Final = HeaderStart(what="frame", magic=MAGIC, version=VERSION, header_bytes=HEADER_BYTES)
 _U32: Final = struct.Struct(">I")
 _AFTER_CRC: Final = struct.Struct(">IqqII")
-_SUMMED_FROM: Final = _BEFORE_CRC.size + _U32.size
 _PACKET_START: Final = struct.Struct(">qq")
 
 
@@ -210,22 +210,14 @@ def measure(data: bytes | memoryview) -> int:
 
     Raises ``FormatError`` if no frame of this version begins here, or the frame is not complete.
     """
-    if len(data) < HEADER_BYTES:
-        raise _bad(Fault.TRUNCATED, f"{len(data)} bytes, a header has {HEADER_BYTES}")
-    magic, version, zero, more_zero = _BEFORE_CRC.unpack_from(data)
-    if magic != MAGIC:
-        raise _bad(Fault.MAGIC, magic.hex())
-    if version != VERSION:
-        raise _bad(Fault.VERSION, f"{version}, this side speaks {VERSION}")
-    if zero or more_zero:
-        raise _bad(Fault.RESERVED, "bytes 5 to 7")
-    (size,) = _U32.unpack_from(data, _SUMMED_FROM)
+    _START.check(data)
+    (size,) = _U32.unpack_from(data, SUMMED_FROM)
     if size > FRAME_BYTES_MAX:
-        raise _bad(Fault.OVERSIZED, f"{size} bytes, the limit is {FRAME_BYTES_MAX}")
+        raise _START.bad(Fault.OVERSIZED, f"{size} bytes, the limit is {FRAME_BYTES_MAX}")
     if size < HEADER_BYTES:
-        raise _bad(Fault.LENGTH, f"{size} bytes, a header has {HEADER_BYTES}")
+        raise _START.bad(Fault.LENGTH, f"{size} bytes, a header has {HEADER_BYTES}")
     if size > len(data):
-        raise _bad(Fault.TRUNCATED, f"{len(data)} of {size} bytes")
+        raise _START.bad(Fault.TRUNCATED, f"{len(data)} of {size} bytes")
     return int(size)
 
 
@@ -244,26 +236,26 @@ def parse_again(data: bytes | memoryview) -> Frame:
     """
     size = measure(data)
     if size < len(data):
-        raise _bad(Fault.TRAILING, f"{len(data) - size} bytes")
-    _, ledger, first, count, flags = _AFTER_CRC.unpack_from(data, _SUMMED_FROM)
+        raise _START.bad(Fault.TRAILING, f"{len(data) - size} bytes")
+    _, ledger, first, count, flags = _AFTER_CRC.unpack_from(data, SUMMED_FROM)
     tables = (LENGTH_BYTES + (LISTED_ID_BYTES if flags & _LISTED else 0)) * count
     # The two pieces are divided where the tables end by this count. The count is checked only after
     # the checksum, which is the same wherever the pieces are divided.
     cut = min(HEADER_BYTES + tables, size)
     head, packets = bytes(data[:cut]), bytes(data[cut:])
-    (expected,) = _U32.unpack_from(head, _BEFORE_CRC.size)
-    if (found := checksums.extend(checksums.value(head[_SUMMED_FROM:]), packets)) != expected:
-        raise _bad(Fault.CHECKSUM, f"{found:08x}, the header says {expected:08x}")
+    expected = _START.crc(head)
+    if (found := checksums.extend(checksums.value(head[SUMMED_FROM:]), packets)) != expected:
+        raise _START.bad(Fault.CHECKSUM, f"{found:08x}, the header says {expected:08x}")
     if flags & ~_KNOWN_FLAGS:
-        raise _bad(Fault.RESERVED, f"flags {flags:#x}")
+        raise _START.bad(Fault.RESERVED, f"flags {flags:#x}")
     if not 1 <= count <= ENTRIES_MAX:
-        raise _bad(Fault.COUNT, f"{count} entries, the limit is {ENTRIES_MAX}")
+        raise _START.bad(Fault.COUNT, f"{count} entries, the limit is {ENTRIES_MAX}")
     if ledger < 0 or first < 0:
-        raise _bad(Fault.RANGE, f"ledger {ledger}, first entry {first}")
+        raise _START.bad(Fault.RANGE, f"ledger {ledger}, first entry {first}")
     ends = _parse_lengths(head, count, packets)
     ids = _parse_ids(head, first, count) if flags & _LISTED else _consecutive(first, count)
     if ids[-1] >= entries.ID_END:
-        raise _bad(Fault.RANGE, f"last entry {ids[-1]}")
+        raise _START.bad(Fault.RANGE, f"last entry {ids[-1]}")
     return Frame(
         ledger_id=LedgerId(ledger),
         entry_ids=ids,
@@ -302,7 +294,7 @@ def _assemble(
         entry_ids=tuple(entry_ids) if listed else _consecutive(first, count),
         flags=flags,
         ends=array("I", ends),
-        head=_BEFORE_CRC.pack(MAGIC, VERSION, 0, 0) + _U32.pack(crc) + summed,
+        head=_START.render(crc) + summed,
         packets=packets,
     )
 
@@ -318,28 +310,28 @@ def _consecutive(first: EntryId, count: int) -> Sequence[EntryId]:
 def _parse_lengths(head: bytes, count: int, packets: bytes) -> list[int]:
     """Give the end of each packet."""
     if len(head) < HEADER_BYTES + LENGTH_BYTES * count:
-        raise _bad(Fault.LENGTH, f"{count} entries do not fit in")
+        raise _START.bad(Fault.LENGTH, f"{count} entries do not fit in")
     lengths = struct.unpack_from(f">{count}I", head, HEADER_BYTES)
     if min(lengths) < entries.HEADER_BYTES or max(lengths) > entries.PACKET_BYTES_MAX:
-        raise _bad(Fault.LENGTH, f"packets of {min(lengths)} to {max(lengths)} bytes")
+        raise _START.bad(Fault.LENGTH, f"packets of {min(lengths)} to {max(lengths)} bytes")
     if sum(lengths) != len(packets):
-        raise _bad(Fault.LENGTH, f"{sum(lengths)} bytes of packets, {len(packets)} are here")
+        raise _START.bad(Fault.LENGTH, f"{sum(lengths)} bytes of packets, {len(packets)} are here")
     return list(accumulate(lengths))
 
 
 def _parse_ids(head: bytes, first: int, count: int) -> Sequence[EntryId]:
     steps = struct.unpack_from(f">{count}I", head, HEADER_BYTES + LENGTH_BYTES * count)
     if steps[0]:
-        raise _bad(Fault.RANGE, f"first entry {first} is listed as {first + steps[0]}")
+        raise _START.bad(Fault.RANGE, f"first entry {first} is listed as {first + steps[0]}")
     if not _ascend(steps):
         before, after = next(
             (before, after) for before, after in pairwise(steps) if before >= after
         )
         if before == after:
-            raise _bad(Fault.DUPLICATE, f"entry {first + after}")
-        raise _bad(Fault.DESCENDING, f"entry {first + after} after {first + before}")
+            raise _START.bad(Fault.DUPLICATE, f"entry {first + after}")
+        raise _START.bad(Fault.DESCENDING, f"entry {first + after} after {first + before}")
     if steps[-1] == count - 1:
-        raise _bad(Fault.NOT_CANONICAL, "consecutive entries are listed")
+        raise _START.bad(Fault.NOT_CANONICAL, "consecutive entries are listed")
     return cast(Sequence[EntryId], tuple(map(first.__add__, steps)))
 
 
@@ -355,7 +347,7 @@ def _check_packets(frame: Frame) -> None:
     expected = zip(repeat(frame.ledger_id), frame.entry_ids)
     found = map(unpack, repeat(frame.packets), chain((0,), frame.ends))
     if not all(map(eq, expected, found)):
-        raise _bad(Fault.PACKET, _first_stranger(frame))
+        raise _START.bad(Fault.PACKET, _first_stranger(frame))
 
 
 def _first_stranger(frame: Frame) -> str:
@@ -365,7 +357,3 @@ def _first_stranger(frame: Frame) -> str:
             there = "ledger {} entry {}".format(*found)
             return f"{there} in the place of {frame.ledger_id} {entry_id}"
     raise AssertionError("every packet agrees")
-
-
-def _bad(fault: Fault, detail: str) -> FormatError:
-    return FormatError("frame", fault, detail)

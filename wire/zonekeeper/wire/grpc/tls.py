@@ -38,17 +38,19 @@ class TlsFiles:
     key: Path
 
 
-#: What a client is told; together they are ``TlsFiles``.
+#: The settings of a client; together they make ``TlsFiles``.
 CLIENT_SETTINGS: Final = (
     Setting(
         name="tls-authority",
         shown_as="FILE",
-        help="Whose certificates to believe, as PEM; without it nothing is encrypted.",
+        help="PEM of the authority whose bookies are trusted; without it nothing is encrypted.",
     ),
-    Setting(name="tls-certificate", shown_as="FILE", help="What to show to bookies, as PEM."),
-    Setting(name="tls-key", shown_as="FILE", help="The private key of --tls-certificate."),
+    Setting(
+        name="tls-certificate", shown_as="FILE", help="PEM of the certificate to show to bookies."
+    ),
+    Setting(name="tls-key", shown_as="FILE", help="PEM of the private key of --tls-certificate."),
 )
-#: What a bookie is told.
+#: The settings of a bookie.
 SERVER_SETTINGS: Final = (
     Setting(
         name="tls-authority",
@@ -62,7 +64,7 @@ SERVER_SETTINGS: Final = (
 
 
 def files_given(given: GivenSettings) -> TlsFiles | None:
-    """Give the files, or None where none is given; raises ``BadSettingError`` for some of them."""
+    """Give the files, or None if none is given; raises ``BadSettingError`` if some are missing."""
     names = [setting.name for setting in CLIENT_SETTINGS]
     why = "the authority, the certificate and the key make TLS only together"
     if not given.together(names, why):

@@ -1,7 +1,7 @@
 """Coalescing without timers: which pending items go into the next message.
 
 A message costs about the same whether it holds one small item or hundreds. So while fewer than
-``in_flight_max`` messages are under way, the next message takes the pending items, up to a size at
+``IN_FLIGHT_MAX`` messages are under way, the next message takes the pending items, up to a size at
 which the cost grows with the bytes anyway. A single item leaves at once. In a flood the items wait
 until a message has finished, and so they fill the next message. Nothing ever waits for a clock.
 
@@ -10,7 +10,7 @@ inside a flow is kept. Flows take turns, one item each. So a flood in one flow d
 by one turn and not by the whole backlog, and many slow flows share a message.
 
 Invariants: an item is in exactly one of pending, taken and dropped. ``0 <= in_flight <=
-in_flight_max``, where ``in_flight`` counts the batches that were taken and are not finished. A
+IN_FLIGHT_MAX``, where ``in_flight`` counts the batches that were taken and are not finished. A
 batch is larger than ``aim_bytes`` only if it has a single item. This module only keeps books: the
 caller limits the pending items, because only the caller can refuse one.
 """
@@ -29,17 +29,13 @@ ItemT = TypeVar("ItemT")
 class Coalescer(Generic[FlowT, ItemT]):
     """The pending items of many flows, and the number of messages under way."""
 
-    __slots__ = ("_aim_bytes", "_flows", "_in_flight", "_in_flight_max", "_items_max")
+    __slots__ = ("_aim_bytes", "_flows", "_in_flight", "_items_max")
 
-    def __init__(
-        self, *, aim_bytes: int, items_max: int, in_flight_max: int = IN_FLIGHT_MAX
-    ) -> None:
+    def __init__(self, *, aim_bytes: int, items_max: int) -> None:
         assert aim_bytes > 0
         assert items_max > 0
-        assert in_flight_max > 0
         self._aim_bytes = aim_bytes
         self._items_max = items_max
-        self._in_flight_max = in_flight_max
         self._in_flight = 0
         #: The pending items with their sizes, by flow; the first flow has the next turn. It is a
         #: linked list: to find a plain dict's first key gets slower with each key removed.
@@ -62,7 +58,7 @@ class Coalescer(Generic[FlowT, ItemT]):
 
         The batch counts as under way until the caller calls ``finished``, once for each batch.
         """
-        if self._in_flight >= self._in_flight_max or not self._flows:
+        if self._in_flight >= IN_FLIGHT_MAX or not self._flows:
             return []
         batch: list[ItemT] = []
         room = self._aim_bytes

@@ -1,8 +1,9 @@
 """Deadlines that blame no peer for time in which this process itself stood still.
 
-After a SIGSTOP, a pause of the machine or a blocking call, timers end before the process reads the
-answers that came in time. So an alarm that ends much later than its time waits the whole time once
-more, and only then counts. It does so only once: in a loop that is always late it still ends.
+After a SIGSTOP, a pause of the machine or a blocking call, timers fire before the process reads the
+answers that came in time. So an alarm that fires too late (``late > LATE_MS``) waits the whole time
+once more, and only then counts. It waits again only once, so it also fires in a loop that is always
+late.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
 """The pages that a process shows over HTTP: for looking only; they change nothing.
 
 The server answers GET for the paths of a table, one request a connection. It refuses anything else
-with the matching status. Anybody who reaches the port may send requests. So the size and the time
-of a request, and the number of connections, are bounded. At the limit the oldest connection is
-closed. A peer that opens connections and sends nothing must not keep a probe out, because a process
-whose probe fails is killed.
+with the matching status. Every process that reaches the port may send requests. So the size and
+the time of a request, and the number of connections, are bounded. At the limit the oldest
+connection is closed. A peer that opens connections and sends nothing must not keep a probe out,
+because a process whose probe fails is killed.
 
 A bookie and an autorecovery process use this beside their service. It is not part of the contract
 between a client and a bookie.

@@ -1,6 +1,6 @@
-"""What the processes have in common that serve until they are told to stop.
+"""Signals and errors of a process that serves until it is told to stop.
 
-Signals become calls in the event loop, and what is wrong with the world becomes one clear line.
+A signal becomes a call in the event loop. A trouble becomes one line that says what it is about.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def explained(what: str) -> Iterator[None]:
-    """Put before an error of the operating system what it was about."""
+    """Begin the message of an ``OSError`` with ``what``; a refusal keeps its class."""
     try:
         yield
     except OSError as error:
@@ -38,7 +38,7 @@ def explained(what: str) -> Iterator[None]:
 
 
 def first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Give the first error in a group."""
+    """Give the first error of a group that is no group itself."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

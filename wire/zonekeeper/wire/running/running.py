@@ -1,14 +1,14 @@
-"""A process that serves until it is told to stop: signals in, one clear line out.
+"""The runner of a process that serves until it is told to stop.
 
-A first SIGTERM or SIGINT stops it in order. While it comes up, its life is cancelled: it turns
-round at once. From the moment at which it waits for the stop (``StopRequest.heard``), it is up,
-and goes down in its own order.
+The first SIGTERM or SIGINT begins an orderly stop. A process is *up* from the moment at which its
+life waits for the stop (``StopRequest.heard``). Before that a signal cancels the life, so the
+process ends at once. After that the life ends what it began, in its own order.
 
-Going down has a limit, under what whoever stops processes waits before killing them. What is not
-done by then is left, and the process ends with 1. So what runs here must lose nothing by a kill.
+The way down has a limit. It must be shorter than the time that Kubernetes or a person waits before
+killing the process. At the limit the process ends with exit code 1, and leaves the rest undone. So
+a kill must not make the process lose anything.
 
-A trouble of the world becomes ``StoppedError``, one line. A bug stays what it is, with its
-traceback.
+A trouble becomes ``StoppedError``, with one line. A bug keeps its class and its traceback.
 """
 
 import asyncio
@@ -28,21 +28,21 @@ class StoppedError(Trouble):
 
 
 class RefusedStartError(StoppedError, Refusal):
-    """The process does not start, because what it was told is wrong; nothing was changed."""
+    """The process does not start, because a setting or its place is wrong; nothing was changed."""
 
 
 class StopRequest:
-    """How a life hears that it is to end."""
+    """The way in which a life hears that it is to end."""
 
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s
         self._asked = asyncio.Event()
         self._too_late: asyncio.TimerHandle | None = None
-        #: Does the life wait for the stop, or has it waited?
+        #: Has the life begun to wait for the stop?
         self.is_up = False
 
     async def heard(self) -> None:
-        """Be up; return when the process is to stop, and go down in order then."""
+        """Be up, and return when the process is to stop; the caller then ends what it began."""
         self.is_up = True
         await self._asked.wait()
 
@@ -62,7 +62,7 @@ class StopRequest:
             life.cancel()
 
     def over(self) -> None:
-        """There is nothing left that could be too late."""
+        """End the limit: the life has ended."""
         if self._too_late is not None:
             self._too_late.cancel()
 
@@ -78,7 +78,7 @@ async def run(
 ) -> None:
     """Run a life until it ends or the process is told to stop; raises ``StoppedError``.
 
-    ``words`` says what a trouble means, where it does not say it itself.
+    ``words`` gives the message for a trouble; without it, the message is the trouble's own.
     """
     stop = StopRequest(stop_limit_s)
     try:

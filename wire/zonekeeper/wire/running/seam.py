@@ -1,14 +1,14 @@
-"""The seam between operator and bookie: what one puts into a pod, and the other reads there.
+"""The seam between operator and bookie: the names that the operator writes and a bookie reads.
 
-The operator makes pods, and a bookie runs in each. They share no code but this page: the names of
-the environment variables, the ports, and the paths that are probed. An operator and the bookies of
-its clusters may be of different versions, so what stands here does not change: a new name is a new
-line, beside the old one.
+The operator makes pods, and a bookie runs in each. This module has all that both must agree on: the
+names of the environment variables, the ports, and the paths of probes. An operator and the bookies
+of its clusters may be of different versions. So no name here changes: a new name gets a line of its
+own beside the old one.
 """
 
 from typing import Final
 
-# ── the environment: what the operator says, and the bookie's settings read ──
+# ── the environment: the operator sets it, and the bookie's settings read it ──
 
 METADATA: Final = "ZONEKEEPER_METADATA"
 BOOKIE_ID: Final = "ZONEKEEPER_BOOKIE_ID"
@@ -19,7 +19,7 @@ LISTEN: Final = "ZONEKEEPER_LISTEN"
 ADVERTISE: Final = "ZONEKEEPER_ADVERTISE"
 HTTP: Final = "ZONEKEEPER_HTTP"
 
-# ── what is run ──
+# ── the command of the container ──
 
 COMMAND: Final = ("zonekeeper", "bookie", "run")
 
@@ -28,7 +28,7 @@ COMMAND: Final = ("zonekeeper", "bookie", "run")
 GRPC_PORT: Final = 3181
 HTTP_PORT: Final = 8080
 
-# ── what is answered at the HTTP port, by every process of ours ──
+# ── the paths that every process of ours answers at its HTTP port ──
 
 ALIVE_PATH: Final = "/healthz"
 READY_PATH: Final = "/readyz"

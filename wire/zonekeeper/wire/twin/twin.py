@@ -168,7 +168,7 @@ class Network:
         """Run something at a bookie, if it is up and still in this boot."""
         there = self._hosts.get(bookie_id)
         if there is None or there.boot != boot:
-            raise errors.ConnectionLost(f"nobody listens at {bookie_id}")
+            raise errors.ConnectionLost(f"no bookie listens at {bookie_id}")
         work = serving(there.host)
         try:
             return there.tasks.create_task(work, context=there.context.copy())

@@ -24,10 +24,10 @@ def is_legal(case: Case) -> bool:
 
 
 def condition(case: Case) -> Condition:
-    """Can it be built, in placement's words if not?
+    """Can the resource be built? If not, the message is placement's own.
 
     A root that is not taken up yet may hold bookies that an earlier resource left. Until the root
-    is seen, nobody knows whether this resource leaves them out.
+    is seen, it is unknown whether this resource leaves them out.
     """
     if (waiting := _waits(case)) is not None:
         return conditions.waiting(Type.LEGAL, waiting)

@@ -1,8 +1,9 @@
 """The policy record in the root is this resource's, and says what the resource asks for. Pure.
 
 No object is created before the policy of this resource stands. So a resource that is refused, or
-that names the root of another owner, leaves nothing behind. A record of another owner is never
-overwritten.
+that names the root of another owner, leaves nothing behind. In a root that stands, the record of
+another owner is never overwritten. Where a root was wiped and left its record behind, the record
+belongs to no cluster, and the root that is made anew replaces it.
 """
 
 from zonekeeper.operator.cluster import desired

@@ -26,7 +26,7 @@ def left_behind(observed: Observed) -> Iterator[Notice]:
         what = (
             f"volumes were not removed ({len(observed.claims)}), because their claims do not carry "
             f"the label {INSTANCE_LABEL} with the instance of this resource "
-            f"({observed.instance or 'it was never built'}); remove those that nobody needs: "
+            f"({observed.instance or 'it was never built'}); remove those that are not needed: "
             f"{conditions.some(list(observed.claims))}"
         )
         yield Notice(warning=True, reason="VolumesKept", message=what)
