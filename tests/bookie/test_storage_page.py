@@ -13,8 +13,9 @@ import pytest
 from tests.bookie import running
 from tests.bookie.segments import keeping
 from tests.support.checkout_root import ROOT
+from zonekeeper.bookie.disk import whole_files
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
-from zonekeeper.bookie.formats import batch_format, sorted_format
+from zonekeeper.bookie.formats import batch_format, log_end, sorted_format
 from zonekeeper.bookie.formats.batch_format import Position
 from zonekeeper.bookie.life import boots, identity, process
 from zonekeeper.bookie.segments import arrivals, checkpoint, directories
@@ -117,13 +118,14 @@ def test_magics_and_versions_are_in_the_bytes() -> None:
         "sorted footer": sorted_format.table_and_footer(1, 8, 28, ()),
         "checkpoint head": checkpoint.render(Checkpoint(log_id=1, limbo_generation=6)),
         "boots": boots.render(5),
+        "log end": log_end.render(log_end.none_of(1)),
     }
     with_magic = {shown.name: shown for shown in layouts() if shown.fields[0].name == "magic"}
     assert set(with_magic) == set(written)
     for name, data in written.items():
         magic, version, zero, *_ = with_magic[name].fields
         assert data[: magic.size] == magic.holds.strip("`").encode()
-        assert str(data[version.at]) in version.holds.split(" or ")
+        assert str(data[version.at]) in re.split(" or |, ", version.holds)
         assert not any(data[zero.at : zero.at + zero.size])
 
 
@@ -134,6 +136,7 @@ def test_headers_are_as_long_as_the_page_says() -> None:
     assert sizes["sorted footer"] == sorted_format.FOOTER_BYTES
     assert sizes["table row"] == sorted_format.ROW_BYTES
     assert sizes["boots"] == len(boots.render(1))
+    assert sizes["log end"] == log_end.SIZE
 
 
 def test_limits_are_those_of_the_code() -> None:
@@ -152,14 +155,15 @@ async def test_the_files_are_those_that_a_bookie_makes() -> None:
         identity.VERSION_NAME,
         boots.NAME,
         checkpoint.NAME,
+        log_end.NAME,
         process.INDEX_NAME,
         indexes._NEW,
         indexes._OLD,
         arrivals.name_of(1),
         directories.name_of(1),
     }
-    for new in (identity.NEW_NAME, boots.NEW_NAME, checkpoint._NEW_NAME):
-        assert f"`{new}`" in PAGE
+    for name in (identity.VERSION_NAME, boots.NAME, checkpoint.NAME, log_end.NAME):
+        assert f"`{whole_files.new_name(name)}`" in PAGE
 
     files = MemoryFileSystem()
     async with running.running(files):

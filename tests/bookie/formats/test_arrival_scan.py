@@ -6,9 +6,10 @@ import pytest
 
 from tests.bookie.segments import keeping
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
-from zonekeeper.bookie.formats import batch_format
+from zonekeeper.bookie.formats import batch_format, log_end
 from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
 from zonekeeper.bookie.formats.batch_format import Position
+from zonekeeper.bookie.formats.log_end import LogEnd
 from zonekeeper.bookie.ledgers.records import Record
 from zonekeeper.bookie.segments import arrivals
 from zonekeeper.bookie.segments.arrivals import Opened
@@ -16,6 +17,7 @@ from zonekeeper.wire.formats.frames import Frame
 
 LOG_ID = 99
 NOTHING = Position(0, 0)
+UNKNOWN = log_end.none_of(LOG_ID)
 
 
 def batch(
@@ -55,12 +57,12 @@ class Segments:
         file.write(offset, [bytes([byte ^ 1])])
         file.sync()
 
-    def open(self, mark: Position = NOTHING) -> tuple[list[int], Opened]:
+    def open(self, mark: Position = NOTHING, known: LogEnd = UNKNOWN) -> tuple[list[int], Opened]:
         """Give the entries that are found, and what the start made of it."""
         found: list[int] = []
         opened = arrivals.open_arrivals(
             self.files,
-            LOG_ID,
+            known,
             mark,
             lambda scanned: found.extend(
                 record.first for record, _ in scanned.placed if isinstance(record, Frame)

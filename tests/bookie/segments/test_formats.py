@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from tests.bookie.segments import keeping
 from tests.bookie.segments.some_records import FORGET, ONE_OF_EACH, all_records
 from tests.wire import hextext
-from zonekeeper.bookie.formats import batch_format, locations, record_format, sorted_format
+from zonekeeper.bookie.formats import batch_format, locations, log_end, record_format, sorted_format
 from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
 from zonekeeper.bookie.formats.batch_format import Position
 from zonekeeper.bookie.formats.index import ExtentRow
+from zonekeeper.bookie.formats.log_end import LogEnd
 from zonekeeper.bookie.ledgers import admission, records
 from zonekeeper.bookie.ledgers.admission import AdmissionState
 from zonekeeper.bookie.ledgers.extents import Extent
@@ -52,7 +53,9 @@ CHECKPOINT = Checkpoint(
         LedgerId(4): Kept(records=(), confirmed=EntryId(-1), since=8),
     },
 )
-CHECKPOINT_2 = replace(CHECKPOINT, limbo_generation=6)
+#: As it is read from a file of version 3; files of version 1 and 2 say nothing of the log's end.
+CHECKPOINT_3 = replace(CHECKPOINT, limbo_generation=6)
+LOG_END = LogEnd(log_id=LOG_ID, position=AT, arrival_number=4)
 ROWS = (
     ExtentRow(
         LedgerId(3),
@@ -63,6 +66,10 @@ ROWS = (
         Extent(EntryId(2), EntryId(2), locations.location(locations.sorted_key(8), 100), 50),
     ),
 )
+
+
+def golden_of(file: str, name: str) -> bytes:
+    return hextext.read(f"../bookie/segments/golden/{file}.txt")[name]
 
 
 def batch_bytes(wanted: Sequence[Record]) -> bytes:
@@ -97,11 +104,12 @@ def test_a_batch_is_read_as_it_was_written(wanted: list[Record]) -> None:
     ("data", "parse"),
     [
         (batch_bytes(ONE_OF_EACH), lambda data: batch_format.parse(data, LOG_ID)),
-        (checkpoint.render(CHECKPOINT), checkpoint.parse),
-        (checkpoint.render(CHECKPOINT_2), checkpoint.parse),
+        (golden_of("segments_v1", "checkpoint"), checkpoint.parse),
+        (checkpoint.render(CHECKPOINT_3), checkpoint.parse),
+        (log_end.render(LOG_END), log_end.parse),
         (table_bytes(), parse_table),
     ],
-    ids=["batch", "checkpoint", "checkpoint of version 2", "sorted table"],
+    ids=["batch", "checkpoint of version 1", "checkpoint", "log end", "sorted table"],
 )
 def test_no_bit_can_change_and_no_byte_be_missing_unnoticed(
     data: bytes, parse: Callable[[bytes], object]
@@ -125,6 +133,7 @@ def test_arbitrary_bytes_are_refused_in_order(data: bytes) -> None:
     for parse in (
         lambda: batch_format.parse(batch_format.log_mark(LOG_ID) + data, LOG_ID),
         lambda: checkpoint.parse(data),
+        lambda: log_end.parse(data),
         lambda: sorted_format.parse_footer(data, LOG_ID, 8, len(data)),
     ):
         with pytest.raises(FormatError):
@@ -172,18 +181,26 @@ def after(wanted: Sequence[LedgerRecord]) -> AdmissionState:
 
 
 def test_a_checkpoint_is_read_as_it_was_written() -> None:
-    assert checkpoint.parse(checkpoint.render(CHECKPOINT_2)) == CHECKPOINT_2
+    for each in (CHECKPOINT, CHECKPOINT_3):
+        assert checkpoint.parse(checkpoint.render(each)) == each
 
 
-def test_a_checkpoint_without_what_is_new_in_version_2_is_one_of_version_1() -> None:
-    """So that one can go back to a release of before, unless it would forget a limbo."""
-    assert [checkpoint.render(each)[4] for each in (CHECKPOINT, CHECKPOINT_2)] == [1, 2]
+def test_a_checkpoint_that_is_written_says_that_the_logs_end_is_beside_it() -> None:
+    """Also where the last one was of a version that had no such file."""
+    before = checkpoint.parse(golden_of("segments_v1", "checkpoint"))
+    assert not before.has_log_end
+
+    assert checkpoint.parse(checkpoint.render(before)).has_log_end
+
+
+def test_the_logs_end_is_read_as_it_was_written() -> None:
+    assert log_end.parse(log_end.render(LOG_END)) == LOG_END
 
 
 def test_a_checkpoint_of_a_newer_version_is_not_called_damaged() -> None:
     files = keeping.fresh()
-    written = checkpoint.render(CHECKPOINT_2)
-    data = written[:4] + b"\x03" + written[5:-4]
+    written = checkpoint.render(CHECKPOINT_3)
+    data = written[:4] + b"\x04" + written[5:-4]
     files.remove(checkpoint.NAME)
     files.create(checkpoint.NAME).write(0, [data, checksums.value(data).to_bytes(4, "big")])
 
@@ -211,13 +228,25 @@ def test_version_1_is_read_for_ever() -> None:
     assert [record for record, _ in batch_format.parse(golden["batch"], LOG_ID)[1]] == list(
         ONE_OF_EACH
     )
-    assert checkpoint.render(CHECKPOINT) == golden["checkpoint"]
-    assert checkpoint.parse(golden["checkpoint"]) == CHECKPOINT
+    assert checkpoint.parse(golden["checkpoint"]) == replace(CHECKPOINT, has_log_end=False)
     assert parse_table(golden["sorted table"]) == list(ROWS)
 
 
 def test_version_2_of_the_checkpoint_is_read_for_ever() -> None:
-    golden = hextext.read("../bookie/segments/golden/checkpoint_v2.txt")
+    golden = golden_of("checkpoint_v2", "checkpoint")
 
-    assert checkpoint.render(CHECKPOINT_2) == golden["checkpoint"]
-    assert checkpoint.parse(golden["checkpoint"]) == CHECKPOINT_2
+    assert checkpoint.parse(golden) == replace(CHECKPOINT_3, has_log_end=False)
+
+
+def test_version_3_of_the_checkpoint_is_read_for_ever() -> None:
+    golden = golden_of("checkpoint_v3", "checkpoint")
+
+    assert checkpoint.render(CHECKPOINT_3) == golden
+    assert checkpoint.parse(golden) == CHECKPOINT_3
+
+
+def test_version_1_of_the_logs_end_is_read_for_ever() -> None:
+    golden = golden_of("log_end_v1", "log end")
+
+    assert log_end.render(LOG_END) == golden
+    assert log_end.parse(golden) == LOG_END

@@ -20,6 +20,7 @@ from tests.bookie.segments.keeping import (
     sorted_names,
 )
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem, no_troubles
+from zonekeeper.bookie.formats import log_end
 from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
 from zonekeeper.bookie.formats.index import Index, MemoryOrdered
 from zonekeeper.bookie.segments import checkpoint as checkpoints
@@ -105,7 +106,7 @@ def test_where_there_is_no_room_for_a_checkpoint_the_one_that_is_there_is_synced
     assert checkpoints.secured(files).sweep == 7
 
     assert called[-1] == "sync_names"
-    assert files.names() == [checkpoints.NAME]
+    assert files.names() == [checkpoints.NAME, log_end.NAME]
 
 
 def on(data: MemoryFileSystem, journal: MemoryFileSystem, ledgers: MemoryFileSystem) -> Devices:

@@ -47,7 +47,8 @@ def test_a_new_bookie_is_prepared_whole(place: Place) -> None:
 
     assert answer.exit_code == 0, answer.output
     assert f"{BOOKIE} will be a new bookie at /a/ud-0" in answer.stdout
-    assert sorted(path.name for path in place.data.iterdir()) == ["LOCK", "VERSION", "checkpoint"]
+    there = ["LOCK", "VERSION", "checkpoint", "log-end"]
+    assert sorted(path.name for path in place.data.iterdir()) == there
     assert stored_location(place) == A
     assert place.listed("list-ledgers") == []
     assert place.on_data("scrub").exit_code == 0

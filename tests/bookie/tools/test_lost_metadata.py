@@ -14,6 +14,7 @@ from zonekeeper.bookie.commands import bookie as bookie_commands
 from zonekeeper.bookie.disk.files import FileSystem
 from zonekeeper.bookie.formats.index import Index, MemoryOrdered
 from zonekeeper.bookie.segments import checkpoint as checkpoints
+from zonekeeper.bookie.segments import log_ends
 from zonekeeper.bookie.storage import storage
 from zonekeeper.bookie.tools import contents, hints
 from zonekeeper.client.api.client import Client, connect
@@ -56,7 +57,7 @@ def hints_of(bookie: BookieId, files: FileSystem, instance: str) -> HintsFile:
     last = checkpoints.load(files)
     storage.settle(index, last, [files])
     cookie = Cookie(bookie=bookie, journal_dirs=("/d",), ledger_dirs=("/d",), instance=instance)
-    lines = list(hints.lines(cookie, contents.load(last, files, index)))
+    lines = list(hints.lines(cookie, contents.load(last, log_ends.load(files, last), files, index)))
     return HintsFile(name=str(bookie), lines=lambda: lines)
 
 

@@ -17,11 +17,13 @@ from tests.bookie.tools.places import BOOKIE, KEY, SIZES, Place
 from tests.support import virtual_time
 from zonekeeper.bookie.disk.disks import InlineDisk
 from zonekeeper.bookie.disk.files import RealFileSystem, Space
+from zonekeeper.bookie.formats import log_end
 from zonekeeper.bookie.formats.index import Index
 from zonekeeper.bookie.ledgers import admission, records
 from zonekeeper.bookie.life import boots, data_folder, process
 from zonekeeper.bookie.life.data_folder import HeldFolders
 from zonekeeper.bookie.segments import checkpoint as checkpoints
+from zonekeeper.bookie.segments import log_ends
 from zonekeeper.bookie.segments.checkpoint import Checkpoint, Kept
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.rocks import RocksOrdered
@@ -307,6 +309,7 @@ def test_a_ledger_that_lost_nothing_does_not_come_into_limbo_again(wide: Wide) -
 def test_limbo_that_ended_before_anybody_showed_a_key_comes_again(wide: Wide) -> None:
     with data_folder.held(wide.data) as files:
         checkpoints.save(files, CHECKPOINT_OF_ENDED_LIMBO)
+        log_ends.save(files, log_end.none_of(CHECKPOINT_OF_ENDED_LIMBO.log_id))
     shutil.rmtree(wide.journal)
 
     answer = wide.replace("--folder", str(wide.journal))

@@ -18,7 +18,7 @@ from zonekeeper.bookie.commands import asking, cookies
 from zonekeeper.bookie.life import data_folder, identity, settings
 from zonekeeper.bookie.life.data_folder import HeldFolders
 from zonekeeper.bookie.segments import checkpoint as checkpoints
-from zonekeeper.bookie.segments import directories
+from zonekeeper.bookie.segments import directories, log_ends
 from zonekeeper.bookie.storage import storage
 from zonekeeper.bookie.tools import (
     contents,
@@ -259,7 +259,7 @@ def _loaded(data: Path) -> Iterator[tuple[HeldFolders, Contents]]:
     with folders.held(data) as held, indexes.live(data) as index:
         last = checkpoints.load(held.data)
         storage.settle(index, last, held.ledgers)
-        yield held, contents.load(last, held.journal, index)
+        yield held, contents.load(last, log_ends.load(held.data, last), held.journal, index)
 
 
 def _parts_of(held: HeldFolders, name: str) -> Iterator[segments.Part]:

@@ -4,7 +4,8 @@ Each generation names the last good batch before it. So the newest generation le
 link, to the mark. Bytes after a named batch are never read. In this *chain* a bad batch is one of:
 
 * **Damage**, if a later generation names it or a batch after it. A missing segment is damage, too.
-* **Damage**, in the newest generation, if a later batch says that it was synced.
+* **Damage**, in the newest generation, if a later batch or the file ``log-end`` says that it was
+  synced. A segment that this file names, and that is missing, is damage, too.
 * The **end of the log**, in every other case. Such a batch was never acknowledged as on disk.
 
 A generation whose first batch cannot be read is judged in the same way: it is damage if a later
@@ -17,8 +18,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from zonekeeper.bookie.formats import batch_format, locations
+from zonekeeper.bookie.formats import batch_format, locations, log_end, numbered_names
 from zonekeeper.bookie.formats.batch_format import BatchHeader, Placed, Position
+from zonekeeper.bookie.formats.log_end import LogEnd
 from zonekeeper.bookie.formats.record_format import bad
 from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.wire.formats.errors import Fault, FormatError
@@ -48,6 +50,8 @@ class ChainLink:
     before: Position
     #: The sequence of the last good batch, as the next generation names it; None: the newest.
     last: int | None
+    #: Batches up to this sequence were on the disk, as the log's end says; 0: it says nothing.
+    known: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,19 +82,27 @@ def first_header(read: Read, log_id: int) -> BatchHeader | None:
         return None
 
 
-def chain(heads: Mapping[str, BatchHeader], mark: Position) -> list[ChainLink]:
-    """Give the generations after the mark, oldest first; raises ``DamagedLogError``."""
+def chain(heads: Mapping[str, BatchHeader], mark: Position, known: LogEnd) -> list[ChainLink]:
+    """Give the generations after the mark, oldest first; raises ``DamagedLogError``.
+
+    ``known`` is the log's end as far as it is known to be on the disk.
+    """
     by_generation = {header.position.generation: name for name, header in heads.items()}
     if len(by_generation) < len(heads):
         raise DamagedLogError(f"two arrival segments have one generation: {_REMEDY}")
     links: list[ChainLink] = []
     at, last = max(by_generation, default=0), None
+    if at < known.position.generation and known.position > mark:
+        raise _lost(known)
     while at > mark.generation:
         if at not in by_generation:
             raise DamagedLogError(f"the arrival segment of generation {at} is missing: {_REMEDY}")
         name = by_generation[at]
         before = heads[name].before
-        links.append(ChainLink(name=name, generation=at, before=before, last=last))
+        here = known.position.sequence if at == known.position.generation else 0
+        if last is not None and last < here:
+            raise _lost(known)
+        links.append(ChainLink(name=name, generation=at, before=before, last=last, known=here))
         at, last = before
     if links and links[-1].before != mark:
         raise DamagedLogError(
@@ -98,6 +110,15 @@ def chain(heads: Mapping[str, BatchHeader], mark: Position) -> list[ChainLink]:
             f"says {_name(mark)}: {_REMEDY}"
         )
     return links[::-1]
+
+
+def _lost(known: LogEnd) -> DamagedLogError:
+    """Say that the batch of the log's known end is in no segment."""
+    name = numbered_names.name_of(numbered_names.ARRIVAL, known.arrival_number)
+    return DamagedLogError(
+        f"the arrival segment {name!r} is missing, or lost its beginning or its end: the file "
+        f"{log_end.NAME!r} says that batch {_name(known.position)} was on the disk in it: {_REMEDY}"
+    )
 
 
 def refuse_lost_generation(
@@ -164,6 +185,11 @@ def _refuse_damage(
     where = f"batch {_name(missing)} at byte {offset} of {link.name!r} is damaged ({fault})"
     if link.last is not None:
         raise DamagedLogError(f"{where}, and a later segment counts on it: {_REMEDY}") from fault
+    if missing.sequence <= link.known:
+        raise DamagedLogError(
+            f"{where}, and the file {log_end.NAME!r} says that batch "
+            f"{_name(Position(link.generation, link.known))} was on the disk: {_REMEDY}"
+        ) from fault
     for later, header in _headers(read, log_id, offset + 1):
         same = header.position.generation == missing.generation
         if same and header.known_synced >= missing.sequence:

@@ -1,5 +1,10 @@
 """Names of files that differ by a number: ``sorted-00000017``. Pure."""
 
+from typing import Final
+
+#: The names of arrival segments begin so.
+ARRIVAL: Final = "arrival-"
+
 
 def name_of(prefix: str, number: int) -> str:
     """Give the name of the file with a number."""

@@ -26,6 +26,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
+from zonekeeper.bookie.disk import whole_files
 from zonekeeper.bookie.disk.disks import Disk
 from zonekeeper.bookie.disk.files import FileSystem
 from zonekeeper.bookie.segments import arrivals
@@ -37,7 +38,7 @@ from zonekeeper.wire.formats import checksums
 from zonekeeper.wire.formats.errors import Fault, FormatError
 
 NAME: Final = "boots"
-NEW_NAME: Final = "boots.new"
+NEW_NAME: Final = whole_files.new_name(NAME)
 
 VERSION: Final = 1
 _MAGIC: Final = b"ZKBN"
@@ -137,16 +138,7 @@ def save_all(files: FileSystem, journal: FileSystem, number: int) -> None:
 
 def save(files: FileSystem, number: int) -> None:
     """Replace the count in a folder, as a whole or not at all. Blocks."""
-    if NEW_NAME in files.names():
-        files.remove(NEW_NAME)
-    file = files.create(NEW_NAME)
-    try:
-        file.write(0, [render(number)])
-        file.sync()
-    finally:
-        file.close()
-    files.rename(NEW_NAME, NAME)
-    files.sync_names()
+    whole_files.replace(files, NAME, render(number))
 
 
 def render(number: int) -> bytes:

@@ -26,6 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from zonekeeper.bookie.disk import whole_files
 from zonekeeper.bookie.disk.disks import Disk
 from zonekeeper.bookie.disk.files import FileSystem
 from zonekeeper.bookie.life import boots
@@ -42,7 +43,7 @@ from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.troubles import Refusal
 
 VERSION_NAME: Final = "VERSION"
-NEW_NAME: Final = "VERSION.new"
+NEW_NAME: Final = whole_files.new_name(VERSION_NAME)
 #: This file may be in the folder of a new bookie.
 LOCK_NAME: Final = "LOCK"
 
@@ -237,14 +238,5 @@ def read(files: FileSystem) -> Version | None:
 
 def write(files: FileSystem, version: Version) -> None:
     """Replace a folder's ``VERSION``, as a whole or not at all. Blocks."""
-    if NEW_NAME in files.names():
-        files.remove(NEW_NAME)
     comment = "" if version.folder is None else f'# folder: "{version.folder}"\n'
-    file = files.create(NEW_NAME)
-    try:
-        file.write(0, [cookies.render(version.cookie) + comment.encode()])
-        file.sync()
-    finally:
-        file.close()
-    files.rename(NEW_NAME, VERSION_NAME)
-    files.sync_names()
+    whole_files.replace(files, VERSION_NAME, cookies.render(version.cookie) + comment.encode())

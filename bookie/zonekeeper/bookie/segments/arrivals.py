@@ -40,10 +40,9 @@ from zonekeeper.bookie.disk.files import SHORTAGES, File, FileSystem, Space
 from zonekeeper.bookie.formats import arrival_scan, batch_format, numbered_names
 from zonekeeper.bookie.formats.arrival_scan import Scanned
 from zonekeeper.bookie.formats.batch_format import Position
+from zonekeeper.bookie.formats.log_end import LogEnd
 from zonekeeper.bookie.segments.counters import StorageCounters
 from zonekeeper.bookie.segments.pace import RewritePace
-
-_PREFIX: Final = "arrival-"
 
 SEGMENT_BYTES_DEFAULT: Final = 64 << 20
 #: Large enough for the largest batch.
@@ -344,12 +343,12 @@ class Arrivals:
 
 def name_of(number: int) -> str:
     """Give the name of an arrival segment's file."""
-    return numbered_names.name_of(_PREFIX, number)
+    return numbered_names.name_of(numbered_names.ARRIVAL, number)
 
 
 def number_of(name: str) -> int | None:
     """Give the number in an arrival segment's file name; None: it is no such name."""
-    return numbered_names.number_of(_PREFIX, name)
+    return numbered_names.number_of(numbered_names.ARRIVAL, name)
 
 
 def create(files: FileSystem, name: str) -> File:
@@ -360,22 +359,24 @@ def create(files: FileSystem, name: str) -> File:
 
 
 def open_arrivals(
-    files: FileSystem, log_id: int, mark: Position, visit: Callable[[Scanned], None]
+    files: FileSystem, known: LogEnd, mark: Position, visit: Callable[[Scanned], None]
 ) -> Opened:
     """Read the batches past the mark, give them to ``visit``, and begin a generation. Blocks.
 
-    Raises ``DamagedLogError``, or ``OSError`` from the disk.
+    ``known`` is the log's end as far as it is known to be on the disk. Raises ``DamagedLogError``,
+    or ``OSError`` from the disk.
     """
+    log_id = known.log_id
     numbers = {name: number_of(name) for name in files.names()}
     named = {name: files.open(name) for name, number in numbers.items() if number is not None}
     headers = {name: arrival_scan.first_header(named[name].read, log_id) for name in named}
     heads = {name: header for name, header in headers.items() if header is not None}
-    links = arrival_scan.chain(heads, mark)
-    known = {link.generation for link in links}
+    links = arrival_scan.chain(heads, mark, known)
+    chained = {link.generation for link in links}
     bad = sorted(set(named) - set(heads))
     for name in bad:
         read = named[name].read
-        arrival_scan.refuse_lost_generation(read, log_id, name=name, known=known, mark=mark)
+        arrival_scan.refuse_lost_generation(read, log_id, name=name, known=chained, mark=mark)
     sealed: dict[int, Sealed] = {}
     before, give_back = mark, _nothing
     for link in links:

@@ -4,7 +4,7 @@
 
     0        4     5       8        16                 24               32
     | magic  | ver | zero  | log id | mark: generation | mark: sequence | next sorted number 8 |
-    | "ZKCP" | 1, 2| 0 0 0 |        |                  |                |
+    | "ZKCP" | 1..3| 0 0 0 |        |                  |                |
     40        48                   52            56          60          61                   69
     | sweep 8 | sorted segments 4  | forgotten 4 | ledgers 4 | read-only | limbo generation 8 |
     | sorted segment, ... | forgotten ledger 8, ... | ledger, ... | crc32c |
@@ -16,8 +16,8 @@
     | ledger 8 | since 8 | LAC that was shown 8, signed | records 4 | record | record | ...
 
 All numbers are big-endian. The records are those of ``record_format``. The crc32c covers all bytes
-before it. Version 1 has no limbo generation; that means 0. If the limbo generation is 0, version 1
-is written, so that a release that reads only version 1 can use this disk.
+before it. Version 1 has no limbo generation; that means 0. Version 3 has the bytes of version 2,
+and says that the file ``log-end`` is beside it. Version 3 is written.
 
 * The *mark* never goes back. No record in an arrival segment up to the mark is needed: its entries
   are in the sorted segments that this file names, and its ledger state is in this file.
@@ -38,7 +38,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from zonekeeper.bookie.disk.files import SHORTAGES, File, FileSystem
+from zonekeeper.bookie.disk import whole_files
+from zonekeeper.bookie.disk.files import SHORTAGES, FileSystem
 from zonekeeper.bookie.formats import record_format
 from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
 from zonekeeper.bookie.formats.batch_format import Position
@@ -52,9 +53,10 @@ from zonekeeper.wire.formats.errors import Fault, FormatError
 from zonekeeper.wire.formats.frames import Frame
 
 NAME: Final = "checkpoint"
-_NEW_NAME: Final = "checkpoint.new"
 
-VERSION: Final = 2
+VERSION: Final = 3
+#: From this version on there is a file that says how far the log is known to be on the disk.
+_LOG_END_SINCE: Final = 3
 _MAGIC: Final = b"ZKCP"
 _HEAD_1: Final = struct.Struct(">4sBBHQQQQQIIIB")
 _HEAD: Final = struct.Struct(f"{_HEAD_1.format}Q")
@@ -111,6 +113,8 @@ class Checkpoint:
     forgotten: tuple[LedgerId, ...] = ()
     #: A record with ``generation <= limbo_generation`` ends no limbo.
     limbo_generation: int = 0
+    #: Is there a file ``log-end``? Only a checkpoint of an earlier version says no.
+    has_log_end: bool = True
 
     @property
     def sorted_numbers(self) -> tuple[int, ...]:
@@ -155,10 +159,7 @@ def render(checkpoint: Checkpoint, ledgers: Sequence[bytes] | None = None) -> by
     numbers = (checkpoint.log_id, *checkpoint.mark, checkpoint.next_sorted, checkpoint.sweep)
     counts = (len(checkpoint.segments), len(checkpoint.forgotten), len(ledgers))
     said = (0, 0, *numbers, *counts, checkpoint.read_only)
-    if checkpoint.limbo_generation:
-        parts = [_HEAD.pack(_MAGIC, VERSION, *said, checkpoint.limbo_generation)]
-    else:
-        parts = [_HEAD_1.pack(_MAGIC, 1, *said)]
+    parts = [_HEAD.pack(_MAGIC, VERSION, *said, checkpoint.limbo_generation)]
     parts += [
         _SEGMENT.pack(each.number, each.directory, each.size_bytes, each.live_bytes)
         for each in checkpoint.segments
@@ -171,7 +172,7 @@ def render(checkpoint: Checkpoint, ledgers: Sequence[bytes] | None = None) -> by
 def parse(data: bytes) -> Checkpoint:
     """Give the checkpoint of a file; raises ``FormatError``."""
     head, end = _head_of(data), len(data) - _CRC.size
-    _, _, zero, more_zero, log_id, *numbers, read_only = _HEAD_1.unpack_from(data)
+    _, version, zero, more_zero, log_id, *numbers, read_only = _HEAD_1.unpack_from(data)
     generation, sequence, next_sorted, sweep, segments, forgotten, ledgers = numbers
     (limbo_generation,) = _NUMBER.unpack_from(data, _HEAD_1.size) if head is _HEAD else (0,)
     if zero or more_zero or read_only > 1:
@@ -201,6 +202,7 @@ def parse(data: bytes) -> Checkpoint:
         ),
         read_only=bool(read_only),
         limbo_generation=limbo_generation,
+        has_log_end=version >= _LOG_END_SINCE,
         ledgers=kept,
     )
 
@@ -224,12 +226,12 @@ def secured(files: FileSystem) -> Checkpoint:
     """
     last, data = _read(files)
     try:
-        _replace(files, data)
+        whole_files.replace(files, NAME, data)
     except OSError as error:
         if error.errno not in SHORTAGES:
             raise
-        if _NEW_NAME in files.names():
-            files.remove(_NEW_NAME)
+        if (new_name := whole_files.new_name(NAME)) in files.names():
+            files.remove(new_name)
         files.sync_names()
     return last
 
@@ -255,20 +257,7 @@ def _read(files: FileSystem) -> tuple[Checkpoint, bytes]:
 
 def save(files: FileSystem, checkpoint: Checkpoint, ledgers: Sequence[bytes] | None = None) -> None:
     """Replace the checkpoint durably; the parameters are those of ``render``. Blocks."""
-    _replace(files, render(checkpoint, ledgers))
-
-
-def _replace(files: FileSystem, data: bytes) -> None:
-    if _NEW_NAME in files.names():
-        files.remove(_NEW_NAME)
-    file: File = files.create(_NEW_NAME)
-    try:
-        file.write(0, [data])
-        file.sync()
-    finally:
-        file.close()
-    files.rename(_NEW_NAME, NAME)
-    files.sync_names()
+    whole_files.replace(files, NAME, render(checkpoint, ledgers))
 
 
 def _head_of(data: bytes) -> struct.Struct:
@@ -282,7 +271,7 @@ def _head_of(data: bytes) -> struct.Struct:
     if (found := checksums.value(data[:end])) != expected:
         raise bad(Fault.CHECKSUM, f"{found:08x}, the end says {expected:08x}")
     version = data[len(_MAGIC)]
-    if version not in (1, VERSION):
+    if not 1 <= version <= VERSION:
         raise bad(Fault.VERSION, f"{version}, this side reads up to {VERSION}")
     head = _HEAD_1 if version == 1 else _HEAD
     if end < head.size:

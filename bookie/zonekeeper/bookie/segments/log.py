@@ -34,7 +34,9 @@ from zonekeeper.bookie.disk.disks import Disk
 from zonekeeper.bookie.disk.files import SHORTAGES, File, FileSystem, Space
 from zonekeeper.bookie.formats import batch_format, locations, record_format
 from zonekeeper.bookie.formats.batch_format import Placed, Position
+from zonekeeper.bookie.formats.log_end import LogEnd
 from zonekeeper.bookie.ledgers.records import Record
+from zonekeeper.bookie.segments import arrivals as arrival_files
 from zonekeeper.bookie.segments.arrivals import Arrivals, Opened, Segment
 from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.wire.formats import errors
@@ -92,10 +94,14 @@ class Log:
         #: The last batch written is ``_sequence``, the last one known to be on disk ``_synced``:
         #: ``_synced <= _sequence``.
         self._sequence = self._synced = opened.sequence
+        #: The segment that has the batch ``_synced``.
+        self._synced_in = opened.active
         self._on_placed = on_placed
         self._on_segment = on_segment
         #: Called after all puts of a batch were answered.
         self.on_batch: Callable[[], None] = _nothing
+        #: Called when a covering batch is on the disk.
+        self.on_covered: Callable[[], None] = _nothing
         self._queue: deque[LogPut] = deque()
         #: The puts of the batch that is being written.
         self._in_work: Sequence[LogPut] = ()
@@ -117,6 +123,16 @@ class Log:
     def active(self) -> File:
         """The file of the active segment."""
         return self._segment.file
+
+    @property
+    def end(self) -> LogEnd:
+        """The last batch that is known to be on the disk."""
+        segment = self._synced_in
+        return LogEnd(
+            log_id=self._log_id,
+            position=Position(segment.generation, self._synced),
+            arrival_number=arrival_files.number_of(segment.file.name) or 0,
+        )
 
     @property
     def space(self) -> Space:
@@ -283,6 +299,7 @@ class Log:
             await self._write((), sync=True)
             await self._append((), sync=True)
             self._covered = True
+            self.on_covered()
 
     async def _write(self, wanted: Sequence[Record], *, sync: bool) -> None:
         """Write a batch, if there are records; with ``sync``, sync everything and show it."""
@@ -346,7 +363,7 @@ class Log:
         self._sequence += 1
         segment.offset += batch.size
         if sync:
-            self._synced = self._sequence
+            self._synced, self._synced_in = self._sequence, segment
         key = locations.arrival_key(segment.generation)
         return [Placed(r, locations.location(key, offset + at)) for r, at in batch.placed]
 
@@ -354,7 +371,7 @@ class Log:
         """Sync the active segment, if needed; earlier segments were synced at their end."""
         if self._synced < self._sequence:
             await self._disk.run(self._segment.file.sync)
-            self._synced = self._sequence
+            self._synced, self._synced_in = self._sequence, self._segment
 
     async def _roll(self) -> None:
         """Go on in the next segment, after all of this one was synced and shown.

@@ -8,7 +8,7 @@ before it is on the disk:
 
 1. The sorted segment, with its table and its name.
 2. The checkpoint, which names the segment, moves the mark, and holds the ledger state. From now on
-   no start needs the arrival segments.
+   no start needs the arrival segments. How far the log is synced is noted just before it.
 3. The index. From now on no new read needs the arrival segments.
 4. When the last read that began earlier has ended, the arrival segments are recycled.
 
@@ -39,12 +39,14 @@ from typing import Final, TypeAlias, TypeVar
 from zonekeeper.bookie.disk.files import SHORTAGES
 from zonekeeper.bookie.formats.batch_format import Position
 from zonekeeper.bookie.formats.index import ExtentRow, Index, bytes_by_segment
+from zonekeeper.bookie.formats.log_end import LogEnd
 from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments import sorted_writing
 from zonekeeper.bookie.segments.arrivals import SHORT_DELAY_MS, Arrivals, Sizes
 from zonekeeper.bookie.segments.checkpoint import Checkpoint, SortedSegment
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.directories import Directories
+from zonekeeper.bookie.segments.log_ends import EndKeeper
 from zonekeeper.bookie.segments.pace import BYTES_PER_SECOND
 from zonekeeper.bookie.segments.places import Places
 from zonekeeper.bookie.segments.sorted_writing import (
@@ -82,6 +84,7 @@ class RewriteGround:
     directories: Directories
     places: Places
     memory: Memory
+    end_keeper: EndKeeper
     ends: Ends
 
 
@@ -336,7 +339,7 @@ class Rewriter:
         waited = False
         while True:
             try:
-                await self.do(lambda: checkpoints.save(self._on.devices.files, last, ledgers))
+                await self.do(partial(self._replace, self._on.end_keeper.end, last, ledgers))
             except OSError as error:
                 if error.errno not in SHORTAGES:
                     raise
@@ -348,6 +351,11 @@ class Rewriter:
                 if waited:
                     self._arrivals.stand_still(None)
                 return
+
+    def _replace(self, end: LogEnd, last: Checkpoint, ledgers: Sequence[bytes]) -> None:
+        """Note the log's end, of which the checkpoint says that it is there; then replace that."""
+        self._on.end_keeper.note(end)
+        checkpoints.save(self._on.devices.files, last, ledgers)
 
     def _to_index(self, step: RewriteStep, last: Checkpoint, *, swept: bool) -> None:
         if swept:

@@ -18,12 +18,12 @@ from typing import Final, TypeVar
 
 from zonekeeper.bookie.disk.disks import Disk
 from zonekeeper.bookie.disk.files import FileSystem, Space
-from zonekeeper.bookie.formats import locations
+from zonekeeper.bookie.formats import locations, log_end
 from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
 from zonekeeper.bookie.formats.index import Index
 from zonekeeper.bookie.ledgers import records
 from zonekeeper.bookie.ledgers.extents import Extent
-from zonekeeper.bookie.segments import arrivals, sorted_writing
+from zonekeeper.bookie.segments import arrivals, log_ends, sorted_writing
 from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments import directories as ledger_directories
 from zonekeeper.bookie.segments.arrivals import Arrivals, Opened, Segment, Sizes
@@ -32,6 +32,7 @@ from zonekeeper.bookie.segments.counters import StorageCounters
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.directories import Directories
 from zonekeeper.bookie.segments.log import DiskFailedError, Log
+from zonekeeper.bookie.segments.log_ends import EndKeeper
 from zonekeeper.bookie.segments.places import Places
 from zonekeeper.bookie.storage import reading, rewrite
 from zonekeeper.bookie.storage.compaction import Compacting, Compactor
@@ -136,11 +137,13 @@ class Storage:
             on_placed=memory.place,
             on_segment=self._adopt,
         )
+        self._end_keeper = EndKeeper(devices.files, devices.background, self.log)
         on = RewriteGround(
             devices=devices,
             directories=found.directories,
             places=self._places,
             memory=memory,
+            end_keeper=self._end_keeper,
             ends=policy.ends,
         )
         self._rewriter = Rewriter(on, self._arrivals, found.last)
@@ -190,13 +193,14 @@ class Storage:
                 tasks.create_task(self._until_failure(self._rewriter.run)),
                 tasks.create_task(self._until_failure(self._arrivals.keep_ready)),
                 tasks.create_task(self._until_failure(self._compactor.run)),
+                tasks.create_task(self._until_failure(self._end_keeper.run)),
                 tasks.create_task(self._fail()),
             ]
             await self.log.run()
             for task in background:
                 task.cancel()
-        # The disk works in order: after this, their last work is done, and files may be closed.
-        await self._devices.background.run(_nothing)
+            # The disk works in order, so this comes after the last work of those tasks.
+            await self._until_failure(self._end_keeper.save)
 
     async def read(self, ledger: Ledger, wanted: range, bytes_max: int) -> reading.EntriesFound:
         """Read entries that are on disk; raises IoFailed if the first one cannot be read."""
@@ -269,6 +273,10 @@ class Storage:
         """Compact all sorted segments that are due, and give their number."""
         return await self._until_failure(lambda: self._compactor.compact(major=major))
 
+    async def note_end(self) -> None:
+        """Note how far the log is on the disk: from now on, less than that is damage."""
+        await self._end_keeper.save()
+
     def close(self) -> None:
         """Close all files, when nothing is written or read any more."""
         self._places.close()
@@ -305,6 +313,8 @@ class Storage:
 def create(files: FileSystem, chance: Chance) -> None:
     """Make an empty storage, completely or not at all. Blocks."""
     log_id = int.from_bytes(bytes(int(chance.random() * 256) for _ in range(_ID_BYTES)), "big")
+    # The checkpoint is the last file: it says that the storage is there, with a log's end.
+    log_ends.save(files, log_end.none_of(log_id))
     checkpoints.save(files, Checkpoint(log_id=log_id))
 
 
@@ -329,11 +339,10 @@ async def open_storage(
     def open_all() -> _Found:
         # Segments that this checkpoint no longer needs are about to be removed or used again.
         last = checkpoints.secured(devices.files)
+        known = log_ends.load(devices.files, last)
         directories = settle(devices.index, last, devices.sorted_files or (devices.files,))
         memory = Memory(devices.index, last)
-        opened = arrivals.open_arrivals(
-            devices.arrival_files, last.log_id, last.mark, memory.replay
-        )
+        opened = arrivals.open_arrivals(devices.arrival_files, known, last.mark, memory.replay)
         memory.restarted()
         # Only now is it sure that checkpoint, log and sorted segments belong together.
         directories.remove_strays()
@@ -341,6 +350,7 @@ async def open_storage(
 
     found = await devices.writing.run(open_all)
     storage = Storage(devices, sizes, found, policy or StoragePolicy())
+    await storage.note_end()
     await storage.log.measure()
     return storage
 
@@ -387,7 +397,3 @@ def _drop_compacted(
             return False
         index.drop(number, rows)
     return True
-
-
-def _nothing() -> None:
-    """Do nothing: only the turn on the disk matters."""

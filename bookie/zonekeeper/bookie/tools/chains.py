@@ -8,6 +8,7 @@ from zonekeeper.bookie.disk.files import File, FileSystem
 from zonekeeper.bookie.formats import arrival_scan
 from zonekeeper.bookie.formats.arrival_scan import ChainLink, DamagedLogError
 from zonekeeper.bookie.formats.batch_format import BatchHeader
+from zonekeeper.bookie.formats.log_end import LogEnd
 from zonekeeper.bookie.segments import arrivals
 from zonekeeper.bookie.segments.checkpoint import Checkpoint
 
@@ -28,11 +29,12 @@ def _refuse(error: DamagedLogError | OSError) -> None:
 def opened(
     files: FileSystem,
     last: Checkpoint,
+    known: LogEnd,
     damaged: Callable[[DamagedLogError | OSError], None] = _refuse,
 ) -> Iterator[Chain]:
     """Open the arrival segments; raises ``DamagedLogError`` or ``OSError`` like a start.
 
-    If ``damaged`` is given, it is called with each error instead. Then the segments that can still
+    ``known`` is the log's end as far as it is known to be on the disk. If ``damaged`` is given, it is called with each error instead. Then the segments that can still
     be read are given.
     """
     named: dict[str, File] = {}
@@ -47,15 +49,15 @@ def opened(
                     damaged(error)
         heads = {name: header for name, header in headers.items() if header is not None}
         try:
-            links = arrival_scan.chain(heads, last.mark)
+            links = arrival_scan.chain(heads, last.mark, known)
         except DamagedLogError as error:
             damaged(error)
             links = _unchained(heads, last)
-        known = {link.generation for link in links}
+        chained = {link.generation for link in links}
         for name in sorted(set(headers) - set(heads)):
             try:
                 arrival_scan.refuse_lost_generation(
-                    named[name].read, last.log_id, name=name, known=known, mark=last.mark
+                    named[name].read, last.log_id, name=name, known=chained, mark=last.mark
                 )
             except (DamagedLogError, OSError) as error:
                 damaged(error)

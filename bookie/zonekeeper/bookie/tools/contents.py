@@ -11,6 +11,7 @@ from zonekeeper.bookie.disk.files import FileSystem
 from zonekeeper.bookie.formats import arrival_scan
 from zonekeeper.bookie.formats.batch_format import Position
 from zonekeeper.bookie.formats.index import Index
+from zonekeeper.bookie.formats.log_end import LogEnd
 from zonekeeper.bookie.ledgers.admission import AdmissionState
 from zonekeeper.bookie.ledgers.extents import joined
 from zonekeeper.bookie.segments.checkpoint import Checkpoint
@@ -57,13 +58,13 @@ class LedgerSummary:
     last: EntryId | None
 
 
-def load(last: Checkpoint, arrival_files: FileSystem, index: Index) -> Contents:
-    """Read everything; raises ``DamagedLogError`` or ``OSError``.
+def load(last: Checkpoint, known: LogEnd, arrival_files: FileSystem, index: Index) -> Contents:
+    """Read everything; ``known`` is the log's known end. Raises ``DamagedLogError`` or ``OSError``.
 
     The caller has brought the index up to date.
     """
     memory = Memory(index, last)
-    with chains.opened(arrival_files, last) as chain:
+    with chains.opened(arrival_files, last, known) as chain:
         ends = {
             link.name: arrival_scan.scan(
                 chain.files[link.name].read, last.log_id, link, memory.replay

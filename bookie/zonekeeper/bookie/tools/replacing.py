@@ -19,6 +19,9 @@ generation. A ledger whose earlier limbo had ended, and that lost nothing now, m
 limbo: the checkpoint itself says that its limbo ended. If the journal is lost, all its generations
 are lost, and ``limbo_generation`` is 0.
 
+The file ``log-end`` says how far the log was known to be on the disk. If the journal is lost, the
+file is set to the checkpoint's mark: nothing of the log behind it is there any more.
+
 The checkpoint is written before the cookie. A bookie does not start without a cookie in each
 folder. So a replacement that was cut short must be, and can be, done again.
 """
@@ -29,14 +32,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from zonekeeper.bookie.formats import locations
+from zonekeeper.bookie.disk import whole_files
+from zonekeeper.bookie.formats import locations, log_end
 from zonekeeper.bookie.formats.index import Index
+from zonekeeper.bookie.formats.log_end import LogEnd
 from zonekeeper.bookie.ledgers import admission, records
 from zonekeeper.bookie.life import boots, identity
 from zonekeeper.bookie.life.data_folder import HeldFolders
 from zonekeeper.bookie.life.identity import Version
 from zonekeeper.bookie.segments import checkpoint as checkpoints
-from zonekeeper.bookie.segments import directories
+from zonekeeper.bookie.segments import directories, log_ends
 from zonekeeper.bookie.segments.checkpoint import Checkpoint, Kept
 from zonekeeper.bookie.storage import storage
 from zonekeeper.bookie.tools import chains, contents, identities
@@ -50,7 +55,9 @@ from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, LedgerId
 #: The files that a replacement may leave when it is cut short: in any folder, in the data folder,
 #: and in the other folders.
 _CUT_SHORT_IN_A_FOLDER: Final = frozenset({boots.NAME, boots.NEW_NAME, identity.NEW_NAME})
-_CUT_SHORT: Final = _CUT_SHORT_IN_A_FOLDER | {checkpoints.NAME, f"{checkpoints.NAME}.new"}
+_CUT_SHORT: Final = _CUT_SHORT_IN_A_FOLDER | {
+    each for name in (checkpoints.NAME, log_end.NAME) for each in (name, whole_files.new_name(name))
+}
 _CUT_SHORT_ELSEWHERE: Final = _CUT_SHORT_IN_A_FOLDER | {identity.VERSION_NAME}
 
 
@@ -136,9 +143,10 @@ def replace_disk(held: HeldFolders, wanted: NewDisk, chance: Chance) -> None:
 def replace_folder(held: HeldFolders, folder: str, wanted: NewDisk, index: Index) -> int:
     """Prepare a new disk for one folder, and give the number of ledgers in limbo. Blocks."""
     last = checkpoints.load(held.data)
-    after = last
+    after, known = last, log_ends.load(held.data, last)
     if folder in wanted.cookie.journal_dirs:
         boots.save(held.journal, wanted.started)
+        known = log_end.none_of(last.log_id, last.mark)
         after = _with_limbo(replace(last, limbo_generation=0), {*wanted.ledgers, *last.ledgers})
     if folder in wanted.cookie.ledger_dirs:
         missing = _missing(held, last)
@@ -146,24 +154,28 @@ def replace_folder(held: HeldFolders, folder: str, wanted: NewDisk, index: Index
         after = replace(
             after,
             segments=tuple(kept),
-            limbo_generation=_newest(held, last),
-            ledgers={**after.ledgers, **_out_of_limbo(held, after, index)},
+            limbo_generation=_newest(held, last, known),
+            ledgers={**after.ledgers, **_out_of_limbo(held, after, known, index)},
         )
         after = _with_limbo(after, _ledgers_in(missing, last, index))
+    # Before the checkpoint, which says that it is there. A lost journal has no batch any more.
+    log_ends.save(held.data, known)
     checkpoints.save(held.data, after)
     _write_cookie(held, folder, wanted.cookie)
     return sum(_in_limbo(kept) for kept in after.ledgers.values())
 
 
-def _newest(held: HeldFolders, last: Checkpoint) -> int:
+def _newest(held: HeldFolders, last: Checkpoint, known: LogEnd) -> int:
     """Give the newest generation of the log; the next start begins a newer one."""
-    with chains.opened(held.journal, last) as chain:
+    with chains.opened(held.journal, last, known) as chain:
         return max((link.generation for link in chain.links), default=last.mark.generation)
 
 
-def _out_of_limbo(held: HeldFolders, last: Checkpoint, index: Index) -> dict[LedgerId, Kept]:
+def _out_of_limbo(
+    held: HeldFolders, last: Checkpoint, known: LogEnd, index: Index
+) -> dict[LedgerId, Kept]:
     """Give the ledgers whose limbo the log ended, with the checkpoint record that says so."""
-    memory = contents.load(last, held.journal, index).memory
+    memory = contents.load(last, known, held.journal, index).memory
     found: dict[LedgerId, Kept] = {}
     for ledger_id, kept in last.ledgers.items():
         now = memory.ledgers.get(ledger_id)

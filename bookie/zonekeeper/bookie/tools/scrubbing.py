@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from zonekeeper.bookie.disk.files import SHORTAGES, File, FileSystem
-from zonekeeper.bookie.formats import arrival_scan
+from zonekeeper.bookie.disk.files import SHORTAGES, File
+from zonekeeper.bookie.formats import arrival_scan, log_end
 from zonekeeper.bookie.formats.arrival_scan import ChainLink, DamagedLogError, Scanned
 from zonekeeper.bookie.ledgers import records
 from zonekeeper.bookie.life.data_folder import HeldFolders
 from zonekeeper.bookie.segments import checkpoint as checkpoints
-from zonekeeper.bookie.segments import directories
+from zonekeeper.bookie.segments import directories, log_ends
 from zonekeeper.bookie.segments.checkpoint import Checkpoint
 from zonekeeper.bookie.storage import storage
 from zonekeeper.bookie.tools import chains, folders, indexes, segments
@@ -69,7 +69,7 @@ def scrub(data: Path, held: HeldFolders, told: Callable[[str], None]) -> Finding
         finally:
             file.close()
     told("arrival segments")
-    _arrivals(held.journal, last, found, digests)
+    _arrivals(held, last, found, digests)
     told("index")
     _index(data, held, last, found)
     return found
@@ -108,14 +108,19 @@ def _count(found: Findings, name: str, parts: Iterator[segments.Part]) -> None:
             found.damage.append(f"{name}, byte {part.offset}: {part.problem}")
 
 
-def _arrivals(files: FileSystem, last: Checkpoint, found: Findings, digests: Digests) -> None:
+def _arrivals(held: HeldFolders, last: Checkpoint, found: Findings, digests: Digests) -> None:
     """Read the arrival segments that a start would read; after a damaged one, read the others."""
 
     def damaged(error: DamagedLogError | OSError) -> None:
         found.damage.append(_damage(error))
 
     try:
-        with chains.opened(files, last, damaged) as chain:
+        known = log_ends.load(held.data, last)
+    except (DamagedLogError, OSError) as error:
+        damaged(error)
+        known = log_end.none_of(last.log_id)
+    try:
+        with chains.opened(held.journal, last, known, damaged) as chain:
             for link in chain.links:
                 try:
                     _arrival(chain.files[link.name], link, last.log_id, found, digests)
