@@ -29,6 +29,7 @@ _MAGIC: Final = b"ZKLE"
 _HEAD: Final = struct.Struct(">4sB3sQQQQ")
 _CRC: Final = struct.Struct(">I")
 SIZE: Final = _HEAD.size + _CRC.size
+_START: Final = Position(0, 0)
 _WHAT: Final = "the log's end"
 
 
@@ -42,7 +43,7 @@ class LogEnd:
     arrival_number: int
 
 
-def none_of(log_id: int, position: Position = Position(0, 0)) -> LogEnd:
+def none_of(log_id: int, position: Position = _START) -> LogEnd:
     """Give the end of a log that has no batch behind this position."""
     return LogEnd(log_id=log_id, position=position, arrival_number=0)
 

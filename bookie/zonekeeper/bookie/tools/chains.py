@@ -34,8 +34,8 @@ def opened(
 ) -> Iterator[Chain]:
     """Open the arrival segments; raises ``DamagedLogError`` or ``OSError`` like a start.
 
-    ``known`` is the log's end as far as it is known to be on the disk. If ``damaged`` is given, it is called with each error instead. Then the segments that can still
-    be read are given.
+    ``known`` is the log's end as far as it is known to be on the disk. If ``damaged`` is given, it
+    is called with each error instead. Then the segments that can still be read are given.
     """
     named: dict[str, File] = {}
     headers: dict[str, BatchHeader | None] = {}

@@ -59,7 +59,7 @@ class LedgerSummary:
 
 
 def load(last: Checkpoint, known: LogEnd, arrival_files: FileSystem, index: Index) -> Contents:
-    """Read everything; ``known`` is the log's known end. Raises ``DamagedLogError`` or ``OSError``.
+    """Read everything; raises ``DamagedLogError`` or ``OSError``.
 
     The caller has brought the index up to date.
     """
