@@ -8,6 +8,8 @@ long one does, and with one method of the real file system wrapped. ``FAULT`` is
 - ``die-half``: half of what is to be written is written, then the process is killed;
 - ``eio``: the call fails once; ``enospc``: it and all later ones fail;
 - ``late``: it and all later ones take their time.
+
+The bookie says if it closes a file while one of its threads works on it (``careful_files``).
 """
 
 import errno
@@ -19,6 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from tests.support import careful_files
 from zonekeeper.bookie.disk.files import RealFile, RealFileSystem
 from zonekeeper.bookie.segments import arrivals
 from zonekeeper.shell.main import main
@@ -86,8 +89,7 @@ class Fault:
         raise AssertionError("killed")
 
     def _tell(self) -> None:
-        sys.stderr.write(f"{happens(str(self))}\n")
-        sys.stderr.flush()
+        tell(happens(str(self)))
 
     def plant(self) -> None:
         """Wrap the method."""
@@ -123,9 +125,15 @@ class Fault:
         setattr(RealFileSystem, self.operation, method)
 
 
+def tell(words: str) -> None:
+    sys.stderr.write(f"{words}\n")
+    sys.stderr.flush()
+
+
 if __name__ == "__main__":
     for module, name, value in SMALL:
         setattr(module, name, value)
     if sys.argv[1] != NONE:
         Fault.parse(sys.argv[1]).plant()
+    careful_files.plant(tell)
     main(["bookie", "run", *sys.argv[2:]])

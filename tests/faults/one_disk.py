@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.faults.faulty_bookie import NONE, happens
+from tests.support import careful_files
 from tests.support.bookie_processes import BookieProcesses, bookie_processes, make_cluster
 from zonekeeper.client.api import client as clients
 from zonekeeper.client.api.client import Client
@@ -85,6 +86,7 @@ class World:
                     await client.delete(ledger_id)
         self.promised = self.promised[-LIVES_KEPT:]
         self.bookies.kill(BOOKIE)
+        assert careful_files.CLOSED not in self.bookies.words(BOOKIE)
         return happened()
 
     async def _background(self, enough: Callable[[], bool]) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.faults.faulty_bookie import NONE
 from tests.faults.one_disk import BOOKIE, FLAGS, LIMIT_S, ONE, World, check, command, fill, world
+from tests.support import careful_files
 from zonekeeper.client.api import client as clients
 from zonekeeper.client.api.client import Client
 from zonekeeper.client.base import errors
@@ -91,6 +92,7 @@ async def test_a_sync_that_fails_ends_the_process_which_says_why(
         assert words in said
         assert "what was not acknowledged is unknown" in said
         assert "Traceback" not in said
+        assert careful_files.CLOSED not in said
 
 
 @pytest.mark.parametrize("fault", [NONE, "sync:sorted-:1:late"])

@@ -44,7 +44,7 @@ async def lives(cluster: Cluster, files: MemoryFileSystem) -> None:
     begun = await life.begin(
         cluster, mine, WHERE, ground, policy=StoragePolicy(), chance=random.Random(1)
     )
-    begun.storage.close()
+    await begun.storage.close()
 
 
 async def test_a_start_with_a_ledger_in_limbo_is_said_in_the_bookies_record() -> None:

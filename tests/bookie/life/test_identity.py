@@ -71,7 +71,7 @@ def contents(files: MemoryFileSystem) -> dict[str, bytes]:
 async def serve_from(files: MemoryFileSystem) -> None:
     """Leave what a start leaves."""
     kept = await running.open_storage(files, InlineDisk(), InlineDisk())
-    kept.close()
+    await kept.close()
 
 
 async def stored(cluster: Cluster) -> Cookie | None:

@@ -94,7 +94,7 @@ async def running(
             kept.log.close()
     except* _CrashError:
         pass
-    kept.close()
+    await kept.close()
 
 
 def _crash(on: Devices) -> None:

@@ -148,4 +148,4 @@ async def test_a_flood_over_a_slow_rewrite_is_slowed_and_not_stopped() -> None:
     assert kept.backlog.bytes_per_second < 2e6
     assert kept.counters.throttled_seconds > 1
     assert kept.counters.waits_for_segments == 0
-    kept.close()
+    await kept.close()

@@ -61,7 +61,7 @@ async def test_compaction_drops_what_is_past_the_end_and_the_last_entry_is_anoth
         kept = await keeping.opened(files, older)
         assert list(Index(older).rows()) == live
         await keeping.check(kept, driver.promised)
-        kept.close()
+        await kept.close()
 
 
 async def test_fenced_ledgers_are_asked_for_first_and_closed_ones_no_more(

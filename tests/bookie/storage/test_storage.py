@@ -86,7 +86,7 @@ async def test_segments_that_a_life_with_other_sizes_made_are_given_up_when_they
     await fill(driver, 2, 16)
     kept.log.close()
     await log
-    kept.close()
+    await kept.close()
     assert len(arrival_names(files)) > keeping.SIZES.segments_max
     async with running(files, store) as kept:
         await check(kept, driver.promised)
@@ -317,7 +317,7 @@ async def test_real_files_real_threads_and_rocksdb_keep_what_the_twins_keep(tmp_
                 )
             await check(kept, driver.promised)
             kept.log.close()
-        kept.close()
+        await kept.close()
         for disk in disks:
             await disk.close()
     assert keeping.mark_of(files) > (0, 0)

@@ -118,5 +118,5 @@ class Place:
             if then_fence is not None:
                 await driver.state(then_fence, admission.FenceWanted(master_key=KEY))
             kept.log.close()
-        kept.close()
+        await kept.close()
         files.close()

@@ -273,7 +273,7 @@ async def limbo_survives_a_start(place: Place) -> None:
         6: True,
     }
     assert opening(5).ledger_id not in kept.memory.ledgers
-    kept.close()
+    await kept.close()
     files.close()
 
 

@@ -119,7 +119,7 @@ class Wide(Place):
                 await let_work(lambda: len(kept.segments) > 1)
                 await driver.state(2, admission.FenceWanted(master_key=KEY))
                 kept.log.close()
-            kept.close()
+            await kept.close()
 
     async def end_limbo_of_all(self) -> None:
         """Put all ledgers in limbo, and let it end: both stand in the log then."""
@@ -135,7 +135,7 @@ class Wide(Place):
                     for ledger_id in ledger_ids:
                         await driver.state(ledger_id, admission.LimboWanted(in_limbo=in_limbo))
                 kept.log.close()
-            kept.close()
+            await kept.close()
 
     async def kept(self) -> dict[int, tuple[int, bool]]:
         """Give how many entries each ledger has, and whether it is in limbo."""
@@ -145,7 +145,7 @@ class Wide(Place):
                 int(each): (await readable(kept, each), ledger.durable.in_limbo)
                 for each, ledger in kept.memory.ledgers.items()
             }
-            kept.close()
+            await kept.close()
             return found
 
 

@@ -123,7 +123,7 @@ class _Process:
             policy=StoragePolicy(compacting=settings.compacting),
             chance=chance,
         )
-        stack.callback(begun.storage.close)
+        stack.push_async_callback(begun.storage.close)
         self._conditions.met(life.STORAGE)
         async with asyncio.TaskGroup() as tasks:
             bookie = self._bookie(begun, tasks)

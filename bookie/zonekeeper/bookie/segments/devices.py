@@ -28,3 +28,8 @@ class Devices:
     #: Used for reads of the newest entries, which are still in memory. So a reader that follows a
     #: ledger does not wait behind reads of old entries from the disk. None: ``reads``.
     tails: Disk | None = None
+
+    @property
+    def disks(self) -> Sequence[Disk]:
+        """All disks."""
+        return [self.writing, self.background, self.reads, *([self.tails] if self.tails else [])]

@@ -277,8 +277,15 @@ class Storage:
         """Note how far the log is on the disk: from now on, less than that is damage."""
         await self._end_keeper.save()
 
-    def close(self) -> None:
-        """Close all files, when nothing is written or read any more."""
+    async def close(self) -> None:
+        """Close all files, after the disks have done all that they were given.
+
+        ``run`` may have failed, or may have been cancelled, while a thread was in the middle of a
+        write or a read. A descriptor that is closed then may be given to another file, and the
+        thread would write into that one. So the threads end first, and take no more work.
+        """
+        for disk in self._devices.disks:
+            await disk.close()
         self._places.close()
         self._arrivals.close()
         self.log.active.close()
