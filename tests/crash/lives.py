@@ -137,7 +137,7 @@ async def play(seed: int) -> Recorder:
         driver = recorder.driver = Driver(kept, ends)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(kept.run())
-            await _script(driver, chance)
+            await script(driver, chance)
             kept.log.close()
     except* (OSError, DiskFailedError, errors.IoFailed):
         assert recorder.fail_sync is not None
@@ -145,7 +145,7 @@ async def play(seed: int) -> Recorder:
     return recorder
 
 
-async def _script(driver: Driver, chance: random.Random) -> None:
+async def script(driver: Driver, chance: random.Random) -> None:
     """Some work in flight at any time; work that waits for a failed disk is cancelled with it."""
     ends = dict.fromkeys(LEDGERS, 0)
     for ledger_id in LEDGERS:

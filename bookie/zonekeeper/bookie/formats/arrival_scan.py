@@ -82,11 +82,15 @@ def first_header(read: Read, log_id: int) -> BatchHeader | None:
         return None
 
 
-def chain(heads: Mapping[str, BatchHeader], mark: Position, known: LogEnd) -> list[ChainLink]:
+def chain(
+    headers: Mapping[str, BatchHeader | None], mark: Position, known: LogEnd
+) -> list[ChainLink]:
     """Give the generations after the mark, oldest first; raises ``DamagedLogError``.
 
-    ``known`` is the log's end as far as it is known to be on the disk.
+    ``headers`` are those of the files' first batches; None: that batch is not good. ``known`` is
+    the log's end as far as it is known to be on the disk.
     """
+    heads = {name: header for name, header in headers.items() if header is not None}
     by_generation = {header.position.generation: name for name, header in heads.items()}
     if len(by_generation) < len(heads):
         raise DamagedLogError(f"two arrival segments have one generation: {_REMEDY}")
@@ -96,7 +100,10 @@ def chain(heads: Mapping[str, BatchHeader], mark: Position, known: LogEnd) -> li
         raise _lost(known)
     while at > mark.generation:
         if at not in by_generation:
-            raise DamagedLogError(f"the arrival segment of generation {at} is missing: {_REMEDY}")
+            raise DamagedLogError(
+                f"the arrival segment of generation {at} is missing "
+                f"({_said_of(sorted(headers), sorted(set(headers) - set(heads)))}): {_REMEDY}"
+            )
         name = by_generation[at]
         before = heads[name].before
         here = known.position.sequence if at == known.position.generation else 0
@@ -110,6 +117,13 @@ def chain(heads: Mapping[str, BatchHeader], mark: Position, known: LogEnd) -> li
             f"says {_name(mark)}: {_REMEDY}"
         )
     return links[::-1]
+
+
+def _said_of(there: Sequence[str], bad: Sequence[str]) -> str:
+    """Say which file a missing generation may have been in."""
+    if bad:
+        return f"perhaps it is in {', '.join(bad)}, where the first batch is damaged"
+    return f"none of the files that are there has it: {', '.join(there)}"
 
 
 def _lost(known: LogEnd) -> DamagedLogError:

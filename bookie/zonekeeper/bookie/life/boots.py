@@ -70,7 +70,8 @@ async def next_boot(
     counts = await disk.run(partial(_load_all, counted))
     for folder, on_disk in counts.items():
         if on_disk < stored:
-            said = f"starts up to number {on_disk}" if on_disk else "no start"
+            missing = f"no start (there is no file {NAME!r})"
+            said = f"starts up to number {on_disk}" if on_disk else missing
             raise UntrustedDiskError(
                 f"{cluster} knows of start number {stored} of {bookie}, and its {_called(folder)} "
                 f"of {said}: the disk was set back to an older state, or is a copy, and lacks what "

@@ -36,7 +36,7 @@ from zonekeeper.metadata.bookies import bookie_records, cookie_store
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats import cookies
 from zonekeeper.metadata.formats.cookies import Cookie
-from zonekeeper.metadata.formats.malformed import stored_at
+from zonekeeper.metadata.formats.malformed import UnreadableError, stored_at
 from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.locations import Location
@@ -215,13 +215,14 @@ def check(version: Version, folder: str | None, mine: Cookie) -> None:
     cookies.check_same_bookie(version.cookie, mine)
     if version.folder != folder:
         raise WrongDiskError(
-            f"the disk of {mine.bookie} that is mounted at {folder or 'the data folder'} is that "
-            f"of {version.folder or 'the data folder'}: disks were swapped; mount them as they were"
+            f"the disk of {mine.bookie} that is mounted at {folder or 'the data folder'} is, by its "
+            f"file {VERSION_NAME}, that of {version.folder or 'the data folder'}: disks were "
+            "swapped; mount them as they were"
         )
 
 
 def read(files: FileSystem) -> Version | None:
-    """Read a folder's ``VERSION``; None: there is none. Raises ``UnreadableError``. Blocks."""
+    """Read a folder's ``VERSION``; None: there is none. Raises ``WrongDiskError``. Blocks."""
     try:
         file = files.open(VERSION_NAME)
     except FileNotFoundError:
@@ -230,8 +231,15 @@ def read(files: FileSystem) -> Version | None:
         data = file.read(0, _COOKIE_BYTES_MAX)
     finally:
         file.close()
-    with stored_at(f"the file {VERSION_NAME}", "the bookie's disk"):
-        cookie = cookies.parse(data)
+    try:
+        with stored_at(f"the file {VERSION_NAME}", "the bookie's disk"):
+            cookie = cookies.parse(data)
+    except UnreadableError as error:
+        raise WrongDiskError(
+            f"{error}: either the file is damaged, or a newer zonekeeper wrote it; start that "
+            "version, or restore the file, or empty the folder and use `zonekeeper bookie cookie "
+            "replace-disk`"
+        ) from error
     named = _FOLDER.search(data.decode())
     return Version(cookie=cookie, folder=named and named[1])
 

@@ -371,7 +371,7 @@ def open_arrivals(
     named = {name: files.open(name) for name, number in numbers.items() if number is not None}
     headers = {name: arrival_scan.first_header(named[name].read, log_id) for name in named}
     heads = {name: header for name, header in headers.items() if header is not None}
-    links = arrival_scan.chain(heads, mark, known)
+    links = arrival_scan.chain(headers, mark, known)
     chained = {link.generation for link in links}
     bad = sorted(set(named) - set(heads))
     for name in bad:

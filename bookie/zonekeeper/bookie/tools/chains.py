@@ -49,7 +49,7 @@ def opened(
                     damaged(error)
         heads = {name: header for name, header in headers.items() if header is not None}
         try:
-            links = arrival_scan.chain(heads, last.mark, known)
+            links = arrival_scan.chain(headers, last.mark, known)
         except DamagedLogError as error:
             damaged(error)
             links = _unchained(heads, last)
