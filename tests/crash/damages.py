@@ -32,8 +32,6 @@ from zonekeeper.bookie.ledgers import admission
 from zonekeeper.bookie.life import data_folder, identity, life
 from zonekeeper.bookie.life.life import BookieGround
 from zonekeeper.bookie.segments.arrivals import Sizes
-from zonekeeper.bookie.segments.log import IDLE_MS
-from zonekeeper.bookie.segments.log_ends import QUIET_MS
 from zonekeeper.bookie.segments.rocks import RocksOrdered
 from zonekeeper.bookie.storage.storage import Storage
 from zonekeeper.metadata.bookies import bookie_records, cookie_store
@@ -51,8 +49,6 @@ INSTANCE: Final = "d58c3de9-d9c6-429e-be20-474dcad4d089"
 WHERE: Final = Location(ZoneName("a"), UpgradeDomain("ud-0"))
 LIVES: Final = 2
 INDEX: Final = "index"
-#: Longer than a log takes to be covered.
-IDLE_S: Final = 2 * (IDLE_MS + QUIET_MS) / 1_000
 #: What a refusal may tell a person to do.
 REMEDIES: Final = (
     "restore",
@@ -125,7 +121,7 @@ async def made(shape: Shape, root: Path, work: Path, seed: int) -> AtRest:
             await lives.script(driver, chance)
             promised = driver.snapshot()
             if number == LIVES and not shape.stopped:
-                await asyncio.sleep(IDLE_S)
+                await asyncio.sleep(lives.IDLE_S)
                 shutil.copytree(work, root)
             kept.log.close()
             await running

@@ -14,7 +14,8 @@ from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
 from zonekeeper.bookie.formats.index import Change, MemoryOrdered
 from zonekeeper.bookie.ledgers import admission
 from zonekeeper.bookie.segments.arrivals import Sizes
-from zonekeeper.bookie.segments.log import DiskFailedError
+from zonekeeper.bookie.segments.log import IDLE_MS, DiskFailedError
+from zonekeeper.bookie.segments.log_ends import QUIET_MS
 from zonekeeper.bookie.storage import storage
 from zonekeeper.bookie.storage.storage import Storage
 from zonekeeper.placement.base.ids import EntryId
@@ -24,6 +25,8 @@ from zonekeeper.wire.formats.frames import Flags
 T = TypeVar("T")
 
 LEDGERS = (1, 2, 3)
+#: Longer than a log takes to be covered and to have its end noted.
+IDLE_S = 2 * (IDLE_MS + QUIET_MS) / 1_000
 _CHANGES = {"create", "write", "allocate", "truncate", "sync", "remove", "rename", "sync_names"}
 
 
@@ -157,7 +160,8 @@ async def script(driver: Driver, chance: random.Random) -> None:
             await asyncio.gather(*flying)
             flying.clear()
         elif chance.random() < 0.3:
-            await asyncio.sleep(0)
+            # Now and then as long as the log needs to be idle, covered, and its end noted.
+            await asyncio.sleep(IDLE_S if chance.random() < 0.2 else 0)
     await asyncio.gather(*flying)
 
 

@@ -45,4 +45,5 @@ def explore(shard: int) -> None:
         "remove sorted",
         "write index",
         "rename checkpoint.new",
+        "rename log",
     } <= explored.kinds

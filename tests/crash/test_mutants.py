@@ -15,12 +15,13 @@ from tests.simulation.campaign import BUGS
 from tests.simulation.planting import Mutant
 from tests.support import virtual_time
 from zonekeeper.bookie.disk.memory_files import MemoryFile, MemoryFileSystem, no_troubles
-from zonekeeper.bookie.formats import arrival_scan
+from zonekeeper.bookie.formats import arrival_scan, log_end
 from zonekeeper.bookie.formats.arrival_scan import DamagedLogError, Read
 from zonekeeper.bookie.formats.batch_format import BatchHeader, Placed, Position
 from zonekeeper.bookie.formats.index import ExtentRow, Index, MemoryOrdered
+from zonekeeper.bookie.formats.log_end import LogEnd
 from zonekeeper.bookie.ledgers import records
-from zonekeeper.bookie.segments import log
+from zonekeeper.bookie.segments import log, log_ends
 from zonekeeper.bookie.segments.arrivals import Arrivals
 from zonekeeper.bookie.segments.checkpoint import Checkpoint
 from zonekeeper.bookie.segments.directories import Directories, name_of
@@ -240,6 +241,47 @@ def indexed_without_a_word_before(patch: Patch) -> None:
     patch.setattr(Index, "begun", lambda self: frozenset())
 
 
+def end_is_noted_before_it_is_synced(patch: Patch) -> None:
+    """What a power loss takes is called damage: the end names a batch that was only written."""
+    end = property(
+        lambda self: LogEnd(
+            log_id=self._log_id,
+            position=Position(self._segment.generation, self._sequence),
+            arrival_number=1,
+        )
+    )
+    patch.setattr(Log, "end", end)
+
+
+def end_is_noted_in_place(patch: Patch) -> None:
+    """A crash in the middle leaves an end that cannot be read."""
+
+    def in_place(files: MemoryFileSystem, end: LogEnd) -> None:
+        if log_end.NAME not in files.names():
+            files.create(log_end.NAME)
+            files.sync_names()
+        file = files.open(log_end.NAME)
+        file.write(0, [log_end.render(end)])
+        file.sync()
+
+    patch.setattr(log_ends, "save", in_place)
+
+
+def end_names_a_segment_that_is_used_again(patch: Patch) -> None:
+    """The mark has passed the end, and the end is still asked for."""
+    chain = arrival_scan.chain
+
+    def asking(
+        headers: Mapping[str, BatchHeader | None], mark: Position, known: LogEnd
+    ) -> list[arrival_scan.ChainLink]:
+        there = {header.position.generation for header in headers.values() if header is not None}
+        if known.arrival_number and known.position.generation not in there:
+            raise DamagedLogError("the segment of the log's end is missing")
+        return chain(headers, mark, known)
+
+    patch.setattr(arrival_scan, "chain", asking)
+
+
 MUTANTS: Mapping[str, Callable[[Patch], None]] = {
     plant.__name__: plant
     for plant in (
@@ -261,6 +303,9 @@ MUTANTS: Mapping[str, Callable[[Patch], None]] = {
         open_ledgers_are_cut,
         cut_entries_stay_the_last,
         indexed_without_a_word_before,
+        end_is_noted_before_it_is_synced,
+        end_is_noted_in_place,
+        end_names_a_segment_that_is_used_again,
     )
 }
 

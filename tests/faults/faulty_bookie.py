@@ -7,7 +7,11 @@ long one does, and with one method of the real file system wrapped. ``FAULT`` is
 - ``die-before``, ``die-after``: the process is killed there, as by ``kill -9``;
 - ``die-half``: half of what is to be written is written, then the process is killed;
 - ``eio``: the call fails once; ``enospc``: it and all later ones fail;
-- ``late``: it and all later ones take their time.
+- ``late``: it and all later ones take their time;
+- ``skipped``: it and all later ones do nothing, and say that they did.
+
+With the variable ``FORGETTING`` set, the disk below the file system forgets what was not synced
+(``forgetting_disk``), as soon as the test lets it lose power.
 
 The bookie says if it closes a file while one of its threads works on it (``careful_files``).
 """
@@ -21,12 +25,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from tests.support import careful_files
+from tests.support import careful_files, forgetting_disk
 from zonekeeper.bookie.disk.files import RealFile, RealFileSystem
 from zonekeeper.bookie.segments import arrivals
 from zonekeeper.shell.main import main
 
 NONE = "none"
+FORGETTING = "FORGETTING"
 #: Much longer than a whole segment takes to arrive.
 LATE_S = 2.0
 
@@ -73,6 +78,9 @@ class Fault:
             self._tell()
             time.sleep(LATE_S)
             return call()
+        if self.what == "skipped" and self._seen >= self.nth:
+            self._tell()
+            return None
         if self._seen != self.nth:
             return call()
         self._tell()
@@ -136,4 +144,6 @@ if __name__ == "__main__":
     if sys.argv[1] != NONE:
         Fault.parse(sys.argv[1]).plant()
     careful_files.plant(tell)
+    if FORGETTING in os.environ:
+        forgetting_disk.plant()
     main(["bookie", "run", *sys.argv[2:]])

@@ -56,6 +56,8 @@ class World:
         self.chance = chance
         #: By life: the last entry of each ledger that was acknowledged.
         self.promised: list[dict[LedgerId, EntryId]] = []
+        #: Called after the process was killed, and before the next one starts.
+        self.after_kill: Callable[[], None] = lambda: None
 
     async def life(self, fault: str) -> bool:
         """Start with a fault, load, come to an end, start without, and read what was promised.
@@ -75,6 +77,7 @@ class World:
                 await self._load(client, int(part * LIFE_BYTES), happened)
             await self._background(happened)
         self.bookies.kill(BOOKIE)
+        self.after_kill()
         self.bookies.launch(BOOKIE, command(NONE))
         assert await asyncio.to_thread(self.bookies.is_ready, BOOKIE), self.bookies.words(BOOKIE)
         async with asyncio.timeout(LIMIT_S), clients.connect(self.address) as client:
@@ -86,6 +89,7 @@ class World:
                     await client.delete(ledger_id)
         self.promised = self.promised[-LIVES_KEPT:]
         self.bookies.kill(BOOKIE)
+        self.after_kill()
         assert careful_files.CLOSED not in self.bookies.words(BOOKIE)
         return happened()
 

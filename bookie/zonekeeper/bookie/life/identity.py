@@ -215,8 +215,8 @@ def check(version: Version, folder: str | None, mine: Cookie) -> None:
     cookies.check_same_bookie(version.cookie, mine)
     if version.folder != folder:
         raise WrongDiskError(
-            f"the disk of {mine.bookie} that is mounted at {folder or 'the data folder'} is, by its "
-            f"file {VERSION_NAME}, that of {version.folder or 'the data folder'}: disks were "
+            f"the disk of {mine.bookie} at {folder or 'the data folder'} is, as its file "
+            f"{VERSION_NAME} says, that of {version.folder or 'the data folder'}: disks were "
             "swapped; mount them as they were"
         )
 
