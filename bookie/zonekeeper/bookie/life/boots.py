@@ -18,7 +18,8 @@ journal that has arrival segments and no count is from such a version: the data 
 taken for it, and from then on it has its own.
 
 The count does not show one case. A snapshot of all disks that was taken after the last start has
-the count of that start. A bookie whose disks were set back to it denies later entries.
+the count of that start. A bookie whose disks were set back to it denies later entries. If only the
+journal was set back, the file ``log-end`` in the data folder shows it.
 """
 
 import struct
