@@ -17,13 +17,13 @@ LONG_SHARDS = 12
 
 @pytest.mark.crash
 @pytest.mark.parametrize("shard", range(SHARDS))
-def test_no_damage_at_rest_goes_unnoticed(shard: int, tmp_path: Path) -> None:
+def test_s44_no_damage_at_rest_goes_unnoticed(shard: int, tmp_path: Path) -> None:
     explore(shard, tmp_path)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("shard", range(SHARDS, SHARDS + LONG_SHARDS))
-def test_no_damage_at_rest_goes_unnoticed_in_the_long_run(shard: int, tmp_path: Path) -> None:
+def test_s44_no_damage_at_rest_goes_unnoticed_in_the_long_run(shard: int, tmp_path: Path) -> None:
     explore(shard, tmp_path)
 
 

@@ -41,7 +41,7 @@ def on_a_forgetting_disk(made: World, patch: pytest.MonkeyPatch) -> None:
     made.after_kill = loses_power(made.bookies.data(BOOKIE), 1)
 
 
-async def test_what_was_acknowledged_is_read_after_any_loss_of_power(
+async def test_s37_what_was_acknowledged_is_read_after_any_loss_of_power(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with world(tmp_path, 1) as made:

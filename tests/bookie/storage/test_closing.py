@@ -84,7 +84,7 @@ async def closed(kept: Storage, stuck: Stuck) -> None:
     assert stuck.ended
 
 
-async def test_after_a_failed_sync_no_file_is_closed_under_the_thread_that_prepares_one(
+async def test_s54_after_a_failed_sync_no_file_is_closed_under_the_thread_that_prepares_one(
     tmp_path: Path, monkeypatch: Patch
 ) -> None:
     stuck = Stuck(monkeypatch, "write", is_prepared)

@@ -22,6 +22,7 @@ from zonekeeper.bookie.segments.log import IDLE_MS, DiskFailedError
 from zonekeeper.bookie.segments.log_ends import QUIET_MS
 from zonekeeper.bookie.storage import storage
 from zonekeeper.wire.formats import checksums
+from zonekeeper.wire.formats.frames import Flags
 
 #: The log has gone idle, is covered, and its end was noted.
 IDLE_S = 2 * (IDLE_MS + QUIET_MS) / 1_000
@@ -148,6 +149,34 @@ async def test_what_a_power_loss_leaves_of_a_busy_log_is_never_called_damage(see
             await driver.append(keeping.frame(1, [entry_id]))
         left = files.crashed(chance)
         promised = driver.snapshot()
+    async with running(left, MemoryOrdered()) as kept:
+        await check(kept, promised)
+
+
+class Worst:
+    """A power loss that takes all that it may take."""
+
+    def random(self) -> float:
+        return 1.0
+
+
+@pytest.mark.parametrize("forced", [False, True])
+@virtual_time.played
+async def test_the_end_is_what_was_synced_and_not_what_was_only_written(forced: bool) -> None:
+    """Deferred frames fill more than a segment; each segment is synced at its end."""
+    files = fresh()
+    async with running(files, MemoryOrdered(), crash=True) as kept:
+        driver = Driver(kept)
+        await fill(driver, [1], 1)
+        for entry_id in range(10, 30):
+            deferred = keeping.frame(1, [entry_id], flags=Flags.DEFERRED_SYNC)
+            await driver.append(deferred)
+        if forced:
+            await driver.force()
+        await kept.note_end()
+        left = files.crashed(Worst())
+        promised, active = driver.snapshot(), kept.log.active.name
+    assert not forced or newest(left) == active
     async with running(left, MemoryOrdered()) as kept:
         await check(kept, promised)
 
