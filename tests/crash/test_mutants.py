@@ -267,21 +267,6 @@ def end_is_noted_in_place(patch: Patch) -> None:
     patch.setattr(log_ends, "save", in_place)
 
 
-def end_names_a_segment_that_is_used_again(patch: Patch) -> None:
-    """The mark has passed the end, and the end is still asked for."""
-    chain = arrival_scan.chain
-
-    def asking(
-        headers: Mapping[str, BatchHeader | None], mark: Position, known: LogEnd
-    ) -> list[arrival_scan.ChainLink]:
-        there = {header.position.generation for header in headers.values() if header is not None}
-        if known.arrival_number and known.position.generation not in there:
-            raise DamagedLogError("the segment of the log's end is missing")
-        return chain(headers, mark, known)
-
-    patch.setattr(arrival_scan, "chain", asking)
-
-
 MUTANTS: Mapping[str, Callable[[Patch], None]] = {
     plant.__name__: plant
     for plant in (
@@ -305,7 +290,6 @@ MUTANTS: Mapping[str, Callable[[Patch], None]] = {
         indexed_without_a_word_before,
         end_is_noted_before_it_is_synced,
         end_is_noted_in_place,
-        end_names_a_segment_that_is_used_again,
     )
 }
 

@@ -186,3 +186,47 @@ def test_something_else_in_a_segments_place_is_damage() -> None:
     twice.write(2, batch(2, 1, one(0)))
     with pytest.raises(DamagedLogError, match="one generation"):
         twice.open()
+
+
+def known_end(generation: int, sequence: int) -> LogEnd:
+    position = Position(generation, sequence)
+    return LogEnd(log_id=LOG_ID, position=position, arrival_number=1)
+
+
+def test_a_log_that_ends_before_its_known_end_is_damaged() -> None:
+    first, second = batch(2, 1, one(0)), batch(2, 2, one(1))
+    for written, end, says in (
+        ([first], known_end(2, 2), r"batch 2/2 at byte \d+ .* 'log-end' says that batch 2/2 was"),
+        ([first, second], known_end(2, 3), r"'log-end' says that batch 2/3 was on the disk"),
+        ([first, second], known_end(4, 3), r"'arrival-00000001' is missing, or lost"),
+        ([], known_end(2, 1), r"'arrival-00000001' is missing, or lost"),
+    ):
+        segments = Segments()
+        segments.write(1, *written)
+        with pytest.raises(DamagedLogError, match=says):
+            segments.open(known=end)
+
+
+def test_a_segment_that_names_a_batch_before_the_known_end_was_begun_on_a_damaged_log() -> None:
+    """So it would be by a version that did not know of the log's end."""
+    segments = Segments()
+    segments.write(1, batch(2, 1, one(0)), batch(2, 2, one(1)))
+    segments.write(2, batch(4, 2, one(2), before=Position(2, 1)))
+    with pytest.raises(DamagedLogError, match="'log-end' says that batch 2/2 was on the disk"):
+        segments.open(known=known_end(2, 2))
+
+
+def test_a_log_that_reaches_its_known_end_or_goes_on_behind_it_is_whole() -> None:
+    for end in (known_end(2, 1), known_end(2, 2), UNKNOWN):
+        segments = Segments()
+        segments.write(1, batch(2, 1, one(0)), batch(2, 2, one(1)))
+        assert segments.open(known=end)[0] == [0, 1]
+
+
+def test_a_known_end_that_the_mark_has_passed_is_not_asked_for() -> None:
+    mark = Position(2, 2)
+    for end in (known_end(2, 1), known_end(2, 2)):
+        assert Segments().open(mark, end)[0] == []
+        segments = Segments()
+        segments.write(1, batch(4, 3, one(2), before=mark))
+        assert segments.open(mark, end)[0] == [2]
