@@ -156,4 +156,5 @@ async def test_who_follows_a_ledger_does_not_wait_behind_those_who_catch_up() ->
         assert not catching_up.done()
         catching_up.cancel()
         kept.log.close()
+    reads.stop()
     await kept.close()

@@ -87,6 +87,7 @@ class InlineDisk:
     def stop(self) -> None:
         """Drop the work that has not begun, like a crash; its callers wait for ever."""
         self._waiting.clear()
+        self._idle.set()
 
     def _schedule(self) -> None:
         self._busy = True
