@@ -39,6 +39,7 @@ async def lives(cluster: Cluster, files: MemoryFileSystem) -> None:
         tails=disk,
         open_index=lambda: index,
         sizes=lambda _: Sizes(segment_bytes=1 << 16),
+        wall_ms=lambda: 1,
     )
     mine = identity.of_bookie(BOOKIE, cluster, Path("/data"))
     begun = await life.begin(

@@ -8,9 +8,11 @@ import pytest
 
 from tests.bookie.running import BOOKIE, LEDGER, running
 from tests.support.stores import MemoryPlace
+from zonekeeper.bookie.disk.disks import InlineDisk
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
 from zonekeeper.bookie.life import life
 from zonekeeper.bookie.life.life import Conditions, Presence
+from zonekeeper.bookie.life.witness import Witness
 from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.metadata.bookies.registration import Registrar
 from zonekeeper.metadata.cluster import cluster as clusters
@@ -61,7 +63,8 @@ async def kept_present(
     registrar = Registrar(cluster, BOOKIE, info, session_timeout_ms=SESSION_MS)
     async with running(MemoryFileSystem()) as bookie, asyncio.TaskGroup() as tasks:
         bookie.set_conditions(conditions)
-        presence = Presence(registrar, bookie, store, Conditions())
+        witness = Witness(cluster, BOOKIE, MemoryFileSystem(), InlineDisk(), wall_ms=lambda: 1)
+        presence = Presence(registrar, bookie, store, Conditions(), witness)
         keeping = tasks.create_task(presence.keep())
         await presence.begun.wait()
         yield cluster, bookie
