@@ -1,9 +1,9 @@
 """The witness: a bookie that looks whether the metadata was set back to an older state.
 
-A look draws a ledger id, which is a write of the bookie's own, and gives the counter of ids. Then
-it reads the bookie's record and the policy, in the same session. So none of the three numbers can
-come from a follower of the store that is behind. A session that ends during a look makes the look
-worth nothing, and it raises.
+A look first writes, to a node of the bookie's own (``looks``). Then it reads the counter of ledger
+ids, the bookie's record and the policy, in the same session. So none of the three numbers can come
+from a server of the store that is behind. A session that ends during a look makes the look worth
+nothing, and it raises.
 
 If a number is lower than the one that the bookie keeps, the look marks the root as restored, and
 names the evidence (``set_back``). Otherwise the bookie keeps what the look found. The bookie looks
@@ -19,19 +19,20 @@ from typing import Final, TypeVar
 from zonekeeper.bookie.disk.disks import Disk
 from zonekeeper.bookie.disk.files import FileSystem
 from zonekeeper.bookie.life import known_metadata
-from zonekeeper.metadata.bookies import bookie_records
+from zonekeeper.metadata.bookies import bookie_records, looks
 from zonekeeper.metadata.cluster import evidence, policy_store, restored, timeline
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.cluster.evidence import Knowledge, Proofs
 from zonekeeper.metadata.cluster.timeline import Event
 from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.ledgers import ledger_ids, set_back
+from zonekeeper.metadata.ledgers.ledger_ids import IdsUsedUpError
 from zonekeeper.metadata.store.errors import SessionLostError, StoreError
 from zonekeeper.metadata.store.store import SessionId
 from zonekeeper.placement.base.ids import BookieId
 
 #: What a look without an answer raises.
-NO_ANSWER: Final = (StoreError, UnreadableError, ledger_ids.IdsUsedUpError)
+NO_ANSWER: Final = (StoreError, UnreadableError, IdsUsedUpError)
 
 #: The longest time between two looks of a bookie, if it does not collect more often.
 LOOK_EVERY_MS: Final = 60_000
@@ -72,6 +73,7 @@ class Witness:
             if self._known is None:
                 self._known = await self._disk.run(partial(known_metadata.load, self._files))
             session = self._session()
+            await looks.write(self._cluster, self._bookie, session)
             found = await self._found()
             accepted = await restored.accepted(self._cluster)
             if self._session() != session:
@@ -107,12 +109,12 @@ class Witness:
 
     async def _found(self) -> Knowledge:
         """Read the three numbers; 0: the store has none, or one that cannot be read."""
-        drawn = await ledger_ids.allocate(self._cluster)  # first, because it is a write
+        ids = await ledger_ids.given_out(self._cluster)
         record = await _readable(bookie_records.read(self._cluster, self._bookie))
         policy = await _readable(policy_store.read(self._cluster))
         return Knowledge(
             starts=record.boot_epoch if record else 0,
-            ids=drawn + 1,
+            ids=ids,
             policy=policy.version if policy else 0,
         )
 

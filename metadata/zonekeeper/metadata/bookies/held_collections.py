@@ -7,7 +7,8 @@ The bookie removes its question when nothing waits any more.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,7 +16,7 @@ from zonekeeper.metadata.cluster import record_store
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.cluster.record_store import Codec
 from zonekeeper.metadata.formats import records
-from zonekeeper.metadata.formats.malformed import Flaw, MalformedError
+from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, UnreadableError
 from zonekeeper.metadata.store.background import together
 from zonekeeper.metadata.store.errors import NodeExistsError
 from zonekeeper.placement.base.fields import Plain
@@ -115,6 +116,13 @@ async def read_all(cluster: Cluster) -> dict[BookieId, HeldCollection]:
     bookies = [BookieId(name) for name in names]
     found = await together(read(cluster, bookie) for bookie in bookies)
     return {bookie: held for bookie, held in zip(bookies, found, strict=True) if held is not None}
+
+
+def watch_all(
+    cluster: Cluster,
+) -> AbstractAsyncContextManager[AsyncIterator[dict[str, HeldCollection | UnreadableError]]]:
+    """Follow what all bookies ask."""
+    return record_store.watch_all(cluster, _directory(cluster), CODEC)
 
 
 async def ask(cluster: Cluster, bookie: BookieId, held: HeldCollection) -> None:

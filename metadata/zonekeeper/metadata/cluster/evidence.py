@@ -4,13 +4,13 @@ A bookie keeps three numbers that it read itself, behind a write of its own. Eac
 while a store keeps what it confirmed:
 
     starts   the bookie's own starts, as its record in the store counts them
-    ids      the ledger ids below which every id was given out, by the store's counters
+    ids      a number that all ledger ids that were given out are below, by the store's counters
     policy   the version of the policy
 
 If the store shows a lower number than the bookie keeps, the store is older than the bookie's disk.
 That is evidence. Ledgers of openings, fences and entries are no evidence: any peer can name any id.
-A number that cannot be read, or that is not there, is unknown and proves nothing: a bookie's record
-is removed together with its cookie.
+A record or policy that cannot be read, or that is not there, is unknown and proves nothing: a
+bookie's record is removed together with its cookie. The counters of ids are never removed.
 
 A person who clears the mark of a restored root accepts exactly the evidence that the mark names.
 ``Accepted`` remembers it: the same evidence, or less of the same, does not set the mark again.
@@ -35,7 +35,7 @@ class EvidenceKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knowledge:
-    """The three numbers. 0: the bookie never read it, or the store does not show it."""
+    """The three numbers. 0 starts or policy: the bookie never read it, or the store has none."""
 
     starts: int = 0
     ids: int = 0
@@ -53,7 +53,7 @@ class Knowledge:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Evidence:
-    """One proof that the metadata was set back: ``0 < found < known``."""
+    """One proof that the metadata was set back: ``0 <= found < known``."""
 
     bookie: BookieId
     kind: EvidenceKind
@@ -83,7 +83,7 @@ class Accepted:
 
     def covers(self, evidence: Evidence, known: Knowledge) -> bool:
         """Did a person accept this evidence of a bookie that keeps these numbers?"""
-        if known.ids <= self.before_ids:
+        if known.ids < self.before_ids:
             return True
         match evidence.kind:
             case EvidenceKind.STARTS:
@@ -116,7 +116,8 @@ def proofs(bookie: BookieId, known: Knowledge, found: Knowledge, accepted: Accep
     evidence = (
         Evidence(bookie=bookie, kind=kind, known=known.number(kind), found=found.number(kind))
         for kind in EvidenceKind
-        if 0 < found.number(kind) < known.number(kind)
+        if found.number(kind) < known.number(kind)
+        and (found.number(kind) or kind is EvidenceKind.IDS)
     )
     return tuple(sorted(one for one in evidence if not accepted.covers(one, known)))
 
@@ -125,7 +126,7 @@ def kept(known: Knowledge, found: Knowledge) -> Knowledge:
     """Give what a bookie keeps after a look that proved nothing: what it found, where it did."""
     return Knowledge(
         starts=found.starts or known.starts,
-        ids=found.ids or known.ids,
+        ids=found.ids,
         policy=found.policy or known.policy,
     )
 

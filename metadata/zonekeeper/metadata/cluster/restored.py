@@ -11,7 +11,8 @@ accepted stands in a node beside the mark. It is written before the mark is remo
 between the two leaves the mark, and the person clears it again.
 """
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -20,7 +21,7 @@ from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.cluster.evidence import Accepted, Evidence, EvidenceKind, Proofs
 from zonekeeper.metadata.cluster.record_store import Codec
 from zonekeeper.metadata.formats import records
-from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, stored_at
+from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, UnreadableError, stored_at
 from zonekeeper.metadata.formats.records import ForeignRecordError
 from zonekeeper.placement.base.fields import Plain
 from zonekeeper.placement.base.ids import BookieId
@@ -136,6 +137,13 @@ async def read(cluster: Cluster) -> Restored | None:
             return parse(node.value, cluster.instance)
         except ForeignRecordError:
             return None  # it is of an earlier cluster at this root
+
+
+def watch(
+    cluster: Cluster,
+) -> AbstractAsyncContextManager[AsyncIterator[Restored | UnreadableError | None]]:
+    """Follow the mark. An error that comes instead is a mark that stands."""
+    return record_store.watch(cluster, _path(cluster), CODEC)
 
 
 async def accepted(cluster: Cluster) -> Accepted:

@@ -76,6 +76,14 @@ async def counted_highs(cluster: Cluster) -> tuple[int, ...] | None:
     return tuple(sorted(high for high in map(parse_high_directory, names) if high is not None))
 
 
+async def given_out(cluster: Cluster) -> int:
+    """Give a number that every id that was given out is below; it never falls. A synced read."""
+    highs = await counted_highs(cluster)
+    high = 0 if highs is None else max(highs, default=_FIRST_HIGH)
+    node = await cluster.store.get(_directory(cluster, high), sync=True)
+    return high << 32 | (0 if node is None else node.children_made)
+
+
 async def allocate(cluster: Cluster) -> LedgerId:
     """Give an id that no ledger of this cluster ever had."""
     high = await _highest(cluster)
