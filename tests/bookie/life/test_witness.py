@@ -61,7 +61,7 @@ async def world() -> AsyncIterator[World]:
         await bookie_records.count_boot(cluster, A, 1)
         await ledger_ids.allocate(cluster)
         found.append(cluster)
-    yield World(*found)
+    yield World(found[0], found[1])
     for place in places:
         await place.close()
 

@@ -6,8 +6,12 @@ from a server of the store that is behind. A session that ends during a look mak
 nothing, and it raises.
 
 If a number is lower than the one that the bookie keeps, the look marks the root as restored, and
-names the evidence (``set_back``). Otherwise the bookie keeps what the look found. The bookie looks
+names the evidence (``set_back``). Then it keeps the higher of each number. Otherwise the bookie
+keeps what the look found. The bookie looks
 when it starts, in each new session before it registers, from time to time, and before it collects.
+
+Not promised: a store that is set back to a state that is younger than the last look of every bookie
+is not noticed. No number is lower then. Looks are at most ``LOOK_EVERY_MS`` apart.
 """
 
 import asyncio
@@ -83,6 +87,7 @@ class Witness:
             proofs = evidence.proofs(self._bookie, self._known, found, accepted)
             if proofs:
                 await self._mark(proofs, token=f"{self._bookie}-{found.ids}")
+                await self._keep(evidence.risen(self._known, found))
             else:
                 await self._keep(evidence.kept(self._known, found))
             return session

@@ -131,6 +131,19 @@ def kept(known: Knowledge, found: Knowledge) -> Knowledge:
     )
 
 
+def risen(known: Knowledge, found: Knowledge) -> Knowledge:
+    """Give what a bookie keeps while it has evidence: the higher of each number.
+
+    So the evidence stays, and a store that loses its mark by being set back once more is known by
+    what was given out under the mark.
+    """
+    return Knowledge(
+        starts=max(known.starts, found.starts),
+        ids=max(known.ids, found.ids),
+        policy=max(known.policy, found.policy),
+    )
+
+
 def merged(standing: Proofs, more: Proofs, *, limit: int) -> Proofs:
     """Add evidence to that of a mark: one of a kind a bookie, that with the highest number."""
     best: dict[tuple[BookieId, EvidenceKind], Evidence] = {}
