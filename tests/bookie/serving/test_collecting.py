@@ -32,6 +32,7 @@ from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
 from zonekeeper.metadata.ledgers import ledger_ids, ledger_listing, ledgers, set_back
 from zonekeeper.metadata.ledgers.deletions import Deleter
 from zonekeeper.metadata.saving import exporting, importing
+from zonekeeper.metadata.store.store import SessionId
 from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.placement.base.digests import Digest
@@ -473,6 +474,27 @@ async def test_a_listing_of_a_server_that_is_behind_is_no_older_than_the_look() 
         finally:
             patch.undo()
         assert seen == [{1}, {1}], "the listing does not miss what the bookie knew"
+
+
+@virtual_time.played
+async def test_a_ledger_that_came_after_the_look_began_is_not_looked_at() -> None:
+    """The write proves the reading only for ledgers that the bookie knew before it."""
+    async with world() as it:
+        patch = pytest.MonkeyPatch()
+        look = Witness.look
+
+        async def meanwhile(self: Witness) -> SessionId:
+            if it.known() == []:
+                await it.write(1, 2)
+            return await look(self)
+
+        patch.setattr(Witness, "look", meanwhile)
+        try:
+            assert await it.collected() == 0
+        finally:
+            patch.undo()
+        await asyncio.sleep(FAST.every_ms / 1_000)
+        assert await it.collector.round() == 1
 
 
 # ── a person's word ──
