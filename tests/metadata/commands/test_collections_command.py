@@ -94,8 +94,9 @@ def test_a_person_sees_what_waits_and_permits_it_with_a_reason(address: str) -> 
 
     assert (one.exit_code, one.stdout) == (0, "permitted: bk-a-0\n")
     held = within(address, held_collections.read_all)
-    assert held[A].permit is not None
-    assert (held[A].permit.reason, held[B].permit) == ("by hand", None)
+    permit = held[A].permit
+    assert permit is not None
+    assert (permit.reason, held[B].permit) == ("by hand", None)
     (event,) = within(address, timeline.newest)
     assert (event.kind, event.subject, event.reason) == ("permitted", "bookie bk-a-0", "by hand")
     data = json.loads(call("collections", "--metadata", address, "-o", "json").stdout)
