@@ -615,6 +615,25 @@ def test_a_word_outlives_the_start_that_asked() -> None:
 
 
 @pytest.mark.usefixtures("small")
+def test_a_word_for_other_ledgers_is_none_after_a_restart() -> None:
+    @virtual_time.played
+    async def story() -> None:
+        async with world() as it:
+            await it.create(100)
+            await many(it, 6, recorded=False)
+            await it.collected()
+            await word(it)
+            await it.store.delete(ledgers.path(it.cluster, LedgerId(100)), version=None)
+            again = collector_of(it.cluster, it.kept)
+            assert await collected_by(again) == 0
+            asked = await held_collections.read(it.cluster, BOOKIE)
+            assert asked is not None
+            assert (asked.ledgers, asked.permit) == (7, None)
+
+    story()
+
+
+@pytest.mark.usefixtures("small")
 def test_a_question_goes_when_the_ledgers_are_there_again() -> None:
     @virtual_time.played
     async def story() -> None:

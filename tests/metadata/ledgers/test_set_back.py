@@ -8,7 +8,7 @@ import pytest
 from tests.metadata import weather
 from tests.support.stores import MemoryPlace
 from zonekeeper.metadata.cluster import cluster as clusters
-from zonekeeper.metadata.cluster import restored
+from zonekeeper.metadata.cluster import record_store, restored
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.cluster.evidence import Evidence, EvidenceKind
 from zonekeeper.metadata.cluster.restored import Restored
@@ -105,6 +105,47 @@ async def test_to_clear_is_to_accept_what_the_mark_names(cluster: Cluster) -> No
     assert await restored.read(cluster) is None
     accepted = await restored.accepted(cluster)
     assert (accepted.ids, accepted.before_ids) == (60, 0)
+
+
+async def test_a_clear_that_is_cut_short_leaves_the_mark(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the mark would be gone, and set again by what the person accepted."""
+    await set_back.mark(cluster, (ids_of(A, 50),), now_ms=NOW_MS)
+    mark = await standing(cluster)
+    change, calls = record_store.change, 0
+
+    async def once(*given: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls > 1:
+            raise ConnectionError("ordered by the test")
+        return await change(*given)  # type: ignore[arg-type]  # whatever the caller gives
+
+    monkeypatch.setattr(record_store, "change", once)
+    with pytest.raises(ConnectionError):
+        await restored.clear(cluster, mark)
+    monkeypatch.undo()
+    assert await standing(cluster) == mark
+    await restored.clear(cluster, mark)
+    assert await restored.read(cluster) is None
+
+
+async def test_an_import_that_is_cleared_is_accepted_whole(cluster: Cluster) -> None:
+    mark = Restored(at_ms=1, high=7, export="sum")
+    raw = restored.render(mark, cluster.instance)
+    await cluster.store.create(cluster.root.beside("restored"), raw)
+    await restored.clear(cluster, mark)
+    assert (await restored.accepted(cluster)).before_ids == 7 << 32
+
+
+async def test_what_was_accepted_once_stays_accepted(cluster: Cluster) -> None:
+    starts = Evidence(bookie=A, kind=EvidenceKind.STARTS, known=5, found=2)
+    for found in (starts, ids_of(B, 60), ids_of(A, 50)):
+        await set_back.mark(cluster, (found,), now_ms=NOW_MS)
+        await restored.clear(cluster, await standing(cluster))
+    accepted = await restored.accepted(cluster)
+    assert (accepted.ids, dict(accepted.starts)) == (60, {A: 5})
 
 
 async def test_an_explicit_id_that_a_lost_ledger_may_have_is_refused(cluster: Cluster) -> None:
