@@ -43,7 +43,7 @@ LIMIT_S: Final = 180
 SetBack = Callable[[], Awaitable[None]]
 
 
-async def test_what_an_older_store_does_not_know_is_kept_until_a_person_gives_it_up(
+async def test_s68_what_an_older_store_does_not_know_is_kept_until_a_person_gives_it_up(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "meta.db"
@@ -52,7 +52,7 @@ async def test_what_an_older_store_does_not_know_is_kept_until_a_person_gives_it
     await story(address, tmp_path, lambda: copied_file(file, tmp_path / "older.db"))
 
 
-async def test_a_zookeeper_that_was_set_back_by_hand_loses_nothing(
+async def test_s68_a_zookeeper_that_was_set_back_by_hand_loses_nothing(
     tmp_path: Path, zookeeper_server: Ensemble
 ) -> None:
     address = f"zk://{zookeeper_server.addresses}/{tmp_path.name}"

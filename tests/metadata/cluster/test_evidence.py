@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zonekeeper.metadata.cluster import evidence
-from zonekeeper.metadata.cluster.evidence import Accepted, Evidence, EvidenceKind, Knowledge
+from zonekeeper.metadata.cluster.evidence import Accepted, EvidenceKind, Knowledge, StoreEvidence
 from zonekeeper.placement.base.ids import BookieId
 
 A, B = BookieId("bk-a-0"), BookieId("bk-b-0")
@@ -74,8 +74,8 @@ def test_an_import_is_accepted_whole_but_nothing_that_came_after_it() -> None:
     }
 
 
-def one_of(bookie: BookieId, known: int) -> Evidence:
-    return Evidence(bookie=bookie, kind=EvidenceKind.IDS, known=known, found=1)
+def one_of(bookie: BookieId, known: int) -> StoreEvidence:
+    return StoreEvidence(bookie=bookie, kind=EvidenceKind.IDS, known=known, found=1)
 
 
 def test_a_mark_names_the_strongest_evidence_of_each_bookie_and_only_so_much() -> None:

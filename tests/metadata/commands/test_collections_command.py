@@ -14,7 +14,7 @@ from zonekeeper.metadata.bookies.held_collections import HeldCollection
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import restored, timeline
 from zonekeeper.metadata.cluster.cluster import Cluster
-from zonekeeper.metadata.cluster.evidence import Evidence, EvidenceKind
+from zonekeeper.metadata.cluster.evidence import EvidenceKind, StoreEvidence
 from zonekeeper.metadata.commands.cluster import cluster as cluster_group
 from zonekeeper.metadata.commands.saving import metadata as metadata_group
 from zonekeeper.metadata.ledgers import set_back
@@ -123,8 +123,8 @@ def test_a_word_that_cannot_be_taken_changes_nothing(
 
 def test_the_evidence_of_a_set_back_store_is_shown_and_accepted(address: str) -> None:
     proofs = (
-        Evidence(bookie=A, kind=EvidenceKind.IDS, known=50, found=9),
-        Evidence(bookie=B, kind=EvidenceKind.STARTS, known=3, found=2),
+        StoreEvidence(bookie=A, kind=EvidenceKind.IDS, known=50, found=9),
+        StoreEvidence(bookie=B, kind=EvidenceKind.STARTS, known=3, found=2),
     )
     within(address, lambda cluster: set_back.mark(cluster, proofs, now_ms=1_780_000_000_000))
     shown = call("restored", "--metadata", address).stdout

@@ -10,7 +10,7 @@ from tests.support.stores import MemoryPlace
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import record_store, restored
 from zonekeeper.metadata.cluster.cluster import Cluster
-from zonekeeper.metadata.cluster.evidence import Evidence, EvidenceKind
+from zonekeeper.metadata.cluster.evidence import EvidenceKind, StoreEvidence
 from zonekeeper.metadata.cluster.restored import Restored
 from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
 from zonekeeper.metadata.formats.malformed import UnreadableError
@@ -34,8 +34,8 @@ NEW = LedgerMetadata(
 )
 
 
-def ids_of(bookie: BookieId, known: int) -> Evidence:
-    return Evidence(bookie=bookie, kind=EvidenceKind.IDS, known=known, found=1)
+def ids_of(bookie: BookieId, known: int) -> StoreEvidence:
+    return StoreEvidence(bookie=bookie, kind=EvidenceKind.IDS, known=known, found=1)
 
 
 async def standing(cluster: Cluster) -> Restored:
@@ -140,7 +140,7 @@ async def test_an_import_that_is_cleared_is_accepted_whole(cluster: Cluster) -> 
 
 
 async def test_what_was_accepted_once_stays_accepted(cluster: Cluster) -> None:
-    starts = Evidence(bookie=A, kind=EvidenceKind.STARTS, known=5, found=2)
+    starts = StoreEvidence(bookie=A, kind=EvidenceKind.STARTS, known=5, found=2)
     for found in (starts, ids_of(B, 60), ids_of(A, 50)):
         await set_back.mark(cluster, (found,), now_ms=NOW_MS)
         await restored.clear(cluster, await standing(cluster))

@@ -22,7 +22,7 @@ from tests.support import zookeeper
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import elections, policy_store
 from zonekeeper.metadata.cluster.cluster import Cluster
-from zonekeeper.metadata.cluster.evidence import Evidence, EvidenceKind
+from zonekeeper.metadata.cluster.evidence import EvidenceKind, StoreEvidence
 from zonekeeper.metadata.ledgers import set_back
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement.base.ids import BookieId
@@ -109,7 +109,7 @@ def test_it_shows_its_numbers_and_state_and_gives_its_votes_back(world: LiveWorl
 
 def test_it_alerts_of_metadata_that_was_set_back(world: LiveWorld) -> None:
     world.build()
-    proofs = (Evidence(bookie=BookieId("bk-a-0"), kind=EvidenceKind.IDS, known=50, found=9),)
+    proofs = (StoreEvidence(bookie=BookieId("bk-a-0"), kind=EvidenceKind.IDS, known=50, found=9),)
     world.on(lambda cluster: set_back.mark(cluster, proofs, now_ms=1))
     alert = 'zonekeeper_alert{alert="restored",severity="page",zone=""} 1'
 

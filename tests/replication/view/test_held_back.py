@@ -9,7 +9,7 @@ from zonekeeper.metadata.bookies import held_collections
 from zonekeeper.metadata.bookies.held_collections import HeldCollection, Permit
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import restored
-from zonekeeper.metadata.cluster.evidence import Evidence, EvidenceKind
+from zonekeeper.metadata.cluster.evidence import EvidenceKind, StoreEvidence
 from zonekeeper.metadata.ledgers import set_back
 from zonekeeper.placement.base.ids import BookieId, LedgerId
 from zonekeeper.placement.zones.zone_effects import Severity
@@ -18,7 +18,7 @@ from zonekeeper.replication.view.held_back import RESTORED, SEVERITIES, WAITING,
 
 INSTANCE = "d58c3de9-d9c6-429e-be20-474dcad4d089"
 A = BookieId("bk-a-0")
-PROOFS = (Evidence(bookie=A, kind=EvidenceKind.IDS, known=50, found=9),)
+PROOFS = (StoreEvidence(bookie=A, kind=EvidenceKind.IDS, known=50, found=9),)
 ASKED = HeldCollection(
     at_ms=1, ledgers=1_200, known=3_000, first=LedgerId(1), last=LedgerId(9), digest="ab"
 )

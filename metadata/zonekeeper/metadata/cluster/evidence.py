@@ -52,7 +52,7 @@ class Knowledge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Evidence:
+class StoreEvidence:
     """One proof that the metadata was set back: ``0 <= found < known``."""
 
     bookie: BookieId
@@ -81,7 +81,7 @@ class Accepted:
     #: Whatever was kept while all ids were below this was accepted with an import.
     before_ids: int = 0
 
-    def covers(self, evidence: Evidence, known: Knowledge) -> bool:
+    def covers(self, evidence: StoreEvidence, known: Knowledge) -> bool:
         """Did a person accept this evidence of a bookie that keeps these numbers?"""
         if known.ids < self.before_ids:
             return True
@@ -93,7 +93,7 @@ class Accepted:
             case EvidenceKind.POLICY:
                 return evidence.known <= self.policy
 
-    def also(self, evidence: Iterable[Evidence]) -> "Accepted":
+    def also(self, evidence: Iterable[StoreEvidence]) -> "Accepted":
         """Give these numbers together with those of more evidence."""
         after = self
         for one in evidence:
@@ -108,13 +108,13 @@ class Accepted:
         return after
 
 
-Proofs: TypeAlias = tuple[Evidence, ...]
+Proofs: TypeAlias = tuple[StoreEvidence, ...]
 
 
 def proofs(bookie: BookieId, known: Knowledge, found: Knowledge, accepted: Accepted) -> Proofs:
     """Give the evidence that nobody accepted yet; sorted."""
     evidence = (
-        Evidence(bookie=bookie, kind=kind, known=known.number(kind), found=found.number(kind))
+        StoreEvidence(bookie=bookie, kind=kind, known=known.number(kind), found=found.number(kind))
         for kind in EvidenceKind
         if found.number(kind) < known.number(kind)
         and (found.number(kind) or kind is EvidenceKind.IDS)
@@ -146,7 +146,7 @@ def risen(known: Knowledge, found: Knowledge) -> Knowledge:
 
 def merged(standing: Proofs, more: Proofs, *, limit: int) -> Proofs:
     """Add evidence to that of a mark: one of a kind a bookie, that with the highest number."""
-    best: dict[tuple[BookieId, EvidenceKind], Evidence] = {}
+    best: dict[tuple[BookieId, EvidenceKind], StoreEvidence] = {}
     for one in sorted((*standing, *more), key=lambda each: each.known):
         held = best.get((one.bookie, one.kind))
         if held is None or one.known > held.known:

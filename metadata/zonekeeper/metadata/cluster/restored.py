@@ -18,7 +18,7 @@ from typing import Final
 
 from zonekeeper.metadata.cluster import record_store
 from zonekeeper.metadata.cluster.cluster import Cluster
-from zonekeeper.metadata.cluster.evidence import Accepted, Evidence, EvidenceKind, Proofs
+from zonekeeper.metadata.cluster.evidence import Accepted, EvidenceKind, Proofs, StoreEvidence
 from zonekeeper.metadata.cluster.record_store import Codec
 from zonekeeper.metadata.formats import records
 from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, UnreadableError, stored_at
@@ -71,14 +71,14 @@ def _mark(data: Mapping[str, Plain]) -> Restored:
     )
 
 
-def _evidence(data: Plain) -> Evidence:
+def _evidence(data: Plain) -> StoreEvidence:
     if not isinstance(data, dict):
         raise MalformedError(Flaw.WRONG_TYPE, "each evidence must be an object")
     try:
         kind = EvidenceKind(records.text(data, "kind"))
     except ValueError as error:
         raise MalformedError(Flaw.OUT_OF_RANGE, str(error)) from error
-    return Evidence(
+    return StoreEvidence(
         bookie=BookieId(records.text(data, "bookie")),
         kind=kind,
         known=records.number(data, "known"),
