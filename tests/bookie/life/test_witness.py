@@ -141,6 +141,16 @@ async def test_what_a_person_cleared_does_not_set_the_mark_again() -> None:
         assert it.kept == Knowledge(starts=1, ids=await ledger_ids.given_out(it.older), policy=1)
 
 
+async def test_a_mark_that_is_lost_without_a_persons_word_is_set_again() -> None:
+    async with world() as it:
+        known_metadata.save(it.files, Knowledge(ids=99))
+        witness = it.witness(it.now)
+        await witness.look()
+        await it.now.store.delete(it.now.root.beside("restored"), version=None)
+        await witness.look()
+        assert await kinds(it.now) == {EvidenceKind.IDS}
+
+
 async def test_a_store_that_is_set_back_once_more_is_marked_once_more() -> None:
     async with world() as it, world() as other:
         await drawn(it.now)

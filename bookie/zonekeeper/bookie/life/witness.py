@@ -27,6 +27,7 @@ from zonekeeper.metadata.bookies import bookie_records, looks
 from zonekeeper.metadata.cluster import evidence, policy_store, restored, timeline
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.cluster.evidence import Knowledge, Proofs
+from zonekeeper.metadata.cluster.restored import EVIDENCE_MAX
 from zonekeeper.metadata.cluster.timeline import Event
 from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.ledgers import ledger_ids, set_back
@@ -66,6 +67,9 @@ class Witness:
         self._disk = disk
         self._wall_ms = wall_ms
         self._known: Knowledge | None = None
+        #: Evidence that this process found and that nobody accepted yet. A mark that names it may be
+        #: lost, for example if the store is set back node by node. Then it is set again.
+        self._told: Proofs = ()
         self._one_at_a_time = asyncio.Lock()
 
     async def look(self) -> SessionId:
@@ -85,6 +89,8 @@ class Witness:
                     "the session ended during a look", store=self._cluster.store.name
                 )
             proofs = evidence.proofs(self._bookie, self._known, found, accepted)
+            told = (one for one in self._told if not accepted.covers(one, self._known))
+            self._told = proofs = evidence.merged(tuple(told), proofs, limit=EVIDENCE_MAX)
             if proofs:
                 await self._mark(proofs, token=f"{self._bookie}-{found.ids}")
                 await self._keep(evidence.risen(self._known, found))
