@@ -21,6 +21,7 @@ from zonekeeper.client.api.client import Client
 from zonekeeper.metadata.cluster import cluster as found_clusters
 from zonekeeper.metadata.saving import exporting
 from zonekeeper.metadata.store import errors as store_errors
+from zonekeeper.metadata.store.store import Create, Delete, Write
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId, ZoneName
 from zonekeeper.placement.base.quorums import Quorums
@@ -127,19 +128,36 @@ async def copied_nodes(address: str) -> SetBack:
     async def set_back() -> None:
         store = await open_store(address)
 
-        async def remove(path: str) -> None:
-            for name in await store.children(path, sync=True) or ():
-                await remove(f"{path}/{name}")
-            node = await store.get(path, sync=True)
-            if node is not None and node.owner is None:
-                with contextlib.suppress(store_errors.NotEmptyError):
-                    await store.delete(path, version=None)
+        stays = set[str]()
 
-        for top in (cluster.root.path, cluster.root.own):
-            await remove(top)
-        for node in older:
-            with contextlib.suppress(store_errors.NodeExistsError):
-                await store.create(cluster.root.path + node.suffix, node.value)
+        async def removals(path: str) -> list[Write]:
+            """Give the deletions of a node and all below it; what sessions hold stays."""
+            below = await store.children(path, sync=True) or ()
+            found = [one for name in below for one in await removals(f"{path}/{name}")]
+            node = await store.get(path, sync=True)
+            held = node is not None and node.owner is not None
+            if held or any(f"{path}/{name}" in stays for name in below):
+                stays.add(path)
+                return found
+            return [*found, Delete(path=path, version=None)]
+
+        while True:
+            stays.clear()
+            tops = (cluster.root.path, cluster.root.own)
+            gone = [one for top in tops for one in await removals(top)]
+            again = (cluster.root.path + node.suffix for node in older)
+            back = [
+                Create(path=path, value=node.value)
+                for path, node in zip(again, older, strict=True)
+                if path not in stays
+            ]
+            try:
+                await store.commit([*gone, *back])  # at one moment, as by a server's old disk
+            except store_errors.StoreError as error:
+                if error.maybe_applied:
+                    raise
+            else:
+                break
         await store.close()
 
     return set_back

@@ -67,8 +67,8 @@ class Witness:
         self._disk = disk
         self._wall_ms = wall_ms
         self._known: Knowledge | None = None
-        #: Evidence that this process found and that nobody accepted yet. A mark that names it may be
-        #: lost, for example if the store is set back node by node. Then it is set again.
+        #: Evidence that this process found and that nobody accepted yet. A mark that names it may
+        #: be lost, for example if the store is set back node by node. Then it is set again.
         self._told: Proofs = ()
         self._one_at_a_time = asyncio.Lock()
 

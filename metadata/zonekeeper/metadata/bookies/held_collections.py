@@ -165,7 +165,7 @@ async def _change(
 
 async def _make_directory(cluster: Cluster) -> None:
     try:
-        await cluster.store.create(_directory(cluster), make_parents=True)
+        await cluster.store.create(_directory(cluster))
     except NodeExistsError:
         return  # another bookie was faster
 

@@ -25,7 +25,7 @@ async def write(cluster: Cluster, bookie: BookieId, session: SessionId) -> None:
         return
     if not await cluster.store.exists(_directory(cluster), sync=True):
         with suppress(NodeExistsError):  # another bookie was faster
-            await cluster.store.create(_directory(cluster), make_parents=True)
+            await cluster.store.create(_directory(cluster))
     await cluster.store.commit([Create(path=path)], session=session)
 
 

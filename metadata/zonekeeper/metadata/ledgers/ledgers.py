@@ -144,7 +144,7 @@ async def delete(
             if attempts_left == 0:
                 raise
             with suppress(NodeExistsError):
-                await cluster.store.create(deletions.directory(cluster), make_parents=True)
+                await cluster.store.create(deletions.directory(cluster))
         except StoreError as error:
             if not error.maybe_applied or attempts_left == 0:
                 raise
