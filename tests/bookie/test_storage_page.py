@@ -17,10 +17,11 @@ from zonekeeper.bookie.disk import whole_files
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
 from zonekeeper.bookie.formats import batch_format, log_end, sorted_format
 from zonekeeper.bookie.formats.batch_format import Position
-from zonekeeper.bookie.life import boots, identity, process
+from zonekeeper.bookie.life import boots, identity, known_metadata, process
 from zonekeeper.bookie.segments import arrivals, checkpoint, directories
 from zonekeeper.bookie.segments.checkpoint import Checkpoint
 from zonekeeper.bookie.tools import indexes
+from zonekeeper.metadata.cluster.evidence import Knowledge
 
 PAGE = (ROOT / "docs/storage.md").read_text()
 UNITS = {"MiB": 1 << 20, "GiB": 1 << 30}
@@ -119,6 +120,7 @@ def test_magics_and_versions_are_in_the_bytes() -> None:
         "checkpoint head": checkpoint.render(Checkpoint(log_id=1, limbo_generation=6)),
         "boots": boots.render(5),
         "log end": log_end.render(log_end.none_of(1)),
+        "known": known_metadata.render(Knowledge(starts=1, ids=2, policy=3)),
     }
     with_magic = {shown.name: shown for shown in layouts() if shown.fields[0].name == "magic"}
     assert set(with_magic) == set(written)
@@ -137,6 +139,7 @@ def test_headers_are_as_long_as_the_page_says() -> None:
     assert sizes["table row"] == sorted_format.ROW_BYTES
     assert sizes["boots"] == len(boots.render(1))
     assert sizes["log end"] == log_end.SIZE
+    assert sizes["known"] == len(known_metadata.render(Knowledge()))
 
 
 def test_limits_are_those_of_the_code() -> None:
@@ -154,6 +157,7 @@ async def test_the_files_are_those_that_a_bookie_makes() -> None:
         identity.LOCK_NAME,
         identity.VERSION_NAME,
         boots.NAME,
+        known_metadata.NAME,
         checkpoint.NAME,
         log_end.NAME,
         process.INDEX_NAME,
@@ -162,7 +166,13 @@ async def test_the_files_are_those_that_a_bookie_makes() -> None:
         arrivals.name_of(1),
         directories.name_of(1),
     }
-    for name in (identity.VERSION_NAME, boots.NAME, checkpoint.NAME, log_end.NAME):
+    for name in (
+        identity.VERSION_NAME,
+        boots.NAME,
+        known_metadata.NAME,
+        checkpoint.NAME,
+        log_end.NAME,
+    ):
         assert f"`{whole_files.new_name(name)}`" in PAGE
 
     files = MemoryFileSystem()

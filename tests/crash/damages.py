@@ -167,6 +167,7 @@ async def started(shape: Shape, root: Path, starts: int) -> AsyncIterator[Storag
             tails=disk,
             open_index=lambda: opened_index(root, stack),
             sizes=lambda total: Sizes(segment_bytes=3072, segments_max=4, round_segments=2),
+            wall_ms=lambda: 1,
         )
         try:
             begun = await life.begin(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from zonekeeper.metadata.bookies import bookie_records
+from zonekeeper.metadata.bookies import bookie_records, held_collections
 from zonekeeper.metadata.cluster import policy_store, restored, timeline, zone_store
 from zonekeeper.metadata.cluster.record_store import Codec
 from zonekeeper.metadata.formats import (
@@ -17,6 +17,7 @@ from zonekeeper.metadata.formats import (
 )
 from zonekeeper.metadata.formats.malformed import MalformedError, UnsupportedError
 from zonekeeper.metadata.formats.records import ForeignRecordError
+from zonekeeper.metadata.ledgers import deletions
 from zonekeeper.metadata.saving import export_format
 from zonekeeper.metadata.saving.export_format import (
     ExportFooter,
@@ -88,6 +89,11 @@ PARSERS: Final[Mapping[str, Parser]] = {
     ),
     "restored": _pair(
         lambda raw: restored.parse(raw, INSTANCE), lambda mark: restored.render(mark, INSTANCE)
+    ),
+    "accepted": _record(restored.ACCEPTED),
+    "collection": _record(held_collections.CODEC),
+    "deletion": _pair(
+        lambda raw: deletions.parse(raw, INSTANCE), lambda one: deletions.render(one, INSTANCE)
     ),
     "bookie-record": _record(bookie_records.CODEC),
     "policy": _record(policy_store.CODEC),

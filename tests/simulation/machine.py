@@ -348,7 +348,7 @@ class Machine:
             registrar = Registrar(
                 cluster, self.id, info, session_timeout_ms=around.scenario.session_ms
             )
-            await Presence(registrar, bookie, life.store, Conditions()).keep()
+            await Presence(registrar, bookie, life.store, Conditions(), begun.witness).keep()
 
     def _ground(self, life: _Life) -> BookieGround:
         sizes = _sizes(self._around.scenario)
@@ -362,6 +362,7 @@ class Machine:
             tails=life.tails,
             open_index=lambda: self.index,
             sizes=lambda total_bytes: sizes,
+            wall_ms=_wall_ms,
         )
 
 
@@ -382,6 +383,10 @@ def _sizes(scenario: Scenario) -> Sizes:
 def _has(ledgers: Mapping[LedgerId, Ledger], ledger_id: LedgerId, entry_id: EntryId) -> bool:
     ledger = ledgers.get(ledger_id)
     return ledger is not None and any(True for _ in ledger.extents.between(entry_id, entry_id))
+
+
+def _wall_ms() -> int:
+    return int(asyncio.get_running_loop().time() * 1_000)
 
 
 def _nobody_listens(*what: object) -> None:

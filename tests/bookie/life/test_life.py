@@ -8,13 +8,16 @@ import pytest
 
 from tests.bookie.running import BOOKIE, LEDGER, running
 from tests.support.stores import MemoryPlace
+from zonekeeper.bookie.disk.disks import InlineDisk
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
-from zonekeeper.bookie.life import life
+from zonekeeper.bookie.life import known_metadata, life
 from zonekeeper.bookie.life.life import Conditions, Presence
+from zonekeeper.bookie.life.witness import Witness
 from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.metadata.bookies.registration import Registrar
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.cluster.evidence import Knowledge
 from zonekeeper.metadata.formats import ledger_format, service_info
 from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata, LedgerState
 from zonekeeper.metadata.ledgers import ledgers
@@ -52,7 +55,7 @@ async def turns(count: int) -> None:
 
 @asynccontextmanager
 async def kept_present(
-    place: MemoryPlace, *, conditions: Sequence[str] = ()
+    place: MemoryPlace, *, conditions: Sequence[str] = (), known: Knowledge | None = None
 ) -> AsyncIterator[tuple[Cluster, BookieServer]]:
     """Give a cluster, and a bookie that is registered there and stays so until the block ends."""
     store = await place.open(Timeouts(session_ms=SESSION_MS))
@@ -61,7 +64,10 @@ async def kept_present(
     registrar = Registrar(cluster, BOOKIE, info, session_timeout_ms=SESSION_MS)
     async with running(MemoryFileSystem()) as bookie, asyncio.TaskGroup() as tasks:
         bookie.set_conditions(conditions)
-        presence = Presence(registrar, bookie, store, Conditions())
+        kept = MemoryFileSystem()
+        known_metadata.save(kept, known or Knowledge())
+        witness = Witness(cluster, BOOKIE, kept, InlineDisk(), wall_ms=lambda: 1)
+        presence = Presence(registrar, bookie, store, Conditions(), witness)
         keeping = tasks.create_task(presence.keep())
         await presence.begun.wait()
         yield cluster, bookie
@@ -102,6 +108,15 @@ async def test_a_bookie_that_lost_its_session_registers_again() -> None:
                     break
         assert await side(cluster) == "read-only"
     await onlooker.close()
+
+
+async def test_a_store_that_was_set_back_is_marked_before_the_bookie_registers() -> None:
+    async with kept_present(MemoryPlace(), known=Knowledge(ids=99)) as (cluster, _):
+        mark = await cluster.store.get(cluster.root.beside("restored"), sync=True)
+        registered = await cluster.store.get(cluster.root.writable(BOOKIE), sync=True)
+        assert mark is not None
+        assert registered is not None
+        assert mark.created_id < registered.created_id
 
 
 async def test_metadata_that_cannot_be_read_says_of_no_ledger_where_it_ends() -> None:

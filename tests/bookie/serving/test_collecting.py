@@ -2,99 +2,34 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.bookie.segments import keeping
-from tests.bookie.segments.keeping import Driver, frame, opening, read_ids
+from tests.bookie.segments.keeping import frame, read_ids
+from tests.bookie.serving.collecting_world import (
+    AT_ONCE,
+    INSTANCE,
+    collected_by,
+    collector_of,
+    world,
+)
 from tests.support import virtual_time
 from tests.support.stores import MemoryPlace
-from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
 from zonekeeper.bookie.formats.index import Index, MemoryOrdered
-from zonekeeper.bookie.ledgers import admission
 from zonekeeper.bookie.serving import collecting
-from zonekeeper.bookie.serving.collecting import Collecting, Collector
-from zonekeeper.bookie.storage.storage import Storage
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import restored
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.cluster.restored import Restored
-from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
 from zonekeeper.metadata.ledgers import ledger_listing, ledgers
 from zonekeeper.metadata.saving import exporting, importing
 from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.metadata.stores.timeouts import Timeouts
-from zonekeeper.placement.base.digests import Digest
-from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
-
-INSTANCE = "d58c3de9-d9c6-429e-be20-474dcad4d089"
-FAST = Collecting(proofs_per_second=1_000_000)
-NEW = LedgerMetadata(
-    ensemble_size=1,
-    write_quorum=1,
-    ack_quorum=1,
-    fragments=(Fragment(EntryId(0), (BookieId("bk-a-0"),)),),
-    digest=Digest.CRC32C,
-    password=b"secret",
-    create_token=9,
-)
-
-
-@dataclass
-class World:
-    """A bookie's storage, and the metadata of its ledgers."""
-
-    files: MemoryFileSystem
-    index: MemoryOrdered
-    place: MemoryPlace
-    store: MemoryStore
-    cluster: Cluster
-    kept: Storage
-    driver: Driver
-    collector: Collector
-
-    async def create(self, *ledger_ids: int, entries: int = 4) -> None:
-        for ledger_id in ledger_ids:
-            await ledgers.create(self.cluster, NEW, ledger_id=LedgerId(ledger_id))
-            await self.write(ledger_id, entries)
-
-    async def write(self, ledger_id: int, entries: int) -> None:
-        await self.driver.state(ledger_id, admission.OpenWanted(opening=opening(ledger_id)))
-        for first in range(0, entries, 2):
-            await self.driver.append(frame(ledger_id, [first, first + 1]))
-
-    async def delete(self, *ledger_ids: int) -> None:
-        for ledger_id in ledger_ids:
-            await ledgers.delete(self.cluster, LedgerId(ledger_id))
-
-    def known(self) -> list[int]:
-        return [int(ledger_id) for ledger_id in self.kept.known_ledgers()]
-
-
-@asynccontextmanager
-async def world() -> AsyncIterator[World]:
-    files, index, place = keeping.fresh(), MemoryOrdered(), MemoryPlace()
-    store = await place.open()
-    assert isinstance(store, MemoryStore)
-    cluster = await clusters.initialise(store, INSTANCE)
-    try:
-        async with keeping.running(files, index) as kept:
-            yield World(
-                files=files,
-                index=index,
-                place=place,
-                store=store,
-                cluster=cluster,
-                kept=kept,
-                driver=Driver(kept),
-                collector=Collector(cluster, kept, FAST),
-            )
-    finally:
-        await place.close()
+from zonekeeper.placement.base.ids import LedgerId
 
 
 @virtual_time.played
@@ -102,7 +37,7 @@ async def test_a_deleted_ledger_is_forgotten_with_its_extents_and_its_space() ->
     async with world() as it:
         await it.create(1, 2, 3, entries=40)
         await it.delete(2)
-        assert await it.collector.round() == 1
+        assert await it.collected() == 1
         assert it.known() == [1, 3]
         assert all(row.ledger_id != 2 for row in Index(it.index).rows())
         before = sum(segment.live_bytes for segment in it.kept.segments)
@@ -119,7 +54,7 @@ async def test_a_deleted_ledger_is_forgotten_with_its_extents_and_its_space() ->
 async def test_what_is_not_deleted_is_kept() -> None:
     async with world() as it:
         await it.create(0, 1, 7, 1 << 40)
-        assert await it.collector.round() == 0
+        assert await it.collected() == 0
         assert it.known() == [0, 1, 7, 1 << 40]
 
 
@@ -135,8 +70,8 @@ async def collected_after_a_short_listing(patch: pytest.MonkeyPatch) -> int:
     patch.setattr(ledger_listing, "ids", short_listing)
     async with world() as it:
         await it.create(1)
-        count = await it.collector.round()
-        assert it.collector.counters.unproven == 1 - count
+        count = await it.collected()
+        assert it.collector.counters.unproven == 2 * (1 - count)
         return count
 
 
@@ -171,11 +106,11 @@ async def test_a_ledger_that_came_after_the_listing_began_is_not_looked_at(
                 yield ledger_id
 
         monkeypatch.setattr(ledger_listing, "ids", slow)
-        assert await it.collector.round() == 0
+        assert await it.collected() == 0
         assert it.known() == [1, 2]
         monkeypatch.undo()
         # It was never created, so the next round may delete it.
-        assert await it.collector.round() == 1
+        assert await it.collected() == 1
 
 
 @virtual_time.played
@@ -188,15 +123,15 @@ async def test_nothing_is_collected_after_an_old_export_is_imported() -> None:
         store = await place.open()
         await importing.run(store, lambda: export, now_ms=1)
         imported = await clusters.open_cluster(store)
-        collector = Collector(imported, it.kept, FAST)
-        assert await collector.round() == 0
+        collector = collector_of(imported, it.kept)
+        assert await collected_by(collector) == 0
         assert it.known() == [1, 2, 3]
-        assert collector.counters.rounds_held == 1
+        assert collector.counters.rounds_held == 2
         # A person says that what is missing is not wanted any more.
         mark = await restored.read(imported)
         assert mark is not None
         await restored.clear(imported, mark)
-        assert await collector.round() == 2
+        assert await collected_by(collector) == 2
         assert it.known() == [1]
         await place.close()
 
@@ -216,7 +151,7 @@ async def test_a_restore_during_a_round_is_seen_before_the_next_ledger_goes(
             await it.store.create(it.cluster.root.beside("restored"), mark, make_parents=True)
 
         monkeypatch.setattr(it.kept, "forget", and_restore)
-        assert await it.collector.round() == 1
+        assert await it.collected() == 1
         assert it.known() == [2]
 
 
@@ -227,13 +162,13 @@ async def test_metadata_that_cannot_be_read_is_no_proof() -> None:
         await it.delete(1)
         hasty = await it.place.open(Timeouts(session_ms=20_000, request_ms=50))
         assert isinstance(hasty, MemoryStore)
-        collector = Collector(await clusters.open_cluster(hasty), it.kept, FAST)
+        collector = collector_of(await clusters.open_cluster(hasty), it.kept)
         hasty.cut()
-        assert await collector.round() == 0
-        assert collector.counters.rounds_failed == 1
+        assert await collected_by(collector) == 0
+        assert collector.counters.rounds_failed == 2
         hasty.mend()
         assert it.known() == [1]
-        assert await it.collector.round() == 1
+        assert await it.collected() == 1
 
 
 @virtual_time.played
@@ -242,7 +177,7 @@ async def test_another_cluster_under_the_same_root_proves_nothing() -> None:
         await it.create(1)
         await it.delete(1)
         foreign = replace(it.cluster, instance="0" * 36)
-        assert await Collector(foreign, it.kept, FAST).round() == 0
+        assert await collected_by(collector_of(foreign, it.kept)) == 0
         assert it.known() == [1]
 
 
@@ -250,7 +185,9 @@ async def test_who_writes_to_a_ledger_that_is_forgotten_begins_a_new_one() -> No
     async with world() as it:
         await it.create(1, entries=20)
         await it.delete(1)
-        collecting_it = asyncio.ensure_future(it.collector.round())
+        collector = collector_of(it.cluster, it.kept, AT_ONCE)
+        await collector.round()
+        collecting_it = asyncio.ensure_future(collector.round())
         while not it.kept.memory.has_forgotten and not collecting_it.done():
             await it.driver.append(frame(1, [100]))
         await collecting_it

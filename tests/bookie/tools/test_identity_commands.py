@@ -18,6 +18,7 @@ from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats import service_info
 from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
 from zonekeeper.metadata.ledgers import ledgers
+from zonekeeper.metadata.ledgers.deletions import Deleter
 from zonekeeper.placement.base import locations
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
@@ -195,7 +196,7 @@ def test_a_bookie_is_forgotten_only_when_nothing_counts_on_it(place: Place) -> N
     refused = place.call(*delete, "--yes")
     assert (refused.exit_code, f"1 ledgers name {BOOKIE} (4)" in refused.stderr) == (2, True)
 
-    place.in_cluster(lambda c: ledgers.delete(c, LedgerId(4)))
+    place.in_cluster(lambda c: ledgers.delete(c, LedgerId(4), Deleter(by="test", at_ms=1)))
     assert "nothing was done" in place.call(*delete, "--dry-run").stdout
     assert stored_location(place) == A
     assert place.call(*delete, "--yes").exit_code == 0

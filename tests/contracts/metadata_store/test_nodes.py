@@ -177,6 +177,20 @@ async def test_sequential_names_are_numbered_upwards(store: MetadataStore, root:
     assert numbers == sorted(set(numbers)), "a number never comes again"
 
 
+async def test_a_node_counts_the_children_that_it_ever_had(store: MetadataStore, root: str) -> None:
+    before = await store.get(root, sync=True)
+    assert before is not None
+    for _ in range(2):
+        await store.delete(await store.create(f"{root}/v-", sequential=True), version=None)
+    await store.create(f"{root}/a")
+    after = await store.get(root, sync=True)
+    assert after is not None
+    assert after.children_made == before.children_made + 3
+    assert after == before, "a count alone is no change of the node"
+    path = await store.create(f"{root}/v-", sequential=True)
+    assert int(path[-10:]) == after.children_made
+
+
 async def test_sequential_names_count_together_under_one_parent(
     store: MetadataStore, other: MetadataStore, root: str
 ) -> None:

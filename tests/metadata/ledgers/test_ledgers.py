@@ -15,11 +15,13 @@ from zonekeeper.metadata.cluster.restored import Restored
 from zonekeeper.metadata.formats import ledger_metadata, ledger_paths
 from zonekeeper.metadata.formats.ledger_metadata import Fragment, IllegalChangeError, LedgerMetadata
 from zonekeeper.metadata.ledgers import ledger_ids, ledger_listing, ledgers
+from zonekeeper.metadata.ledgers.deletions import Deleter
 from zonekeeper.metadata.ledgers.ledger_listing import UnreadableLedger
 from zonekeeper.metadata.stores.memory import ExchangeLoss, MemoryStore
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 
+DELETER = Deleter(by="test", at_ms=1)
 INSTANCE = "d58c3de9-d9c6-429e-be20-474dcad4d089"
 A, B, C, D = (BookieId(name) for name in "abcd")
 
@@ -210,8 +212,8 @@ async def test_a_ledger_that_is_not_there_cannot_be_changed(cluster: Cluster) ->
 async def test_a_deleted_ledger_is_gone_with_its_directories(cluster: Cluster) -> None:
     await ledgers.create(cluster, NEW, ledger_id=LedgerId(123456789))
     assert not await ledgers.proven_deleted(cluster, LedgerId(123456789))
-    await ledgers.delete(cluster, LedgerId(123456789))
-    await ledgers.delete(cluster, LedgerId(123456789))
+    await ledgers.delete(cluster, LedgerId(123456789), DELETER)
+    await ledgers.delete(cluster, LedgerId(123456789), DELETER)
     assert await ledgers.proven_deleted(cluster, LedgerId(123456789))
     assert not await cluster.store.exists(cluster.root.below("01"))
 
@@ -219,7 +221,7 @@ async def test_a_deleted_ledger_is_gone_with_its_directories(cluster: Cluster) -
 async def test_a_neighbours_directory_stays(cluster: Cluster) -> None:
     await ledgers.create(cluster, NEW, ledger_id=LedgerId(1))
     await ledgers.create(cluster, OTHER, ledger_id=LedgerId(2))
-    await ledgers.delete(cluster, LedgerId(1))
+    await ledgers.delete(cluster, LedgerId(1), DELETER)
     assert [one async for one in ledger_listing.ids(cluster)] == [2]
 
 
@@ -229,7 +231,7 @@ async def test_a_deletion_in_doubt_is_looked_up(memory: MemoryPlace, loss: Excha
     cluster = await clusters.initialise(store, INSTANCE)
     ledger_id = (await ledgers.create(cluster, NEW)).id
     weather.lose(store, 0, loss)
-    await ledgers.delete(cluster, ledger_id)
+    await ledgers.delete(cluster, ledger_id, DELETER)
     assert await ledgers.proven_deleted(cluster, ledger_id)
 
 

@@ -20,6 +20,7 @@ from zonekeeper.metadata.commands import saving
 from zonekeeper.metadata.formats.cookies import Cookie
 from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
 from zonekeeper.metadata.ledgers import ledger_ids, ledger_listing, ledgers
+from zonekeeper.metadata.ledgers.deletions import Deleter
 from zonekeeper.metadata.saving import (
     export_diff,
     export_format,
@@ -285,7 +286,7 @@ async def test_a_truncated_file_writes_nothing(export: list[str], empty: MemoryS
 async def test_differences_are_found_node_by_node(cluster: Cluster) -> None:
     await fill(cluster)
     before = [node async for node in exporting.nodes(cluster)]
-    await ledgers.delete(cluster, LedgerId(1))
+    await ledgers.delete(cluster, LedgerId(1), Deleter(by="test", at_ms=1))
     await ledgers.create(cluster, NEW, ledger_id=LedgerId(2))
     await cookie_store.move(cluster, BookieId("a"), Location(ZoneName("y"), UpgradeDomain("ud-0")))
 
@@ -297,7 +298,13 @@ async def test_differences_are_found_node_by_node(cluster: Cluster) -> None:
         f"{one.side.value} {one.suffix}"
         async for one in export_diff.differences(old(), exporting.nodes(cluster))
     ]
-    assert found == ["- /00/0000/L0001", "+ /00/0000/L0002", "~ /cookies/a"]
+    assert found == [
+        "- /00/0000/L0001",
+        "+ /00/0000/L0002",
+        "~ /cookies/a",
+        "+ .zonekeeper/deletions",
+        "+ .zonekeeper/deletions/d-0000000000",
+    ]
 
 
 # ── the commands ──

@@ -23,6 +23,7 @@ from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.metadata.bookies import bookie_records
 from zonekeeper.metadata.bookies.bookie_records import Mark
 from zonekeeper.metadata.ledgers import ledgers, underreplication
+from zonekeeper.metadata.ledgers.deletions import Deleter
 from zonekeeper.metadata.ledgers.underreplication import Claim
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId
@@ -294,7 +295,7 @@ async def test_a_connection_that_breaks_is_made_again_and_nothing_is_lost_by_it(
 async def test_a_ledger_that_is_deleted_meanwhile_is_done(bench: Bench) -> None:
     writer, lost = await lost_one(bench)
     await bench.mark(writer.ledger_id, lost)
-    await ledgers.delete(bench.cluster, writer.ledger_id)
+    await ledgers.delete(bench.cluster, writer.ledger_id, Deleter(by="test", at_ms=1))
     assert (await bench.repairer.attempt(writer.ledger_id)).done
     assert await bench.marked(writer.ledger_id) is None
 

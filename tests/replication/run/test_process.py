@@ -22,6 +22,8 @@ from tests.support import zookeeper
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import elections, policy_store
 from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.cluster.evidence import EvidenceKind, StoreEvidence
+from zonekeeper.metadata.ledgers import set_back
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.settings import BadSettingError
@@ -103,6 +105,24 @@ def test_it_shows_its_numbers_and_state_and_gives_its_votes_back(world: LiveWorl
         return [await elections.leader(cluster.store, path) for path in paths]
 
     assert world.on(voters) == [None, None]
+
+
+def test_it_alerts_of_metadata_that_was_set_back(world: LiveWorld) -> None:
+    world.build()
+    proofs = (StoreEvidence(bookie=BookieId("bk-a-0"), kind=EvidenceKind.IDS, known=50, found=9),)
+    world.on(lambda cluster: set_back.mark(cluster, proofs, now_ms=1))
+    alert = 'zonekeeper_alert{alert="restored",severity="page",zone=""} 1'
+
+    async def look(port: int) -> None:
+        text = ""
+        async with asyncio.timeout(60):
+            while alert not in text:
+                _, text = await get(port, "/metrics")
+        assert "collectionsWaiting" not in text
+        state = json.loads((await get(port, "/state"))[1])
+        assert "bk-a-0 knew of ledger ids below 50" in state["alerts"]["restored"]
+
+    asyncio.run(lived(world, look))
 
 
 def test_without_a_cluster_it_stops_and_says_so(world: LiveWorld) -> None:

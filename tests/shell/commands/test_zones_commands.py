@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.shell.live_world import INSTANCE, LiveWorld
+from zonekeeper.metadata.cluster.evidence import EvidenceKind, StoreEvidence
+from zonekeeper.metadata.ledgers import set_back
 from zonekeeper.metadata.stores.opening import open_store
+from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.shell.commands.zones import zones
 
 
@@ -38,6 +41,19 @@ def test_the_same_as_data(world: LiveWorld) -> None:
     assert found["a"]["alerts"] == [{"alert": "zoneDown", "severity": "page"}]
     assert data["replicationEnabled"] is True
     assert data["instance"] == INSTANCE
+
+
+def test_metadata_that_was_set_back_is_shown_where_a_person_looks_first(world: LiveWorld) -> None:
+    world.build()
+    assert "restored" not in world.call(zones, "status").stdout
+    proofs = (StoreEvidence(bookie=BookieId("bk-a-0"), kind=EvidenceKind.IDS, known=50, found=9),)
+    world.on(lambda cluster: set_back.mark(cluster, proofs, now_ms=1))
+    text = " ".join(world.call(zones, "status").stdout.split())
+    assert "restored: the metadata was restored to an older state, and no bookie collects" in text
+    assert "bk-a-0 knew of ledger ids below 50" in text
+    collecting = world.data(zones, "status")["collecting"]
+    assert isinstance(collecting, dict)
+    assert list(collecting) == ["restored"]
 
 
 def test_only_the_zones_that_were_asked_for(world: LiveWorld) -> None:

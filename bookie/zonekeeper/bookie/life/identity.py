@@ -210,6 +210,12 @@ class _Folders:
         return f"data folder {(self._mine.index_dirs or self._mine.journal_dirs)[0]}"
 
 
+def is_of(version: Version, mine: Cookie) -> bool:
+    """Is this folder that of a bookie with this id, of this cluster?"""
+    theirs = version.cookie
+    return (theirs.bookie, theirs.instance) == (mine.bookie, mine.instance)
+
+
 def check(version: Version, folder: str | None, mine: Cookie) -> None:
     """Refuse a ``VERSION`` that belongs to another folder (None: the data folder)."""
     cookies.check_same_bookie(version.cookie, mine)

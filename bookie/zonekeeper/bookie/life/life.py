@@ -12,12 +12,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from zonekeeper.bookie.disk.disks import Disk
 from zonekeeper.bookie.disk.files import FileSystem
 from zonekeeper.bookie.formats.index import Index, Ordered
 from zonekeeper.bookie.life import boots, identity
+from zonekeeper.bookie.life.witness import Witness
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.serving.service import BookieServer
@@ -48,7 +50,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookieGround:
-    """The folders of a bookie, and the disks that work on them."""
+    """The folders of a bookie, the disks that work on them, and wall time."""
 
     #: By path; the data folder is under None.
     folders: Mapping[str | None, FileSystem]
@@ -65,6 +67,7 @@ class BookieGround:
     open_index: Callable[[], Ordered]
     #: Gives the sizes for a device of this many bytes.
     sizes: Callable[[int], Sizes]
+    wall_ms: Callable[[], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +77,7 @@ class Begun:
     cookie: Cookie
     boot_epoch: int
     storage: Storage
+    witness: Witness
 
 
 async def begin(
@@ -87,9 +91,18 @@ async def begin(
 ) -> Begun:
     """Do all steps of a start before serving.
 
+    If the folder is this bookie's, the witness looks first. So a store that was set back is marked
+    even if it does not know the bookie any more, and the bookie is refused.
+
     Raises the errors of ``identity.settle_all``, ``boots.next_boot`` and ``storage.open_storage``.
     """
     writing = ground.writing
+    witness = Witness(
+        cluster, mine.bookie, ground.folders[None], ground.background, wall_ms=ground.wall_ms
+    )
+    version = await writing.run(partial(identity.read, ground.folders[None]))
+    if version is not None and identity.is_of(version, mine):
+        await witness.try_look()
     cookie = await identity.settle_all(
         cluster, mine, location, ground.folders, disk=writing, chance=chance
     )
@@ -112,7 +125,7 @@ async def begin(
     )
     if any(ledger.durable.in_limbo for ledger in storage.memory.ledgers.values()):
         await bookie_records.lost_data(cluster, cookie.bookie, boot_epoch)
-    return Begun(cookie=cookie, boot_epoch=boot_epoch, storage=storage)
+    return Begun(cookie=cookie, boot_epoch=boot_epoch, storage=storage, witness=witness)
 
 
 def ends_in(cluster: Cluster) -> Ends:
@@ -159,8 +172,10 @@ class Presence:
         bookie: BookieServer,
         store: MetadataStore,
         conditions: Conditions,
+        witness: Witness,
     ) -> None:
         self._registrar = registrar
+        self._witness = witness
         self._bookie = bookie
         self._store = store
         self._conditions = conditions
@@ -191,6 +206,9 @@ class Presence:
                 if session.id is None or not session.connected:
                     self._conditions.missing(REGISTERED, f"{self._store.name} is out of reach")
                 else:
+                    # A store that was set back has lost the session: it is marked before the
+                    # bookie gets entries of ledgers with ids that the store gave out before.
+                    await self._witness.try_look()
                     await self._register()
 
     async def _follow_mode(self) -> None:

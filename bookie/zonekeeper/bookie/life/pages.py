@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 
 from zonekeeper.bookie.life.life import Begun, Conditions
-from zonekeeper.bookie.serving import collecting
+from zonekeeper.bookie.serving.collecting import Collector
 from zonekeeper.bookie.serving.measuring import Measures
 from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.wire.formats import exposition
@@ -29,7 +29,7 @@ class PagesView:
     measures: Measures
     begun: Begun | None = None
     bookie: BookieServer | None = None
-    collected: collecting.CollectionCounters | None = None
+    collector: Collector | None = None
 
     def pages(self) -> Pages:
         """Give all pages, by their paths."""
@@ -73,8 +73,10 @@ class PagesView:
             families += exposition.counted(
                 "zonekeeper_bookie_storage", self.begun.storage.counters, of_now=False
             )
-        if self.collected is not None:
-            families += exposition.counted("zonekeeper_bookie_gc", self.collected, of_now=False)
+        if self.collector is not None:
+            collector = self.collector
+            families += exposition.counted("zonekeeper_bookie_gc", collector.counters, of_now=False)
+            families += exposition.counted("zonekeeper_bookie_gc", collector.state, of_now=True)
         return Page(exposition.render(families), content_type=exposition.CONTENT_TYPE)
 
     def state(self) -> Page:

@@ -12,6 +12,7 @@ that fails ends the process at once.
 import asyncio
 import resource
 import socket
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -135,7 +136,9 @@ class _Process:
             async with _served(host, settings.listen, name, credentials) as port:
                 self._conditions.met(life.SERVING)
                 registrar = self._registrar(cluster, begun, port, http_port)
-                presence = Presence(registrar, bookie, cluster.store, self._conditions)
+                presence = Presence(
+                    registrar, bookie, cluster.store, self._conditions, begun.witness
+                )
                 keeping = tasks.create_task(presence.keep())
                 await presence.begun.wait()
                 self._announce(
@@ -167,6 +170,7 @@ class _Process:
             tails=await stack.enter_async_context(_disk("tail", TAIL_THREADS)),
             open_index=lambda: RocksOrdered(settings.data / INDEX_NAME),
             sizes=partial(arrivals.sizes_on, reserve_bytes=settings.reserve_bytes),
+            wall_ms=_wall_ms,
         )
 
     def _bookie(self, begun: Begun, tasks: asyncio.TaskGroup) -> BookieServer:
@@ -192,7 +196,14 @@ class _Process:
     ) -> list["asyncio.Task[None]"]:
         """Begin what is done from time to time: collecting garbage, looking at the room."""
         settings, storage = self._settings, begun.storage
-        collector = Collector(cluster, storage, settings.collecting)
+        collector = Collector(
+            cluster,
+            settings.bookie_id,
+            storage,
+            begun.witness,
+            settings.collecting,
+            wall_ms=_wall_ms,
+        )
         watch = space.DeviceWatch(
             {f"the device of {path or '--data'}": files for path, files in ground.folders.items()},
             ground.reads,
@@ -200,9 +211,10 @@ class _Process:
             troubles=lambda: storage.failed_directories,
             on_change=bookie.set_conditions,
         )
-        self._view.collected = collector.counters
+        self._view.collector = collector
         return [
             tasks.create_task(collector.run()),
+            tasks.create_task(begun.witness.run(settings.collecting.every_ms)),
             tasks.create_task(watch.run(settings.disk_check_ms)),
         ]
 
@@ -233,6 +245,10 @@ class _Process:
                 f"{storage.log.waiting_bytes} bytes were not written within --drain-timeout "
                 f"({limit_ms} ms) and were not acknowledged; is the disk still there?"
             )
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _allow_open_files() -> None:

@@ -1,32 +1,52 @@
 """Garbage collection: the bookie forgets a ledger only on positive proof that it was deleted.
 
-Two independent readings of the metadata must agree that the ledger does not exist:
+Two rounds must prove it, and the second one begins at least a whole interval after the end of the
+first. A round proves that a ledger is gone by three readings of the metadata:
 
-1. A whole listing does not name the ledger. The listing began after the bookie knew the ledger.
-2. A direct, synced reading of the ledger's node finds none (``ledgers.proven_deleted``). It also
-   requires that the root is whole, that it is the cluster that was opened, and that no older export
-   was restored into it. This reading comes last, right before the ledger is forgotten.
+1. A look (``Looking``): a write of the bookie's own, and the evidence whether the metadata was set
+   back. The readings that follow are of the same session. So they are no older than the write, even
+   if this session's server of the store is behind. The bookie knew the ledger before the write.
+2. A whole listing does not name the ledger.
+3. A direct reading of the ledger's node finds none (``ledgers.proven_deleted``). It also requires
+   that the root is whole, that it is the cluster that was opened, and that it is not restored.
 
-A missing answer is no proof: the round ends, and the next one begins anew.
+In the second round there is one more look after these, and one more direct reading right before the
+ledger is forgotten. So no moment is left at which a store that was set back would be believed.
+
+A missing answer is no proof: the round ends, and the next one begins anew. A round that finds the
+root restored also drops what earlier rounds proved.
+
+A deletion by a program of ours leaves a record (``deletions``). Many ledgers that are gone without
+a record are no deletion, but damage: the round then waits for a person (``held_collections``).
 
 A ledger's metadata exists before any bookie gets an entry of the ledger. So a ledger that was known
-when the listing began, and is not listed, was deleted. A ledger that came later is not examined.
+when the look began, and is not listed, was deleted. A ledger that came later is not examined.
 
-``candidates`` decides; ``Collector`` performs.
+``candidates``, ``ripe`` and ``too_many`` decide; ``Collector`` performs.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
+from zonekeeper.metadata.bookies import held_collections
+from zonekeeper.metadata.bookies.held_collections import HeldCollection
 from zonekeeper.metadata.cluster import restored
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats.malformed import UnreadableError
-from zonekeeper.metadata.ledgers import ledger_listing, ledgers
-from zonekeeper.metadata.store.errors import StoreError
-from zonekeeper.placement.base.ids import LedgerId
+from zonekeeper.metadata.ledgers import deletions, ledger_listing, ledgers
+from zonekeeper.metadata.ledgers.ledger_ids import IdsUsedUpError
+from zonekeeper.metadata.store.errors import SessionLostError, StoreError
+from zonekeeper.metadata.store.store import SessionId
+from zonekeeper.placement.base.ids import BookieId, LedgerId
+
+#: So many ledgers, or a tenth of those that the bookie knows if that is more, go in one round
+#: without a record of their deletion. More of them wait for a person.
+UNRECORDED_MAX: Final = 1_000
+_UNRECORDED_SHARE: Final = 10
 
 _logger = logging.getLogger(__name__)
 
@@ -56,6 +76,14 @@ class Forgetful(Protocol):
         ...
 
 
+class Looking(Protocol):
+    """The witness (``life.witness``)."""
+
+    async def look(self) -> SessionId:
+        """Write to the metadata, mark it if it was set back, and give the session of the write."""
+        ...
+
+
 @dataclass(slots=True, kw_only=True)
 class CollectionCounters:
     """Counters since the start; none ever falls."""
@@ -63,11 +91,26 @@ class CollectionCounters:
     rounds: int = 0
     #: Rounds that ended because the metadata could not be read.
     rounds_failed: int = 0
-    #: Rounds that did nothing because the root was restored from an export.
+    #: Rounds that did nothing because the root is marked as restored.
     rounds_held: int = 0
+    #: Rounds that collected nothing because too many ledgers are gone without a record.
+    rounds_waited: int = 0
     #: Ledgers that a listing did not name, and that the second reading did not prove deleted.
     unproven: int = 0
     forgotten: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class CollectionState:
+    """What the last round found."""
+
+    #: 1: the root is marked as restored.
+    restored: int = 0
+    #: Ledgers that are gone without a record, and wait for a person.
+    waiting_ledgers: int = 0
+
+
+# ── deciding ──
 
 
 async def candidates(known: Iterable[LedgerId], listed: AsyncIterator[LedgerId]) -> list[LedgerId]:
@@ -86,15 +129,52 @@ async def candidates(known: Iterable[LedgerId], listed: AsyncIterator[LedgerId])
     return missing
 
 
+def ripe(
+    gone: Iterable[LedgerId], proven_ms: Mapping[LedgerId, int], *, begun_ms: int, every_ms: int
+) -> list[LedgerId]:
+    """Give those of the ledgers that are gone that a round proved gone a whole interval before.
+
+    ``proven_ms`` says when the first such round ended, ``begun_ms`` when the present one began.
+    """
+    return [one for one in gone if one in proven_ms and begun_ms - proven_ms[one] >= every_ms]
+
+
+def too_many(unrecorded: int, known: int) -> bool:
+    """Are so many of the known ledgers gone without a record that a person must say so?"""
+    return unrecorded > max(UNRECORDED_MAX, known // _UNRECORDED_SHARE)
+
+
+# ── doing ──
+
+
 class Collector:
     """Collects garbage from time to time."""
 
-    def __init__(self, cluster: Cluster, storage: Forgetful, settings: Collecting) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        bookie: BookieId,
+        storage: Forgetful,
+        witness: Looking,
+        settings: Collecting,
+        *,
+        wall_ms: Callable[[], int],
+    ) -> None:
         self.counters = CollectionCounters()
+        self.state = CollectionState()
         self._cluster = cluster
+        self._bookie = bookie
         self._storage = storage
+        self._witness = witness
         self._settings = settings
+        self._wall_ms = wall_ms
         self._one_at_a_time = asyncio.Lock()
+        #: For each ledger that the last whole round proved gone: when a round proved it first.
+        self._proven_ms: dict[LedgerId, int] = {}
+        #: The ledgers that a person was asked about last.
+        self._asked = frozenset[LedgerId]()
+        #: False: the bookie has no question in the metadata. An earlier start may have left one.
+        self._may_have_asked = True
 
     async def run(self) -> None:
         """Do rounds until cancelled; raises the storage's error when its disk fails."""
@@ -103,33 +183,117 @@ class Collector:
             await self.round()
 
     async def round(self) -> int:
-        """Forget the ledgers that are proven deleted, and give their number."""
+        """Forget the ledgers that are proven deleted for the second time, and give their number."""
         async with self._one_at_a_time:
             self.counters.rounds += 1
-            count = 0
+            before = self.counters.forgotten
             try:
-                for ledger_id in await self._candidates():
-                    count += await self._forget(ledger_id)
-            except (StoreError, UnreadableError) as error:
+                await self._round()
+            except (StoreError, UnreadableError, IdsUsedUpError) as error:
                 self.counters.rounds_failed += 1
                 _logger.warning("garbage collection ends early, and will begin anew: %s", error)
+            count = self.counters.forgotten - before
             if count:
                 await self._storage.reclaim()
             return count
 
-    async def _candidates(self) -> list[LedgerId]:
-        if await restored.read(self._cluster) is not None:
-            self.counters.rounds_held += 1
-            return []
-        # Must be read before the listing begins.
-        known = self._storage.known_ledgers()
-        return await candidates(known, ledger_listing.ids(self._cluster))
+    async def _round(self) -> None:
+        # The ledgers must be known before the write, and the write must come before the listing.
+        begun_ms, known = _now_ms(), self._storage.known_ledgers()
+        session = await self._witness.look()
+        if await self._is_restored():
+            return
+        missing = await candidates(known, ledger_listing.ids(self._cluster))
+        gone = [one for one in missing if await self._is_gone(one, session)]
+        due = ripe(gone, self._proven_ms, begun_ms=begun_ms, every_ms=self._settings.every_ms)
+        self._proven_ms = {one: self._proven_ms.get(one, _now_ms()) for one in gone}
+        allowed = await self._allowed(due, len(known))
+        if allowed:
+            await self._collect(allowed, session)
+        if len(due) == len(gone):  # otherwise a question of an earlier start may come up again
+            await self._asks_no_more()
 
-    async def _forget(self, ledger_id: LedgerId) -> bool:
+    async def _collect(self, allowed: Collection[LedgerId], session: SessionId) -> None:
+        if await self._witness.look() != session or await self._is_restored():
+            return
+        for ledger_id in allowed:
+            if await self._is_gone(ledger_id, session):
+                await self._storage.forget([ledger_id])
+                self.counters.forgotten += 1
+            self._proven_ms.pop(ledger_id, None)
+
+    async def _is_restored(self) -> bool:
+        stands = await restored.read(self._cluster) is not None
+        self.state.restored = int(stands)
+        if stands:
+            self.counters.rounds_held += 1
+            self._proven_ms.clear()
+        return stands
+
+    async def _is_gone(self, ledger_id: LedgerId, session: SessionId) -> bool:
+        """Read the ledger's node itself, in the session of the look."""
         await asyncio.sleep(1 / self._settings.proofs_per_second)
-        if not await ledgers.proven_deleted(self._cluster, ledger_id):
-            self.counters.unproven += 1
-            return False
-        await self._storage.forget([ledger_id])
-        self.counters.forgotten += 1
-        return True
+        proven = await ledgers.proven_deleted(self._cluster, ledger_id)
+        if self._cluster.store.session.id != session:
+            raise SessionLostError(
+                "the session ended during a round", store=self._cluster.store.name
+            )
+        self.counters.unproven += not proven
+        return proven
+
+    async def _allowed(self, due: Collection[LedgerId], known: int) -> Collection[LedgerId]:
+        """Give the ledgers that may go now: all that are due, or none while a person is asked."""
+        unrecorded: AbstractSet[LedgerId] = frozenset()
+        if too_many(len(due), known):
+            unrecorded = set(due) - await deletions.recorded(self._cluster, due)
+        if too_many(len(unrecorded), known):
+            unrecorded = unrecorded - await self._permitted(unrecorded)
+        if too_many(len(unrecorded), known):
+            self.counters.rounds_waited += 1
+            self.state.waiting_ledgers = len(unrecorded)
+            await self._ask(unrecorded, known)
+            return ()
+        self.state.waiting_ledgers = 0
+        return due
+
+    async def _permitted(self, unrecorded: AbstractSet[LedgerId]) -> AbstractSet[LedgerId]:
+        """Give the ledgers that a person permitted to collect."""
+        standing = await held_collections.read(self._cluster, self._bookie)
+        if standing is not None and standing.permit is not None:
+            for asked in (self._asked, unrecorded):
+                if held_collections.digest_of(asked) == standing.digest:
+                    return asked
+        return frozenset()
+
+    async def _ask(self, unrecorded: AbstractSet[LedgerId], known: int) -> None:
+        asked = HeldCollection(
+            at_ms=self._wall_ms(),
+            ledgers=len(unrecorded),
+            known=known,
+            first=min(unrecorded),
+            last=max(unrecorded),
+            digest=held_collections.digest_of(unrecorded),
+        )
+        self._may_have_asked = True
+        self._asked = frozenset(unrecorded)
+        await held_collections.ask(self._cluster, self._bookie, asked)
+        _logger.error(
+            "%d of %d ledgers are gone from the metadata without a record of their deletion, the "
+            "first %d, the last %d. Nothing is collected until a person permits it: see "
+            "`zonekeeper metadata collections`",
+            asked.ledgers,
+            known,
+            asked.first,
+            asked.last,
+        )
+
+    async def _asks_no_more(self) -> None:
+        """Remove the question, if there is one and nothing waits."""
+        if self._may_have_asked and not self.state.waiting_ledgers:
+            await held_collections.done(self._cluster, self._bookie)
+            self._asked = frozenset()
+            self._may_have_asked = False
+
+
+def _now_ms() -> int:
+    return round(asyncio.get_running_loop().time() * 1_000)

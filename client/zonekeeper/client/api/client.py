@@ -36,6 +36,7 @@ from zonekeeper.metadata.cluster.cluster import (
 from zonekeeper.metadata.formats import placement_stamp
 from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
 from zonekeeper.metadata.ledgers import ledger_listing, ledgers
+from zonekeeper.metadata.ledgers.deletions import Deleter
 from zonekeeper.metadata.store.errors import NoStoreError
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement.base.chance import Chance
@@ -255,12 +256,17 @@ class Client:
             bytes_max=self.config.read_bytes,
         )
 
-    async def delete(self, ledger_id: LedgerId) -> None:
-        """Delete a ledger; if it does not exist any more, that is no error."""
+    async def delete(self, ledger_id: LedgerId, *, by: str = "client") -> None:
+        """Delete a ledger; if it does not exist any more, that is no error.
+
+        ``by`` is the kind of program that deletes; the cluster's record of the deletion names it.
+        """
         self._check_open()
         arguments.check_ledger_id(ledger_id)
         with boundary.translated(f"deleting ledger {ledger_id}"):
-            await ledgers.delete(self.cluster, ledger_id)
+            await ledgers.delete(
+                self.cluster, ledger_id, Deleter(by=by, at_ms=self._surroundings.wall_ms())
+            )
 
     async def metadata(self, ledger_id: LedgerId) -> LedgerMetadata:
         """Give a ledger's metadata, no older than this call."""

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from zonekeeper.client.base import errors
 from zonekeeper.metadata.formats.ledger_metadata import IllegalChangeError
 from zonekeeper.metadata.formats.malformed import UnreadableError
-from zonekeeper.metadata.ledgers.ledgers import LedgerExistsError, NoLedgerError
+from zonekeeper.metadata.ledgers.ledgers import LedgerExistsError, LostIdError, NoLedgerError
 from zonekeeper.metadata.store.errors import BadStoreUriError, StoreError
 from zonekeeper.placement.ensembles.failures import PlacementError
 
@@ -29,6 +29,7 @@ def translated(doing: str) -> Iterator[None]:
         BadStoreUriError,
         UnreadableError,
         LedgerExistsError,
+        LostIdError,
         IllegalChangeError,
     ) as error:
         raise errors.MetadataFailed(

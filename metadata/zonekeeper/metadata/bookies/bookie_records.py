@@ -16,6 +16,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Final
 
+from zonekeeper.metadata.bookies import held_collections, looks
 from zonekeeper.metadata.cluster import record_store
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.cluster.record_store import Codec
@@ -150,7 +151,9 @@ async def has_all_again(cluster: Cluster, bookie: BookieId, boot_epoch: int) -> 
 
 
 async def forget(cluster: Cluster, bookie: BookieId) -> None:
-    """Remove the record of a bookie that was removed itself."""
+    """Remove the record of a bookie that was removed itself, and what else the bookie left."""
+    await looks.forget(cluster, bookie)
+    await held_collections.done(cluster, bookie)
     await record_store.change(cluster, _path(cluster, bookie), CODEC, lambda _: None)
 
 

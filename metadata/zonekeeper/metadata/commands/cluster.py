@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import click
 
+from zonekeeper.metadata.bookies import held_collections
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import policy_store, restored
 from zonekeeper.metadata.cluster.cluster import BookieCounts, Cluster
 from zonekeeper.metadata.commands import exits, opening, options
+from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.policy import rules_data
 from zonekeeper.placement.policy.rules import Policy
 
@@ -62,7 +64,15 @@ def info_command(address: str, output: str) -> None:
             f"{', '.join(policy.placement.zones)}, quorums {policy.quorums}"
         )
     if info.restored:
-        click.echo("restored:  marked as restored from an export: bookies collect nothing")
+        click.echo(
+            "restored:  marked as restored to an older state: bookies collect nothing; "
+            "see `zonekeeper metadata restored`"
+        )
+    if info.waiting:
+        click.echo(
+            f"waiting:   {', '.join(info.waiting)} would collect many ledgers without a record of "
+            "their deletion; see `zonekeeper metadata collections`"
+        )
 
 
 async def _init(address: str) -> tuple[bool, Cluster]:
@@ -80,6 +90,8 @@ class _Info:
     #: None if none was ever set.
     policy: Policy | None
     restored: bool
+    #: The bookies that wait for a person before they collect.
+    waiting: tuple[BookieId, ...]
 
     def plain(self) -> dict[str, object]:
         """Give the information as plain data, with the policy as its record."""
@@ -93,6 +105,7 @@ class _Info:
             },
             "policy": None if self.policy is None else rules_data.record(self.policy),
             "restored": self.restored,
+            "collectionsWaiting": list(self.waiting),
         }
 
 
@@ -103,6 +116,11 @@ async def _info(address: str) -> _Info:
             counts=await clusters.count_bookies(found),
             policy=await policy_store.read(found),
             restored=await restored.read(found) is not None,
+            waiting=tuple(
+                bookie
+                for bookie, one in sorted((await held_collections.read_all(found)).items())
+                if one.permit is None
+            ),
         )
 
 

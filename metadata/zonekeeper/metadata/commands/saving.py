@@ -20,7 +20,7 @@ from zonekeeper.metadata.cluster import restored, timeline
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.cluster.restored import Restored
 from zonekeeper.metadata.cluster.timeline import Event
-from zonekeeper.metadata.commands import exits, opening, options
+from zonekeeper.metadata.commands import collections, exits, opening, options
 from zonekeeper.metadata.saving import (
     export_diff,
     export_format,
@@ -45,6 +45,9 @@ _BY: Final = "shell"
 @click.group()
 def metadata() -> None:
     """Write a cluster's metadata to a file, read it back, compare it, rebuild it."""
+
+
+metadata.add_command(collections.collections_command)
 
 
 @metadata.command(name="export", epilog="Example: zonekeeper metadata export saved.jsonl")
@@ -89,11 +92,12 @@ def import_command(address: str, file: str) -> None:
 @click.option("--clear", "reason", metavar="REASON", help="Clear the mark, and say why.")
 @click.option("--yes", is_flag=True, help="Do not ask before the mark is cleared.")
 def restored_command(address: str, output: str, reason: str | None, yes: bool) -> None:
-    """Show whether the root was restored from an export, and clear the mark of that.
+    """Show whether the root was restored to an older state, and clear the mark of that.
 
-    While the mark stands bookies delete nothing. Clear it when the ledgers that are younger than
-    the export have been rebuilt, or are given up. Bookies then delete every ledger that the root
-    does not know.
+    An import sets the mark, and so does a bookie with evidence that the store was set back. While
+    the mark stands bookies delete nothing. Clear it when the ledgers that the root lost have been
+    rebuilt, or are given up. Bookies then delete every ledger that the root does not know. To clear
+    the mark is to accept the evidence that is shown, and no other.
     """
     if reason is not None and (fault := Person(name=_BY, reason=reason).fault()):
         raise click.BadParameter(fault, param_hint="--clear")
@@ -119,11 +123,14 @@ def restored_command(address: str, output: str, reason: str | None, yes: bool) -
 def _marked_text(found: Cluster, mark: Restored | None) -> str:
     if mark is None:
         return f"not marked as restored: {found}"
-    return (
-        f"marked as restored: {found}\n"
-        f"imported at {_when(mark)} from the export with the checksum {mark.export}; "
-        f"ledgers that are created since have ids from {mark.high << 32} on"
-    )
+    lines = [f"marked as restored: {found}"]
+    if mark.export:
+        lines.append(f"imported at {_when(mark)} from the export with the checksum {mark.export}")
+    if mark.evidence:
+        lines.append(f"bookies have evidence since {_when(mark)} that the store was set back:")
+        lines += [f"  {one}" for one in mark.evidence]
+    lines.append(f"ledgers that are created since have ids from {mark.high << 32} on")
+    return "\n".join(lines)
 
 
 def _marked_plain(found: Cluster, mark: Restored | None) -> dict[str, object]:
@@ -132,7 +139,11 @@ def _marked_plain(found: Cluster, mark: Restored | None) -> dict[str, object]:
         "instance": found.instance,
         "restored": mark is not None,
         "when": None if mark is None else _when(mark),
-        "export": None if mark is None else mark.export,
+        "export": None if mark is None else mark.export or None,
+        "evidence": [
+            {"bookie": one.bookie, "kind": one.kind, "known": one.known, "found": one.found}
+            for one in (() if mark is None else mark.evidence)
+        ],
         "newLedgersFrom": None if mark is None else mark.high << 32,
     }
 
@@ -238,7 +249,7 @@ async def _clear(address: str, mark: Restored, reason: str) -> None:
         by=_BY,
         reason=reason,
         token=uuid.uuid4().hex,
-        details={"export": mark.export},
+        details={"export": mark.export, "evidence": str(len(mark.evidence))},
     )
     async with opening.opened_cluster(address) as found:
         await restored.clear(found, mark)

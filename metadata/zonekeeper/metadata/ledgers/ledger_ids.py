@@ -7,10 +7,10 @@ The store numbers the children of a node. The number is the id; the child itself
 removed again. An id is never given twice. An id is skipped if the answer with it was lost, or if
 the long form or a higher part began meanwhile.
 
-The long form begins when the short one is used up, or after a restore. The import then makes a high
-part (``HOB``: high-order bits) that no ledger has. So new ledgers do not overwrite ledgers that are
-younger than the export and that bookies may still hold. ``HOB`` directories are never removed:
-there is one for each 2**31 ledgers.
+The long form begins when the short one is used up, or after a restore. The mark of a restored root
+is then set together with a high part (``HOB``: high-order bits) that no ledger has. So new ledgers
+do not overwrite ledgers that the root does not know and that bookies may still hold. ``HOB``
+directories are never removed: there is one for each 2**31 ledgers.
 """
 
 import contextlib
@@ -27,6 +27,10 @@ from zonekeeper.placement.base.troubles import Trouble
 HIGH_MAX: Final = (1 << 31) - 1
 _FIRST_HIGH: Final = 1
 _ATTEMPTS_MAX: Final = 5
+
+#: A fresh high part is at least the seconds since 2020, so that two restores of one export do not
+#: share one.
+_EPOCH_MS: Final = 1_577_836_800_000
 
 _HIGH_DIRECTORY: Final = re.compile(r"HOB-([0-9]{10})")
 _NUMBERED: Final = re.compile(r"ID-(-?[0-9]{1,10})")
@@ -46,6 +50,38 @@ def parse_high_directory(name: str) -> int | None:
     """Give the high part of a directory; None if the name is not that of such a directory."""
     found = _HIGH_DIRECTORY.fullmatch(name)
     return int(found[1]) if found and 0 < int(found[1]) <= HIGH_MAX else None
+
+
+def fresh_high(*, counted: int, used: int, now_ms: int) -> int:
+    """Give a high part that was never counted, and that no id has.
+
+    ``counted`` is the largest high part of the counters, ``used`` that of any known id; ``now_ms``
+    is wall time. A client may have chosen ids itself, up to the last high parts. Then only high
+    parts that were counted are avoided. An id that belongs to a ledger is skipped when it is drawn.
+    """
+    by_clock = (now_ms - _EPOCH_MS) // 1000
+    fresh = max(counted + 1, used + 1, by_clock)
+    if fresh > HIGH_MAX:
+        fresh = max(counted + 1, by_clock)
+    if fresh > HIGH_MAX:
+        raise IdsUsedUpError("the counters have given out every ledger id")
+    return fresh
+
+
+async def counted_highs(cluster: Cluster) -> tuple[int, ...] | None:
+    """Give the high parts that are counted, ascending; None: ids are short. It is a synced read."""
+    names = await cluster.store.children(cluster.root.below("idgen-long"), sync=True)
+    if names is None:
+        return None
+    return tuple(sorted(high for high in map(parse_high_directory, names) if high is not None))
+
+
+async def given_out(cluster: Cluster) -> int:
+    """Give a number that every id that was given out is below; it never falls. A synced read."""
+    highs = await counted_highs(cluster)
+    high = 0 if highs is None else max(highs, default=_FIRST_HIGH)
+    node = await cluster.store.get(_directory(cluster, high), sync=True)
+    return high << 32 | (0 if node is None else node.children_made)
 
 
 async def allocate(cluster: Cluster) -> LedgerId:

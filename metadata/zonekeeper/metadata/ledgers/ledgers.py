@@ -11,6 +11,7 @@ changes.
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -19,7 +20,8 @@ from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats import ledger_format, ledger_metadata, ledger_paths
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata, LedgerState
 from zonekeeper.metadata.formats.malformed import UnreadableError, stored_at
-from zonekeeper.metadata.ledgers import ledger_ids
+from zonekeeper.metadata.ledgers import deletions, ledger_ids
+from zonekeeper.metadata.ledgers.deletions import Deleter
 from zonekeeper.metadata.store import pruning, update
 from zonekeeper.metadata.store.errors import (
     NodeExistsError,
@@ -27,9 +29,9 @@ from zonekeeper.metadata.store.errors import (
     StoreError,
     VersionConflictError,
 )
-from zonekeeper.metadata.store.store import Versioned
+from zonekeeper.metadata.store.store import Delete, Versioned
 from zonekeeper.placement.base.ids import EntryId, LedgerId
-from zonekeeper.placement.base.troubles import Trouble
+from zonekeeper.placement.base.troubles import Refusal, Trouble
 
 #: If this many drawn ids in a row belong to other ledgers, the id counters are wrong.
 _ID_ATTEMPTS_MAX: Final = 10
@@ -41,6 +43,10 @@ Change: TypeAlias = Callable[[LedgerMetadata], LedgerMetadata | None]
 
 class LedgerExistsError(Trouble):
     """Another ledger has this id."""
+
+
+class LostIdError(Refusal):
+    """The root was restored, and a ledger that it does not know may have this id."""
 
 
 class NoLedgerError(Trouble):
@@ -62,15 +68,23 @@ def path(cluster: Cluster, ledger_id: LedgerId) -> str:
 
 
 async def create(
-    cluster: Cluster, metadata: LedgerMetadata, *, ledger_id: LedgerId | None = None
+    cluster: Cluster,
+    metadata: LedgerMetadata,
+    *,
+    ledger_id: LedgerId | None = None,
+    rebuilt: bool = False,
 ) -> StoredLedger:
     """Create a ledger, with a new id unless one is given.
+
+    In a restored root an id that a lost ledger may have is refused, unless the ledger is rebuilt.
 
     ``metadata`` has a random create token. If the answer to the creation was lost, the caller
     recognises its ledger by the token. The call may be repeated with the same token and id.
     """
     assert metadata.create_token > 0, "a ledger is created with a token"
     if ledger_id is not None:
+        if not rebuilt:
+            await _refuse_lost(cluster, ledger_id)
         if (created := await _create(cluster, ledger_id, metadata)) is not None:
             return created
         raise LedgerExistsError(f"ledger {ledger_id} exists in {cluster}")
@@ -111,20 +125,33 @@ async def change(cluster: Cluster, ledger_id: LedgerId, decide: Change) -> Store
     return _read(cluster, ledger_id, standing.value, standing.version)
 
 
-async def delete(cluster: Cluster, ledger_id: LedgerId, *, version: int | None = None) -> None:
-    """Delete a ledger, at a version or at any; it counts as done if the ledger is gone already."""
+async def delete(
+    cluster: Cluster, ledger_id: LedgerId, deleter: Deleter, *, version: int | None = None
+) -> None:
+    """Delete a ledger, at a version or at any; it counts as done if the ledger is gone already.
+
+    The deletion and its record (``deletions``) are of one transaction.
+    """
     where = path(cluster, ledger_id)
+    removal = Delete(path=where, version=version)
+    note = deletions.noted(cluster, [ledger_id], deleter)
     for attempts_left in reversed(range(_WRITE_ATTEMPTS_MAX)):
         try:
-            await cluster.store.delete(where, version=version)
-        except NoNodeError:
-            break
+            _, written = await cluster.store.commit([removal, note])
+        except NoNodeError as error:
+            if error.path == where:
+                break
+            if attempts_left == 0:
+                raise
+            with suppress(NodeExistsError):
+                await cluster.store.create(deletions.directory(cluster))
         except StoreError as error:
             if not error.maybe_applied or attempts_left == 0:
                 raise
             if not await cluster.store.exists(where, sync=True):
                 break
         else:
+            await deletions.tidied(cluster, written, now_ms=deleter.at_ms)
             break
     await pruning.prune(cluster.store, where, below=cluster.root.path)
 
@@ -162,6 +189,17 @@ async def _is_whole(cluster: Cluster) -> bool:
     if instance is None or instance.value != cluster.instance.encode("ascii"):
         return False
     return await restored.read(cluster) is None
+
+
+async def _refuse_lost(cluster: Cluster, ledger_id: LedgerId) -> None:
+    """Refuse an id that a ledger may have that the root lost when it was set back."""
+    mark = await restored.read(cluster)
+    if mark is not None and ledger_id < mark.high << 32:
+        raise LostIdError(
+            f"ledger {ledger_id} may be on bookies: {cluster} is marked as restored, and knows for "
+            f"certain only of ids from {mark.high << 32} on that no ledger had; give a higher id, "
+            "or none, or see `zonekeeper metadata restored`"
+        )
 
 
 def _read(cluster: Cluster, ledger_id: LedgerId, raw: bytes, version: int) -> StoredLedger:

@@ -35,10 +35,6 @@ BATCH_NODES_MAX: Final = 200
 BATCH_BYTES_MAX: Final = 256 * 1024
 _ATTEMPTS_MAX: Final = 5
 
-#: A high part is at least the seconds since 2020, so that two restores of one export do not share
-#: one.
-_EPOCH_MS: Final = 1_577_836_800_000
-
 _TIMELINE: Final = f"{OWN_SUFFIX}/timeline/"
 _MARK: Final = f"{OWN_SUFFIX}/restored"
 
@@ -62,18 +58,8 @@ class Export:
     counted_high: int
 
     def fresh_high(self, now_ms: int) -> int:
-        """Give a high part that was never counted, and that no id in the export has.
-
-        A client may have chosen ids itself, up to the last high parts. Then only high parts that
-        were counted are avoided. An id that belongs to a ledger is skipped when it is drawn.
-        """
-        by_clock = (now_ms - _EPOCH_MS) // 1000
-        fresh = max(self.high + 1, by_clock)
-        if fresh > ledger_ids.HIGH_MAX:
-            fresh = max(self.counted_high + 1, by_clock)
-        if fresh > ledger_ids.HIGH_MAX:
-            raise ledger_ids.IdsUsedUpError("the export's counters have given out every ledger id")
-        return fresh
+        """Give a high part for new ids: see ``ledger_ids.fresh_high``."""
+        return ledger_ids.fresh_high(counted=self.counted_high, used=self.high, now_ms=now_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -166,7 +166,7 @@ async def write(cluster: Cluster, wanted: Iterable[Rebuilt]) -> AsyncGenerator[W
 async def _create(cluster: Cluster, one: Rebuilt) -> WrittenLedger:
     assert one.metadata is not None, "a blocked ledger is not written"
     try:
-        await ledgers.create(cluster, one.metadata, ledger_id=one.ledger_id)
+        await ledgers.create(cluster, one.metadata, ledger_id=one.ledger_id, rebuilt=True)
     except ledgers.LedgerExistsError:
         return WrittenLedger(rebuilt=one, created=False)
     return WrittenLedger(rebuilt=one, created=True)

@@ -32,7 +32,7 @@ again starts at version 0; its ``created_id`` is another one.
 import abc
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NewType, TypeAlias
 
 from zonekeeper.metadata.store.errors import (
@@ -75,6 +75,9 @@ class Versioned:
     modified_id: int
     #: The session of an ephemeral node; None for a node that stays.
     owner: SessionId | None = None
+    #: How many children were ever created: the number of the next sequential one. A watch does not
+    #: hear of it, and two states that differ in it alone are equal.
+    children_made: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,6 +49,7 @@ class Node:
             created_id=self.created_id,
             modified_id=self.modified_id,
             owner=self.owner,
+            children_made=self.children_made,
         )
 
 

@@ -393,6 +393,8 @@ def _versioned(done: IAsyncResult) -> Versioned:
         created_id=stat.czxid,
         modified_id=stat.mzxid,
         owner=SessionId(stat.ephemeralOwner) if stat.ephemeralOwner else None,
+        # The server counts creations, and shows their number plus that of deletions, in 32 bits.
+        children_made=((stat.cversion + stat.numChildren) & 0xFFFF_FFFF) // 2,
     )
 
 

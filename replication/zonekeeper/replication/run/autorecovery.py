@@ -18,6 +18,7 @@ from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.replication.audit.auditor import Auditor
 from zonekeeper.replication.repair.replicator import WORKERS, Replicator
+from zonekeeper.replication.view.held_back import HeldBack
 from zonekeeper.replication.view.view import View
 from zonekeeper.replication.watch.zone_watch import ZoneWatch
 
@@ -40,6 +41,7 @@ class Autorecovery:
         self.client = client
         self.name = name
         self.view = View(cluster)
+        self.held_back = HeldBack(cluster)
         self.zone_watch = ZoneWatch(
             cluster, self.view, name=name, chance=chance, wall_ms=worker.wall_ms, stands_in=True
         )
@@ -59,6 +61,7 @@ class Autorecovery:
         """Run until cancelled; then copies in flight stop, and votes and claims are given back."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.view.follow())
+            tasks.create_task(self.held_back.follow())
             tasks.create_task(self.zone_watch.run())
             tasks.create_task(self.auditor.run())
             tasks.create_task(self.replicator.run())

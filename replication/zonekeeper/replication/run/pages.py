@@ -7,6 +7,7 @@ from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.placement.zones.losses import Held
 from zonekeeper.placement.zones.zone_records import Record
 from zonekeeper.replication.run.autorecovery import Autorecovery
+from zonekeeper.replication.view.held_back import SEVERITIES, HeldBack
 from zonekeeper.replication.view.view import View
 from zonekeeper.wire.formats import exposition
 from zonekeeper.wire.formats.exposition import Family, Labels, labelled, single
@@ -23,7 +24,7 @@ def metrics(process: Autorecovery) -> Page:
     families += exposition.counted("zonekeeper_auditor", process.auditor.metrics, of_now=True)
     families += exposition.counted("zonekeeper_repair", process.replicator.metrics, of_now=False)
     if process.view.looks:
-        families += _of_view(process.view)
+        families += _of_view(process.view, process.held_back)
     return Page(exposition.render(families), content_type=exposition.CONTENT_TYPE)
 
 
@@ -35,6 +36,7 @@ def state(process: Autorecovery) -> Page:
         "zoneWatch": bool(process.zone_watch.counters.leading),
         "auditor": bool(process.auditor.metrics.leading),
     }
+    data["alerts"] = dict(process.held_back.alerts)
     if view.looks:
         records = _records(view)
         data["replicationEnabled"] = view.replication_enabled
@@ -47,13 +49,16 @@ def state(process: Autorecovery) -> Page:
     return looking.as_json(data)
 
 
-def _of_view(view: View) -> list[Family]:
+def _of_view(view: View, held_back: HeldBack) -> list[Family]:
     records = _records(view)
     alerts: dict[Labels, float] = {
         (("alert", alert), ("severity", alert.severity), ("zone", name)): 1
         for name, one in records.items()
         for alert in one.alerts
     }
+    for name in held_back.alerts:
+        severity = SEVERITIES[name]
+        alerts[(("alert", name), ("severity", severity), ("zone", ""))] = 1
     held: dict[Labels, float] = {
         (("by", one.by), ("zone", zone)): 1 for zone, one in _held(view).items()
     }

@@ -387,7 +387,7 @@ async def _look(place: Place, numbers: list[LedgerId]) -> dict[LedgerId, LedgerM
 async def _delete(place: Place, numbers: list[LedgerId]) -> None:
     async with connecting.connected(place, None) as client:
         for before, number in enumerate(numbers):
-            deleting = asyncio.ensure_future(client.delete(number))
+            deleting = asyncio.ensure_future(client.delete(number, by="shell"))
             try:
                 await asyncio.shield(deleting)
             except (asyncio.CancelledError, errors.ClientError):

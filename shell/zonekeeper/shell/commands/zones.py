@@ -15,6 +15,8 @@ from zonekeeper.placement.zones import counted_time
 from zonekeeper.placement.zones.gate import Permission
 from zonekeeper.placement.zones.zone_effects import Severity
 from zonekeeper.placement.zones.zone_records import Record
+from zonekeeper.replication.view import held_back
+from zonekeeper.replication.view.held_back import SEVERITIES
 from zonekeeper.replication.view.view import View
 from zonekeeper.shell.reaching import reaching
 from zonekeeper.shell.reaching.reaching import Place
@@ -57,6 +59,7 @@ async def _status(place: Place, wanted: tuple[ZoneName, ...]) -> dict[str, objec
             "zoneWatch": watch,
             "replicationEnabled": view.replication_enabled,
             "unreadable": list(view.unreadable),
+            "collecting": await held_back.standing(cluster),
             "zones": {zone: plain(view.zones.get(zone)) for zone in wanted or known},
             "whole": plain(view.cluster_record),
         }
@@ -124,6 +127,10 @@ def _show(data: dict[str, object]) -> None:
     on = "on" if data["replicationEnabled"] else "OFF: `zonekeeper autorecovery enable` ends it"
     console.print(f"zone watch: {watch or 'none, so everything is held'}", markup=False)
     console.print(f"automatic replication: {on}", markup=False)
+    collecting = data["collecting"]
+    if isinstance(collecting, dict):
+        for alert, text in sorted(collecting.items()):
+            console.print(f"{alert}: {text}", style=_STYLES[SEVERITIES[alert]], markup=False)
     unreadable = data["unreadable"]
     if isinstance(unreadable, list) and unreadable:
         console.print(f"cannot be read, so it holds: {', '.join(unreadable)}", style="red")
