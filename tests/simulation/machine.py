@@ -82,8 +82,10 @@ class _Watched(BookieServer):
                 self._on_frame(item.frame)
         super().append(items, replies)
 
-    async def fence(self, ledger_id: LedgerId, master_key: MasterKey) -> service.LacEvidence:
-        answer = await super().fence(ledger_id, master_key)
+    async def fence(
+        self, ledger_id: LedgerId, master_key: MasterKey, create_token: int = 0
+    ) -> service.LacEvidence:
+        answer = await super().fence(ledger_id, master_key, create_token)
         self.fenced.add(ledger_id)
         return answer
 

@@ -18,6 +18,7 @@ from zonekeeper.bookie.ledgers import admission, records
 from zonekeeper.bookie.ledgers.admission import AdmissionState
 from zonekeeper.bookie.ledgers.extents import Extent
 from zonekeeper.bookie.ledgers.records import LedgerRecord, Record
+from zonekeeper.bookie.ledgers.tombstones import Tombstone
 from zonekeeper.bookie.segments import checkpoint
 from zonekeeper.bookie.segments.checkpoint import Checkpoint, Kept, SortedSegment
 from zonekeeper.placement.base.ids import EntryId, LedgerId
@@ -53,6 +54,11 @@ CHECKPOINT = Checkpoint(
     },
 )
 CHECKPOINT_2 = replace(CHECKPOINT, limbo_generation=6)
+CHECKPOINT_3 = replace(
+    CHECKPOINT,
+    limbo_generation=6,
+    tombstones=(Tombstone(LedgerId(5), 0x0102, 1_000), Tombstone(LedgerId(6), 0, 2_000)),
+)
 ROWS = (
     ExtentRow(
         LedgerId(3),
@@ -99,9 +105,16 @@ def test_a_batch_is_read_as_it_was_written(wanted: list[Record]) -> None:
         (batch_bytes(ONE_OF_EACH), lambda data: batch_format.parse(data, LOG_ID)),
         (checkpoint.render(CHECKPOINT), checkpoint.parse),
         (checkpoint.render(CHECKPOINT_2), checkpoint.parse),
+        (checkpoint.render(CHECKPOINT_3), checkpoint.parse),
         (table_bytes(), parse_table),
     ],
-    ids=["batch", "checkpoint", "checkpoint of version 2", "sorted table"],
+    ids=[
+        "batch",
+        "checkpoint",
+        "checkpoint of version 2",
+        "checkpoint of version 3",
+        "sorted table",
+    ],
 )
 def test_no_bit_can_change_and_no_byte_be_missing_unnoticed(
     data: bytes, parse: Callable[[bytes], object]
@@ -150,10 +163,17 @@ def test_the_generation_of_one_batch_does_not_go_with_the_rest_of_another() -> N
     st.lists(
         st.one_of(
             st.sampled_from(STATE_RECORDS),
+            st.just(
+                records.FenceRecord(ledger_id=LedgerId(3), master_key=keeping.KEY, create_token=7)
+            ),
             st.just(records.LimboRecord(ledger_id=LedgerId(3), in_limbo=False)),
             st.builds(
                 records.FragmentRecord,
-                opening=st.builds(keeping.opening, st.just(3), st.integers(0, 3)),
+                opening=st.builds(
+                    lambda first, token: replace(keeping.opening(3, first), create_token=token),
+                    st.integers(0, 3),
+                    st.sampled_from((0, 7)),
+                ),
             ),
         ),
         max_size=8,
@@ -172,18 +192,20 @@ def after(wanted: Sequence[LedgerRecord]) -> AdmissionState:
 
 
 def test_a_checkpoint_is_read_as_it_was_written() -> None:
-    assert checkpoint.parse(checkpoint.render(CHECKPOINT_2)) == CHECKPOINT_2
+    for written in (CHECKPOINT_2, CHECKPOINT_3, replace(CHECKPOINT_3, limbo_generation=0)):
+        assert checkpoint.parse(checkpoint.render(written)) == written
 
 
-def test_a_checkpoint_without_what_is_new_in_version_2_is_one_of_version_1() -> None:
-    """So that one can go back to a release of before, unless it would forget a limbo."""
-    assert [checkpoint.render(each)[4] for each in (CHECKPOINT, CHECKPOINT_2)] == [1, 2]
+def test_a_checkpoint_has_the_lowest_version_that_can_say_everything() -> None:
+    """So that one can go back to a former release, unless it would forget something."""
+    written = (CHECKPOINT, CHECKPOINT_2, CHECKPOINT_3)
+    assert [checkpoint.render(each)[4] for each in written] == [1, 2, 3]
 
 
 def test_a_checkpoint_of_a_newer_version_is_not_called_damaged() -> None:
     files = keeping.fresh()
     written = checkpoint.render(CHECKPOINT_2)
-    data = written[:4] + b"\x03" + written[5:-4]
+    data = written[:4] + b"\x04" + written[5:-4]
     files.remove(checkpoint.NAME)
     files.create(checkpoint.NAME).write(0, [data, checksums.value(data).to_bytes(4, "big")])
 
@@ -221,3 +243,24 @@ def test_version_2_of_the_checkpoint_is_read_for_ever() -> None:
 
     assert checkpoint.render(CHECKPOINT_2) == golden["checkpoint"]
     assert checkpoint.parse(golden["checkpoint"]) == CHECKPOINT_2
+
+
+def test_version_3_of_the_checkpoint_is_read_for_ever() -> None:
+    golden = hextext.read("../bookie/segments/golden/checkpoint_v3.txt")
+
+    assert checkpoint.render(CHECKPOINT_3) == golden["checkpoint"]
+    assert checkpoint.parse(golden["checkpoint"]) == CHECKPOINT_3
+
+
+def test_records_with_a_create_token_are_read_for_ever() -> None:
+    """Those without are in the golden batch of version 1."""
+    forget = records.ForgetRecord(ledger_id=LedgerId(9), create_token=0x0102, at_ms=0x0304)
+    fence = records.FenceRecord(ledger_id=LedgerId(9), master_key=keeping.KEY, create_token=0x0102)
+    spelled = {
+        forget: "0700000000000018000000000000000900000000000001020000000000000304",
+        fence: f"0300000000000024 0000000000000009 {keeping.KEY.hex()} 0000000000000102",
+    }
+    for record, digits in spelled.items():
+        data = bytes.fromhex(digits)
+        assert record_format.encode(record) == data
+        assert record_format.parse(data, 0, len(data)) == (record, len(data))
