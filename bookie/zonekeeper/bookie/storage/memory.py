@@ -109,12 +109,13 @@ class Memory:
     def forgetting(self, ledger_id: LedgerId, at_ms: int) -> records.ForgetRecord:
         """Give the record that forgets a ledger; the caller hands it to the log at once.
 
-        What is admitted from now on is behind this record in the log.
+        What is admitted from now on is behind this record in the log. A ledger that is not known
+        here leaves no tombstone.
         """
         ledger = self.ledgers.get(ledger_id)
-        token = 0
-        if ledger is not None:
-            token, ledger.admitted = ledger.admitted.create_token, admission.UNKNOWN
+        if ledger is None:
+            return records.ForgetRecord(ledger_id=ledger_id)
+        token, ledger.admitted = ledger.admitted.create_token, admission.UNKNOWN
         record = records.ForgetRecord(ledger_id=ledger_id, create_token=token, at_ms=at_ms)
         self._leaving[ledger_id] = record
         return record
