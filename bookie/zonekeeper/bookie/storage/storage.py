@@ -263,6 +263,7 @@ class Storage:
         self.memory.tombstones.expire(now_ms)
         forgets = [self.memory.forgetting(ledger_id, now_ms) for ledger_id in ledger_ids]
         await asyncio.gather(*map(self.log.written, forgets))
+        self.counters.tombstones_dropped = self.memory.tombstones.dropped
 
     async def reclaim(self) -> None:
         """Take forgotten ledgers out of the index. Compaction frees their space later.
