@@ -256,7 +256,7 @@ def test_records_with_a_create_token_are_read_for_ever() -> None:
     """Those without are in the golden batch of version 1."""
     forget = records.ForgetRecord(ledger_id=LedgerId(9), create_token=0x0102, at_ms=0x0304)
     fence = records.FenceRecord(ledger_id=LedgerId(9), master_key=keeping.KEY, create_token=0x0102)
-    spelled = {
+    spelled: dict[Record, str] = {
         forget: "0700000000000018000000000000000900000000000001020000000000000304",
         fence: f"0300000000000024 0000000000000009 {keeping.KEY.hex()} 0000000000000102",
     }
