@@ -1,4 +1,4 @@
-"""What a bookie answers for a ledger that it has collected (S118)."""
+"""What a bookie answers for a ledger that it has collected (S119)."""
 
 import asyncio
 import dataclasses

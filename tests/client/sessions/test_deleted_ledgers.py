@@ -1,4 +1,4 @@
-"""A writer whose ledger was deleted and collected gets no more acknowledgements (S118 to S120)."""
+"""A writer whose ledger was deleted and collected gets no more acknowledgements (S119 to S121)."""
 
 import asyncio
 
