@@ -62,7 +62,7 @@ async def ends(writer: Writer, confirmed: int) -> None:
 
 
 @played()
-async def test_s118_a_fenced_writer_is_not_acknowledged_after_deletion_and_collection(
+async def test_s119_a_fenced_writer_is_not_acknowledged_after_deletion_and_collection(
     lab: Lab,
 ) -> None:
     async with lab.client("first") as first, lab.client("second") as second:
@@ -74,7 +74,7 @@ async def test_s118_a_fenced_writer_is_not_acknowledged_after_deletion_and_colle
 
 
 @played()
-async def test_s118_nor_after_its_bookies_were_started_again(lab: Lab) -> None:
+async def test_s119_nor_after_its_bookies_were_started_again(lab: Lab) -> None:
     async with lab.client("first") as first, lab.client("second") as second:
         writer = await first.create()
         await fill(writer, 3)
@@ -87,7 +87,7 @@ async def test_s118_nor_after_its_bookies_were_started_again(lab: Lab) -> None:
 
 
 @played()
-async def test_s118_nor_after_the_tombstones_have_expired(lab: Lab) -> None:
+async def test_s119_nor_after_the_tombstones_have_expired(lab: Lab) -> None:
     """The writer slept for eight days: the bookies know nothing, but it had the ledger open."""
     async with lab.client("first") as first, lab.client("second") as second:
         writer = await first.create()
@@ -132,7 +132,7 @@ async def test_an_idle_writer_that_tells_its_end_hears_that_the_ledger_is_gone(l
 
 
 @played(bookies_in=THE_SAME_BOOKIES)
-async def test_s119_a_ledger_made_anew_under_the_same_id_is_another_ledger(lab: Lab) -> None:
+async def test_s120_a_ledger_made_anew_under_the_same_id_is_another_ledger(lab: Lab) -> None:
     async with lab.client("first") as first, lab.client("second") as second:
         old = await first.create(ledger_id=LedgerId(77))
         await fill(old, 3)
@@ -152,7 +152,7 @@ async def test_s119_a_ledger_made_anew_under_the_same_id_is_another_ledger(lab: 
 
 
 @played(bookies_in=THE_SAME_BOOKIES)
-async def test_s119_a_ledger_made_anew_and_never_written_can_be_recovered(lab: Lab) -> None:
+async def test_s120_a_ledger_made_anew_and_never_written_can_be_recovered(lab: Lab) -> None:
     async with lab.client("first") as first, lab.client("second") as second:
         old = await first.create(ledger_id=LedgerId(77))
         await fenced_deleted_and_collected(lab, old, second)
@@ -161,7 +161,7 @@ async def test_s119_a_ledger_made_anew_and_never_written_can_be_recovered(lab: L
 
 
 @played()
-async def test_s120_a_bookie_that_has_lost_the_ledger_is_replaced(lab: Lab) -> None:
+async def test_s121_a_bookie_that_has_lost_the_ledger_is_replaced(lab: Lab) -> None:
     async with lab.client("first") as first, lab.client("second") as second:
         writer = await first.create()
         await fill(writer, 3)
@@ -213,7 +213,7 @@ async def test_while_the_store_is_in_doubt_a_deleted_ledger_is_not_acknowledged(
 
 
 @played()
-async def test_s120_no_recovery_takes_a_collected_copy_for_one_that_never_was(lab: Lab) -> None:
+async def test_s121_no_recovery_takes_a_collected_copy_for_one_that_never_was(lab: Lab) -> None:
     """Metadata stands, or was set back: then what bookies collected was perhaps acknowledged."""
     async with lab.client("first") as first, lab.client("second") as second:
         writer = await first.create()
