@@ -90,6 +90,9 @@ class CoreWorld:
             LIMITS,
         )
         self.deferred = deferred
+        #: May bookies say that they do not know the ledger? And is metadata being looked at?
+        self.disowning = False
+        self.looking = False
         #: Deferred sync: what bookies may lose with their lanes; and what they are to sync,
         #: with what they had written when they were asked.
         self.volatile: dict[ev.Term, set[EntryId]] = {}
@@ -119,19 +122,29 @@ class CoreWorld:
             moves.append(partial(self.answered, index))
         if self.change is not None:
             moves.append(self.changed)
+        if self.looking:
+            moves.append(self.stands)
         if self.deferred and self.core.written > self.wanted:
             moves.append(self.want)
         for index in range(len(self.forces)):
             moves.append(partial(self.synced, index))
             if self.failures:
                 moves.append(partial(self.not_synced, index))
-        if self.failures:
-            for term in self.opening:
-                moves.append(partial(self.not_opened, term))
-            for index, put in enumerate(self.puts):
-                if put.term in self.lanes:
-                    for kind in (errors.Timeout, errors.ConnectionLost):
-                        moves.append(partial(self.failed, index, kind))
+        return moves + self.failing_moves() if self.failures else moves
+
+    def failing_moves(self) -> list[Callable[[], None]]:
+        """Everything that may fail now, beside forces."""
+        moves: list[Callable[[], None]] = []
+        for term in self.opening:
+            moves.append(partial(self.not_opened, term))
+            if self.disowning:
+                moves.append(partial(self.disowned, term))
+        for index, put in enumerate(self.puts):
+            if put.term in self.lanes:
+                for kind in (errors.Timeout, errors.ConnectionLost):
+                    moves.append(partial(self.failed, index, kind))
+        if self.looking:
+            moves.append(self.in_doubt)
         return moves
 
     def step(self) -> bool:
@@ -176,6 +189,27 @@ class CoreWorld:
         self.failures -= 1
         del self.opening[term]
         self.feed(ev.LaneRefused(term=term, error=errors.NotConnected("nobody there")))
+
+    def disowned(self, term: ev.Term) -> None:
+        """A bookie says that it does not know the ledger any more."""
+        self.failures -= 1
+        del self.opening[term]
+        self.feed(ev.LaneRefused(term=term, error=errors.LedgerDeleted("not known")))
+
+    def stands(self) -> None:
+        """Metadata shows the ledger."""
+        self.looking = False
+        self.feed(ev.LedgerStands())
+
+    def in_doubt(self) -> None:
+        """The metadata store gives no answer."""
+        self.failures -= 1
+        self.looking = False
+        self.feed(
+            ev.LedgerUnknown(
+                error=client_errors.MetadataFailed("no answer", retryable=True, maybe_applied=False)
+            )
+        )
 
     def answered(self, index: int) -> None:
         """A bookie stores what it was sent, and its ack arrives; late, if the lane was given up."""
@@ -264,6 +298,9 @@ class CoreWorld:
                 assert self.change is None, "one change at a time"
                 assert effect.first_entry == self.confirmed + 1
                 self.change = effect
+            case ev.LookUpLedger():
+                assert not self.looking, "one look at a time"
+                self.looking = True
             case ev.Confirmed():
                 assert self.change is None, "nothing is confirmed during a change"
                 assert effect.last > self.confirmed

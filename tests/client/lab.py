@@ -104,10 +104,12 @@ class Door:
             raise self.read_error
         return self.spoil(await self.bookie.read(request))
 
-    async def fence(self, ledger_id: LedgerId, master_key: MasterKey) -> service.LacEvidence:
+    async def fence(
+        self, ledger_id: LedgerId, master_key: MasterKey, create_token: int = 0
+    ) -> service.LacEvidence:
         if self.fence_error is not None:
             raise self.fence_error
-        return await self.bookie.fence(ledger_id, master_key)
+        return await self.bookie.fence(ledger_id, master_key, create_token)
 
     async def read_lac(self, ledger_id: LedgerId) -> service.LacEvidence:
         if self.fence_error is not None:

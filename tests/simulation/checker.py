@@ -101,6 +101,8 @@ class Checker:
         self._kept: dict[tuple[BookieId, LedgerId], seen.Kept] = {}
         self._began: dict[tuple[BookieId, LedgerId], seen.Kept] = {}
         self._without_disk: set[BookieId] = set()
+        #: The ends of ledgers that were deleted by order.
+        self._deleted: dict[LedgerId, EntryId] = {}
 
     def take(self, event: seen.Event) -> None:
         """Take the next event in."""
@@ -115,6 +117,8 @@ class Checker:
                 self._take_failed(event)
             case seen.Recorded():
                 self._take_recorded(event)
+            case seen.Deleted():
+                self._deleted[event.ledger] = event.last
             case seen.ClosedByWriter() | seen.Recovered():
                 self._take_end(event.ledger, event.last)
             case seen.Broke():
@@ -185,10 +189,7 @@ class Checker:
                 for kept in event.kept:
                     self._began[kept.bookie, kept.ledger] = kept
             case seen.Disowned():
-                metadata = self._metadata.get(event.ledger)
-                entries = [
-                    entry for entry in event.entries if metadata is None or _is_of(metadata, entry)
-                ]
+                entries = [entry for entry in event.entries if self._counts(event.ledger, entry)]
                 if entries:
                     where = f"{event.bookie}, ledger {event.ledger}"
                     self._break("I12", f"{where}: {entries} were denied, and it had them")
@@ -284,6 +285,7 @@ class Checker:
         allowed = kind in _TROUBLE or (kind == "MetadataFailed" and event.retryable)
         if metadata is None:
             allowed |= kind == "NoSuchLedger" and ledger is not None
+            allowed |= kind in _TAKEN and ledger in self._deleted
         else:
             allowed |= kind in _TAKEN and metadata.state is not LedgerState.OPEN
             # Limbo fences, and a bookie that lost its disk is in limbo for what names it.
@@ -296,7 +298,7 @@ class Checker:
         ledger, after = event.ledger, event.metadata
         before = self._metadata.pop(ledger, None)
         acked = self._acked.get(ledger, NO_ENTRY)
-        self._break_all(record_rules.broken(event, before, acked))
+        self._break_all(record_rules.broken(event, before, acked, deleted=ledger in self._deleted))
         if after is None:
             return
         self._metadata[ledger] = after
@@ -344,15 +346,14 @@ class Checker:
     def _take_restarted(self, event: seen.Restarted) -> None:
         now = {kept.ledger: kept for kept in event.kept}
         for (bookie, ledger), before in self._kept.items():
-            if bookie != event.bookie:
+            if bookie != event.bookie or ledger in self._deleted:
                 continue
             after = now.get(ledger, _nothing(bookie, ledger))
             where = f"{bookie}, ledger {ledger}"
-            metadata = self._metadata.get(ledger)
             lost = [
                 entry
                 for entry in sorted(before.entries - after.entries)
-                if metadata is None or _is_of(metadata, entry)
+                if self._counts(ledger, entry)
             ]
             if lost:
                 self._break("I14", f"{where}: {lost} were on disk, and are gone after a crash")
@@ -366,16 +367,25 @@ class Checker:
     ) -> None:
         metadata = self._metadata.get(ledger)
         if metadata is None:
-            self._break(rule, f"ledger {ledger}: {what}, and there is no such ledger")
+            if ledger not in self._deleted:
+                self._break(rule, f"ledger {ledger}: {what}, and there is no such ledger")
             return
         self._break_all(record_rules.lacking(rule, what, ledger, metadata, first, copies))
 
     def _look_within_end(self, rule: str, what: str, ledger: LedgerId, entry: EntryId) -> None:
         metadata = self._metadata.get(ledger)
-        if metadata is not None and metadata.is_closed and entry > metadata.last_entry:
-            self._break(
-                rule, f"ledger {ledger} ends at {metadata.last_entry}, and {entry} was {what}"
-            )
+        last = self._deleted.get(ledger)
+        if metadata is not None and metadata.is_closed:
+            last = metadata.last_entry
+        if last is not None and entry > last:
+            self._break(rule, f"ledger {ledger} ends at {last}, and {entry} was {what}")
+
+    def _counts(self, ledger: LedgerId, entry: EntryId) -> bool:
+        """Is an entry one that bookies must not lose? Not of a ledger that was deleted by order."""
+        if ledger in self._deleted:
+            return False
+        metadata = self._metadata.get(ledger)
+        return metadata is None or _is_of(metadata, entry)
 
     def _break_all(self, found: Iterable[tuple[str, str]]) -> None:
         for rule, what in found:

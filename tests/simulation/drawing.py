@@ -158,7 +158,7 @@ def _fault(
         target = chance.choice([*bookies, *clients * (len(bookies) // 2)])
     elif kind in (Kind.ZONE_POWER, Kind.ZONE_CUT):
         target = chance.choice(ZONES)
-    elif kind in (Kind.STRAND, Kind.HALF_WAY):
+    elif kind in (Kind.STRAND, Kind.HALF_WAY, Kind.DELETION):
         target = WHO
     elif kind is Kind.CLIENT_KILL:
         # Most often a recoverer dies: what it leaves behind is the hardest to take over.

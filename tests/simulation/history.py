@@ -280,6 +280,14 @@ class DiskLost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Deleted:
+    """A person is about to delete a ledger that is closed at this end."""
+
+    ledger: LedgerId
+    last: EntryId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Broke:
     """Something ended that must not: a process by a bug, or the patience of the liveness phase."""
 
@@ -311,6 +319,7 @@ Event: TypeAlias = (
     | Looked
     | Disowned
     | DiskLost
+    | Deleted
     | Broke
 )
 

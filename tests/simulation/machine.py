@@ -55,6 +55,8 @@ from zonekeeper.wire.host.serving import Host
 DATA: Final = Path("/data")
 
 _START_AGAIN_MS = 500
+#: The wall clock at the begin of a world.
+_EPOCH_MS = 1_000_000
 _SEGMENTS_MAX = 6
 #: Where time is long and ledgers are repaired: a target gets as much as there is.
 _LARGE_BYTES = 256 << 10
@@ -76,14 +78,21 @@ class _Watched(BookieServer):
         self._on_frame = on_frame
         self._on_recovery_read = on_recovery_read
 
+    async def forget(self, ledger_id: LedgerId) -> None:
+        """Forget a ledger, as collection does."""
+        if ledger_id in self._memory.ledgers:
+            await self._storage.forget([ledger_id])
+
     def append(self, items: Sequence[carriers.Request], replies: service.Replies) -> None:
         for item in items:
             if isinstance(item, carriers.Append):
                 self._on_frame(item.frame)
         super().append(items, replies)
 
-    async def fence(self, ledger_id: LedgerId, master_key: MasterKey) -> service.LacEvidence:
-        answer = await super().fence(ledger_id, master_key)
+    async def fence(
+        self, ledger_id: LedgerId, master_key: MasterKey, create_token: int = 0
+    ) -> service.LacEvidence:
+        answer = await super().fence(ledger_id, master_key, create_token)
         self.fenced.add(ledger_id)
         return answer
 
@@ -250,6 +259,17 @@ class Machine:
         except ProtocolError:  # its disk fails, and it is about to end
             self._wanted_read_only = read_only
 
+    async def collect(self, ledger_id: LedgerId) -> bool:
+        """Forget a ledger that was deleted; False: it is not known whether that is done."""
+        life = self._life
+        if life is None or life.bookie is None:
+            return False
+        try:
+            await life.bookie.forget(ledger_id)
+        except ProtocolError:
+            return False
+        return True
+
     def holds(self, ledger_id: LedgerId, entry_id: EntryId) -> bool:
         """Does this bookie say, or did it say until it died, that it has the entry on disk?
 
@@ -324,7 +344,7 @@ class Machine:
             mine,
             self.location,
             self._ground(life),
-            policy=StoragePolicy(),
+            policy=StoragePolicy(wall_ms=lambda: _EPOCH_MS + around.now_ms()),
             chance=self._chance,
         )
         storage = begun.storage

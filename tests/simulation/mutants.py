@@ -85,9 +85,9 @@ def _unknown_ledgers_are_not_fenced() -> list[Patch]:
     original = admission._fence
 
     def fence(
-        ledger_id: LedgerId, state: admission.AdmissionState, key: digests.MasterKey
+        ledger_id: LedgerId, state: admission.AdmissionState, event: admission.FenceWanted
     ) -> Sequence[admission.Effect]:
-        return () if state == admission.UNKNOWN else original(ledger_id, state, key)
+        return () if state == admission.UNKNOWN else original(ledger_id, state, event)
 
     return [(admission, "_fence", fence)]
 

@@ -1,5 +1,6 @@
 """Does to a world what its scenario says, counts what had an effect, and heals everything."""
 
+import asyncio
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -19,6 +20,10 @@ from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 _SLOW_BOOKIE_MS: Final = 400
 #: So long a member does not hear from a writer that dies meanwhile, and a disk with it.
 _BEHIND_MS: Final = 300
+#: A deletion with its collection takes no longer than this, or is given up; a bookie collects
+#: within that, or is asked again.
+_DELETION_MS: Final = 1_000
+_COLLECTION_MS: Final = 50
 #: Autorecovery is known to be at work again so long after a trouble.
 _ON_ITS_FEET_MS: Final = 6_000
 
@@ -72,6 +77,7 @@ class Nemesis:
             Kind.SLOW_DISK: self._trouble,
             Kind.READ_ONLY: self._trouble,
             Kind.DISK_LOSS: self._lose_disk,
+            Kind.DELETION: self._delete,
             Kind.MAINTENANCE: lambda fault: self._person(people.maintain, fault),
             Kind.RELEASE: lambda fault: self._person(people.release, fault),
             Kind.PAUSE: self._trouble_process,
@@ -206,6 +212,44 @@ class Nemesis:
         self._around.tasks.create_task(
             people.replace_disk(self._around, machine, fault.for_ms), context=process.context
         )
+
+    def _delete(self, fault: Fault) -> bool:
+        """Delete the newest ledger while its writer stands still; then that goes on."""
+        writer = self._actors.get(self._observer.board.writer)
+        if writer is None or writer.life is None or not self._observer.ledgers:
+            return False
+        ledger_id, asleep = max(self._observer.ledgers), writer.life.process
+        loop().pause(asleep)
+        process = self._around.process("a person, who deletes")
+
+        async def delete() -> None:
+            try:
+                async with asyncio.timeout(_DELETION_MS / 1_000):
+                    await self._delete_and_collect(ledger_id)
+            except TimeoutError:
+                pass
+            finally:
+                loop().go_on(asleep)
+
+        self._around.tasks.create_task(delete(), context=process.context)
+        return True
+
+    async def _delete_and_collect(self, ledger_id: LedgerId) -> None:
+        if not await people.delete(self._around, self._observer, ledger_id):
+            return
+        left = dict(self._machines)
+        while left and not self._healed:
+            for bookie_id, machine in list(left.items()):
+                process = machine.process
+                if process is None:
+                    continue
+                collecting = self._around.tasks.create_task(
+                    machine.collect(ledger_id), context=process.context
+                )
+                done, _ = await asyncio.wait([collecting], timeout=_COLLECTION_MS / 1_000)
+                if done and not collecting.cancelled() and collecting.result():
+                    del left[bookie_id]
+            await asyncio.sleep(_COLLECTION_MS / 1_000)
 
     def _kill_client(self, fault: Fault) -> bool:
         actor = self._actors[fault.target]

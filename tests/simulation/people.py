@@ -5,16 +5,20 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Final
 
+from tests.simulation import actors
+from tests.simulation import history as seen
+from tests.simulation.actors import Observer
 from tests.simulation.machine import DATA, Machine
 from tests.simulation.scenarios import Fault
 from tests.simulation.surroundings import Surroundings
 from zonekeeper.bookie.tools import replacing
 from zonekeeper.bookie.tools.folders import ToolError
+from zonekeeper.client.base import errors
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import policy_store, zone_store
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.store.errors import StoreError
-from zonekeeper.placement.base.ids import UpgradeDomain, ZoneName
+from zonekeeper.placement.base.ids import LedgerId, UpgradeDomain, ZoneName
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.zones import watch
 from zonekeeper.placement.zones.gate import Person, RefusedError, Token
@@ -66,6 +70,21 @@ async def maintain(around: Surroundings, fault: Fault) -> None:
         await zone_store.lift(cluster, declared)
 
     await _with_cluster(around, do)
+
+
+async def delete(around: Surroundings, observer: Observer, ledger_id: LedgerId) -> bool:
+    """Recover a ledger and delete it; False: it is not known whether that is done."""
+    store, chance = around.open_store("a person"), around.scenario.chance(f"deletes {ledger_id}")
+    try:
+        async with actors.client_of(around, "a person", store, chance) as client:
+            reader = await client.open(ledger_id, password=observer.password(ledger_id))
+            around.note(seen.Deleted(ledger=ledger_id, last=reader.metadata.last_entry))
+            await client.delete(ledger_id)
+    except (errors.ClientError, StoreError):
+        return False
+    finally:
+        await store.close()
+    return ledger_id not in observer.ledgers
 
 
 async def replace_disk(around: Surroundings, machine: Machine, after_ms: int) -> None:

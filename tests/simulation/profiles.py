@@ -209,6 +209,24 @@ PROFILES: Final[Mapping[str, Profile]] = {
             habits=dataclasses.replace(_HASTY, ledgers_max=8),
             quorums=_MORE_THAN_ONE_ACK,
         ),
+        # Ledgers are recovered, deleted and collected while their writers stand still. The writers
+        # go on, some of them after their bookies were started again.
+        Profile(
+            name="deletion",
+            kinds={
+                Kind.DELETION: 6,
+                Kind.POWER: 3,
+                Kind.KILL: 3,
+                Kind.RESET: 3,
+                Kind.CUT: 2,
+                Kind.META_CUT: 1,
+                Kind.CLIENT_KILL: 1,
+            },
+            delay_max_ms=10,
+            disk_max_ms=5,
+            recoverers_max=1,
+            habits=Habits(ledgers_max=5, entries_max=4, bursts_max=12, linger_max_ms=300),
+        ),
         # Zones go away in every way, single bookies elsewhere, and ledgers are repaired meanwhile:
         # ``outages`` draws the faults. Time is long, writers are slow, and timers are as short as
         # they may be.

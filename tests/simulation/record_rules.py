@@ -18,12 +18,15 @@ _ORDER: Final = (LedgerState.OPEN, LedgerState.IN_RECOVERY, LedgerState.CLOSED)
 
 
 def broken(
-    event: seen.Recorded, before: LedgerMetadata | None, acked: EntryId
+    event: seen.Recorded, before: LedgerMetadata | None, acked: EntryId, *, deleted: bool
 ) -> Iterator[tuple[str, str]]:
-    """Give the rules that a ledger's new metadata breaks, and how."""
+    """Give the rules that a ledger's new metadata breaks, and how.
+
+    ``deleted``: a person has ordered its deletion.
+    """
     ledger, after = event.ledger, event.metadata
     if after is None:
-        if before is not None:
+        if before is not None and not deleted:
             yield "I6", f"ledger {ledger} was deleted, and nobody wanted that"
         return
     if not _well_formed(after):

@@ -76,6 +76,9 @@ class Kind(enum.Enum):
     META_LAG = "metadata lag"
     #: A person makes a bookie read-only for a while.
     READ_ONLY = "read-only"
+    #: A person recovers the newest ledger and deletes it, and all bookies collect it, while its
+    #: writer stands still.
+    DELETION = "deletion"
     #: A person declares maintenance of a bookie's unit, and lifts it.
     MAINTENANCE = "maintenance"
     #: A person lets a zone's losses be repaired, if they are held.

@@ -10,6 +10,7 @@ from typing import Final
 
 from tests.simulation.patching import Patch
 from tests.simulation.planting import Mutant
+from zonekeeper.bookie.ledgers import admission
 from zonekeeper.bookie.storage.ledgers import Ledger
 from zonekeeper.bookie.storage.memory import Memory
 from zonekeeper.wire.formats import entries
@@ -31,6 +32,16 @@ def _digests_are_not_compared() -> Sequence[Patch]:
     return [(entries, "hmac", SimpleNamespace(compare_digest=compare_digest))]
 
 
+def _deleted_ledgers_are_opened_anew() -> Sequence[Patch]:
+    def no_longer_here(
+        state: admission.AdmissionState, event: admission.OpenWanted
+    ) -> Sequence[admission.Effect] | None:
+        del state, event
+        return None
+
+    return [(admission, "_no_longer_here", no_longer_here)]
+
+
 STORAGE_MUTANTS: Final[Mapping[int, Mutant]] = {
     30: Mutant(
         number=30,
@@ -46,5 +57,12 @@ STORAGE_MUTANTS: Final[Mapping[int, Mutant]] = {
         profile="corrupting",
         within_seeds=100,
         patches=_digests_are_not_compared,
+    ),
+    32: Mutant(
+        number=32,
+        what="a ledger that was deleted and collected is opened anew",
+        profile="deletion",
+        within_seeds=100,
+        patches=_deleted_ledgers_are_opened_anew,
     ),
 }

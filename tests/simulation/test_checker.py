@@ -46,6 +46,11 @@ def recorded(metadata: LedgerMetadata | None = OPEN, *, copies: int = 3) -> seen
     return seen.Recorded(ledger=LEDGER, metadata=metadata, copies=(copies,) * counted)
 
 
+def deleted(last: int) -> list[seen.Event]:
+    gone = seen.Recorded(ledger=LEDGER, metadata=None, copies=())
+    return [seen.Deleted(ledger=LEDGER, last=EntryId(last)), gone]
+
+
 def closed(
     last: int, *, copies: int = 3, length: int = 30, of: LedgerMetadata = OPEN
 ) -> seen.Recorded:
@@ -181,6 +186,10 @@ BAD: dict[str, tuple[str, list[seen.Event]]] = {
     "what was never written is read": ("I18", [got(1, b"garbage")]),
     "an entry that nobody appended is read": ("I18", [got(9)]),
     "an entry behind the end is acked late": ("I4", [acked(0, 1), closed(1), acked(2, 2)]),
+    "an entry is acked in a deleted ledger": (
+        "I4",
+        [acked(0, 1), closed(1), *deleted(1), acked(2, 2)],
+    ),
     "a read ends before the end": ("I1", [acked(0, 3), closed(3), got(0), got(1), ended(2, 3)]),
     "a recovered ledger is empty for its reader": ("I1", [closed(1), recovered(1), ended(0, 1)]),
     "a tail ends before the end of its ledger": ("I1", [closed(3), got(0), ended(1, None)]),

@@ -351,7 +351,7 @@ class _Run:
         for ledger_id in list(self._observer.ledgers):
             await self._insist(
                 f"recovery and reading of ledger {ledger_id}",
-                partial(actors.recover, self._observer, client, f"stranger/{ledger_id}", ledger_id),
+                partial(self._recover_and_read, client, ledger_id),
             )
         await self._insist("a new ledger", partial(self._write_and_read, client))
 
@@ -361,6 +361,11 @@ class _Run:
         while under_way := self._observer.board.under_way:
             self._waiting_for = f"the writers of ledgers {list(under_way)}"
             await asyncio.sleep(_AGAIN_MS / 1_000)
+
+    async def _recover_and_read(self, client: Client, ledger_id: LedgerId) -> None:
+        if ledger_id in self._observer.ledgers:  # else it was deleted meanwhile, by order
+            name = f"stranger/{ledger_id}"
+            await actors.recover(self._observer, client, name, ledger_id)
 
     async def _write_and_read(self, client: Client) -> None:
         writer = await client.create(password=b"stranger", quorums=self._scenario.quorums)

@@ -58,6 +58,28 @@ ONE_OF_EACH: dict[str, carriers.Item] = {
             ensemble=(BookieId("bk-a-0"), BookieId("bk-b-0"), BookieId("bk-ç-0")),
         ),
     ),
+    "Open of a ledger that was open": carriers.Open(
+        number=13,
+        opening=FragmentOpening(
+            ledger_id=framing.LEDGER,
+            master_key=digests.master_key(b"passwd"),
+            quorums=Quorums(ensemble=1, write=1, ack=1),
+            digest=Digest.CRC32C,
+            first_entry_id=EntryId(5),
+            ensemble=(BookieId("bk-a-0"),),
+            create_token=0x0102030405060708,
+        ),
+        was_open=True,
+    ),
+    "Read that fences a ledger with a token": carriers.Read(
+        number=14,
+        ledger_id=framing.LEDGER,
+        first=EntryId(5),
+        last=EntryId(5),
+        max_bytes=0,
+        fence_key=digests.master_key(b"passwd"),
+        create_token=0x0102030405060708,
+    ),
 }
 
 _u64 = st.integers(0, (1 << 64) - 1)
@@ -66,7 +88,7 @@ _ids = st.integers(0, entries.ID_END - 1)
 
 
 openings: st.SearchStrategy[FragmentOpening] = st.builds(
-    lambda ledger, key, digest, first, names, quorums: FragmentOpening(
+    lambda ledger, key, digest, first, names, quorums, token: FragmentOpening(
         ledger_id=LedgerId(ledger),
         master_key=key,
         quorums=Quorums(
@@ -77,6 +99,7 @@ openings: st.SearchStrategy[FragmentOpening] = st.builds(
         digest=digest,
         first_entry_id=EntryId(first),
         ensemble=tuple(map(BookieId, names)),
+        create_token=token,
     ),
     _ids,
     st.binary(max_size=4).map(digests.master_key),
@@ -84,6 +107,7 @@ openings: st.SearchStrategy[FragmentOpening] = st.builds(
     _ids,
     st.lists(st.text(max_size=9), min_size=1, max_size=4),
     st.tuples(st.integers(0, 9), st.integers(0, 9)),
+    st.just(0) | _ids,
 )
 
 
@@ -112,7 +136,7 @@ items: st.SearchStrategy[carriers.Item] = st.one_of(
         st.binary(min_size=8, max_size=28),
     ),
     st.builds(carriers.Hello, boot_epoch=_u64),
-    st.builds(carriers.Open, number=_u64, opening=openings),
+    st.builds(carriers.Open, number=_u64, opening=openings, was_open=st.booleans()),
     st.builds(
         lambda number, more: carriers.Acked(number=number, last=number + more),
         st.integers(0, 1 << 50),
@@ -125,7 +149,7 @@ items: st.SearchStrategy[carriers.Item] = st.one_of(
         detail=st.text(max_size=60),
     ),
     st.builds(
-        lambda number, ledger, ends, step, most, key: carriers.Read(
+        lambda number, ledger, ends, step, most, key, token: carriers.Read(
             number=number,
             ledger_id=LedgerId(ledger),
             first=EntryId(min(ends)),
@@ -133,6 +157,7 @@ items: st.SearchStrategy[carriers.Item] = st.one_of(
             step=step,
             max_bytes=most,
             fence_key=key,
+            create_token=0 if key is None else token,
         ),
         _u64,
         _ids,
@@ -140,6 +165,7 @@ items: st.SearchStrategy[carriers.Item] = st.one_of(
         st.integers(1, entries.ID_END),
         _u32,
         st.none() | st.binary(max_size=9).map(digests.master_key),
+        st.just(0) | _ids,
     ),
     st.builds(
         _reply,

@@ -1,5 +1,6 @@
 """Admission in every small world: all sequences of events, held to what must never happen."""
 
+import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
 
@@ -216,3 +217,65 @@ def test_there_is_an_end_to_fragments(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert refusal(after(OPEN), OPEN_NEXT) is errors.BadRequest
     assert refusal(after(OPEN), OPEN) is None
+
+
+# ── a ledger that was deleted ──
+
+TOKEN, OTHER_TOKEN = 7, 8
+OPENING = dataclasses.replace(running.opening(), create_token=TOKEN)
+OPEN_FIRST = admission.OpenWanted(opening=OPENING)
+OPEN_AGAIN = admission.OpenWanted(opening=OPENING, was_open=True)
+OPEN_BURIED = admission.OpenWanted(opening=OPENING, buried=True)
+OPEN_OTHER = admission.OpenWanted(
+    opening=dataclasses.replace(OPENING, create_token=OTHER_TOKEN), was_open=True
+)
+FENCE_IT = admission.FenceWanted(master_key=KEY, create_token=TOKEN)
+FENCE_BURIED = admission.FenceWanted(master_key=KEY, create_token=TOKEN, buried=True)
+FENCE_OTHER = admission.FenceWanted(master_key=KEY, create_token=OTHER_TOKEN)
+OF_A_DELETED_LEDGER = (OPEN_AGAIN, OPEN_BURIED, FENCE_BURIED)
+
+
+def test_what_may_mean_a_deleted_ledger_is_refused_and_begins_no_new_one() -> None:
+    for event in OF_A_DELETED_LEDGER:
+        assert refusal(admission.UNKNOWN, event) is errors.LedgerDeleted
+    assert refusal(admission.UNKNOWN, OPEN_FIRST) is None
+    assert refusal(admission.UNKNOWN, FENCE_IT) is None
+
+
+def test_a_ledger_that_is_here_can_be_opened_and_fenced_again() -> None:
+    for event in (*OF_A_DELETED_LEDGER, OPEN_FIRST, FENCE_IT):
+        assert refusal(after(OPEN_FIRST), event) is None
+        assert refusal(after(OPEN_FIRST, FENCE_IT), event) is None
+
+
+def test_a_ledger_with_another_token_is_another_ledger() -> None:
+    for state in (after(OPEN_FIRST), after(FENCE_IT), after(OPEN_FIRST, FENCE_IT)):
+        assert state.create_token == TOKEN
+        assert refusal(state, OPEN_OTHER) is errors.LedgerDeleted
+        assert refusal(state, FENCE_OTHER) is errors.LedgerDeleted
+
+
+def test_another_ledger_is_told_from_a_wrong_password() -> None:
+    stranger = dataclasses.replace(OPENING, create_token=OTHER_TOKEN, master_key=OTHER_KEY)
+    assert refusal(after(OPEN_FIRST), admission.OpenWanted(opening=stranger)) is (
+        errors.LedgerDeleted
+    )
+
+
+def test_a_token_that_is_not_known_says_nothing() -> None:
+    assert refusal(after(OPEN), OPEN_FIRST) is None
+    assert refusal(after(OPEN_FIRST), OPEN) is None
+    assert after(OPEN, OPEN_FIRST).create_token == 0 or refusal(after(OPEN), OPEN_AGAIN) is None
+
+
+def test_limbo_comes_first() -> None:
+    """What is not here in limbo was perhaps lost, and nothing says that it was deleted."""
+    for event in (*OF_A_DELETED_LEDGER, OPEN_OTHER, FENCE_OTHER):
+        assert refusal(after(LIMBO), event) is None
+    assert refusal(after(LIMBO, OPEN_AGAIN), PLAIN) is errors.Fenced
+
+
+def test_after_its_limbo_a_fenced_ledger_stops_its_writer_by_the_fence() -> None:
+    assert refusal(after(LIMBO, NO_LIMBO), OPEN_AGAIN) is None
+    assert refusal(after(LIMBO, NO_LIMBO, OPEN_AGAIN), PLAIN) is errors.Fenced
+    assert refusal(after(LIMBO, NO_LIMBO), OPEN_BURIED) is errors.LedgerDeleted

@@ -32,14 +32,21 @@ _openings = st.builds(
     st.lists(st.text(max_size=9), min_size=1, max_size=4),
     st.integers(1, 4),
 )
+_tokens = st.just(0) | st.integers(1, (1 << 63) - 1)
 all_records: st.SearchStrategy[Record] = st.one_of(
     framing.some_frames,
     st.builds(records.FragmentRecord, opening=_openings),
-    st.builds(records.FenceRecord, ledger_id=_ledgers, master_key=_keys),
+    st.builds(records.FenceRecord, ledger_id=_ledgers, master_key=_keys, create_token=_tokens),
     st.builds(records.LacRecord, ledger_id=_ledgers, packet=st.binary(min_size=16, max_size=36)),
     st.builds(records.LimboRecord, ledger_id=_ledgers, in_limbo=st.booleans()),
     st.builds(records.ModeRecord, read_only=st.booleans()),
     st.builds(records.ForgetRecord, ledger_id=_ledgers),
+    st.builds(
+        records.ForgetRecord,
+        ledger_id=_ledgers,
+        create_token=_tokens,
+        at_ms=st.integers(1, (1 << 64) - 1),
+    ),
 )
 
 #: One record of each kind that was there at first. Its batch is a golden file: change nothing here.

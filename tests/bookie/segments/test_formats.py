@@ -19,6 +19,7 @@ from zonekeeper.bookie.ledgers import admission, records
 from zonekeeper.bookie.ledgers.admission import AdmissionState
 from zonekeeper.bookie.ledgers.extents import Extent
 from zonekeeper.bookie.ledgers.records import LedgerRecord, Record
+from zonekeeper.bookie.ledgers.tombstones import Tombstone
 from zonekeeper.bookie.segments import checkpoint
 from zonekeeper.bookie.segments.checkpoint import Checkpoint, Kept, SortedSegment
 from zonekeeper.placement.base.ids import EntryId, LedgerId
@@ -54,7 +55,11 @@ CHECKPOINT = Checkpoint(
     },
 )
 #: As it is read from a file of version 3; files of version 1 and 2 say nothing of the log's end.
-CHECKPOINT_3 = replace(CHECKPOINT, limbo_generation=6)
+CHECKPOINT_2 = replace(CHECKPOINT, limbo_generation=6)
+CHECKPOINT_3 = replace(
+    CHECKPOINT_2,
+    tombstones=(Tombstone(LedgerId(5), 0x0102, 1_000), Tombstone(LedgerId(6), 0, 2_000)),
+)
 LOG_END = LogEnd(log_id=LOG_ID, position=AT, arrival_number=4)
 ROWS = (
     ExtentRow(
@@ -105,11 +110,19 @@ def test_a_batch_is_read_as_it_was_written(wanted: list[Record]) -> None:
     [
         (batch_bytes(ONE_OF_EACH), lambda data: batch_format.parse(data, LOG_ID)),
         (golden_of("segments_v1", "checkpoint"), checkpoint.parse),
+        (golden_of("checkpoint_v2", "checkpoint"), checkpoint.parse),
         (checkpoint.render(CHECKPOINT_3), checkpoint.parse),
         (log_end.render(LOG_END), log_end.parse),
         (table_bytes(), parse_table),
     ],
-    ids=["batch", "checkpoint of version 1", "checkpoint", "log end", "sorted table"],
+    ids=[
+        "batch",
+        "checkpoint of version 1",
+        "checkpoint of version 2",
+        "checkpoint",
+        "log end",
+        "sorted table",
+    ],
 )
 def test_no_bit_can_change_and_no_byte_be_missing_unnoticed(
     data: bytes, parse: Callable[[bytes], object]
@@ -159,10 +172,17 @@ def test_the_generation_of_one_batch_does_not_go_with_the_rest_of_another() -> N
     st.lists(
         st.one_of(
             st.sampled_from(STATE_RECORDS),
+            st.just(
+                records.FenceRecord(ledger_id=LedgerId(3), master_key=keeping.KEY, create_token=7)
+            ),
             st.just(records.LimboRecord(ledger_id=LedgerId(3), in_limbo=False)),
             st.builds(
                 records.FragmentRecord,
-                opening=st.builds(keeping.opening, st.just(3), st.integers(0, 3)),
+                opening=st.builds(
+                    lambda first, token: replace(keeping.opening(3, first), create_token=token),
+                    st.integers(0, 3),
+                    st.sampled_from((0, 7)),
+                ),
             ),
         ),
         max_size=8,
@@ -181,7 +201,7 @@ def after(wanted: Sequence[LedgerRecord]) -> AdmissionState:
 
 
 def test_a_checkpoint_is_read_as_it_was_written() -> None:
-    for each in (CHECKPOINT, CHECKPOINT_3):
+    for each in (CHECKPOINT, CHECKPOINT_2, CHECKPOINT_3):
         assert checkpoint.parse(checkpoint.render(each)) == each
 
 
@@ -235,7 +255,7 @@ def test_version_1_is_read_for_ever() -> None:
 def test_version_2_of_the_checkpoint_is_read_for_ever() -> None:
     golden = golden_of("checkpoint_v2", "checkpoint")
 
-    assert checkpoint.parse(golden) == replace(CHECKPOINT_3, has_log_end=False)
+    assert checkpoint.parse(golden) == replace(CHECKPOINT_2, has_log_end=False)
 
 
 def test_version_3_of_the_checkpoint_is_read_for_ever() -> None:
@@ -250,3 +270,17 @@ def test_version_1_of_the_logs_end_is_read_for_ever() -> None:
 
     assert log_end.render(LOG_END) == golden
     assert log_end.parse(golden) == LOG_END
+
+
+def test_records_with_a_create_token_are_read_for_ever() -> None:
+    """Those without are in the golden batch of version 1."""
+    forget = records.ForgetRecord(ledger_id=LedgerId(9), create_token=0x0102, at_ms=0x0304)
+    fence = records.FenceRecord(ledger_id=LedgerId(9), master_key=keeping.KEY, create_token=0x0102)
+    spelled: dict[Record, str] = {
+        forget: "0700000000000018000000000000000900000000000001020000000000000304",
+        fence: f"0300000000000024 0000000000000009 {keeping.KEY.hex()} 0000000000000102",
+    }
+    for record, digits in spelled.items():
+        data = bytes.fromhex(digits)
+        assert record_format.encode(record) == data
+        assert record_format.parse(data, 0, len(data)) == (record, len(data))

@@ -266,9 +266,10 @@ def of_an_earlier_version(files: MemoryFileSystem) -> None:
     """Make the checkpoint one of version 1, without a log's end beside it."""
     last = checkpoint.load(files)
     assert not last.limbo_generation
+    assert not last.tombstones
     written = checkpoint.render(last)
     assert written[4] == 3
-    data = written[:4] + b"\1" + written[5:61] + written[69:-4]
+    data = written[:4] + b"\1" + written[5:61] + written[73:-4]
     files.remove(checkpoint.NAME)
     files.create(checkpoint.NAME).write(0, [data, checksums.value(data).to_bytes(4, "big")])
     removed(files, log_end.NAME)

@@ -36,6 +36,21 @@ def test_random_walks_keep_the_invariants(quorums: Quorums, deferred: bool) -> N
         world.run(steps=chance.randint(5, 60))
 
 
+@pytest.mark.parametrize("quorums", SHAPES, ids=str)
+def test_so_they_do_where_bookies_do_not_know_the_ledger_any_more(quorums: Quorums) -> None:
+    for seed in range(150):
+        chance = random.Random(seed)
+        world = CoreWorld(
+            quorums,
+            chance.randrange,
+            batches=(6, chance.randint(1, 5)),
+            failures=chance.randint(1, 8),
+            bookies=chance.choice([9, 12]),
+        )
+        world.disowning = True
+        world.run(steps=chance.randint(5, 60))
+
+
 @given(st.data())
 @settings(deadline=None, max_examples=60)
 def test_drawn_walks_keep_the_invariants(data: st.DataObject) -> None:

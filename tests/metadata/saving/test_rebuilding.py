@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given, settings
@@ -62,6 +62,33 @@ def test_a_ledger_that_all_tell_alike_is_sure_and_waits_for_recovery() -> None:
     assert placement_stamp.promised(metadata) == QUORUMS
     assert metadata.create_token > 0
     assert ledger_format.parse(ledger_format.render(metadata)) == metadata
+
+
+def test_a_ledger_keeps_the_create_token_that_bookies_know_it_by() -> None:
+    """By another one they would take it for another ledger, and no recovery could fence it."""
+    first = opened(0, A, B, C)
+
+    found = rebuilt(
+        {
+            A: replace(hints(first, last=9), create_token=41),
+            B: hints(first, last=8),
+            C: hints(first),
+        }
+    )
+
+    assert found.metadata is not None
+    assert found.metadata.create_token == 41
+
+
+def test_hints_of_several_ledgers_with_one_id_are_no_ledger() -> None:
+    first = opened(0, A, B, C)
+
+    found = rebuilt(
+        {A: replace(hints(first), create_token=41), B: replace(hints(first), create_token=42)}
+    )
+
+    assert found.verdict is RebuildVerdict.BLOCKED
+    assert "different create tokens" in found.blocked[0]
 
 
 def test_a_change_of_the_ensemble_is_known_to_the_newcomer_alone() -> None:

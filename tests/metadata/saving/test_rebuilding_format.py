@@ -1,5 +1,6 @@
 """A file of hints: read as it was written, and refused whole if it is not whole."""
 
+import dataclasses
 import hashlib
 import json
 
@@ -17,6 +18,7 @@ from zonekeeper.placement.base.ids import LedgerId
 def test_hints_are_read_as_they_were_written() -> None:
     known = (
         hints(opened(0, A, B, C), opened(5, A, B, D), last=9, lac=8, fenced=True),
+        dataclasses.replace(hints(ledger_id=LedgerId(8)), create_token=41),
         hints(limbo=True, key=None, ledger_id=LedgerId((1 << 63) - 1)),
     )
 
@@ -25,7 +27,7 @@ def test_hints_are_read_as_they_were_written() -> None:
     assert header == HintsHeader(instance=INSTANCE, bookie=A, generation=3)
     assert tuple(parts) == known
     assert isinstance(footer, rebuilding_format.HintsFooter)
-    assert footer.ledgers == 2
+    assert footer.ledgers == 3
 
 
 def test_the_bytes_of_hints_stay_what_they_are() -> None:

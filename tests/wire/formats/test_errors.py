@@ -26,6 +26,7 @@ TABLE = """
 16 NotConnected       retryable -
 17 ShuttingDown       retryable -
 18 StartedAgain       -         -
+19 LedgerDeleted      -         -
 """
 ROWS = [line.split() for line in TABLE.strip().splitlines()]
 

@@ -7,8 +7,12 @@ from zonekeeper.wire.formats import carriers, errors, frames
 from zonekeeper.wire.formats.frames import Flags
 
 FRAMES = hextext.read("golden/frames_v1.txt")
-CARRIERS = hextext.read("golden/carriers_v2.txt")
-FORMER_CARRIERS = hextext.read("golden/carriers_v1.txt")
+CARRIERS = hextext.read("golden/carriers_v3.txt")
+FORMER_CARRIERS = {
+    f"{name} of version {version}": data
+    for version in (1, 2)
+    for name, data in hextext.read(f"golden/carriers_v{version}.txt").items()
+}
 
 #: What the golden frames say.
 FRAMES_MEAN = {
@@ -30,7 +34,7 @@ def test_a_frame_of_version_1_is_read_and_written(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", carrying.ONE_OF_EACH)
-def test_a_carrier_of_version_2_is_read_and_written(name: str) -> None:
+def test_a_carrier_of_version_3_is_read_and_written(name: str) -> None:
     item = carrying.ONE_OF_EACH[name]
 
     assert carriers.parse(CARRIERS[name]) == (item,)
@@ -38,7 +42,7 @@ def test_a_carrier_of_version_2_is_read_and_written(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FORMER_CARRIERS)
-def test_who_speaks_version_1_is_told_so(name: str) -> None:
+def test_a_peer_of_a_former_version_is_told_so(name: str) -> None:
     with pytest.raises(errors.FormatError) as caught:
         carriers.parse(FORMER_CARRIERS[name])
 

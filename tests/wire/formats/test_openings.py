@@ -1,5 +1,7 @@
 """The opening of a fragment survives its bytes, and no bytes do worse than a ``FormatError``."""
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,6 +68,23 @@ def test_nothing_may_follow_an_opening() -> None:
     with pytest.raises(FormatError) as caught:
         openings.parse(SPELLED + b"x")
     assert caught.value.fault is Fault.TRAILING
+
+
+def test_a_create_token_is_the_end_of_an_opening_and_left_out_if_it_is_not_known() -> None:
+    opening = dataclasses.replace(Writer(7).opening(), create_token=0x0102)
+    spelled = openings.spell(opening)
+
+    assert spelled == SPELLED + bytes.fromhex("0000000000000102")
+    assert openings.size_of(opening) == len(spelled)
+    assert openings.parse(spelled) == opening
+    assert openings.parse(SPELLED).create_token == 0
+
+
+@pytest.mark.parametrize("token", [bytes(8), b"\xff" * 8])
+def test_a_create_token_out_of_range_is_refused(token: bytes) -> None:
+    with pytest.raises(FormatError) as caught:
+        openings.parse(SPELLED + token)
+    assert caught.value.fault is Fault.RANGE
 
 
 @given(st.binary(max_size=99))

@@ -101,7 +101,10 @@ class ReferenceBookie:
             last_add_confirmed=ledger.confirmed if request.fence_key is None else None,
         )
 
-    async def fence(self, ledger_id: LedgerId, master_key: MasterKey) -> service.LacEvidence:
+    async def fence(
+        self, ledger_id: LedgerId, master_key: MasterKey, create_token: int = 0
+    ) -> service.LacEvidence:
+        del create_token  # it deletes nothing
         self._with_key(ledger_id, master_key).fenced = True
         return await self.read_lac(ledger_id)
 

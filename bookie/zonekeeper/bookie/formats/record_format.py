@@ -7,11 +7,11 @@
     | kind | zero  | size | body ...
     1 frame      size is the frame's; its crc32c
     2 fragment   ``wire.openings``
-    3 fence      ledger 8, master key 20
+    3 fence      ledger 8, master key 20, and the create token 8 if it is known
     4 LAC        ledger 8, LAC packet
     5 limbo      ledger 8, 0 or 1
     6 mode       0 writable, 1 read-only
-    7 forget     ledger 8
+    7 forget     ledger 8, and if it leaves a tombstone: create token 8, time 8
 
 All numbers are unsigned and big-endian. The record of a frame only announces it: it has the frame's
 size and checksum. The batch defines where the frame's bytes are. The checksum tells the frame from
@@ -38,6 +38,7 @@ _HEAD: Final = struct.Struct(">BBHI")
 _LEDGER: Final = struct.Struct(">Q")
 _FENCE: Final = struct.Struct(f">Q{MASTER_KEY_BYTES}s")
 _LIMBO: Final = struct.Struct(">QB")
+_TOMBSTONE: Final = struct.Struct(">QQ")
 
 _FRAME_KIND: Final = 1
 #: The place of a frame's checksum in ``wire.formats.frames``.
@@ -108,7 +109,8 @@ def _body(record: StateRecord) -> tuple[int, bytes]:
         case records.FragmentRecord():
             return 2, openings.spell(record.opening)
         case records.FenceRecord():
-            return 3, _FENCE.pack(record.ledger_id, record.master_key)
+            fixed = _FENCE.pack(record.ledger_id, record.master_key)
+            return 3, fixed + openings.spell_token(record.create_token)
         case records.LacRecord():
             return 4, _LEDGER.pack(record.ledger_id) + record.packet
         case records.LimboRecord():
@@ -116,7 +118,9 @@ def _body(record: StateRecord) -> tuple[int, bytes]:
         case records.ModeRecord():
             return 6, bytes([record.read_only])
         case records.ForgetRecord():
-            return 7, _LEDGER.pack(record.ledger_id)
+            assert record.at_ms or not record.create_token, "a tombstone has its time"
+            stone = _TOMBSTONE.pack(record.create_token, record.at_ms) if record.at_ms else b""
+            return 7, _LEDGER.pack(record.ledger_id) + stone
         case _:
             assert_never(record)
 
@@ -126,8 +130,11 @@ def _parse_fragment(body: bytes) -> StateRecord:
 
 
 def _parse_fence(body: bytes) -> StateRecord:
-    ledger, key = _FENCE.unpack(body)
-    return records.FenceRecord(ledger_id=ledger_id(ledger), master_key=MasterKey(key))
+    ledger, key = _FENCE.unpack_from(body)
+    token = openings.parse_token(body[_FENCE.size :])
+    return records.FenceRecord(
+        ledger_id=ledger_id(ledger), master_key=MasterKey(key), create_token=token
+    )
 
 
 def _parse_lac(body: bytes) -> StateRecord:
@@ -150,8 +157,16 @@ def _parse_mode(body: bytes) -> StateRecord:
 
 
 def _parse_forget(body: bytes) -> StateRecord:
-    (ledger,) = _LEDGER.unpack(body)
-    return records.ForgetRecord(ledger_id=ledger_id(ledger))
+    (ledger,) = _LEDGER.unpack_from(body)
+    rest = body[_LEDGER.size :]
+    if not rest:
+        return records.ForgetRecord(ledger_id=ledger_id(ledger))
+    token, at_ms = _TOMBSTONE.unpack(rest)
+    if not at_ms:
+        raise bad(Fault.NOT_CANONICAL, "a tombstone without a time")
+    return records.ForgetRecord(
+        ledger_id=ledger_id(ledger), create_token=create_token(token), at_ms=at_ms
+    )
 
 
 _PARSERS: Final[dict[int, Callable[[bytes], StateRecord]]] = {
@@ -169,6 +184,13 @@ def ledger_id(number: int) -> LedgerId:
     if not 0 <= number < entries.ID_END:
         raise bad(Fault.RANGE, f"{number} is not a ledger or entry id")
     return LedgerId(number)
+
+
+def create_token(number: int) -> int:
+    """Give a number as a create token, 0 for none; raises ``FormatError`` if out of range."""
+    if not 0 <= number < entries.ID_END:
+        raise bad(Fault.RANGE, f"{number} is not a create token")
+    return number
 
 
 def _flag(number: int) -> bool:

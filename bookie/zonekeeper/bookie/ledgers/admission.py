@@ -18,6 +18,12 @@ Then five invariants hold. The first master key stays, and a request with anothe
 nothing. After a fence is answered, no plain append is answered; appends of a recovery are. An entry
 never gets other content. An explicit LAC never falls. In limbo, an entry that is not here is
 unknown, not denied (see ``refuse_limbo``).
+
+A ledger that was deleted and collected is not known any more, and neither is its fence. So an
+opening or a fence that may mean that ledger is refused with ``LedgerDeleted``: a tombstone names it
+(``buried``), or its writer had it open here before (``was_open``). A ledger that is known under
+another create token is another ledger, and is refused in the same way. Limbo comes first: there,
+what is not here is unknown for another reason.
 """
 
 import enum
@@ -46,10 +52,12 @@ class AdmissionState:
 
     #: None: no request has shown a key yet.
     master_key: MasterKey | None = None
+    #: 0: no request has shown the ledger's create token yet.
+    create_token: int = 0
     fenced: bool = False
     in_limbo: bool = False
     explicit_lac: bytes | None = None
-    #: By their first entries, ascending.
+    #: By their first entries, ascending; each has the state's create token.
     fragments: tuple[FragmentOpening, ...] = ()
 
     @property
@@ -69,6 +77,10 @@ class OpenWanted:
     """A writer, or a recovery, opens a fragment."""
 
     opening: FragmentOpening
+    #: Had the sender the ledger open on this bookie before?
+    was_open: bool = False
+    #: Does a tombstone name the ledger?
+    buried: bool = False
 
 
 class Here(enum.Enum):
@@ -104,6 +116,10 @@ class FenceWanted:
     """A recovery fences the ledger, which may be unknown here."""
 
     master_key: MasterKey
+    #: 0: not known.
+    create_token: int = 0
+    #: Does a tombstone name the ledger?
+    buried: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,14 +172,14 @@ Effect: TypeAlias = WriteRecord | Take | Compare | Refuse
 def decide(ledger_id: LedgerId, state: AdmissionState, event: Event) -> Sequence[Effect]:
     """Give the effects of an event; no effects: the request was already done before."""
     match event:
-        case OpenWanted(opening=opening):
-            return _open(state, opening)
+        case OpenWanted():
+            return _open(state, event)
         case AppendWanted():
             return _append(ledger_id, state, event)
         case ExplicitLacWanted(packet=packet):
             return _write_lac(ledger_id, state, packet)
-        case FenceWanted(master_key=key):
-            return _fence(ledger_id, state, key)
+        case FenceWanted():
+            return _fence(ledger_id, state, event)
         case LimboWanted(in_limbo=in_limbo):
             if state.in_limbo == in_limbo:
                 return ()
@@ -178,6 +194,8 @@ def applied(state: AdmissionState, record: LedgerRecord) -> AdmissionState:
     """Give the state after a record; a state changes in no other way."""
     match record:
         case records.FragmentRecord(opening=opening):
+            state = _with_token(state, opening.create_token)
+            opening = replace(opening, create_token=state.create_token)
             others = [
                 known for known in state.fragments if known.first_entry_id != opening.first_entry_id
             ]
@@ -187,7 +205,8 @@ def applied(state: AdmissionState, record: LedgerRecord) -> AdmissionState:
                 master_key=state.master_key or opening.master_key,
                 fragments=tuple(fragments),
             )
-        case records.FenceRecord(master_key=key):
+        case records.FenceRecord(master_key=key, create_token=token):
+            state = _with_token(state, token)
             return replace(state, master_key=state.master_key or key, fenced=True)
         case records.LacRecord(packet=packet):
             return replace(state, explicit_lac=packet)
@@ -195,6 +214,14 @@ def applied(state: AdmissionState, record: LedgerRecord) -> AdmissionState:
             return replace(state, in_limbo=in_limbo, fenced=state.fenced or in_limbo)
         case _:
             assert_never(record)
+
+
+def _with_token(state: AdmissionState, create_token: int) -> AdmissionState:
+    """Give the state once a create token was shown; the first one that is known stays."""
+    if state.create_token or not create_token:
+        return state
+    fragments = tuple(replace(each, create_token=create_token) for each in state.fragments)
+    return replace(state, create_token=create_token, fragments=fragments)
 
 
 def refuse_limbo(ledger_id: LedgerId, state: AdmissionState) -> None:
@@ -216,15 +243,19 @@ def lac_of(packet: bytes | None) -> EntryId:
     return EntryId(int.from_bytes(packet[8:16], "big", signed=True))
 
 
-def _open(state: AdmissionState, opening: FragmentOpening) -> Sequence[Effect]:
+def _open(state: AdmissionState, event: OpenWanted) -> Sequence[Effect]:
+    opening = event.opening
     ledger_id = opening.ledger_id
-    if (refused := _wrong_key(ledger_id, state, opening.master_key)) is not None:
+    refused = _no_longer_here(state, event)
+    refused = refused or _wrong_key(ledger_id, state, opening.master_key)
+    if refused is not None:
         return refused
     if state.digest not in (None, opening.digest):
         return _refuse_request(
             f"ledger {ledger_id} has the digest {state.digest}, and the fragment {opening.digest}"
         )
-    if opening in state.fragments:
+    known = opening.create_token or state.create_token
+    if replace(opening, create_token=known) in state.fragments:
         return ()
     if len(state.fragments) >= FRAGMENTS_MAX:
         return _refuse_request(
@@ -276,12 +307,50 @@ def _write_lac(ledger_id: LedgerId, state: AdmissionState, packet: bytes) -> Seq
     return (WriteRecord(record=records.LacRecord(ledger_id=ledger_id, packet=packet)),)
 
 
-def _fence(ledger_id: LedgerId, state: AdmissionState, key: MasterKey) -> Sequence[Effect]:
+def _fence(ledger_id: LedgerId, state: AdmissionState, event: FenceWanted) -> Sequence[Effect]:
+    key = event.master_key
+    if _is_other(state, event.create_token):
+        return _refuse_deleted(ledger_id, "another ledger has this id here")
+    if event.buried and state == UNKNOWN:
+        return _refuse_deleted(ledger_id, "it was deleted, and collected here")
     if (refused := _wrong_key(ledger_id, state, key)) is not None:
         return refused
     if state.fenced and state.master_key is not None:
         return ()
-    return (WriteRecord(record=records.FenceRecord(ledger_id=ledger_id, master_key=key)),)
+    return (
+        WriteRecord(
+            record=records.FenceRecord(
+                ledger_id=ledger_id, master_key=key, create_token=event.create_token
+            )
+        ),
+    )
+
+
+def _no_longer_here(state: AdmissionState, event: OpenWanted) -> Sequence[Effect] | None:
+    """Refuse to open a ledger that this bookie does not know any more, if it ever did."""
+    ledger_id = event.opening.ledger_id
+    if _is_other(state, event.opening.create_token):
+        return _refuse_deleted(ledger_id, "another ledger has this id here")
+    if state.fragments or state.in_limbo:
+        return None
+    if event.buried:
+        return _refuse_deleted(ledger_id, "it was deleted, and collected here")
+    # A fence without a fragment may be here since a limbo. Then that fence stops the writer.
+    if event.was_open and not state.fenced:
+        return _refuse_deleted(ledger_id, "it was open here, and is not known any more")
+    return None
+
+
+def _is_other(state: AdmissionState, create_token: int) -> bool:
+    """Is the ledger that is here another one than that with this create token?"""
+    if state.in_limbo or not (state.create_token and create_token):
+        return False
+    return state.create_token != create_token
+
+
+def _refuse_deleted(ledger_id: LedgerId, why: str) -> Sequence[Effect]:
+    detail = f"ledger {ledger_id}: {why}; metadata says whether the ledger is still there"
+    return (Refuse(error=errors.LedgerDeleted(detail)),)
 
 
 def _wrong_key(

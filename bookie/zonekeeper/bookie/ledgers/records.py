@@ -32,6 +32,8 @@ class FenceRecord:
 
     ledger_id: LedgerId
     master_key: MasterKey
+    #: The create token of the ledger; 0: not known.
+    create_token: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +68,16 @@ class ModeRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetRecord:
-    """A ledger was deleted for good: no earlier record or frame of it counts any more."""
+    """A ledger was deleted for good: no earlier record or frame of it counts any more.
+
+    Only its tombstone stays.
+    """
 
     ledger_id: LedgerId
+    #: The create token of the ledger; 0: not known.
+    create_token: int = 0
+    #: When it was forgotten, by the bookie's wall clock; 0: by a release without tombstones.
+    at_ms: int = 0
 
 
 Record: TypeAlias = LedgerRecord | ModeRecord | ForgetRecord | Frame

@@ -119,6 +119,11 @@ def _of_storage(begun: Begun, bookie: BookieServer) -> list[Family]:
             "Ledgers in limbo: this bookie may have lost data of them.",
         ),
         single(
+            "zonekeeper_bookie_tombstones",
+            len(storage.memory.tombstones),
+            "Collected ledgers that are remembered, so that none is opened anew.",
+        ),
+        single(
             "zonekeeper_bookie_waiting_bytes",
             storage.log.waiting_bytes,
             "Bytes of appends that wait for the disk.",

@@ -7,17 +7,22 @@
     | "ZKCP" | 1..3| 0 0 0 |        |                  |                |
     40        48                   52            56          60          61                   69
     | sweep 8 | sorted segments 4  | forgotten 4 | ledgers 4 | read-only | limbo generation 8 |
-    | sorted segment, ... | forgotten ledger 8, ... | ledger, ... | crc32c |
+    69             73
+    | tombstones 4 |
+    | sorted segment, ... | forgotten ledger 8, ... | tombstone, ... | ledger, ... | crc32c |
 
     a sorted segment
     | number 8 | directory 2 | bytes 8 | live bytes 8 |
+
+    a tombstone
+    | ledger 8 | create token 8 | time 8 |
 
     a ledger
     | ledger 8 | since 8 | LAC that was shown 8, signed | records 4 | record | record | ...
 
 All numbers are big-endian. The records are those of ``record_format``. The crc32c covers all bytes
-before it. Version 1 has no limbo generation; that means 0. Version 3 has the bytes of version 2,
-and says that the file ``log-end`` is beside it. Version 3 is written.
+before it. Version 1 has no limbo generation; that means 0. Versions 1 and 2 have no tombstones, and
+no file ``log-end`` is beside them. Version 3 is written.
 
 * The *mark* never goes back. No record in an arrival segment up to the mark is needed: its entries
   are in the sorted segments that this file names, and its ledger state is in this file.
@@ -30,6 +35,8 @@ and says that the file ``log-end`` is beside it. Version 3 is written.
   ``segment number >= since`` of the ledger. So rows from before a ledger was forgotten do not count
   for a later ledger with the same id.
 * The index may have rows of the *forgotten* ledgers until its own sweep number equals this one.
+* A tombstone names a ledger that was forgotten (``ledgers.tombstones``). Tombstones may be newer
+  than the mark, like the ledger state.
 * Live bytes only serve to choose the segments to compact.
 """
 
@@ -47,6 +54,7 @@ from zonekeeper.bookie.formats.record_format import bad
 from zonekeeper.bookie.ledgers import records
 from zonekeeper.bookie.ledgers.admission import AdmissionState
 from zonekeeper.bookie.ledgers.records import LedgerRecord
+from zonekeeper.bookie.ledgers.tombstones import Tombstone
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.wire.formats import checksums
 from zonekeeper.wire.formats.errors import Fault, FormatError
@@ -59,10 +67,15 @@ VERSION: Final = 3
 _LOG_END_SINCE: Final = 3
 _MAGIC: Final = b"ZKCP"
 _HEAD_1: Final = struct.Struct(">4sBBHQQQQQIIIB")
-_HEAD: Final = struct.Struct(f"{_HEAD_1.format}Q")
+_HEAD_2: Final = struct.Struct(f"{_HEAD_1.format}Q")
+_HEAD: Final = struct.Struct(f"{_HEAD_2.format}I")
+#: By version.
+_HEADS: Final = {1: _HEAD_1, 2: _HEAD_2, 3: _HEAD}
 _SEGMENT: Final = struct.Struct(">QHQQ")
 _NUMBER: Final = struct.Struct(">Q")
+_TOMBSTONE: Final = struct.Struct(">QQQ")
 _LEDGER: Final = struct.Struct(">QQqI")
+_COUNT: Final = struct.Struct(">I")
 _CRC: Final = struct.Struct(">I")
 
 
@@ -115,6 +128,8 @@ class Checkpoint:
     limbo_generation: int = 0
     #: Is there a file ``log-end``? Only a checkpoint of an earlier version says no.
     has_log_end: bool = True
+    #: The ledgers that were forgotten not long ago, the oldest first.
+    tombstones: tuple[Tombstone, ...] = ()
 
     @property
     def sorted_numbers(self) -> tuple[int, ...]:
@@ -135,7 +150,9 @@ def records_of(ledger_id: LedgerId, state: AdmissionState) -> tuple[LedgerRecord
         for opening in state.fragments:
             yield records.FragmentRecord(opening=opening)
         if state.fenced and key is not None:
-            yield records.FenceRecord(ledger_id=ledger_id, master_key=key)
+            yield records.FenceRecord(
+                ledger_id=ledger_id, master_key=key, create_token=state.create_token
+            )
         if state.in_limbo or (state.fenced and key is None):
             yield records.LimboRecord(ledger_id=ledger_id, in_limbo=True)
         if state.fenced and key is None and not state.in_limbo:
@@ -159,12 +176,14 @@ def render(checkpoint: Checkpoint, ledgers: Sequence[bytes] | None = None) -> by
     numbers = (checkpoint.log_id, *checkpoint.mark, checkpoint.next_sorted, checkpoint.sweep)
     counts = (len(checkpoint.segments), len(checkpoint.forgotten), len(ledgers))
     said = (0, 0, *numbers, *counts, checkpoint.read_only)
-    parts = [_HEAD.pack(_MAGIC, VERSION, *said, checkpoint.limbo_generation)]
+    limbo, tombstones = checkpoint.limbo_generation, checkpoint.tombstones
+    parts = [_HEAD.pack(_MAGIC, VERSION, *said, limbo, len(tombstones))]
     parts += [
         _SEGMENT.pack(each.number, each.directory, each.size_bytes, each.live_bytes)
         for each in checkpoint.segments
     ]
     parts += map(_NUMBER.pack, checkpoint.forgotten)
+    parts += [_TOMBSTONE.pack(each.ledger_id, each.create_token, each.at_ms) for each in tombstones]
     data = b"".join([*parts, *ledgers])
     return data + _CRC.pack(checksums.value(data))
 
@@ -174,13 +193,19 @@ def parse(data: bytes) -> Checkpoint:
     head, end = _head_of(data), len(data) - _CRC.size
     _, version, zero, more_zero, log_id, *numbers, read_only = _HEAD_1.unpack_from(data)
     generation, sequence, next_sorted, sweep, segments, forgotten, ledgers = numbers
-    (limbo_generation,) = _NUMBER.unpack_from(data, _HEAD_1.size) if head is _HEAD else (0,)
+    limbo_generation = tombstones = 0
+    if head is not _HEAD_1:
+        (limbo_generation,) = _NUMBER.unpack_from(data, _HEAD_1.size)
+    if head is _HEAD:
+        (tombstones,) = _COUNT.unpack_from(data, _HEAD_2.size)
     if zero or more_zero or read_only > 1:
         raise bad(Fault.RESERVED, "bytes 5 to 7, or 60")
     swept_at = head.size + segments * _SEGMENT.size
-    at = ids_end = swept_at + forgotten * _NUMBER.size
+    ids_end = swept_at + forgotten * _NUMBER.size
+    at = buried_at = ids_end + tombstones * _TOMBSTONE.size
     if at > end:
-        raise bad(Fault.COUNT, f"{segments} sorted segments, {forgotten} forgotten ledgers")
+        counted = f"{segments} sorted segments, {forgotten} forgotten ledgers"
+        raise bad(Fault.COUNT, f"{counted}, {tombstones} tombstones")
     kept: dict[LedgerId, Kept] = {}
     for _ in range(ledgers):
         ledger_id, one, at = _parse_ledger(data, at, end)
@@ -203,6 +228,10 @@ def parse(data: bytes) -> Checkpoint:
         read_only=bool(read_only),
         limbo_generation=limbo_generation,
         has_log_end=version >= _LOG_END_SINCE,
+        tombstones=tuple(
+            Tombstone(record_format.ledger_id(number), record_format.create_token(token), at_ms)
+            for number, token, at_ms in _TOMBSTONE.iter_unpack(data[ids_end:buried_at])
+        ),
         ledgers=kept,
     )
 
@@ -271,9 +300,8 @@ def _head_of(data: bytes) -> struct.Struct:
     if (found := checksums.value(data[:end])) != expected:
         raise bad(Fault.CHECKSUM, f"{found:08x}, the end says {expected:08x}")
     version = data[len(_MAGIC)]
-    if not 1 <= version <= VERSION:
+    if (head := _HEADS.get(version)) is None:
         raise bad(Fault.VERSION, f"{version}, this side reads up to {VERSION}")
-    head = _HEAD_1 if version == 1 else _HEAD
     if end < head.size:
         raise bad(Fault.TRUNCATED, f"a checkpoint of version {version} of {len(data)} bytes")
     return head

@@ -17,6 +17,8 @@ class StorageCounters:
     compactions_failed: int = 0
     compactions_without_room: int = 0
     swept_ledgers: int = 0
+    #: Tombstones of collected ledgers that were dropped before their time, because of their number.
+    tombstones_dropped: int = 0
     #: How often a step waited because a device was full.
     waits_for_room: int = 0
     #: How often the log stopped because it had no segment.

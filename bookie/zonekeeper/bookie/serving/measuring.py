@@ -138,10 +138,12 @@ class MeasuredBookie:
         self._given(reply.frames)
         return reply
 
-    async def fence(self, ledger_id: LedgerId, master_key: MasterKey) -> service.LacEvidence:
+    async def fence(
+        self, ledger_id: LedgerId, master_key: MasterKey, create_token: int = 0
+    ) -> service.LacEvidence:
         """Fence a ledger."""
         with self._timed("fence"):
-            return await self._bookie.fence(ledger_id, master_key)
+            return await self._bookie.fence(ledger_id, master_key, create_token)
 
     async def read_lac(self, ledger_id: LedgerId) -> service.LacEvidence:
         """Give the evidence for the LAC."""

@@ -140,8 +140,11 @@ class BookieServer:
             match item:
                 case carriers.Append(frame=frame):
                     self._append(frame, answer)
-                case carriers.Open(opening=opening):
-                    self._change(opening.ledger_id, admission.OpenWanted(opening=opening), answer)
+                case carriers.Open(opening=opening, was_open=was_open):
+                    ledger_id = opening.ledger_id
+                    buried = self._memory.buried(ledger_id, opening.create_token)
+                    event = admission.OpenWanted(opening=opening, was_open=was_open, buried=buried)
+                    self._change(ledger_id, event, answer)
                 case carriers.WriteLac(ledger_id=ledger_id, packet=packet):
                     self._change(ledger_id, admission.ExplicitLacWanted(packet=packet), answer)
 
@@ -296,10 +299,17 @@ class BookieServer:
 
     # ── ledger state ──
 
-    async def fence(self, ledger_id: LedgerId, master_key: MasterKey) -> service.LacEvidence:
+    async def fence(
+        self, ledger_id: LedgerId, master_key: MasterKey, create_token: int = 0
+    ) -> service.LacEvidence:
         """Fence a ledger, which may be unknown here; the fence is durable before the answer."""
-        await self._settle(ledger_id, admission.FenceWanted(master_key=master_key))
+        await self._fence(ledger_id, master_key, create_token)
         return await self.read_lac(ledger_id)
+
+    async def _fence(self, ledger_id: LedgerId, key: MasterKey, create_token: int) -> None:
+        buried = self._memory.buried(ledger_id, create_token)
+        event = admission.FenceWanted(master_key=key, create_token=create_token, buried=buried)
+        await self._settle(ledger_id, event)
 
     async def force(self, ledger_id: LedgerId) -> None:
         """Return when all that was acknowledged, deferred or not, is on disk."""
@@ -348,9 +358,7 @@ class BookieServer:
     async def read(self, request: service.ReadRequest) -> service.ReadReply:
         """Give the entries of a range that are here; with a key, fence first."""
         if request.fence_key is not None:
-            await self._settle(
-                request.ledger_id, admission.FenceWanted(master_key=request.fence_key)
-            )
+            await self._fence(request.ledger_id, request.fence_key, request.create_token)
         await self._log.settle()
         ledger = self._known(request.ledger_id)
         wanted = range(request.first_entry_id, request.last_entry_id + 1, request.step)
@@ -384,7 +392,7 @@ class BookieServer:
         found = await self._storage.read(ledger, range(last, last + 1), 1)
         packet = found.frames[0].packet(last) if found.frames else None
         if packet is None:
-            raise errors.NoSuchLedger(f"ledger {ledger_id} was collected from {self._bookie_id}")
+            raise errors.LedgerDeleted(f"ledger {ledger_id} was collected from {self._bookie_id}")
         return service.LacEvidence(explicit_lac=explicit_lac, last_entry=bytes(packet))
 
     async def tail(self, request: service.TailRequest) -> AsyncGenerator[service.TailUpdate, None]:
@@ -395,7 +403,7 @@ class BookieServer:
         quiet = False
         while not self._draining:
             if not ledger.known:
-                raise errors.NoSuchLedger(f"ledger {ledger.ledger_id} was deleted meanwhile")
+                raise errors.LedgerDeleted(f"ledger {ledger.ledger_id} was collected meanwhile")
             admission.refuse_limbo(ledger.ledger_id, ledger.durable)
             news, confirmed = ledger.news(), ledger.confirmed
             frames: tuple[Frame, ...] = ()

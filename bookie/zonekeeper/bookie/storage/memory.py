@@ -4,8 +4,9 @@ The memory follows from the checkpoint and the batches after it. Only records on
 so all of it may be shown to readers and written into the next checkpoint.
 
 A ledger is *forgotten* in one step, when the record that forgets it is on the disk. From then on
-the ledger is not known. Records that were handed to the log after that record begin a new ledger
-with the same id. The new ledger has no rows in sorted segments yet; its ``since`` excludes the rows
+the ledger is not known; its tombstone is. Records that were handed to the log after that record
+begin a new ledger with the same id. They are decided by an admitted state that has forgotten, too
+(``forgetting``). The new ledger has no rows in sorted segments yet; its ``since`` excludes the rows
 of the old one.
 """
 
@@ -18,6 +19,7 @@ from zonekeeper.bookie.formats.arrival_scan import Scanned
 from zonekeeper.bookie.formats.batch_format import Placed
 from zonekeeper.bookie.formats.index import Index
 from zonekeeper.bookie.ledgers import admission, records
+from zonekeeper.bookie.ledgers.tombstones import Tombstone, Tombstones
 from zonekeeper.bookie.segments import checkpoint
 from zonekeeper.bookie.segments.checkpoint import Checkpoint, Kept
 from zonekeeper.bookie.storage.ledger_entries import LedgerEntries
@@ -42,6 +44,10 @@ class Memory:
         self._touched: defaultdict[int, dict[LedgerEntries, None]] = defaultdict(dict)
         #: Forgotten ledgers that were not swept out of the index yet.
         self._forgotten: dict[LedgerId, None] = {}
+        #: Of the ledgers whose forgetting is on the disk.
+        self.tombstones = Tombstones(last.tombstones)
+        #: Records that forget a ledger and are not on the disk yet.
+        self._leaving: dict[LedgerId, records.ForgetRecord] = {}
         for ledger_id, kept in last.ledgers.items():
             entries = LedgerEntries(ledger_id, index, self._touch, since=kept.since)
             entries.look_up()
@@ -77,8 +83,8 @@ class Memory:
             match record:
                 case records.ModeRecord(read_only=read_only):
                     self.read_only = read_only
-                case records.ForgetRecord(ledger_id=ledger_id):
-                    self._forget(ledger_id)
+                case records.ForgetRecord():
+                    self._forget(record)
                 case (
                     Frame()
                     | records.FragmentRecord()
@@ -99,6 +105,29 @@ class Memory:
         """Begin after a restart: for each ledger the admitted state is the durable one."""
         for ledger in self.ledgers.values():
             ledger.restarted()
+
+    def forgetting(self, ledger_id: LedgerId, at_ms: int) -> records.ForgetRecord:
+        """Give the record that forgets a ledger; the caller hands it to the log at once.
+
+        What is admitted from now on is behind this record in the log. A ledger that is not known
+        here leaves no tombstone.
+        """
+        ledger = self.ledgers.get(ledger_id)
+        if ledger is None:
+            return records.ForgetRecord(ledger_id=ledger_id)
+        token, ledger.admitted = ledger.admitted.create_token, admission.UNKNOWN
+        record = records.ForgetRecord(ledger_id=ledger_id, create_token=token, at_ms=at_ms)
+        self._leaving[ledger_id] = record
+        return record
+
+    def buried(self, ledger_id: LedgerId, create_token: int) -> bool:
+        """Was the ledger with this id and create token forgotten, or is it being forgotten?"""
+        leaving = self._leaving.get(ledger_id)
+        if leaving is not None and (
+            not leaving.create_token or create_token in (0, leaving.create_token)
+        ):
+            return True
+        return self.tombstones.names(ledger_id, create_token)
 
     def entries(self, ledger_id: LedgerId) -> LedgerEntries:
         """Give the places of the entries of a known ledger."""
@@ -193,8 +222,13 @@ class Memory:
     def _no_entries(self, ledger_id: LedgerId) -> LedgerEntries:
         return LedgerEntries(ledger_id, self._index, self._touch, since=self.next_sorted)
 
-    def _forget(self, ledger_id: LedgerId) -> None:
+    def _forget(self, record: records.ForgetRecord) -> None:
         """Remove a ledger; records of it that are on their way belong to a new one."""
+        ledger_id = record.ledger_id
+        if self._leaving.get(ledger_id) is record:
+            del self._leaving[ledger_id]
+        if record.at_ms:
+            self.tombstones.add(Tombstone(ledger_id, record.create_token, record.at_ms))
         old = self.ledgers.pop(ledger_id, None)
         self._forgotten[ledger_id] = None
         if old is None:
@@ -209,11 +243,11 @@ class Memory:
         if old.on_the_way:
             new = Ledger(ledger_id, self._no_entries(ledger_id))
             new.on_the_way = old.on_the_way
-            for record in new.on_the_way:
-                if isinstance(record, Frame):
-                    new.highest = max(new.highest, record.last)
+            for sent in new.on_the_way:
+                if isinstance(sent, Frame):
+                    new.highest = max(new.highest, sent.last)
                 else:
-                    new.admitted = admission.applied(new.admitted, record)
+                    new.admitted = admission.applied(new.admitted, sent)
             self.remember(new)
 
 

@@ -330,6 +330,7 @@ class Rewriter:
             next_sorted=self._memory.next_sorted,
             segments=tuple(sorted(segments, key=lambda each: each.number)),
             read_only=self._memory.read_only,
+            tombstones=self._memory.tombstones.kept(),
         )
 
     async def _save(self, last: Checkpoint) -> None:

@@ -11,6 +11,7 @@ Then the ledger's extents leave the index. Last, compaction frees the space.
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -21,7 +22,6 @@ from zonekeeper.bookie.disk.files import FileSystem, Space
 from zonekeeper.bookie.formats import locations, log_end
 from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
 from zonekeeper.bookie.formats.index import Index
-from zonekeeper.bookie.ledgers import records
 from zonekeeper.bookie.ledgers.extents import Extent
 from zonekeeper.bookie.segments import arrivals, log_ends, sorted_writing
 from zonekeeper.bookie.segments import checkpoint as checkpoints
@@ -49,6 +49,10 @@ T = TypeVar("T")
 #: If a smaller share of the device is free, ``reclaim`` compacts at once.
 SHORT_SHARE: Final = 0.1
 _ID_BYTES: Final = 8
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +100,8 @@ class StoragePolicy:
 
     ends: Ends = rewrite.know_no_ends
     compacting: Compacting = field(default_factory=Compacting)
+    #: Gives the times of tombstones; they decide nothing but how long those are kept.
+    wall_ms: Callable[[], int] = _wall_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +122,7 @@ class Storage:
     ) -> None:
         opened, memory = found.opened, found.memory
         self.memory = memory
+        self._wall_ms = policy.wall_ms
         self._devices = devices
         self._directories = found.directories
         self._places = Places(found.directories.open)
@@ -254,10 +261,13 @@ class Storage:
     async def forget(self, ledger_ids: Iterable[LedgerId]) -> None:
         """Forget ledgers for good; return when that is durable. Raises ``ProtocolError``.
 
-        The caller has proof that the ledgers were deleted.
+        The caller has proof that the ledgers were deleted. Each leaves a tombstone.
         """
-        forgets = [records.ForgetRecord(ledger_id=ledger_id) for ledger_id in ledger_ids]
+        now_ms = self._wall_ms()
+        self.memory.tombstones.expire(now_ms)
+        forgets = [self.memory.forgetting(ledger_id, now_ms) for ledger_id in ledger_ids]
         await asyncio.gather(*map(self.log.written, forgets))
+        self.counters.tombstones_dropped = self.memory.tombstones.dropped
 
     async def reclaim(self) -> None:
         """Take forgotten ledgers out of the index. Compaction frees their space later.

@@ -46,4 +46,5 @@ def _hints(summary: LedgerSummary) -> LedgerHints:
             )
             for opening in state.fragments
         ),
+        create_token=state.create_token,
     )

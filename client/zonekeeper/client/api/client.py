@@ -254,6 +254,7 @@ class Client:
             self.bookies,
             self._tasks,
             bytes_max=self.config.read_bytes,
+            create_token=ledger.create_token,
         )
 
     async def delete(self, ledger_id: LedgerId, *, by: str = "client") -> None:
@@ -312,8 +313,9 @@ class Client:
             master_key=digests.master_key(ledger.password),
             quorums=quorums,
             digest=ledger.digest,
+            create_token=ledger.create_token,
         )
-        owner = Owner(self.bookies, ledger_id, quorums)
+        owner = Owner(self.bookies, ledger_id, quorums, ledger.create_token)
         core = WriterCore(sealer, quorums, start, self._limits())
         session = WriteSession(identity, core, sealer, owner, self.bookies, self._tasks)
         writer = Writer(

@@ -54,17 +54,21 @@ class FollowingLink:
         """The bookie that is asked."""
         return self._bookie_id
 
-    async def open_fragment(self, opening: FragmentOpening, sink: AppendSink) -> AppendLane:
+    async def open_fragment(
+        self, opening: FragmentOpening, sink: AppendSink, *, was_open: bool = False
+    ) -> AppendLane:
         """Open a fragment; an opening that failed gives no lane, and its sink gets no outcome."""
-        return await self._ask(lambda link: link.open_fragment(opening, sink))
+        return await self._ask(lambda link: link.open_fragment(opening, sink, was_open=was_open))
 
     async def read(self, request: service.ReadRequest) -> service.ReadReply:
         """Read a range; with a key, fence first."""
         return await self._ask(lambda link: link.read(request))
 
-    async def fence(self, ledger_id: LedgerId, master_key: MasterKey) -> service.LacEvidence:
+    async def fence(
+        self, ledger_id: LedgerId, master_key: MasterKey, create_token: int = 0
+    ) -> service.LacEvidence:
         """Fence a ledger, and give what the bookie knows of its end."""
-        return await self._ask(lambda link: link.fence(ledger_id, master_key))
+        return await self._ask(lambda link: link.fence(ledger_id, master_key, create_token))
 
     async def read_lac(self, ledger_id: LedgerId) -> service.LacEvidence:
         """Give what the bookie knows of a ledger's end, without fencing."""

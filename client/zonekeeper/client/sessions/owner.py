@@ -4,6 +4,9 @@ Both are compare-and-set loops that decide on the stored version. If the ledger 
 more, a recovery has taken it, and the writer stops without a change. There is one exception. When
 everything that was appended is acknowledged, any recovery finds the same end as the writer. So the
 writer may then close the ledger although it is IN_RECOVERY.
+
+A ledger that was deleted and made anew under the same id is another ledger (``standing``). It is
+never changed.
 """
 
 import asyncio
@@ -12,6 +15,7 @@ from typing import Final
 
 from zonekeeper.client.base import boundary, errors
 from zonekeeper.client.bookies.bookies import Bookies
+from zonekeeper.client.sessions import standing
 from zonekeeper.client.writing import writer_events as ev
 from zonekeeper.metadata.formats import ledger_metadata
 from zonekeeper.metadata.formats.ledger_metadata import (
@@ -37,9 +41,12 @@ _logger = logging.getLogger(__name__)
 class Owner:
     """A ``write_session.Steward`` over the metadata store."""
 
-    def __init__(self, bookies: Bookies, ledger_id: LedgerId, quorums: Quorums) -> None:
+    def __init__(
+        self, bookies: Bookies, ledger_id: LedgerId, quorums: Quorums, create_token: int
+    ) -> None:
         self._bookies = bookies
         self._ledger_id = ledger_id
+        self._create_token = create_token
         self._quorums = quorums
         #: May an earlier change of unknown outcome still be applied?
         self._doubtful = False
@@ -50,6 +57,7 @@ class Owner:
 
         def decide(ledger: LedgerMetadata) -> LedgerMetadata | None:
             nonlocal tried
+            standing.check(self._ledger_id, self._create_token, ledger)
             last = ledger.last_fragment.ensemble
             positions = [at for at, bookie in wanted.failed if last[at] == bookie]
             if ledger.state is not LedgerState.OPEN or not positions:
@@ -92,6 +100,25 @@ class Owner:
         await asyncio.sleep(_UNKNOWN_PAUSE_MS / 1_000)
         return ev.ChangeUnknown(error=error)
 
+    async def look_up(self) -> ev.StandingEvent:
+        """Read whether the ledger is there and still this writer's."""
+        try:
+            ledger = await standing.look_up(
+                self._bookies.cluster, self._ledger_id, self._create_token
+            )
+        except ledgers.NoLedgerError as error:
+            return ev.LedgerGone(error=_deleted(self._ledger_id, error))
+        except UnreadableError as error:
+            return ev.LedgerGone(error=_unreadable(self._ledger_id, error))
+        except StoreError as error:
+            if not (error.retryable or error.maybe_applied):
+                return ev.LedgerGone(error=_unreadable(self._ledger_id, error))
+            _logger.warning("ledger %d: is it still there? %s", self._ledger_id, error)
+            return ev.LedgerUnknown(error=error)
+        if ledger.state is not LedgerState.OPEN:
+            return ev.LedgerGone(error=_taken(self._ledger_id, ledger))
+        return ev.LedgerStands()
+
     async def close(self, last_entry: EntryId, length: int) -> None:
         """Close the ledger at its last appended entry; raises ``ClientError``."""
         await self._close(last_entry, length, over_recovery=True)
@@ -105,6 +132,7 @@ class Owner:
 
     async def _close(self, last_entry: EntryId, length: int, *, over_recovery: bool) -> None:
         def decide(ledger: LedgerMetadata) -> LedgerMetadata | None:
+            standing.check(self._ledger_id, self._create_token, ledger)
             if ledger.is_closed:
                 return None
             if ledger.state is LedgerState.IN_RECOVERY and not over_recovery:
@@ -130,7 +158,10 @@ def _taken(ledger_id: LedgerId, ledger: LedgerMetadata) -> errors.WriterStopped:
 
 
 def _deleted(ledger_id: LedgerId, error: Exception) -> errors.WriterStopped:
-    stopped = errors.ClosedByOther(f"ledger {ledger_id} was deleted while it was written: {error}")
+    stopped = errors.ClosedByOther(
+        f"ledger {ledger_id} was deleted while it was written: {error}; "
+        "nothing more is acknowledged in it: write to a new ledger"
+    )
     stopped.__cause__ = error
     return stopped
 

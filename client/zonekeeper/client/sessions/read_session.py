@@ -38,12 +38,15 @@ class Reading:
         tasks: Tasks,
         *,
         bytes_max: int,
+        create_token: int,
     ) -> None:
         self.sealer = sealer
         self.quorums = quorums
         self.bookies = bookies
         self._tasks = tasks
         self.bytes_max = bytes_max
+        #: The create token of the ledger; 0: not known.
+        self.create_token = create_token
 
     async def share(self, fragment: Fragment, wanted: range) -> ShareRead:
         """Read entries that have the same replicas; give the finished read."""
@@ -75,7 +78,7 @@ class Reading:
                 if fence_key is None:
                     said = await link.read_lac(self.sealer.ledger_id)
                 else:
-                    said = await link.fence(self.sealer.ledger_id, fence_key)
+                    said = await link.fence(self.sealer.ledger_id, fence_key, self.create_token)
                 return position, survey.check(self.sealer, said)
             except (errors.ProtocolError, entries.EntryError) as error:
                 return position, error
@@ -109,6 +112,7 @@ class Reading:
             step=wanted.step,
             bytes_max=self.bytes_max,
             fence_key=fence_key,
+            create_token=0 if fence_key is None else self.create_token,
         )
         self._pending(bookie, 1)
         try:

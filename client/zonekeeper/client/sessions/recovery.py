@@ -30,6 +30,7 @@ from zonekeeper.client.reading import checking, tail_read
 from zonekeeper.client.reading.share_read import ReadStanding
 from zonekeeper.client.reading.survey import Survey
 from zonekeeper.client.reading.tail_read import TailRead, WindowStanding
+from zonekeeper.client.sessions import standing
 from zonekeeper.client.sessions.read_session import Reading
 from zonekeeper.client.sessions.write_session import Identity, WriteSession
 from zonekeeper.client.writing import writer_events as ev
@@ -39,6 +40,7 @@ from zonekeeper.metadata.formats import ledger_metadata, placement_stamp
 from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata, LedgerState
 from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.ledgers import ledgers
+from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from zonekeeper.placement.ensembles.failures import PlacementError
 from zonekeeper.wire.formats import digests
@@ -69,6 +71,17 @@ class _InMemory:
         self.fragments.append(Fragment(wanted.first_entry, ensemble))
         return ev.Changed(ensemble=ensemble, zones=self._bookies.zones(ensemble))
 
+    async def look_up(self) -> ev.StandingEvent:
+        """Read whether the ledger is still there; who closed it meanwhile is seen at the end."""
+        ledger_id, token = self._reading.sealer.ledger_id, self._reading.create_token
+        try:
+            await standing.look_up(self._bookies.cluster, ledger_id, token)
+        except ledgers.NoLedgerError as error:
+            return ev.LedgerGone(error=errors.ClosedByOther(str(error)))
+        except (StoreError, UnreadableError) as error:
+            return ev.LedgerUnknown(error=error)
+        return ev.LedgerStands()
+
     async def abandon(self, last_entry: EntryId, length: int) -> None:
         """Leave the ledger to the next recovery."""
 
@@ -89,9 +102,21 @@ class Recovery:
             with boundary.translated(f"recovering ledger {self.ledger_id}"):
                 return await self._run()
         except errors.RecoveryFailed as failed:
+            await self._check_there(failed)
             if self.tasks.over:  # the recovery failed because the client has ended
                 raise self.tasks.closed(maybe_applied=True) from failed
             raise
+
+    async def _check_there(self, failed: errors.RecoveryFailed) -> None:
+        """Raise ``NoSuchLedger`` if a recovery failed because the ledger was deleted meanwhile."""
+        try:
+            await standing.look_up(self.bookies.cluster, self.ledger_id, self.reading.create_token)
+        except ledgers.NoLedgerError as error:
+            raise errors.NoSuchLedger(
+                f"recovering ledger {self.ledger_id}: it was deleted meanwhile: {error}"
+            ) from failed
+        except (StoreError, UnreadableError):
+            pass  # what the recovery failed by is told
 
     async def _run(self) -> LedgerMetadata:
         ledger = await self._take()
@@ -118,6 +143,7 @@ class Recovery:
 
     async def _take(self) -> LedgerMetadata:
         def decide(ledger: LedgerMetadata) -> LedgerMetadata | None:
+            standing.check(self.ledger_id, self.reading.create_token, ledger)
             if not ledger.is_closed:
                 self._check_promise(ledger)
             if ledger.state is not LedgerState.OPEN:
@@ -234,6 +260,7 @@ class Recovery:
             master_key=digests.master_key(ledger.password),
             quorums=quorums,
             digest=ledger.digest,
+            create_token=ledger.create_token,
         )
         return WriteSession(identity, core, self.reading.sealer, steward, self.bookies, self.tasks)
 
@@ -271,6 +298,7 @@ class Recovery:
         """Publish the ledger's end and the new ensembles at once, or accept another closing."""
 
         def decide(ledger: LedgerMetadata) -> LedgerMetadata | None:
+            standing.check(self.ledger_id, self.reading.create_token, ledger)
             if ledger.is_closed:
                 return None
             fragments = ledger.fragments

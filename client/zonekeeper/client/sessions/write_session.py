@@ -32,6 +32,9 @@ from zonekeeper.wire.formats.digests import MasterKey
 from zonekeeper.wire.link import patience
 
 TICK_MS: Final = 500
+#: A ledger that metadata has not shown for this time is looked up before it is opened on a bookie
+#: for the first time. Bookies keep tombstones of collected ledgers for much longer: seven days.
+UNSEEN_MAX_S: Final = 24 * 3_600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,7 @@ class Identity:
     master_key: MasterKey
     quorums: Quorums
     digest: Digest
+    create_token: int
 
 
 class Steward(Protocol):
@@ -49,6 +53,10 @@ class Steward(Protocol):
 
     async def change(self, wanted: ev.ChangeEnsemble) -> ev.ChangeEvent:
         """Replace members of the last ensemble, and give the outcome."""
+        ...
+
+    async def look_up(self) -> ev.StandingEvent:
+        """Read whether the ledger is still the one that is written."""
         ...
 
     async def abandon(self, last_entry: EntryId, length: int) -> None:
@@ -75,6 +83,8 @@ class WriteSession:
         self._bookies = bookies
         self._tasks = tasks
         self._loop = asyncio.get_running_loop()
+        #: When the ledger was last seen in metadata: its writer is made when that was read.
+        self._seen_s = self._loop.time()
         self._pending = PendingEntries()
         #: Bytes of the budget in use: pending, under way, or kept for laggards.
         self.used_bytes = 0
@@ -264,6 +274,8 @@ class WriteSession:
                 self._released.set()
             case ev.ChangeEnsemble():
                 self._start(self._change(effect))
+            case ev.LookUpLedger():
+                self._start(self._look_up())
             case ev.Suspect():
                 self._bookies.suspect(effect.bookie, effect.error)
             case ev.Stop():
@@ -378,10 +390,15 @@ class WriteSession:
             digest=self._identity.digest,
             first_entry_id=wanted.first_entry,
             ensemble=wanted.ensemble,
+            create_token=self._identity.create_token,
         )
+        if not wanted.was_open and not await self._is_fresh():
+            error = errors.NotConnected("metadata does not say whether the ledger is there")
+            self.feed(ev.LaneRefused(term=wanted.term, error=error))
+            return
         try:
             link = await self._bookies.pool.link(wanted.bookie)
-            lane = await link.open_fragment(opening, sink)
+            lane = await link.open_fragment(opening, sink, was_open=wanted.was_open)
         except errors.ProtocolError as error:
             self.feed(ev.LaneRefused(term=wanted.term, error=error))
             return
@@ -410,8 +427,26 @@ class WriteSession:
     async def _change(self, wanted: ev.ChangeEnsemble) -> None:
         outcome = await self._steward.change(wanted)
         if isinstance(outcome, ev.Changed):
+            self._seen_s = self._loop.time()
             self._bookies.counters.ensemble_changes += 1
         self.feed(outcome)
+
+    async def _look_up(self) -> None:
+        begun_s = self._loop.time()
+        outcome = await self._steward.look_up()
+        if isinstance(outcome, ev.LedgerStands):
+            self._seen_s = begun_s
+        self.feed(outcome)
+
+    async def _is_fresh(self) -> bool:
+        """Was the ledger there not long ago? If that is not known, look it up.
+
+        A bookie that never had the ledger open for this writer knows of a deletion only by a
+        tombstone, and a tombstone is not kept for ever. A writer may sleep for longer.
+        """
+        if self._loop.time() - self._seen_s > UNSEEN_MAX_S:
+            await self._look_up()
+        return not self._ended and self._loop.time() - self._seen_s <= UNSEEN_MAX_S
 
     def _relocate(self) -> None:
         zones = {who: self._bookies.zone(who) for who in self._core.ensemble}

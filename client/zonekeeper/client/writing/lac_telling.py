@@ -82,13 +82,19 @@ class LacTelling:
         if sum(seat.lac_known >= lac for seat in members) >= self._quorums.ack:
             self._wanted = NO_ENTRY
             return [ev.LacKnown(last=lac)]
-        if not self.hopeless:
+        return self.give_up() if self.hopeless else []
+
+    def give_up(self) -> list[ev.Effect]:
+        """End the wait for the wanted LAC, if there is one: too few members know it in time."""
+        lac = self._wanted
+        if lac == NO_ENTRY:
             return []
         self._wanted = NO_ENTRY
+        members = self._members(lac)
         failed = ", ".join(
             seat.bookie if seat.error is None else errors.describe(seat.bookie, seat.error)
             for seat in members
-            if not seat.may_know(lac)
+            if seat.lac_known < lac
         )
         return [
             ev.LacUntold(

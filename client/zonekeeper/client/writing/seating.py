@@ -63,6 +63,11 @@ class Seating:
         return [seat for seat in self.seats if seat.failed]
 
     @property
+    def doubted(self) -> list[Seat]:
+        """The seats whose bookies do not know the ledger; metadata must say what that means."""
+        return [seat for seat in self.seats if seat.doubted]
+
+    @property
     def wanted_from(self) -> EntryId | None:
         """The first entry that some seat must still be sent; None: all seats have failed."""
         return min((seat.following for seat in self.seats if not seat.failed), default=None)
@@ -80,7 +85,7 @@ class Seating:
     def of(self, term: ev.Term) -> Seat | None:
         """Give the seat whose lane has a term; None: the lane was given up."""
         for seat in self.seats:
-            if seat.term == term and not seat.failed:
+            if seat.term == term and not (seat.failed or seat.doubted):
                 return seat
         return None
 
@@ -120,12 +125,14 @@ class Seating:
                 bookie=seat.bookie,
                 first_entry=self._fragment_first,
                 ensemble=self.ensemble,
+                was_open=seat.was_open,
             )
         ]
 
     def opened(self, seat: Seat) -> list[ev.Effect]:
         """Note that a lane takes frames: it was opened, or has room again."""
         seat.state = SeatState.OPEN
+        seat.was_open = True
         return [*self.send(seat), *self.lac.remind(seat)]
 
     def blocked(self, seat: Seat, first: EntryId) -> None:
@@ -150,6 +157,13 @@ class Seating:
         seat.error = error
         return [ev.CloseLane(term=seat.term), ev.Suspect(bookie=seat.bookie, error=error)]
 
+    def doubt(self, seat: Seat, error: errors.ProtocolError) -> list[ev.Effect]:
+        """Note that a bookie does not know the ledger; the seat is sent all of it later."""
+        self._lose_lane(seat, SeatState.DOUBTED)
+        self._rewind(seat)
+        seat.error = error
+        return [ev.CloseLane(term=seat.term)]
+
     def begin_fragment(self, members: Members) -> Collection[int]:
         """Begin a fragment after the confirmed entries; give the positions that have a newcomer."""
         self._fragment_first = EntryId(self._flight.confirmed + 1)
@@ -163,7 +177,8 @@ class Seating:
 
     def close(self) -> list[ev.Effect]:
         """Give up all lanes."""
-        has_lane = (s for s in self.seats if s.state is not SeatState.IDLE and not s.failed)
+        without = (SeatState.IDLE, SeatState.DOUBTED, SeatState.FAILED)
+        has_lane = (seat for seat in self.seats if seat.state not in without)
         return [ev.CloseLane(term=seat.term) for seat in has_lane]
 
     def _seat(self, position: int, bookie: BookieId, zone: ZoneName | None) -> Seat:

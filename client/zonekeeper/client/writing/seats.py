@@ -6,10 +6,15 @@
      ^                |                 | --no room-->   |
      |                v                 v                v
      +--lost, once-- FAILED <-----------+----------------+
+                      ^
+    OPENING --LedgerDeleted--> DOUBTED
 
 A lane may be lost because its connection broke, although the bookie is well. If the bookie had
 acknowledged something in the lane, the lane is opened again on the same bookie. Otherwise the
 bookie has failed. So a bookie that accepts openings and never acknowledges anything is replaced.
+
+A bookie that says ``LedgerDeleted`` is doubted until metadata was read: the ledger may have been
+deleted, or the bookie has lost it. Meanwhile the seat has no lane, and takes nothing.
 """
 
 import enum
@@ -34,6 +39,7 @@ class SeatState(enum.Enum):
     OPENING = "its lane is being opened"
     OPEN = "takes frames"
     BLOCKED = "has no room"
+    DOUBTED = "its bookie does not know the ledger"
     FAILED = "its bookie is to be replaced"
 
 
@@ -48,6 +54,8 @@ class Seat:
     following: EntryId
     state: SeatState = SeatState.IDLE
     term: Term = NO_LANE
+    #: Was a lane to the bookie ever open?
+    was_open: bool = False
     #: Was anything acknowledged in the present lane?
     proven: bool = False
     #: Deferred sync: is a force of the bookie under way?
@@ -65,6 +73,11 @@ class Seat:
     def failed(self) -> bool:
         """Is the bookie to be replaced?"""
         return self.state is SeatState.FAILED
+
+    @property
+    def doubted(self) -> bool:
+        """Is it unknown whether the bookie has lost the ledger, or the ledger was deleted?"""
+        return self.state is SeatState.DOUBTED
 
     @property
     def takes(self) -> bool:
@@ -85,4 +98,4 @@ class Seat:
         """Does the bookie know a LAC, or may it still come to know it in this lane?"""
         if max(self.lac_known, *self.lacs_sent, NO_ENTRY) >= lac:
             return True
-        return self.state in (SeatState.OPENING, SeatState.BLOCKED)
+        return self.state in (SeatState.OPENING, SeatState.BLOCKED, SeatState.DOUBTED)

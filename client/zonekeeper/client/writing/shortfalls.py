@@ -5,6 +5,7 @@ The words are for messages only. ``batches`` and ``quorums`` decide what counts 
 
 from collections.abc import Collection, Sequence
 
+from zonekeeper.client.base import errors
 from zonekeeper.client.writing.batches import Batch
 from zonekeeper.client.writing.seats import Seat
 from zonekeeper.placement.base.quorums import Quorums
@@ -31,3 +32,17 @@ def of_zones(seats: Collection[Seat], quorums: Quorums) -> str:
         for seat in seats
     )
     return f"{', '.join(placed)}, and an ack quorum needs {quorums.ack_zones} zones"
+
+
+def of_failed(failed: Collection[Seat]) -> str:
+    """Say why each of these members failed."""
+    return "; ".join(
+        errors.describe(seat.bookie, seat.error) for seat in failed if seat.error is not None
+    )
+
+
+def of_change(failed: Collection[Seat], unknown: Exception | None) -> str:
+    """Say that a change of the ensemble has no outcome yet, and why (``unknown``)."""
+    names = ", ".join(seat.bookie for seat in failed)
+    doubt = f"the metadata store does not confirm a replacement of {names}"
+    return f"{doubt}: {unknown or 'no answer'}"

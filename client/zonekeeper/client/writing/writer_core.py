@@ -36,6 +36,7 @@ from zonekeeper.client.base import errors
 from zonekeeper.client.writing import shortfalls
 from zonekeeper.client.writing import writer_events as ev
 from zonekeeper.client.writing.batches import Batch
+from zonekeeper.client.writing.doubts import Doubts
 from zonekeeper.client.writing.flight import Flight
 from zonekeeper.client.writing.forcing import Forcing
 from zonekeeper.client.writing.seating import Seating
@@ -82,6 +83,7 @@ class WriterCore:
             deferred=start.deferred,
         )
         self._lac = self._seating.lac
+        self._doubts = Doubts(self._seating)
         self._forcing = Forcing(quorums, self._seating.seats, self._flight)
         self._changing = False
         #: Why the outcome of the last attempt to change the ensemble is unknown.
@@ -121,7 +123,8 @@ class WriterCore:
         """Does the writer need ``Ticked`` events?"""
         if self._stopped is not None:
             return False
-        return not self.quiet or bool(self._forcing) or self._degraded or self._lac.owes
+        unsure = bool(self._forcing) or bool(self._doubts) or self._lac.owes
+        return not self.quiet or unsure or self._degraded
 
     @property
     def changing(self) -> bool:
@@ -185,6 +188,8 @@ class WriterCore:
                 self._want_lac()
             case ev.Changed() | ev.ChangeImpossible() | ev.ChangeUnknown() | ev.Dispossessed():
                 self._hear_of_change(event)
+            case ev.LedgerStands() | ev.LedgerGone() | ev.LedgerUnknown():
+                self._hear_of_ledger(event)
             case _:
                 self._hear_of_lane(event)
 
@@ -228,6 +233,22 @@ class WriterCore:
             case ev.Dispossessed():
                 self._changing = False
                 self._stop(event.error, close=False)
+            case _:
+                assert_never(event)
+
+    def _hear_of_ledger(self, event: ev.StandingEvent) -> None:
+        """Act on what metadata says of a ledger that a bookie does not know any more."""
+        self._doubts.heard(event)
+        match event:
+            case ev.LedgerGone():
+                self._stop(event.error, close=False)
+            case ev.LedgerUnknown():
+                self._effects += self._lac.give_up()
+            case ev.LedgerStands():
+                for seat, error in self._doubts.lost():
+                    self._fail(seat, error)
+                self._trim()
+                self._consider_change()
             case _:
                 assert_never(event)
 
@@ -337,6 +358,8 @@ class WriterCore:
             case wire_errors.EntryMismatch() if self._pinned_lac is None:
                 message = f"{said}; two writers were at work: recover the ledger"
                 self._stop(errors.Misfit(message), close=False, cause=error)
+            case wire_errors.LedgerDeleted():
+                self._effects += self._doubts.begin(seat, error)
             case _ if isinstance(error, LANE_LOST) and seat.proven:
                 self._effects += self._seating.reopen(seat)
                 self._effects += self._lac.outcome()
@@ -416,11 +439,7 @@ class WriterCore:
         """Go on without newcomers, if every batch can still be acknowledged."""
         self._changing = False
         if not self._seating.others_are_enough(self._flight.unconfirmed):
-            failed = "; ".join(
-                errors.describe(seat.bookie, seat.error)
-                for seat in self._seating.failed
-                if seat.error is not None
-            )
+            failed = shortfalls.of_failed(self._seating.failed)
             message = f"{self._where()}: {failed}; and no bookie can replace them: {error}"
             self._stop(errors.LostQuorum(message), close=True, cause=error)
             return
@@ -436,17 +455,16 @@ class WriterCore:
             message = f"{self._where()}: not forced by enough of {', '.join(self.ensemble)} in time"
             self._stop(errors.AddTimedOut(message), close=True)
         else:
-            self._effects += self._lac.remind_all()
+            self._effects += [*self._lac.remind_all(), *self._doubts.tick(now_ms)]
             if self._degraded:
                 self._retry(now_ms)
 
     def _lacking(self, batch: Batch) -> str:
         """Say what a batch waits for; during a change of the ensemble, the metadata store."""
         if not self._changing:
-            return shortfalls.of_batch(batch, self._seating.seats, self._quorums)
-        failed = ", ".join(seat.bookie for seat in self._seating.failed)
-        doubt = f"the metadata store does not confirm a replacement of {failed}"
-        return f"{doubt}: {self._unknown or 'no answer'}"
+            lacking = shortfalls.of_batch(batch, self._seating.seats, self._quorums)
+            return "; ".join(filter(None, (lacking, self._doubts.words())))
+        return shortfalls.of_change(self._seating.failed, self._unknown)
 
     def _retry(self, now_ms: int) -> None:
         """Try the failed bookies again; a bookie that fails again is to be replaced."""

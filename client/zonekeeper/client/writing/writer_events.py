@@ -138,6 +138,25 @@ class Dispossessed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerStands:
+    """Metadata shows this writer's ledger, open: a bookie that does not know it has lost it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerGone:
+    """The ledger is not this writer's any more: it was deleted, or another client has taken it."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerUnknown:
+    """The metadata store gave no answer."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Located:
     """The zones of bookies as known now; the ensemble's members are among these bookies."""
 
@@ -192,10 +211,13 @@ LaneEvent: TypeAlias = (
 #: The outcome of ``ChangeEnsemble``: exactly one of these.
 ChangeEvent: TypeAlias = Changed | ChangeImpossible | ChangeUnknown | Dispossessed
 
+#: The outcome of ``LookUpLedger``: exactly one of these.
+StandingEvent: TypeAlias = LedgerStands | LedgerGone | LedgerUnknown
+
 #: Events of the writer's own side.
 OwnEvent: TypeAlias = Taken | Located | Ticked | StoodStill | FellQuiet | ForceWanted | LacWanted
 
-Event: TypeAlias = LaneEvent | ChangeEvent | OwnEvent
+Event: TypeAlias = LaneEvent | ChangeEvent | StandingEvent | OwnEvent
 
 
 # ── effects ──
@@ -209,6 +231,8 @@ class OpenLane:
     bookie: BookieId
     first_entry: EntryId
     ensemble: tuple[BookieId, ...]
+    #: Was a lane to the bookie open before, in this membership?
+    was_open: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,6 +275,11 @@ class ChangeEnsemble:
 
     first_entry: EntryId
     failed: tuple[tuple[int, BookieId], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookUpLedger:
+    """Read the ledger's metadata: is it still this writer's? One ``StandingEvent`` answers it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,4 +342,4 @@ LaneEffect: TypeAlias = OpenLane | CloseLane | Send | SendLac | Force
 #: Effects that end the waiting of a call of the application.
 News: TypeAlias = Confirmed | EntriesWritten | LacKnown | LacUntold
 
-Effect: TypeAlias = LaneEffect | News | ChangeEnsemble | Released | Suspect | Stop
+Effect: TypeAlias = LaneEffect | News | ChangeEnsemble | LookUpLedger | Released | Suspect | Stop

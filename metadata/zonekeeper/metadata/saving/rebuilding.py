@@ -5,8 +5,10 @@ entry and the ensemble of each fragment that was opened there. Only its newcomer
 ensemble change. So a fragment may be known to a single bookie, and **hints of every bookie are
 needed**.
 
-Quorums, digest and master key are certain, if all hints that have them agree. The password is not
-in the hints; a given password is right if it makes the master key. The end of the ledger is not in
+Quorums, digest, master key and create token are certain, if all hints that have them agree. The
+token must be the ledger's own: bookies take a ledger with another one for another ledger. It is
+made up only if no hint has it. The password is not in the hints; a given password is right if it
+makes the master key. The end of the ledger is not in
 the hints either. So the ledger is rebuilt as IN_RECOVERY: no writer goes on with it, and a recovery
 finds its end. Entries that were never acknowledged may then count. An acknowledged entry must not
 be lost:
@@ -124,7 +126,7 @@ def rebuild(
     missing = (named | {*known}) - {*reporters}
     return Rebuilt(
         ledger_id=ledger_id,
-        metadata=_metadata(ledger_id, openings[0], chosen, password),
+        metadata=_metadata(ledger_id, openings[0], chosen, password, _tokens(told)),
         doubts=_doubts(told, chosen, openings[0].quorums, missing),
         inferred=_inferred(told, chosen),
         lac=lac,
@@ -145,6 +147,8 @@ def _blocked(
         for what, said in (("quorums", quorums), ("digests", digests))
         if len(set[object]().union(*said.values())) > 1
     ]
+    if len(_tokens(told)) > 1:
+        problems.append("the hints have different create tokens: they are of several ledgers")
     if len(set[object]().union(*keys.values())) > 1:
         problems.append(f"the hints have different master keys: {_names(_telling(keys))}")
     elif password is None:
@@ -254,7 +258,11 @@ def _inferred(told: Mapping[BookieId, LedgerHints], chosen: Sequence[_Chosen]) -
 
 
 def _metadata(
-    ledger_id: LedgerId, opening: FragmentHint, chosen: Sequence[_Chosen], password: bytes
+    ledger_id: LedgerId,
+    opening: FragmentHint,
+    chosen: Sequence[_Chosen],
+    password: bytes,
+    tokens: Collection[int],
 ) -> LedgerMetadata:
     quorums = opening.quorums
     # The stamp claims no more than the hints prove. Version 0 is the version of no policy.
@@ -272,6 +280,8 @@ def _metadata(
         state=LedgerState.IN_RECOVERY,
         custom=((placement_stamp.KEY, stamp),),
     )
+    if tokens:
+        return dataclasses.replace(metadata, create_token=min(tokens))
     # The same hints give the same token, so that an interrupted rebuild can be run again.
     summed = hashlib.sha256(b"%d " % ledger_id + ledger_format.render(metadata)).digest()
     token = int.from_bytes(summed, "big") >> (len(summed) * 8 - _TOKEN_BITS)
@@ -280,6 +290,10 @@ def _metadata(
 
 def _key(told: Mapping[BookieId, LedgerHints]) -> bytes | None:
     return next((h.master_key for h in told.values() if h.master_key is not None), None)
+
+
+def _tokens(told: Mapping[BookieId, LedgerHints]) -> set[int]:
+    return {hints.create_token for hints in told.values() if hints.create_token}
 
 
 def _last(hints: LedgerHints) -> EntryId:

@@ -10,7 +10,9 @@ r"""The hints of one bookie about its ledgers, as text: JSON lines, one line a l
 
 Keys are sorted and there is no white space; a real line has no line break. Ledgers ascend, so that
 the files of many bookies can be read side by side. ``generation`` is that of the bookie's log, and
-is increased at each of its starts. ``masterKey`` is null if no writer ever showed one.
+is increased at each of its starts. ``createToken`` is the token that the ledger was created with, a
+number; it is left out if the bookie does not know it. ``masterKey`` is null if no writer ever
+showed one.
 ``firstEntry`` and ``lastEntry`` are null if the bookie has no entry. A file without its last line
 was cut short, and is refused as a whole.
 
@@ -77,6 +79,8 @@ class LedgerHints:
     entries: int
     #: Ascending by their first entries.
     fragments: tuple[FragmentHint, ...]
+    #: The token that the ledger was created with; 0: not known.
+    create_token: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,9 +116,10 @@ class HintsWriter:
     def ledger(self, hints: LedgerHints) -> str:
         """Give the line of a ledger."""
         self._ledgers += 1
-        key = hints.master_key
+        key, token = hints.master_key, hints.create_token
         return self._line(
             {
+                **({"createToken": token} if token else {}),
                 "ledger": hints.ledger_id,
                 "masterKey": None if key is None else key.hex(),
                 "fenced": hints.fenced,
@@ -233,6 +238,7 @@ def _ledger(data: Mapping[str, Plain]) -> LedgerHints:
         last_entry=last,
         entries=records.number(data, "entries"),
         fragments=fragments,
+        create_token=_id(records.number(data, "createToken")) if "createToken" in data else 0,
     )
 
 

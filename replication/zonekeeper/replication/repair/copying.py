@@ -226,6 +226,7 @@ class Copier:
             digest=self.ledger.digest,
             first_entry_id=part.fragment.first_entry,
             ensemble=ensemble,
+            create_token=self.ledger.create_token,
         )
 
     def _zone(self, bookie: BookieId) -> str:

@@ -110,7 +110,8 @@ class Delivery:
             return self._lane
         outcomes = self._outcomes = _Outcomes()
         link = await self._bookies.pool.link(self.bookie)
-        self._lane = await link.open_fragment(self._opening, outcomes)
+        was_open = self._boot_epoch is not None
+        self._lane = await link.open_fragment(self._opening, outcomes, was_open=was_open)
         if self._boot_epoch is None:
             self._boot_epoch = self._lane.boot_epoch
         self._check(self._lane.boot_epoch, self._boot_epoch)

@@ -92,15 +92,23 @@ class BookieLink(Protocol):
         """The bookie at the other end."""
         ...
 
-    async def open_fragment(self, opening: FragmentOpening, sink: AppendSink) -> AppendLane:
-        """Open a fragment on the present connection; without one, connect first."""
+    async def open_fragment(
+        self, opening: FragmentOpening, sink: AppendSink, *, was_open: bool = False
+    ) -> AppendLane:
+        """Open a fragment on the present connection; without one, connect first.
+
+        ``was_open``: the caller had the ledger open on this bookie before. A bookie that no longer
+        knows the ledger then refuses with LedgerDeleted.
+        """
         ...
 
     async def read(self, request: service.ReadRequest) -> service.ReadReply:
         """Read a range; with a key, fence first. Waits for room in the budget."""
         ...
 
-    async def fence(self, ledger_id: LedgerId, master_key: MasterKey) -> service.LacEvidence:
+    async def fence(
+        self, ledger_id: LedgerId, master_key: MasterKey, create_token: int = 0
+    ) -> service.LacEvidence:
         """Fence a ledger, and give what the bookie knows of its end."""
         ...
 

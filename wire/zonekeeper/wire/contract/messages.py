@@ -28,6 +28,8 @@ class FenceCall:
 
     ledger_id: LedgerId
     master_key: MasterKey
+    #: 0: not known.
+    create_token: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +51,18 @@ def read_done(_: pb.Done) -> None:
 
 def fence(value: FenceCall) -> pb.FenceRequest:
     """Write a request to fence."""
-    return pb.FenceRequest(ledger_id=value.ledger_id, master_key=value.master_key)
+    return pb.FenceRequest(
+        ledger_id=value.ledger_id, master_key=value.master_key, create_token=value.create_token
+    )
 
 
 def read_fence(message: pb.FenceRequest) -> FenceCall:
     """Read a request to fence."""
-    return FenceCall(ledger_id=_ledger(message.ledger_id), master_key=_key(message.master_key))
+    return FenceCall(
+        ledger_id=_ledger(message.ledger_id),
+        master_key=_key(message.master_key),
+        create_token=_token(message.create_token),
+    )
 
 
 def end_limbo(value: EndLimbo) -> pb.EndLimboRequest:
@@ -250,4 +258,10 @@ def _key(data: bytes) -> MasterKey:
 def _positive(name: str, number: int) -> int:
     if number < 1:
         raise ValueError(f"{name} is {number}")
+    return number
+
+
+def _token(number: int) -> int:
+    if number < 0:
+        raise ValueError(f"create_token {number} is negative")
     return number

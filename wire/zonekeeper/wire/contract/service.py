@@ -46,6 +46,9 @@ class ReadRequest:
     #: before it answers; each read of a recovery must do so. None for a plain read, which needs no
     #: key.
     fence_key: MasterKey | None = None
+    #: With a key: the ledger's create token. A bookie that knows that this very ledger was deleted
+    #: then answers ``LedgerDeleted`` and denies nothing. 0: not known.
+    create_token: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +168,9 @@ class BookieService(Protocol):
         """
         ...
 
-    async def fence(self, ledger_id: LedgerId, master_key: MasterKey) -> LacEvidence:
+    async def fence(
+        self, ledger_id: LedgerId, master_key: MasterKey, create_token: int = 0
+    ) -> LacEvidence:
         """Fence a ledger, known or unknown, durably before the answer."""
         ...
 

@@ -4,7 +4,7 @@
 
     0        4     5       8           12       16       20        24
     | magic  | ver | zero  | crc32c of | size   | items  | frames  | item | item | ...
-    | "ZKCR" | 2   | 0 0 0 | 12..frames| bytes  |        | begin at|      |      |
+    | "ZKCR" | 3   | 0 0 0 | 12..frames| bytes  |        | begin at|      |      |
     +--------+-----+-------+-----------+--------+--------+---------+------+------+----
     | frame | frame | ...       those of the items, in their order, back to back, to the end |
 
@@ -23,13 +23,15 @@ other fields of each kind of item::
     3 Hello         -            -          boot epoch                            -
     4 Acked         -            -          last number                           -
     5 Refused       -            error      -                                     detail, UTF-8
-    6 Read          -            max bytes  ledger, first, last, step             fence key
+    6 Read          -            max bytes  ledger, first, last, step             key, token
     7 ReadReply     1: has LAC   frames     next entry, LAC        + word frames  -
-    8 Open          -            -          -                                     ``openings``
+    8 Open          1: was open  -          -                                     ``openings``
 
+A read that fences has the ledger's master key and, if it is known, its create token as its tail.
 As for frames, each carrier has one spelling, and reserved fields are zero. Memory is allocated only
 for sizes that were checked before. These constants never change. Another layout, or another kind of
-item, is another version. (Version 1 had no ``Open``; it is out of use.)
+item, is another version. (Version 1 had no ``Open``. Version 2 had no create tokens, and its
+``Open`` had no flag. Both are out of use.)
 """
 
 import enum
@@ -48,7 +50,7 @@ from zonekeeper.wire.formats.headers import SUMMED_FROM, HeaderStart
 from zonekeeper.wire.formats.openings import FragmentOpening
 
 MAGIC: Final = b"ZKCR"
-VERSION: Final = 2
+VERSION: Final = 3
 HEADER_BYTES: Final = 24
 
 #: A sender stops adding items to a carrier at this size ...
@@ -72,6 +74,7 @@ _ONE: Final = struct.Struct(">Q")
 _READ: Final = struct.Struct(">QQQQ")
 _REPLY: Final = struct.Struct(">Qq")
 _HAS_LAC: Final = 1
+_WAS_OPEN: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +83,9 @@ class Open:
 
     number: int
     opening: FragmentOpening
+    #: Had this writer the ledger open on this bookie before? A bookie that does not know the ledger
+    #: any more then answers ``LedgerDeleted``.
+    was_open: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +146,8 @@ class Read:
     max_bytes: int
     #: The master key, if this read fences the ledger; every read of a recovery must do so.
     fence_key: MasterKey | None = None
+    #: The create token of the ledger, for a read that fences; 0: not known.
+    create_token: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,7 +305,8 @@ def _encode(item: Item) -> bytes:
         case Append():
             raw = _Raw(_Kind.APPEND, item.number)
         case Open():
-            raw = _Raw(_Kind.OPEN, item.number, tail=openings.spell(item.opening))
+            flags = _WAS_OPEN if item.was_open else 0
+            raw = _Raw(_Kind.OPEN, item.number, flags=flags, tail=openings.spell(item.opening))
         case WriteLac():
             ledger = _ONE.pack(item.ledger_id)
             assert item.packet.startswith(ledger)
@@ -310,11 +319,11 @@ def _encode(item: Item) -> bytes:
         case Refused():
             raw = _Raw(_Kind.REFUSED, item.number, word=item.code, tail=_cut(item.detail))
         case Read():
-            fixed, key = (
-                _READ.pack(item.ledger_id, item.first, item.last, item.step),
-                item.fence_key,
-            )
-            raw = _Raw(_Kind.READ, item.number, word=item.max_bytes, fixed=fixed, tail=key or b"")
+            fixed = _READ.pack(item.ledger_id, item.first, item.last, item.step)
+            tail = b"" if item.fence_key is None else item.fence_key
+            if item.fence_key is not None:
+                tail += openings.spell_token(item.create_token)
+            raw = _Raw(_Kind.READ, item.number, word=item.max_bytes, fixed=fixed, tail=tail)
         case ReadAnswer():
             raw = _raw_reply(item)
         case _:
@@ -367,8 +376,12 @@ def _parse_append(raw: _Raw, source: _Frames) -> Item:
 
 
 def _parse_open(raw: _Raw, _: _Frames) -> Item:
-    raw.check(tail=range(openings.BYTES_MIN, openings.BYTES_MAX + 1))
-    return Open(number=raw.number, opening=openings.parse(raw.tail))
+    raw.check(flags=_WAS_OPEN, tail=range(openings.BYTES_MIN, openings.BYTES_MAX + 1))
+    return Open(
+        number=raw.number,
+        opening=openings.parse(raw.tail),
+        was_open=bool(raw.flags & _WAS_OPEN),
+    )
 
 
 def _parse_write_lac(raw: _Raw, _: _Frames) -> Item:
@@ -406,7 +419,8 @@ def _parse_refused(raw: _Raw, _: _Frames) -> Item:
 
 
 def _parse_read(raw: _Raw, _: _Frames) -> Item:
-    raw.check(word=True, tail=(0, MASTER_KEY_BYTES))
+    raw.check(word=True, tail=(0, MASTER_KEY_BYTES, MASTER_KEY_BYTES + openings.TOKEN_BYTES))
+    key, token = raw.tail[:MASTER_KEY_BYTES], raw.tail[MASTER_KEY_BYTES:]
     ledger, first, last, step = _READ.unpack(raw.fixed)
     if not first <= last or not 1 <= step <= entries.ID_END:
         raise _START.bad(Fault.RANGE, f"a read from {first} to {last} by {step}")
@@ -417,7 +431,8 @@ def _parse_read(raw: _Raw, _: _Frames) -> Item:
         last=EntryId(_id(last)),
         step=step,
         max_bytes=raw.word,
-        fence_key=MasterKey(raw.tail) if raw.tail else None,
+        fence_key=MasterKey(key) if key else None,
+        create_token=openings.parse_token(token),
     )
 
 

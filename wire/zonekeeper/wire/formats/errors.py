@@ -27,6 +27,7 @@ neither has all that is needed here. The table has BookKeeper's client code afte
      7 IoFailed           -1, -12  16 NotConnected       -8
      8 ReadOnly           -104     17 ShuttingDown       -
      9 TooManyRequests    -105     18 StartedAgain       -
+                                   19 LedgerDeleted      -
 
 An unknown number from a newer peer becomes ``UnknownError``, which assumes the worst of both
 answers.
@@ -174,6 +175,15 @@ class StartedAgain(ProtocolError):
     code = 18
 
 
+class LedgerDeleted(ProtocolError):
+    """The bookie no longer has this ledger, or has another one under its id: read the metadata.
+
+    It is no negative: the bookie may have acknowledged entries of the ledger before it forgot them.
+    """
+
+    code = 19
+
+
 class UnknownError(ProtocolError):
     """A number that this version does not know; it may mean anything, even "it was applied"."""
 
@@ -206,6 +216,7 @@ BY_NUMBER: Final[dict[int, type[ProtocolError]]] = {
         NotConnected,
         ShuttingDown,
         StartedAgain,
+        LedgerDeleted,
     )
 }
 

@@ -3,11 +3,12 @@
 ::
 
     | ledger 8 | first entry 8 | master key 20 | ensemble 2 | write 2 | ack 2 | ack zones 2 |
-    | digest 1 | bookie ids: length 2, UTF-8, ...                                           |
+    | digest 1 | bookie ids: length 2, UTF-8, ... | create token 8, if it is known          |
 
 All numbers are unsigned and big-endian. Digests: 1 CRC32, 2 HMAC, 3 CRC32C, 4 DUMMY. An opening is
 part of carriers and of the logs of bookies. Both have a checksum and say how long the opening is.
-Each opening has one spelling. These constants never change.
+Each opening has one spelling: a create token that is not known (0) is left out. These constants
+never change.
 """
 
 import struct
@@ -26,6 +27,8 @@ BYTES_MAX: Final = (1 << 16) - 1
 
 _FIXED: Final = struct.Struct(f">QQ{MASTER_KEY_BYTES}sHHHHB")
 _NAME: Final = struct.Struct(">H")
+_TOKEN: Final = struct.Struct(">Q")
+TOKEN_BYTES: Final = _TOKEN.size
 BYTES_MIN: Final = _FIXED.size + _NAME.size
 _DIGEST_NUMBERS: Final = {Digest.CRC32: 1, Digest.HMAC: 2, Digest.CRC32C: 3, Digest.DUMMY: 4}
 _DIGESTS: Final = {number: digest for digest, number in _DIGEST_NUMBERS.items()}
@@ -42,6 +45,9 @@ class FragmentOpening:
     digest: Digest
     first_entry_id: EntryId
     ensemble: tuple[BookieId, ...]
+    #: The token that the ledger was created with. It tells the ledger from one that had the same id
+    #: before. 0: not known.
+    create_token: int = 0
 
 
 def spell(opening: FragmentOpening) -> bytes:
@@ -60,13 +66,33 @@ def spell(opening: FragmentOpening) -> bytes:
     )
     names = [bookie.encode() for bookie in opening.ensemble]
     spelled = fixed + b"".join(_NAME.pack(len(name)) + name for name in names)
+    spelled += spell_token(opening.create_token)
     assert len(spelled) <= BYTES_MAX
     return spelled
 
 
 def size_of(opening: FragmentOpening) -> int:
     """Give the number of bytes of an opening, without spelling it."""
-    return _FIXED.size + sum(_NAME.size + len(bookie.encode()) for bookie in opening.ensemble)
+    names = sum(_NAME.size + len(bookie.encode()) for bookie in opening.ensemble)
+    return _FIXED.size + names + (TOKEN_BYTES if opening.create_token else 0)
+
+
+def spell_token(create_token: int) -> bytes:
+    """Give the bytes of a create token; none if it is not known."""
+    assert 0 <= create_token < entries.ID_END
+    return _TOKEN.pack(create_token) if create_token else b""
+
+
+def parse_token(spelled: bytes) -> int:
+    """Give the create token that these bytes spell, 0 for none; raises ``FormatError``."""
+    if not spelled:
+        return 0
+    if len(spelled) != TOKEN_BYTES:
+        raise _bad(Fault.TRAILING, f"{len(spelled)} bytes, and a create token has {TOKEN_BYTES}")
+    (token,) = _TOKEN.unpack(spelled)
+    if not 0 < token < entries.ID_END:
+        raise _bad(Fault.RANGE, f"create token {token}")
+    return int(token)
 
 
 def parse(data: bytes) -> FragmentOpening:
@@ -78,17 +104,20 @@ def parse(data: bytes) -> FragmentOpening:
         raise _bad(Fault.RANGE, f"quorums {size}/{write}/{ack} in {zones} zones")
     if digest not in _DIGESTS:
         raise _bad(Fault.RANGE, f"digest {digest} is not known")
+    names, names_end = _parse_names(data, size)
     return FragmentOpening(
         ledger_id=LedgerId(_id(ledger)),
         master_key=MasterKey(key),
         quorums=Quorums(ensemble=size, write=write, ack=ack, ack_zones=zones),
         digest=_DIGESTS[digest],
         first_entry_id=EntryId(_id(first)),
-        ensemble=_parse_names(data, size),
+        ensemble=names,
+        create_token=parse_token(data[names_end:]),
     )
 
 
-def _parse_names(data: bytes, count: int) -> tuple[BookieId, ...]:
+def _parse_names(data: bytes, count: int) -> tuple[tuple[BookieId, ...], int]:
+    """Give the names, and where they end."""
     names, at = list[BookieId](), _FIXED.size
     for _ in range(count):
         start = at + _NAME.size
@@ -101,9 +130,7 @@ def _parse_names(data: bytes, count: int) -> tuple[BookieId, ...]:
             names.append(BookieId(data[start:at].decode("utf-8")))
         except UnicodeDecodeError as error:
             raise _bad(Fault.TEXT, str(error)) from error
-    if at != len(data):
-        raise _bad(Fault.TRAILING, f"{len(data) - at} bytes after {count} bookies")
-    return tuple(names)
+    return tuple(names), at
 
 
 def _id(number: int) -> int:

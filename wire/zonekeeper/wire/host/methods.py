@@ -83,7 +83,7 @@ FENCE: Final = Call(
     "Fence",
     _spelling(pb.FenceRequest, messages.fence, messages.read_fence),
     _EVIDENCE,
-    lambda host, asked: host.bookie.fence(asked.ledger_id, asked.master_key),
+    lambda host, asked: host.bookie.fence(asked.ledger_id, asked.master_key, asked.create_token),
 )
 READ_LAC: Final = Call("ReadLac", _LEDGER, _EVIDENCE, lambda host, it: host.bookie.read_lac(it))
 FORCE: Final = Call("Force", _LEDGER, _DONE, lambda host, it: host.bookie.force(it))

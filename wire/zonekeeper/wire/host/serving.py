@@ -369,6 +369,7 @@ class _ReadStream:
                     step=read.step,
                     bytes_max=bytes_max,
                     fence_key=read.fence_key,
+                    create_token=read.create_token,
                 )
             )
             answer = _fitting(read.number, reply)

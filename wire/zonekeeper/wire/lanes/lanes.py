@@ -72,6 +72,8 @@ class _Put:
     since_s: float
     #: For an opening: called with its outcome.
     opener: Callable[[errors.ProtocolError | None], None] | None = None
+    #: For an opening: had the caller the ledger open on this bookie before?
+    was_open: bool = False
     batch: _Batch | None = None
 
     def item(self, number: int) -> carriers.Request:
@@ -83,7 +85,7 @@ class _Put:
                 ledger_id = self.lane.ledger_id
                 return carriers.WriteLac(number=number, ledger_id=ledger_id, packet=packet)
             case opening:
-                return carriers.Open(number=number, opening=opening)
+                return carriers.Open(number=number, opening=opening, was_open=self.was_open)
 
     def tell(self, error: errors.ProtocolError | None) -> None:
         """Report its outcome: an error, or None if it is acknowledged."""
@@ -175,6 +177,8 @@ class Lanes:
         opening: FragmentOpening,
         sink: AppendSink,
         opener: Callable[[errors.ProtocolError | None], None],
+        *,
+        was_open: bool = False,
     ) -> Lane:
         """Open a fragment: the lane may be used once ``opener`` was called with None.
 
@@ -186,7 +190,7 @@ class Lanes:
                 "opened; open it again"
             )
         lane = Lane(self, opening.ledger_id, sink)
-        put = _Put(lane, NO_NUMBER, opening, 0, self._clock(), opener)
+        put = _Put(lane, NO_NUMBER, opening, 0, self._clock(), opener, was_open)
         self._pending.put(lane, put, openings.size_of(opening) + _ITEM_BYTES)
         self._on_pending()
         return lane

@@ -36,6 +36,7 @@ class Asking:
                 step=request.step,
                 max_bytes=request.bytes_max,
                 fence_key=request.fence_key,
+                create_token=request.create_token,
             )
         )
         self._on_pending()

@@ -78,7 +78,9 @@ class StreamLink:
         """The bookie at the other end."""
         return self._bookie_id
 
-    async def open_fragment(self, opening: FragmentOpening, sink: AppendSink) -> Lane:
+    async def open_fragment(
+        self, opening: FragmentOpening, sink: AppendSink, *, was_open: bool = False
+    ) -> Lane:
         """Open a fragment on the present connection; without one, connect first."""
         lanes = await self._lanes.current()
         answer: asyncio.Future[errors.ProtocolError | None] = self._loop.create_future()
@@ -87,7 +89,7 @@ class StreamLink:
             if not answer.done():
                 answer.set_result(error)
 
-        lane = lanes.open(opening, sink, told)
+        lane = lanes.open(opening, sink, told, was_open=was_open)
         if (refused := await answer) is not None:
             raise refused
         if not lane.alive:
@@ -114,9 +116,13 @@ class StreamLink:
         finally:
             self._read_budget.give_back(may_bring)
 
-    async def fence(self, ledger_id: LedgerId, master_key: MasterKey) -> service.LacEvidence:
+    async def fence(
+        self, ledger_id: LedgerId, master_key: MasterKey, create_token: int = 0
+    ) -> service.LacEvidence:
         """Fence a ledger, and give what the bookie knows of its end."""
-        asked = messages.FenceCall(ledger_id=ledger_id, master_key=master_key)
+        asked = messages.FenceCall(
+            ledger_id=ledger_id, master_key=master_key, create_token=create_token
+        )
         return await self._call(methods.FENCE, asked)
 
     async def read_lac(self, ledger_id: LedgerId) -> service.LacEvidence:

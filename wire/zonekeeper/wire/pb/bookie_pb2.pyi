@@ -69,17 +69,21 @@ class FenceRequest(_message.Message):
 
     LEDGER_ID_FIELD_NUMBER: _builtins.int
     MASTER_KEY_FIELD_NUMBER: _builtins.int
+    CREATE_TOKEN_FIELD_NUMBER: _builtins.int
     ledger_id: _builtins.int
     master_key: _builtins.bytes
+    create_token: _builtins.int
+    """The token that the ledger was created with; 0: not known."""
     def __init__(
         self,
         *,
         ledger_id: _builtins.int = ...,
         master_key: _builtins.bytes = ...,
+        create_token: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ledger_id", b"ledger_id", "master_key", b"master_key"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_token", b"create_token", "ledger_id", b"ledger_id", "master_key", b"master_key"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,160 @@
+"""What a bookie answers for a ledger that it has collected (S119)."""
+
+import asyncio
+import dataclasses
+
+import pytest
+
+from tests.bookie.running import (
+    KEY,
+    LEDGER,
+    Outcomes,
+    append,
+    frame,
+    open_fragment,
+    opening,
+    read_ids,
+    running,
+)
+from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
+from zonekeeper.bookie.ledgers.tombstones import Tombstones
+from zonekeeper.bookie.segments import checkpoint
+from zonekeeper.bookie.serving.service import BookieServer
+from zonekeeper.placement.base.ids import EntryId
+from zonekeeper.wire.contract import service
+from zonekeeper.wire.formats import carriers, errors, openings
+
+TOKEN, OTHER_TOKEN = 7, 8
+MINE = dataclasses.replace(opening(), create_token=TOKEN)
+ANOTHER = dataclasses.replace(MINE, create_token=OTHER_TOKEN)
+
+
+async def open_again(bookie: BookieServer, wanted: openings.FragmentOpening) -> None:
+    """Open a ledger as a writer does that had it open before."""
+    heard = Outcomes()
+    bookie.append([carriers.Open(number=0, opening=wanted, was_open=True)], heard)
+    if (refused := await heard.of(0)) is not None:
+        raise refused
+
+
+async def fencing_read(bookie: BookieServer, token: int) -> None:
+    await bookie.read(
+        service.ReadRequest(
+            ledger_id=LEDGER,
+            first_entry_id=EntryId(0),
+            last_entry_id=EntryId(9),
+            bytes_max=1 << 20,
+            fence_key=KEY,
+            create_token=token,
+        )
+    )
+
+
+async def fill_and_forget(bookie: BookieServer) -> None:
+    await open_fragment(bookie, MINE)
+    await append(bookie, frame(0, 1))
+    await bookie.fence(LEDGER, KEY, TOKEN)
+    await bookie._storage.forget([LEDGER])
+
+
+async def check_that_it_is_gone(bookie: BookieServer) -> None:
+    """It is neither opened nor fenced, and nothing that a recovery asks is answered by a no."""
+    for asked in (
+        open_again(bookie, MINE),
+        open_fragment(bookie, MINE),
+        bookie.fence(LEDGER, KEY, TOKEN),
+        bookie.fence(LEDGER, KEY),
+        fencing_read(bookie, TOKEN),
+    ):
+        with pytest.raises(errors.LedgerDeleted):
+            await asked
+    assert LEDGER not in bookie._memory.ledgers
+
+
+async def test_a_collected_ledger_is_neither_opened_nor_fenced_anew() -> None:
+    async with running(MemoryFileSystem()) as bookie:
+        await fill_and_forget(bookie)
+        await check_that_it_is_gone(bookie)
+
+
+async def test_a_ledger_that_was_only_fenced_here_leaves_its_token_too() -> None:
+    async with running(MemoryFileSystem()) as bookie:
+        await bookie.fence(LEDGER, KEY, TOKEN)
+        await bookie._storage.forget([LEDGER])
+        await check_that_it_is_gone(bookie)
+        await open_fragment(bookie, ANOTHER)
+
+
+@pytest.mark.parametrize("swept", [False, True])
+async def test_nor_after_a_power_loss(swept: bool) -> None:
+    """The tombstone is in the log's record, and from the next checkpoint on in that."""
+    files = MemoryFileSystem()
+    async with running(files, crash=True) as bookie:
+        await fill_and_forget(bookie)
+        if swept:
+            await bookie._storage.reclaim()
+            (stone,) = checkpoint.load(files).tombstones
+            assert (stone.ledger_id, stone.create_token) == (LEDGER, TOKEN)
+    async with running(files, boot_epoch=2) as bookie:
+        await check_that_it_is_gone(bookie)
+
+
+async def test_a_ledger_made_anew_under_its_id_is_taken() -> None:
+    async with running(MemoryFileSystem()) as bookie:
+        await fill_and_forget(bookie)
+        await bookie.fence(LEDGER, KEY, OTHER_TOKEN)
+        await bookie._storage.forget([LEDGER])
+        await open_fragment(bookie, dataclasses.replace(MINE, create_token=9))
+        await append(bookie, frame(0, 1, 2))
+        assert await read_ids(bookie) == [0, 1, 2]
+        for old in (MINE, ANOTHER):
+            with pytest.raises(errors.LedgerDeleted):
+                await open_fragment(bookie, old)
+
+
+async def test_what_was_open_and_is_not_known_is_refused_without_a_tombstone() -> None:
+    async with running(MemoryFileSystem()) as bookie:
+        with pytest.raises(errors.LedgerDeleted):
+            await open_again(bookie, MINE)
+        await open_fragment(bookie, MINE)
+        await open_again(bookie, MINE)
+
+
+async def test_what_comes_while_a_ledger_is_being_forgotten_is_decided_as_after_it() -> None:
+    """Its fence must not be gone while its opening is still taken."""
+    async with running(MemoryFileSystem()) as bookie:
+        await open_fragment(bookie, MINE)
+        await append(bookie, frame(0, 1))
+        await bookie.fence(LEDGER, KEY, TOKEN)
+        forgetting = asyncio.ensure_future(bookie._storage.forget([LEDGER]))
+        await asyncio.sleep(0)
+        heard = Outcomes()
+        following = dataclasses.replace(MINE, first_entry_id=EntryId(2))
+        bookie.append(
+            [
+                carriers.Open(number=0, opening=following, was_open=True),
+                carriers.Append(number=1, frame=frame(2, 3)),
+            ],
+            heard,
+        )
+        assert not forgetting.done()
+        assert isinstance(await heard.of(0), errors.LedgerDeleted)
+        assert isinstance(await heard.of(1), errors.NotOpened)
+        await forgetting
+        await check_that_it_is_gone(bookie)
+
+
+async def test_a_ledger_that_is_not_known_leaves_no_tombstone() -> None:
+    async with running(MemoryFileSystem()) as bookie:
+        await bookie._storage.forget([LEDGER])
+        assert len(bookie._memory.tombstones) == 0
+        await open_fragment(bookie, MINE)
+
+
+async def test_tombstones_that_are_dropped_early_are_counted() -> None:
+    async with running(MemoryFileSystem()) as bookie:
+        bookie._memory.tombstones = Tombstones(most=1)
+        for token in (TOKEN, OTHER_TOKEN):
+            await open_fragment(bookie, dataclasses.replace(MINE, create_token=token))
+            await bookie._storage.forget([LEDGER])
+        assert bookie._storage.counters.tombstones_dropped == 1
