@@ -22,6 +22,7 @@ from tests.bookie.serving.test_links import Sink, reading
 from tests.support import zookeeper
 from tests.support.certificates import Authority
 from tests.support.http_port import ask, get
+from tests.support.mounts import own_mounts
 from zonekeeper.bookie.life import identity
 from zonekeeper.bookie.serving.service import BY_PERSON
 from zonekeeper.metadata.bookies import cookie_store, registration
@@ -113,15 +114,23 @@ class Started:
             return await self.process.wait()
 
 
-async def launch(arguments: Sequence[str]) -> asyncio.subprocess.Process:
+async def launch(
+    arguments: Sequence[str], inside: Sequence[str] = ()
+) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
-        *COMMAND, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        *inside,
+        *COMMAND,
+        *arguments,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
     )
 
 
 @asynccontextmanager
-async def started(world: World, **changed: str) -> AsyncIterator[Started]:
-    process = await launch(world.arguments(**changed))
+async def started(
+    world: World, inside: Sequence[str] = (), **changed: str
+) -> AsyncIterator[Started]:
+    process = await launch(world.arguments(**changed), inside)
     assert process.stdout is not None
     assert process.stderr is not None
     try:
@@ -224,6 +233,30 @@ async def test_a_disk_that_was_set_back_to_a_snapshot_is_refused(world: World) -
     code, said = await refused(world.arguments())
 
     assert (code, "the disk was set back to an older state" in said) == (2, True)
+
+
+async def test_s116_the_first_of_two_starts_on_copied_volumes_ends(world: World) -> None:
+    """As on two nodes: the second finds the copy where the first has its volume."""
+    if not (mounts := own_mounts()):
+        pytest.skip("this machine lets no process have mounts of its own")
+    copy = world.folder / "copy"
+    elsewhere = [*mounts, "sh", "-c", f'mount --bind {copy} {world.data} && exec "$0" "$@"']
+    async with started(world) as first, linked(first) as link:
+        await append_all(link, range(5))
+        shutil.copytree(world.data, copy)
+        async with started(world, elsewhere) as second:
+            assert second.boot == first.boot + 1
+            async with asyncio.timeout(LIMIT_S):
+                _, said = await first.process.communicate()
+            assert first.process.returncode == 1
+            assert "is of start 2 of bk-a-4, and this is start 1" in said.decode()
+            async with world.cluster() as cluster:
+                info = await registration.read_service_info(cluster, BOOKIE)
+            assert info is not None
+            assert info.boot_epoch == second.boot, "the first took nothing from the second"
+
+    code, words = await refused(world.arguments())
+    assert (code, "or is a copy" in words) == (2, True)
 
 
 async def test_it_opens_as_many_files_as_the_machine_allows(world: World) -> None:

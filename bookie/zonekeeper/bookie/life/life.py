@@ -5,12 +5,14 @@ ends the life, and no later step happens. So a registered bookie has its cookie,
 its data.
 
 Running (``Presence``): after a lost session the bookie registers again, on the side of its mode.
-Until then it goes on serving clients that have its address.
+Until then it goes on serving clients that have its address. A bookie that lost its registration to
+a later start of itself ends: two processes would acknowledge entries on two disks that differ.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -171,10 +173,15 @@ class Presence:
         self._turn = asyncio.Lock()
 
     async def keep(self) -> None:
-        """Register, and register again whenever needed, until cancelled."""
+        """Register, and register again whenever needed, until cancelled.
+
+        Raises ``NameTakenError`` as soon as a later start of this bookie is seen to be registered.
+        """
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow_session())
             tasks.create_task(self._follow_mode())
+            for mode in Mode:
+                tasks.create_task(self._follow_registration(mode))
 
     async def leave(self) -> None:
         """Take the registration back; if that fails or is late, it ends with the session."""
@@ -198,6 +205,12 @@ class Presence:
             read_only = self._bookie.read_only
             await self._bookie.mode_changed(read_only)
             await self._register()
+
+    async def _follow_registration(self, mode: Mode) -> None:
+        await self.begun.wait()  # what is seen first is then not from before the registration
+        async with aclosing(self._registrar.taken_away(mode)) as lapses:
+            async for _ in lapses:
+                await self._register()
 
     async def _register(self) -> None:
         """Return when the bookie is registered with the mode of that moment."""
