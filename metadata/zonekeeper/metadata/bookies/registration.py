@@ -213,8 +213,8 @@ class Registrar:
             raise NameTakenError(
                 f"{path} in {self._cluster.store.name} is of start {theirs} of {self._bookie}, and "
                 f"this is start {self._boot_epoch}: a later process runs on this bookie's disk, or "
-                "on a copy of it; this one ends, and acknowledges nothing more. What it acknowledged "
-                "since a copy was made is only on its own disk"
+                "on a copy of it; this one ends, and acknowledges nothing more. What it "
+                "acknowledged since a copy was made is only on its own disk"
             )
         return theirs is not None
 
