@@ -23,6 +23,7 @@ from zonekeeper.bookie.life import boots, identity
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.serving.service import BookieServer
+from zonekeeper.bookie.serving.vouching import Vouched
 from zonekeeper.bookie.storage import storage as storages
 from zonekeeper.bookie.storage.rewrite import Ends
 from zonekeeper.bookie.storage.storage import Storage, StoragePolicy
@@ -31,12 +32,13 @@ from zonekeeper.metadata.bookies.registration import Mode, Registrar
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats.cookies import Cookie
 from zonekeeper.metadata.formats.malformed import UnreadableError
-from zonekeeper.metadata.ledgers import ledgers
+from zonekeeper.metadata.ledgers import ledgers, vouchers
 from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.metadata.store.store import MetadataStore
 from zonekeeper.placement.base.chance import Chance
-from zonekeeper.placement.base.ids import EntryId, LedgerId
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.base.locations import Location
+from zonekeeper.wire.formats.errors import MetadataAway
 
 STORAGE: Final = "storage"
 SERVING: Final = "serving"
@@ -130,6 +132,27 @@ def ends_in(cluster: Cluster) -> Ends:
             return {}  # all entries are kept while an end is unknown
 
     return proven
+
+
+def vouched_in(cluster: Cluster, bookie: BookieId) -> Vouched:
+    """Give a function that asks the metadata for a repair's voucher.
+
+    A voucher that cannot be read is none: the limbo lasts.
+    """
+
+    async def vouched(ledger_id: LedgerId, boot_epoch: int) -> bool:
+        try:
+            voucher = await vouchers.read(cluster, ledger_id, bookie)
+        except UnreadableError:
+            return False
+        except StoreError as error:
+            raise MetadataAway(
+                f"{bookie} must read the voucher for ledger {ledger_id} before its limbo ends: "
+                f"{error}"
+            ) from error
+        return voucher is not None and voucher.boot_epoch == boot_epoch
+
+    return vouched
 
 
 class Conditions:
