@@ -27,6 +27,7 @@ from zonekeeper.replication.repair.copying import GoOn
 from zonekeeper.replication.repair.delivery import Delivery
 from zonekeeper.replication.repair.ledger_repair import LedgerRepair, Obstacle
 from zonekeeper.replication.repair.repairing import Repairer
+from zonekeeper.replication.view.rereading import Reread
 from zonekeeper.wire.formats.entries import Entry, Sealer
 from zonekeeper.wire.formats.frames import Frame
 
@@ -59,7 +60,11 @@ def _whatever_happens(
     repair: LedgerRepair, ensemble: tuple[BookieId, ...], leaving: Mapping[int, Cause]
 ) -> GoOn:
     del repair, ensemble, leaving
-    return lambda: None
+
+    def go_on(anew: Reread | None = None) -> None:
+        del anew
+
+    return go_on
 
 
 async def _ends_at_once(repairer: Repairer, claim: Claim) -> tuple[Obstacle, ...]:
