@@ -187,7 +187,7 @@ class Bench:
 
     def see_nothing_new(self) -> None:
         """Let the view stay as it is, as where its watches are late."""
-        self.view._look = lambda: None  # type: ignore[method-assign]
+        self.view._look = lambda: None  # type: ignore[method-assign]  # as late watches do
 
     async def bring_back(self, bookie: BookieId) -> None:
         await self.lab.machines[bookie].start()
