@@ -12,6 +12,7 @@ from zonekeeper.bookie.segments import checkpoint
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.serving.service import BookieLimits, BookieServer
+from zonekeeper.bookie.serving.vouching import Vouched, no_vouchers
 from zonekeeper.bookie.storage import storage
 from zonekeeper.bookie.storage.storage import Storage
 from zonekeeper.placement.base.chance import Chance
@@ -42,6 +43,7 @@ async def running(
     limits: BookieLimits | None = None,
     boot_epoch: int = 1,
     sizes: Sizes = SIZES,
+    vouched: Vouched = no_vouchers,
 ) -> AsyncIterator[BookieServer]:
     """Run a bookie; at the end it stops in order, or (``crash``) in the middle of what it does."""
     disks = [InlineDisk(), InlineDisk()]
@@ -56,6 +58,7 @@ async def running(
                 tasks=tasks,
                 limits=limits,
             )
+            bookie.vouched = vouched
             tasks.create_task(kept.run())
             yield bookie
             if crash:

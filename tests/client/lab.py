@@ -15,6 +15,7 @@ from tests.support import playing, virtual_time
 from zonekeeper.bookie.disk.disks import InlineDisk
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
 from zonekeeper.bookie.ledgers import records
+from zonekeeper.bookie.life import life
 from zonekeeper.bookie.segments import checkpoint
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.checkpoint import Kept
@@ -205,12 +206,17 @@ class Machine:
         store = MemoryStore(self.lab.server, root=ROOT, timeouts=TIMEOUTS)
         try:
             async with asyncio.TaskGroup() as tasks:
+                cluster = await clusters.open_cluster(store)
                 bookie = BookieServer(
-                    self.id, kept, boot_epoch=self.boots, version="test", tasks=tasks
+                    self.id,
+                    kept,
+                    boot_epoch=self.boots,
+                    version="test",
+                    tasks=tasks,
                 )
+                bookie.vouched = life.vouched_in(cluster, self.id)
                 tasks.create_task(kept.run())
                 self.door = Door(bookie)
-                cluster = await clusters.open_cluster(store)
                 if any(one.durable.in_limbo for one in kept.memory.ledgers.values()):
                     await bookie_records.lost_data(cluster, self.id, self.boots)
                 await self._register(cluster)

@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from tests.faults.faulty_bookie import NONE
 from tests.faults.one_disk import BOOKIE, FLAGS, LIMIT_S, ONE, World, check, command, fill, world
 from tests.support import careful_files
+from tests.support.mounts import own_mounts
 from zonekeeper.client.api import client as clients
 from zonekeeper.client.api.client import Client
 from zonekeeper.client.base import errors
@@ -31,14 +31,6 @@ SMALL_DISK = {
 }
 #: Runs what follows with a small file system of its own on the folder that it is given first.
 ON_SMALL_DISK = ["sh", "-c", f'mount -t tmpfs -o size={DISK_BYTES} tmpfs "$0" && exec "$@"']
-
-
-def own_mounts() -> list[str]:
-    """Give how a process gets mounts of its own here; nothing: it does not."""
-    for way in (["unshare", "-m"], ["unshare", "-Urm"]):
-        if subprocess.run([*way, "true"], check=False, capture_output=True).returncode == 0:
-            return way
-    return []
 
 
 async def start(made: World, bookie: list[str]) -> None:

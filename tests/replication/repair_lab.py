@@ -70,9 +70,27 @@ class Gates:
             await self._write()
             await asyncio.sleep(5)
 
+    def written_by(self, cluster: Cluster) -> None:
+        """Write in another session from now on, as a zone watch elsewhere does."""
+        self._cluster = cluster
+
     async def hold(self, zone: str) -> None:
         self._held.add(zone)
         await self._write()
+
+    async def hold_alone(self, name: str) -> None:
+        """Hold a zone, or the cluster (``-``), by a write to its record and no other one."""
+        self._held.add(name)
+        if name == "-":
+            await zone_store.change_cluster(
+                self._cluster, lambda one: one and dataclasses.replace(one, gate=self._gate(name))
+            )
+        else:
+            await zone_store.change_zone(
+                self._cluster,
+                ZoneName(name),
+                lambda one: one and dataclasses.replace(one, gate=self._gate(name)),
+            )
 
     async def open(self, zone: str) -> None:
         self._held.discard(zone)
@@ -166,6 +184,10 @@ class Bench:
     def _lost(self, bookie: BookieId) -> bool:
         held = self.view.what_holds_anew(bookie)
         return held is None or held.by not in (HeldBy.RECOVERY_DELAY, HeldBy.NOT_EVALUATED)
+
+    def see_nothing_new(self) -> None:
+        """Let the view stay as it is, as where its watches are late."""
+        self.view._look = lambda: None  # type: ignore[method-assign]  # as late watches do
 
     async def bring_back(self, bookie: BookieId) -> None:
         await self.lab.machines[bookie].start()

@@ -21,6 +21,7 @@ from zonekeeper.replication.repair.copying import Copier, GoOn
 from zonekeeper.replication.repair.delivery import Delivery
 from zonekeeper.replication.repair.ledger_repair import LedgerRepair
 from zonekeeper.replication.repair.repair_metrics import RepairStoppedError, RepairTrouble
+from zonekeeper.replication.view.rereading import Reread
 from zonekeeper.replication.view.view import View
 
 
@@ -70,7 +71,8 @@ def _work_in_flight_goes_on() -> list[Patch]:
     ) -> GoOn:
         asks, asked = original(self, ensemble, leaving), list[bool]()
 
-        def go_on() -> None:
+        def go_on(anew: Reread | None = None) -> None:
+            del anew
             if not asked:
                 asks()
                 asked.append(True)
@@ -81,8 +83,8 @@ def _work_in_flight_goes_on() -> list[Patch]:
 
 
 def _holds_nothing() -> list[Patch]:
-    def what_holds(self: View, where: object) -> None:
-        del self, where
+    def what_holds(self: View, where: object, anew: object = None) -> None:
+        del self, where, anew
 
     return [(View, "what_holds", what_holds), (View, "what_holds_anew", what_holds)]
 
@@ -93,9 +95,9 @@ def _presence_is_not_asked() -> list[Patch]:
     ) -> GoOn:
         view = self._view
 
-        def go_on() -> None:
+        def go_on(anew: Reread | None = None) -> None:
             for position in leaving:
-                if view.what_holds_anew(ensemble[position]) is not None:
+                if view.what_holds_anew(ensemble[position], anew) is not None:
                     raise RepairStoppedError(RepairTrouble.HELD, ensemble[position])
 
         return go_on

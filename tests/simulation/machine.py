@@ -353,8 +353,13 @@ class Machine:
         around.note(seen.Restarted(bookie=self.id, kept=self.kept()))
         async with asyncio.TaskGroup() as tasks:
             bookie = _Watched(
-                self.id, storage, boot_epoch=begun.boot_epoch, version="sim", tasks=tasks
+                self.id,
+                storage,
+                boot_epoch=begun.boot_epoch,
+                version="sim",
+                tasks=tasks,
             )
+            bookie.vouched = lives.vouched_in(cluster, self.id)
             bookie.watch(partial(self.on_frame, self.id), self.on_recovery_read)
             tasks.create_task(storage.run())
             life.bookie = bookie

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -14,7 +15,7 @@ from zonekeeper.bookie.life import known_metadata, life
 from zonekeeper.bookie.life.life import Conditions, Presence
 from zonekeeper.bookie.life.witness import Witness
 from zonekeeper.bookie.serving.service import BookieServer
-from zonekeeper.metadata.bookies.registration import Registrar
+from zonekeeper.metadata.bookies.registration import Mode, NameTakenError, Registrar
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.cluster.evidence import Knowledge
@@ -27,6 +28,7 @@ from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import EntryId, UpgradeDomain, ZoneName
 from zonekeeper.placement.base.locations import Location
+from zonekeeper.wire.running.processes import first_of
 
 INSTANCE = "d58c3de9-d9c6-429e-be20-474dcad4d089"
 SESSION_MS = 10_000
@@ -55,12 +57,16 @@ async def turns(count: int) -> None:
 
 @asynccontextmanager
 async def kept_present(
-    place: MemoryPlace, *, conditions: Sequence[str] = (), known: Knowledge | None = None
+    place: MemoryPlace,
+    *,
+    conditions: Sequence[str] = (),
+    known: Knowledge | None = None,
+    boot_epoch: int | None = None,
 ) -> AsyncIterator[tuple[Cluster, BookieServer]]:
     """Give a cluster, and a bookie that is registered there and stays so until the block ends."""
     store = await place.open(Timeouts(session_ms=SESSION_MS))
     cluster = await clusters.initialise(store, INSTANCE)
-    info = service_info.of_bookie("127.0.0.1", 3181, WHERE, tls=False)
+    info = service_info.of_bookie("127.0.0.1", 3181, WHERE, tls=False, boot_epoch=boot_epoch)
     registrar = Registrar(cluster, BOOKIE, info, session_timeout_ms=SESSION_MS)
     async with running(MemoryFileSystem()) as bookie, asyncio.TaskGroup() as tasks:
         bookie.set_conditions(conditions)
@@ -117,6 +123,48 @@ async def test_a_store_that_was_set_back_is_marked_before_the_bookie_registers()
         assert mark is not None
         assert registered is not None
         assert mark.created_id < registered.created_id
+
+
+@pytest.mark.parametrize("conditions", [(), ["the disk is full"]], ids=["writable", "read-only"])
+async def test_a_bookie_that_lost_its_registration_to_a_later_start_ends(
+    conditions: list[str],
+) -> None:
+    """Its volume was copied, say: two processes would acknowledge on two disks."""
+    place = MemoryPlace()
+    second = await place.open(Timeouts(session_ms=SESSION_MS))
+
+    async def superseded() -> None:
+        async with kept_present(place, conditions=conditions, boot_epoch=3) as (cluster, _):
+            info = service_info.of_bookie("127.0.0.1", 3182, WHERE, tls=False, boot_epoch=4)
+            later = replace(cluster, store=second)
+            copy = Registrar(later, BOOKIE, info, session_timeout_ms=SESSION_MS)
+            await copy.register(Mode.WRITABLE)
+            await asyncio.Event().wait()
+
+    with pytest.raises(ExceptionGroup) as raised:
+        await asyncio.wait_for(superseded(), 30)
+
+    ended = first_of(raised.value)
+    assert isinstance(ended, NameTakenError)
+    assert "of start 4 of bk-a-0, and this is start 3" in str(ended)
+    root = (await clusters.open_cluster(second)).root
+    kept = await second.get(root.writable(BOOKIE), sync=True)
+    assert kept is not None, "the end of the earlier one takes nothing from the copy"
+    assert kept.owner == second.session.id
+    await second.close()
+
+
+async def test_a_registration_that_was_removed_by_hand_is_made_again() -> None:
+    place = MemoryPlace()
+    onlooker = await place.open()
+    async with kept_present(place, boot_epoch=3) as (cluster, _):
+        await turns(IDLE_TURNS)
+        removed = await onlooker.get(cluster.root.writable(BOOKIE), sync=True)
+        assert removed is not None
+        await onlooker.delete(cluster.root.writable(BOOKIE), version=removed.version)
+        await turns(IDLE_TURNS)
+        assert await side(cluster) == "writable"
+    await onlooker.close()
 
 
 async def test_metadata_that_cannot_be_read_says_of_no_ledger_where_it_ends() -> None:

@@ -3,20 +3,26 @@
 import asyncio
 import json
 import os
-import random
 import resource
 import shutil
 import signal
 import socket
-import sys
-import uuid
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.bookie.life.process_world import (
+    BOOKIE,
+    INSTANCE,
+    LIMIT_S,
+    World,
+    append_all,
+    launch,
+    linked,
+    refused,
+    started,
+)
 from tests.bookie.running import KEY, LEDGER, frame, opening
 from tests.bookie.serving.test_links import Sink, reading
 from tests.support import zookeeper
@@ -27,147 +33,23 @@ from zonekeeper.bookie.serving.service import BY_PERSON
 from zonekeeper.metadata.bookies import cookie_store, registration
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import policy_store
-from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement.base import locations
-from zonekeeper.placement.base.ids import BookieId, EntryId, ZoneName
+from zonekeeper.placement.base.ids import EntryId, ZoneName
 from zonekeeper.placement.policy.rules import PlacementRules, Policy, RepairRules, ZoneWatchRules
 from zonekeeper.wire.contract import service
-from zonekeeper.wire.contract.links import BookieLink
 from zonekeeper.wire.formats import errors
-from zonekeeper.wire.grpc import grpc_edge, grpc_link, tls
+from zonekeeper.wire.grpc import tls
 from zonekeeper.wire.grpc.tls import TlsFiles
 
 pytestmark = pytest.mark.processes
 
-BOOKIE = BookieId("bk-a-4")
-INSTANCE = str(uuid.UUID(int=7))
-COMMAND = (
-    sys.executable,
-    "-c",
-    "from zonekeeper.bookie.commands.bookie import bookie; bookie()",
-    "run",
-)
-LIMIT_S = 60
 #: Whose sessions outlast any test.
 LASTING = Policy(
     placement=PlacementRules(zones=(ZoneName("a"), ZoneName("b"), ZoneName("c"))),
     zone_watch=ZoneWatchRules(session_timeout_ms=600_000),
     repair=RepairRules(bookie_recovery_delay_ms=1_200_000),
 )
-
-
-class World:
-    """A cluster on a file, and a folder for a bookie."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.data = folder / "data"
-        self.metadata = f"sqlite://{folder}/meta.db"
-
-    def arguments(self, **changed: str) -> list[str]:
-        given = {
-            "metadata": self.metadata,
-            "id": BOOKIE,
-            "zone": "a",
-            "upgrade-domains": "3",
-            "data": str(self.data),
-            "listen": "127.0.0.1:0",
-            "http": "127.0.0.1:0",
-        }
-        given.update({name.replace("_", "-"): text for name, text in changed.items()})
-        return [f"--{name}={text}" for name, text in given.items()]
-
-    @asynccontextmanager
-    async def cluster(self) -> AsyncIterator[Cluster]:
-        store = await open_store(self.metadata)
-        try:
-            yield await clusters.open_cluster(store)
-        finally:
-            await store.close()
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> World:
-    made = World(tmp_path)
-    store = await open_store(made.metadata)
-    await clusters.initialise(store, INSTANCE)
-    await store.close()
-    return made
-
-
-class Started:
-    """A bookie's process that said it was ready."""
-
-    def __init__(self, process: asyncio.subprocess.Process, line: str) -> None:
-        self.process = process
-        self.line = line
-        words = line.replace(",", "").split()
-        self.grpc = words[words.index("grpc") + 1]
-        self.http_port = int(words[words.index("http") + 1].rpartition(":")[2])
-        self.boot = int(words[words.index("boot") + 1])
-
-    async def end(self, number: signal.Signals) -> int:
-        self.process.send_signal(number)
-        async with asyncio.timeout(LIMIT_S):
-            return await self.process.wait()
-
-
-async def launch(arguments: Sequence[str]) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        *COMMAND, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
-
-
-@asynccontextmanager
-async def started(world: World, **changed: str) -> AsyncIterator[Started]:
-    process = await launch(world.arguments(**changed))
-    assert process.stdout is not None
-    assert process.stderr is not None
-    try:
-        async with asyncio.timeout(LIMIT_S):
-            line = (await process.stdout.readline()).decode()
-            assert line.startswith("ready: "), (await process.stderr.read()).decode()
-        yield Started(process, line)
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
-
-
-async def refused(arguments: Sequence[str]) -> tuple[int, str]:
-    """Run a bookie that cannot start; give its exit code and its last line."""
-    process = await launch(arguments)
-    async with asyncio.timeout(LIMIT_S):
-        _, said = await process.communicate()
-    assert process.returncode is not None
-    assert "Traceback" not in said.decode()
-    return process.returncode, said.decode().splitlines()[-1]
-
-
-@asynccontextmanager
-async def linked(
-    bookie: Started, credentials: tls.ClientCredentials | None = None
-) -> AsyncIterator[BookieLink]:
-    async with asyncio.TaskGroup() as tasks:
-        link = grpc_link.connect(
-            grpc_edge.name_of(BOOKIE, INSTANCE),
-            bookie.grpc,
-            credentials=credentials,
-            tasks=tasks,
-            chance=random.Random(1),
-        )
-        yield link
-        await link.close()
-
-
-async def append_all(link: BookieLink, entry_ids: Sequence[int]) -> None:
-    sink = Sink()
-    lane = await link.open_fragment(opening(), sink)
-    for entry_id in entry_ids:
-        lane.append(frame(entry_id))
-    for _ in entry_ids:
-        assert (await sink.outcomes.get())[1] is None
 
 
 async def test_what_was_acknowledged_and_fenced_survives_kill_9(world: World) -> None:
@@ -208,22 +90,6 @@ async def test_a_journal_and_ledger_directories_of_their_own_are_used_and_guarde
     shutil.rmtree(ledgers[1])
     code, said = await refused(world.arguments(**spread))
     assert (code, f"replace-disk --folder {ledgers[1]}`" in said) == (2, True)
-
-
-async def test_a_disk_that_was_set_back_to_a_snapshot_is_refused(world: World) -> None:
-    async with started(world) as bookie:
-        assert await bookie.end(signal.SIGTERM) == 0
-    snapshot = world.folder / "snapshot"
-    shutil.copytree(world.data, snapshot)
-    async with started(world) as bookie, linked(bookie) as link:
-        await append_all(link, range(5))
-        assert await bookie.end(signal.SIGTERM) == 0
-    shutil.rmtree(world.data)
-    snapshot.rename(world.data)
-
-    code, said = await refused(world.arguments())
-
-    assert (code, "the disk was set back to an older state" in said) == (2, True)
 
 
 async def test_it_opens_as_many_files_as_the_machine_allows(world: World) -> None:

@@ -24,11 +24,17 @@ from zonekeeper.bookie.ledgers import admission
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.bookie.storage.ledger_entries import LedgerEntries
-from zonekeeper.placement.base.ids import EntryId
+from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.wire.contract import service
 from zonekeeper.wire.formats import errors
 
 T = TypeVar("T")
+
+
+async def vouched(ledger_id: LedgerId, boot_epoch: int) -> bool:
+    """Vouch for everything, as a repair does that has looked."""
+    del ledger_id, boot_epoch
+    return True
 
 
 async def into_limbo(bookie: BookieServer) -> None:
@@ -37,7 +43,7 @@ async def into_limbo(bookie: BookieServer) -> None:
 
 async def test_limbo_ends_for_a_ledger_when_it_holds_again_what_it_should() -> None:
     files = MemoryFileSystem()
-    async with running(files) as bookie:
+    async with running(files, vouched=vouched) as bookie:
         await into_limbo(bookie)
         with pytest.raises(errors.LimboLedger):
             await bookie.read(reading(0, 9))
@@ -56,7 +62,7 @@ async def test_limbo_ends_for_a_ledger_when_it_holds_again_what_it_should() -> N
 
 async def test_what_was_found_out_in_another_start_ends_no_limbo() -> None:
     """The disk may have been lost twice: what is said of the first says nothing of the second."""
-    async with running(MemoryFileSystem(), boot_epoch=3) as bookie:
+    async with running(MemoryFileSystem(), boot_epoch=3, vouched=vouched) as bookie:
         await into_limbo(bookie)
         for other in (0, 2, 4):
             with pytest.raises(errors.StartedAgain, match=f"start {other} and is in 3 now"):
@@ -64,6 +70,39 @@ async def test_what_was_found_out_in_another_start_ends_no_limbo() -> None:
         with pytest.raises(errors.LimboLedger):
             await bookie.read(reading(0, 9))
         await bookie.end_limbo(LEDGER, 3)
+
+
+async def test_a_limbo_ends_only_by_a_voucher_that_the_bookie_reads_itself() -> None:
+    asked: list[tuple[LedgerId, int]] = []
+    answers: list[bool | Exception] = [False, errors.MetadataAway("the test's"), True]
+
+    async def read_voucher(ledger_id: LedgerId, boot_epoch: int) -> bool:
+        asked.append((ledger_id, boot_epoch))
+        answer = answers[len(asked) - 1]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async with running(MemoryFileSystem(), boot_epoch=3, vouched=read_voucher) as bookie:
+        await into_limbo(bookie)
+        for refusal in (errors.NotVouched, errors.MetadataAway):
+            assert refusal.retryable
+            assert not refusal.maybe_applied
+            with pytest.raises(refusal):
+                await bookie.end_limbo(LEDGER, 3)
+            with pytest.raises(errors.LimboLedger):
+                await bookie.read(reading(0, 9))
+        await bookie.end_limbo(LEDGER, 3)
+        assert (await bookie.read(reading(0, 9))).next_entry_id == 10
+        await bookie.end_limbo(LEDGER, 3)
+        assert asked == [(LEDGER, 3)] * 3, "where there is no limbo, nothing is read"
+
+
+async def test_a_bookie_without_metadata_ends_no_limbo() -> None:
+    async with running(MemoryFileSystem()) as bookie:
+        await into_limbo(bookie)
+        with pytest.raises(errors.MetadataAway):
+            await bookie.end_limbo(LEDGER, bookie.boot_epoch)
 
 
 async def test_in_limbo_what_is_here_is_served_and_what_is_not_is_unknown() -> None:
@@ -96,7 +135,9 @@ async def test_a_read_that_was_looked_up_in_limbo_is_answered_as_in_limbo(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The limbo ends, durably, while the disk is asked where the entries are."""
-    async with running(MemoryFileSystem(), sizes=Sizes(segment_bytes=2048)) as bookie:
+    async with running(
+        MemoryFileSystem(), sizes=Sizes(segment_bytes=2048), vouched=vouched
+    ) as bookie:
         await open_fragment(bookie, opening())
         await append(bookie, frame(0, 1), *(frame(number) for number in range(3, 60)))
         in_memory = bookie._memory.ledgers[LEDGER].extents

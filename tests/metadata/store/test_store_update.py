@@ -8,7 +8,7 @@ import pytest
 
 from tests.support import playing, virtual_time
 from zonekeeper.metadata.store import errors, update
-from zonekeeper.metadata.store.store import Versioned
+from zonekeeper.metadata.store.store import Check, Versioned
 from zonekeeper.metadata.stores.memory import ExchangeLoss, MemoryStore, Passage, RequestKind
 from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.metadata.stores.timeouts import Timeouts
@@ -306,3 +306,58 @@ async def test_a_reader_that_is_behind_catches_up_after_a_conflict(
     assert await one.get(PATH) is None
     standing = await update.update(one, PATH, _append(b"a"))
     assert standing == update.Standing(value=b"xa", version=1)
+
+
+# ── changes that hang on other nodes ──
+
+OTHER = "/other"
+
+
+async def _other(store: MemoryStore) -> list[Check]:
+    """Give a check of the other node as it is; raises once it says no."""
+    node = await store.get(OTHER, sync=True)
+    if node is None or node.value == b"no":
+        raise PermissionError("the test's")
+    return [Check(path=OTHER, version=node.version)]
+
+
+@pytest.mark.parametrize("before", [None, b"a"], ids=["that is made", "that is changed"])
+@pytest.mark.parametrize("then", [b"yes", b"no", None], ids=["moves on", "says no", "goes"])
+@_played()
+async def test_a_node_hangs_on_another_that(
+    one: MemoryStore, two: MemoryStore, before: bytes | None, then: bytes | None
+) -> None:
+    await one.create(OTHER, b"yes")
+    if before is not None:
+        await one.create(PATH, before)
+    asked = 0
+
+    async def alongside() -> list[Check]:
+        nonlocal asked
+        checks = await _other(one)
+        asked += 1
+        if asked == 1:  # it changes between the read and the write
+            await (two.put(OTHER, then, version=0) if then else two.delete(OTHER, version=0))
+        return checks
+
+    changing = update.update(one, PATH, _append(b"b"), alongside=alongside)
+    if then == b"yes":
+        await changing
+        assert asked == 2
+        assert await _value(one) == (before or b"") + b"b"
+    else:
+        with pytest.raises(PermissionError):
+            await changing
+        assert await _value(one) == before
+
+
+@_played()
+async def test_where_nothing_is_to_be_written_nothing_else_is_asked(
+    one: MemoryStore, two: MemoryStore
+) -> None:
+    await one.create(PATH, b"a")
+
+    async def alongside() -> list[Check]:
+        raise AssertionError("asked")
+
+    assert await update.update(one, PATH, _append(b"a"), alongside=alongside) is not None

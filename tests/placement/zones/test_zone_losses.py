@@ -166,6 +166,33 @@ def test_the_switch_holds_everything() -> None:
     assert holds(world) is holds_now(world) is HeldBy.REPLICATION_DISABLED
 
 
+def test_records_that_were_read_anew_go_before_those_of_the_last_look() -> None:
+    world = settled()
+    world.lose([ONE])
+    known = world.followed
+    now_ms = world.now_ms + world.auditor_clock_ms
+
+    def held(records: losses.Records) -> HeldBy | None:
+        present = losses.at_present(known, records)
+        found = losses.what_holds(where(ONE), present, world.policy, now_ms=now_ms)
+        return found.by if found else None
+
+    assert held(known.records) is None
+    assert held(replace(known.records, cluster=None)) is HeldBy.NO_RECORD
+    assert held(replace(known.records, replication_enabled=False)) is HeldBy.REPLICATION_DISABLED
+    zone = where(ONE).zone
+    gate = replace(known.records.zones[zone].gate, permission=Permission.HELD)
+    shut = replace(known.records.zones[zone], gate=gate)
+    assert held(replace(known.records, zones={**known.records.zones, zone: shut})) is (
+        HeldBy.ZONE_HELD
+    )
+    first_seen = replace(known, pulses={None: known.pulses[None]})
+    present = losses.at_present(first_seen, known.records)
+    found = losses.what_holds(where(ONE), present, world.policy, now_ms=now_ms)
+    assert found is not None
+    assert found.by is HeldBy.NOT_WATCHED, "its counter was not followed before"
+
+
 def test_a_zones_hold_holds_its_own_losses_only() -> None:
     world = settled()
     world.lose([*members(A), *members(B, 0)])

@@ -20,6 +20,7 @@ from tests.replication.repair_lab import (
 )
 from zonekeeper.client.api.writer import Writer
 from zonekeeper.metadata.bookies import bookie_records
+from zonekeeper.metadata.ledgers import underreplication, vouchers
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.replication.repair import limbo
@@ -166,9 +167,33 @@ async def test_a_start_in_between_leaves_it_in_limbo(bench: Bench) -> None:
     found = await limbo.find(pool, writer.ledger_id, [forgetful])
     assert found.boots == {forgetful: 2}
     await forgets(bench, forgetful)
+    cluster, worker = bench.client.cluster, BookieId("worker")
+    await underreplication.mark(cluster, writer.ledger_id, [forgetful], at_ms=0)
+    claim = await underreplication.claim(cluster, writer.ledger_id, worker)
+    assert claim is not None
     with pytest.raises(errors.StartedAgain, match="start 2 and is in 3 now"):
-        await limbo.end(pool, writer.ledger_id, forgetful, 2)
+        await limbo.end(cluster, pool, claim, forgetful, 2)
     assert await says(bench.lab.door(forgetful), writer.ledger_id, 0) == "unknown"
+    assert await vouchers.read(cluster, writer.ledger_id, forgetful) is None, "it is taken back"
+
+
+@played()
+async def test_s117_nobody_but_a_repair_ends_a_limbo(bench: Bench) -> None:
+    """Else a stranger and one more lost disk make a recovery deny what was acknowledged."""
+    writer = await bench.written(10, closed=False)
+    forgetful, pool = writer.ensemble[0], bench.client.bookies.pool
+    await forgets(bench, forgetful)
+    link = await pool.link(forgetful)
+    boot_epoch = (await link.info()).boot_epoch
+    with pytest.raises(errors.NotVouched, match="no repair vouches for ledger"):
+        await link.end_limbo(writer.ledger_id, boot_epoch)
+    assert await says(bench.lab.door(forgetful), writer.ledger_id, 0) == "unknown"
+    await bench.attempt(writer.ledger_id, forgetful)
+    await asyncio.sleep(31)
+    assert (await bench.repairer.attempt(writer.ledger_id)).done
+    assert await says(bench.lab.door(forgetful), writer.ledger_id, 9) == "yes"
+    directory = bench.client.cluster.root.beside("vouchers")
+    assert await bench.client.cluster.store.children(directory) == ()
 
 
 @played()

@@ -15,23 +15,25 @@ from tests.replication.repair import (
     test_repairing,
 )
 from tests.simulation.patching import Patch, patched
-from zonekeeper.client.bookies.link_pool import LinkPool
 from zonekeeper.client.reading import checking
 from zonekeeper.client.reading.checking import CheckedReply
-from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
+from zonekeeper.metadata.ledgers.underreplication import Claim
+from zonekeeper.placement.base.ids import BookieId, EntryId
 from zonekeeper.placement.base.topology import Topology
 from zonekeeper.replication.decisions import copy_plan
 from zonekeeper.replication.decisions.copy_plan import Cause
 from zonekeeper.replication.repair import limbo
 from zonekeeper.replication.repair.copying import GoOn
 from zonekeeper.replication.repair.delivery import Delivery
-from zonekeeper.replication.repair.ledger_repair import LedgerRepair
+from zonekeeper.replication.repair.ledger_repair import LedgerRepair, Obstacle
+from zonekeeper.replication.repair.repairing import Repairer
+from zonekeeper.replication.view.rereading import Reread
 from zonekeeper.wire.formats.entries import Entry, Sealer
 from zonekeeper.wire.formats.frames import Frame
 
 pytestmark = pytest.mark.simulation
 
-_find = limbo.find
+_repair = Repairer._repair
 
 #: Ledger, entry, LAC, length; then a CRC32C.
 _HEAD_BYTES = 36
@@ -58,16 +60,19 @@ def _whatever_happens(
     repair: LedgerRepair, ensemble: tuple[BookieId, ...], leaving: Mapping[int, Cause]
 ) -> GoOn:
     del repair, ensemble, leaving
-    return lambda: None
+
+    def go_on(anew: Reread | None = None) -> None:
+        del anew
+
+    return go_on
 
 
-async def _ends_at_once(
-    pool: LinkPool, ledger_id: LedgerId, bookies: Sequence[BookieId]
-) -> limbo.LimboFound:
-    found = await _find(pool, ledger_id, bookies)
+async def _ends_at_once(repairer: Repairer, claim: Claim) -> tuple[Obstacle, ...]:
+    pool = repairer.client.bookies.pool
+    found = await limbo.find(pool, claim.ledger_id, claim.mark.replicas)
     for bookie, boot_epoch in found.boots.items():
-        await limbo.end(pool, ledger_id, bookie, boot_epoch)
-    return found
+        await limbo.end(repairer.cluster, pool, claim, bookie, boot_epoch)
+    return await _repair(repairer, claim)
 
 
 #: By what is wrong: the bug, and the tests each of which shows it.
@@ -93,7 +98,7 @@ MUTANTS: Mapping[str, tuple[Patch, Sequence[Callable[[], None]]]] = {
         ],
     ),
     "limbo ends before the copies are there": (
-        (limbo, "find", _ends_at_once),
+        (Repairer, "_repair", _ends_at_once),
         [test_limbo.test_limbo_ends_only_after_every_copy_is_on_the_disk],
     ),
 }

@@ -5,12 +5,14 @@ ends the life, and no later step happens. So a registered bookie has its cookie,
 its data.
 
 Running (``Presence``): after a lost session the bookie registers again, on the side of its mode.
-Until then it goes on serving clients that have its address.
+Until then it goes on serving clients that have its address. A bookie that lost its registration to
+a later start of itself ends: two processes would acknowledge entries on two disks that differ.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -23,6 +25,7 @@ from zonekeeper.bookie.life.witness import Witness
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.serving.service import BookieServer
+from zonekeeper.bookie.serving.vouching import Vouched
 from zonekeeper.bookie.storage import storage as storages
 from zonekeeper.bookie.storage.rewrite import Ends
 from zonekeeper.bookie.storage.storage import Storage, StoragePolicy
@@ -31,12 +34,13 @@ from zonekeeper.metadata.bookies.registration import Mode, Registrar
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats.cookies import Cookie
 from zonekeeper.metadata.formats.malformed import UnreadableError
-from zonekeeper.metadata.ledgers import ledgers
+from zonekeeper.metadata.ledgers import ledgers, vouchers
 from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.metadata.store.store import MetadataStore
 from zonekeeper.placement.base.chance import Chance
-from zonekeeper.placement.base.ids import EntryId, LedgerId
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.base.locations import Location
+from zonekeeper.wire.formats.errors import MetadataAway
 
 STORAGE: Final = "storage"
 SERVING: Final = "serving"
@@ -143,6 +147,27 @@ def ends_in(cluster: Cluster) -> Ends:
     return proven
 
 
+def vouched_in(cluster: Cluster, bookie: BookieId) -> Vouched:
+    """Give a function that asks the metadata for a repair's voucher.
+
+    A voucher that cannot be read is none: the limbo lasts.
+    """
+
+    async def vouched(ledger_id: LedgerId, boot_epoch: int) -> bool:
+        try:
+            voucher = await vouchers.read(cluster, ledger_id, bookie)
+        except UnreadableError:
+            return False
+        except StoreError as error:
+            raise MetadataAway(
+                f"{bookie} must read the voucher for ledger {ledger_id} before its limbo ends: "
+                f"{error}"
+            ) from error
+        return voucher is not None and voucher.boot_epoch == boot_epoch
+
+    return vouched
+
+
 class Conditions:
     """The conditions that a bookie must meet to be ready, by name, in the order of a start."""
 
@@ -186,10 +211,15 @@ class Presence:
         self._turn = asyncio.Lock()
 
     async def keep(self) -> None:
-        """Register, and register again whenever needed, until cancelled."""
+        """Register, and register again whenever needed, until cancelled.
+
+        Raises ``NameTakenError`` as soon as a later start of this bookie is seen to be registered.
+        """
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow_session())
             tasks.create_task(self._follow_mode())
+            for mode in Mode:
+                tasks.create_task(self._follow_registration(mode))
 
     async def leave(self) -> None:
         """Take the registration back; if that fails or is late, it ends with the session."""
@@ -216,6 +246,12 @@ class Presence:
             read_only = self._bookie.read_only
             await self._bookie.mode_changed(read_only)
             await self._register()
+
+    async def _follow_registration(self, mode: Mode) -> None:
+        await self.begun.wait()  # what is seen first is then not from before the registration
+        async with aclosing(self._registrar.taken_away(mode)) as lapses:
+            async for _ in lapses:
+                await self._register()
 
     async def _register(self) -> None:
         """Return when the bookie is registered with the mode of that moment."""

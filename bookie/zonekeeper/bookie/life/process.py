@@ -128,6 +128,7 @@ class _Process:
         self._conditions.met(life.STORAGE)
         async with asyncio.TaskGroup() as tasks:
             bookie = self._bookie(begun, tasks)
+            bookie.vouched = life.vouched_in(cluster, begun.cookie.bookie)
             self._view.begun, self._view.bookie = begun, bookie
             writer = tasks.create_task(begun.storage.run())
             housekeeping = self._keep_house(cluster, begun, bookie, ground, tasks)

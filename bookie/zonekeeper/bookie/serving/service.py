@@ -22,6 +22,7 @@ from zonekeeper.bookie.ledgers.admission import Here
 from zonekeeper.bookie.ledgers.records import LedgerRecord
 from zonekeeper.bookie.segments.log import LogPut
 from zonekeeper.bookie.serving import comparing
+from zonekeeper.bookie.serving.vouching import Vouched, no_vouchers
 from zonekeeper.bookie.storage import reading
 from zonekeeper.bookie.storage.ledgers import Ledger
 from zonekeeper.bookie.storage.storage import Storage
@@ -82,6 +83,8 @@ class BookieServer:
         #: Why the bookie is read-only, besides a person's order.
         self.conditions: tuple[str, ...] = ()
         self._mode_changed = asyncio.Event()
+        #: Set before the bookie serves; until then no limbo ends.
+        self.vouched: Vouched = no_vouchers
         #: The acks of the present batch: for each stream the numbers of its items.
         self._acked: dict[int, tuple[service.Replies, list[int]]] = {}
         self._measuring = False
@@ -322,13 +325,21 @@ class BookieServer:
         self._mode_changed.set()
 
     async def end_limbo(self, ledger_id: LedgerId, boot_epoch: int) -> None:
-        """End a ledger's limbo, durably, if the caller has looked at this start of the bookie."""
+        """End a ledger's limbo, durably, if a repair has vouched for this start of the bookie.
+
+        The caller is not believed: the bookie itself reads the voucher in the metadata store.
+        """
         if boot_epoch != self._boot_epoch:
             raise errors.StartedAgain(
                 f"{self._bookie_id} was looked at in its start {boot_epoch} and is in "
                 f"{self._boot_epoch} now; its disk may be another one: look at it again"
             )
-        self._known(ledger_id)
+        in_limbo = self._known(ledger_id).durable.in_limbo
+        if in_limbo and not await self.vouched(ledger_id, boot_epoch):
+            raise errors.NotVouched(
+                f"no repair vouches for ledger {ledger_id} on {self._bookie_id} in its start "
+                f"{boot_epoch}: the ledger stays in limbo until one has looked at every entry"
+            )
         await self._settle(ledger_id, admission.LimboWanted(in_limbo=False))
 
     async def compact(self, *, major: bool) -> None:

@@ -9,15 +9,16 @@ A registration is refused where it would do harm:
 
 * Another session has registered a bookie with this name. The boot epoch tells the cases apart. A
   registration of an earlier start, or of our own start before a lost session, has no owner any
-  more, because only a process that holds the bookie's own disk can count a start. It is replaced
-  at once. A registration of a later start is the present bookie, and this process must stop. If
-  there is no boot epoch, this process waits as long as a session can last.
+  more, because only a process that holds the bookie's own disk, or a copy of it, can count a
+  start. It is replaced at once. A registration of a later start is the present bookie, and this
+  process must end. If there is no boot epoch, this process waits as long as a session can last.
 * A bookie is registered that does not speak our protocol. The root then belongs to a Java cluster,
   whose clients would choose our bookies and fail.
 """
 
 import asyncio
 import enum
+from collections.abc import AsyncGenerator
 from typing import Final
 
 from zonekeeper.metadata.cluster.cluster import Cluster
@@ -130,6 +131,20 @@ class Registrar:
         self._mode = mode
         await self._settle()
 
+    async def taken_away(self, mode: Mode) -> AsyncGenerator[None, None]:
+        """Yield whenever the registration on a side may not be what was wanted any more.
+
+        A later start has replaced it, a person has removed it, or the bookie itself has changed
+        sides: ``register`` finds out which, and makes it good or raises.
+        """
+        root = self._cluster.root
+        of_side = root.writable if mode is Mode.WRITABLE else root.read_only
+        async with self._cluster.store.watch(of_side(self._bookie)) as states:
+            async for node in states:
+                is_ours = node is not None and node.owner == self._cluster.store.session.id
+                if is_ours is not (mode is self._mode):
+                    yield
+
     async def leave(self) -> None:
         """Remove the registration, as a bookie does in an orderly stop."""
         self._mode = None
@@ -197,8 +212,9 @@ class Registrar:
         if theirs is not None and theirs > self._boot_epoch:
             raise NameTakenError(
                 f"{path} in {self._cluster.store.name} is of start {theirs} of {self._bookie}, and "
-                f"this is start {self._boot_epoch}: a newer process runs on the bookie's disk; "
-                "stop this one"
+                f"this is start {self._boot_epoch}: a later process runs on this bookie's disk, or "
+                "on a copy of it; this one ends, and acknowledges nothing more. What it "
+                "acknowledged since a copy was made is only on its own disk"
             )
         return theirs is not None
 

@@ -17,7 +17,7 @@ from zonekeeper.metadata.formats.malformed import UnreadableError, stored_at
 from zonekeeper.metadata.formats.records import ForeignRecordError
 from zonekeeper.metadata.store import update
 from zonekeeper.metadata.store.following import Meanings, follow_children
-from zonekeeper.metadata.store.store import Versioned
+from zonekeeper.metadata.store.store import Check, Versioned
 from zonekeeper.placement.base.fields import Plain
 
 Value = TypeVar("Value")
@@ -37,6 +37,23 @@ class Codec(Generic[Value]):
 async def read(cluster: Cluster, path: str, codec: Codec[Value]) -> Value | None:
     """Read a record; None if this cluster has none."""
     return _value(cluster, path, codec, await cluster.store.get(path, sync=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked(Generic[Value]):
+    """A record, and what lets a transaction pass only while the record stays as it was read."""
+
+    value: Value
+    check: Check
+
+
+async def read_checked(cluster: Cluster, path: str, codec: Codec[Value]) -> Checked[Value] | None:
+    """Read a record behind all writes, with a check of its version; None: there is none."""
+    node = await cluster.store.get(path, sync=True)
+    value = _value(cluster, path, codec, node)
+    if node is None or value is None:
+        return None
+    return Checked(value=value, check=Check(path=path, version=node.version))
 
 
 async def change(

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from zonekeeper.metadata.cluster import record_store
 from zonekeeper.metadata.cluster.cluster import Cluster
-from zonekeeper.metadata.cluster.record_store import Codec
+from zonekeeper.metadata.cluster.record_store import Checked, Codec
 from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, UnreadableError
 from zonekeeper.placement.base.fields import Plain
 from zonekeeper.placement.base.ids import ZoneName
@@ -57,6 +57,11 @@ async def read_zone(cluster: Cluster, zone: ZoneName) -> ZoneRecord | None:
     return await record_store.read(cluster, cluster.root.gate(zone), ZONE)
 
 
+async def read_zone_checked(cluster: Cluster, zone: ZoneName) -> Checked[ZoneRecord] | None:
+    """Read a zone's record with a check of its version."""
+    return await record_store.read_checked(cluster, cluster.root.gate(zone), ZONE)
+
+
 async def change_zone(
     cluster: Cluster, zone: ZoneName, decide: Callable[[ZoneRecord | None], ZoneRecord | None]
 ) -> ZoneRecord | None:
@@ -74,6 +79,11 @@ def watch_zones(
 async def read_cluster(cluster: Cluster) -> ClusterRecord | None:
     """Read the cluster's record; None if no watch has watched the cluster yet."""
     return await record_store.read(cluster, cluster.root.beside("cluster"), CLUSTER)
+
+
+async def read_cluster_checked(cluster: Cluster) -> Checked[ClusterRecord] | None:
+    """Read the cluster's record with a check of its version."""
+    return await record_store.read_checked(cluster, cluster.root.beside("cluster"), CLUSTER)
 
 
 async def change_cluster(

@@ -104,10 +104,17 @@ async def read(cluster: Cluster, ledger_id: LedgerId, *, sync: bool = False) -> 
     return None if node is None else _read(cluster, ledger_id, node.value, node.version)
 
 
-async def change(cluster: Cluster, ledger_id: LedgerId, decide: Change) -> StoredLedger:
+async def change(
+    cluster: Cluster,
+    ledger_id: LedgerId,
+    decide: Change,
+    *,
+    alongside: update.Alongside = update.nothing,
+) -> StoredLedger:
     """Change a ledger, and give it as it then is. Raises ``NoLedgerError`` if there is none.
 
-    The result of ``decide`` must be a legal change of the metadata that it was given.
+    The result of ``decide`` must be a legal change of the metadata that it was given. The change is
+    made only while the checks of ``alongside`` hold.
     """
 
     def decide_bytes(node: Versioned | None) -> update.Decision:
@@ -120,7 +127,9 @@ async def change(cluster: Cluster, ledger_id: LedgerId, decide: Change) -> Store
         ledger_metadata.check_update(before, after)
         return update.Store(ledger_format.render(after))
 
-    standing = await update.update(cluster.store, path(cluster, ledger_id), decide_bytes)
+    standing = await update.update(
+        cluster.store, path(cluster, ledger_id), decide_bytes, alongside=alongside
+    )
     assert standing is not None, "an absent ledger raises"
     return _read(cluster, ledger_id, standing.value, standing.version)
 

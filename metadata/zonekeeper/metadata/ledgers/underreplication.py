@@ -25,7 +25,15 @@ from zonekeeper.metadata.store.errors import (
     StoreError,
     VersionConflictError,
 )
-from zonekeeper.metadata.store.store import Create, Delete, Put, SessionId, Versioned, parent_of
+from zonekeeper.metadata.store.store import (
+    Check,
+    Create,
+    Delete,
+    Put,
+    SessionId,
+    Versioned,
+    parent_of,
+)
 from zonekeeper.placement.base.ids import BookieId, LedgerId
 
 READS_IN_FLIGHT_MAX: Final = 32
@@ -198,7 +206,7 @@ async def finish(cluster: Cluster, claim: Claim) -> bool:
         except StoreError as error:
             if not error.maybe_applied or attempts_left == 0:
                 raise
-            if not await _holds(cluster, claim):
+            if not await holds(cluster, claim):
                 break
         else:
             await pruning.prune(cluster.store, path, below=_marks(cluster))
@@ -213,6 +221,20 @@ async def release(cluster: Cluster, claim: Claim) -> None:
         await _unlock(cluster, claim.ledger_id, claim.session)
     except SessionLostError:
         return
+
+
+def check_of(cluster: Cluster, claim: Claim) -> Check:
+    """Give the part of a transaction that lets it pass only under the claim's lock.
+
+    It is to be committed in the claim's session, whose end removes the lock.
+    """
+    return Check(path=_lock_path(cluster, claim.ledger_id), version=None)
+
+
+async def holds(cluster: Cluster, claim: Claim) -> bool:
+    """Does the claim's session hold the ledger's lock?"""
+    node = await cluster.store.get(_lock_path(cluster, claim.ledger_id), sync=True)
+    return node is not None and node.owner == claim.session
 
 
 async def held(cluster: Cluster) -> list[HeldLock]:
@@ -265,11 +287,6 @@ async def _locked(
         else:
             return True
     raise AssertionError("the last attempt returns or raises")
-
-
-async def _holds(cluster: Cluster, claim: Claim) -> bool:
-    node = await cluster.store.get(_lock_path(cluster, claim.ledger_id), sync=True)
-    return node is not None and node.owner == claim.session
 
 
 async def _unlock(cluster: Cluster, ledger_id: LedgerId, session: SessionId) -> None:

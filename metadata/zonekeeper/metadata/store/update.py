@@ -8,6 +8,11 @@ version that was to be replaced, only one of all writes that replace it is ever 
 another version, the unknown write can no longer be applied. (Not promised: if a node is removed and
 made again while a write to it is under way, the new node may get that write.)
 
+A change may hang on other nodes. Then ``alongside`` reads them before each attempt to write, and
+gives checks of the versions that it read. They go into the transaction of the write: it is not
+applied once one of those nodes has changed, however long the request was on its way. Then all is
+read again. ``alongside`` raises if the change may not be made any more.
+
 So ``decide`` may be called many times, and may be given the result of its own change. It must
 depend on nothing but the given state. And it must either recognise its own change (by a token of
 the writer, for example), or do no harm when it makes the change again: a counter may be increased
@@ -15,12 +20,13 @@ twice, for example.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias, assert_never
 
 from zonekeeper.metadata.store import errors
 from zonekeeper.metadata.store.store import (
+    Check,
     Create,
     Delete,
     MetadataStore,
@@ -60,6 +66,12 @@ class Keep:
 Decision: TypeAlias = Store | RemoveNode | Keep
 
 Decide: TypeAlias = Callable[[Versioned | None], Decision]
+Alongside: TypeAlias = Callable[[], Awaitable[Sequence[Check]]]
+
+
+async def nothing() -> Sequence[Check]:
+    """Let a change hang on no other node."""
+    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +89,7 @@ async def update(
     *,
     deadline_ms: int = DEADLINE_MS,
     session: SessionId | None = None,
+    alongside: Alongside = nothing,
 ) -> Standing | None:
     """Change a node as ``decide`` wants; give the node afterwards (None: absent).
 
@@ -84,7 +97,7 @@ async def update(
     and store errors that another attempt cannot cure. Raises ``StoreUnavailableError`` when time or
     attempts are used up, with ``maybe_applied`` if the outcome of some write stayed unknown.
     """
-    loop = _Loop(store=store, path=path, decide=decide, session=session)
+    loop = _Loop(store=store, path=path, decide=decide, session=session, alongside=alongside)
     limit = asyncio.timeout(deadline_ms / 1000)
     try:
         async with limit:
@@ -105,6 +118,7 @@ class _Loop:
     path: str
     decide: Decide
     session: SessionId | None
+    alongside: Alongside
     #: The outcome of some write is unknown.
     in_doubt: bool = False
     pause_ms: int = _PAUSE_MS
@@ -119,7 +133,7 @@ class _Loop:
                 write, value = self._write(state, self.decide(state))
                 if write is None:
                     return _standing(state)
-                if await self._attempt(write, state):
+                if await self._attempt([*await self.alongside(), write], state):
                     version = 0 if state is None else state.version + 1
                     return None if value is None else Standing(value=value, version=version)
             except errors.StoreUnavailableError:
@@ -154,12 +168,12 @@ class _Loop:
             case _:
                 assert_never(decision)
 
-    async def _attempt(self, write: Write, state: Versioned | None) -> bool:
-        """Try a write; False if another client was faster, or the outcome is unknown."""
+    async def _attempt(self, writes: Sequence[Write], state: Versioned | None) -> bool:
+        """Try to write; False if another client was faster, or the outcome is unknown."""
         # The outcome is unknown from here on: a deadline or a cancellation can come in the middle.
         was_in_doubt, self.in_doubt = self.in_doubt, True
         try:
-            await self.store.commit([write], session=self.session)
+            await self.store.commit(writes, session=self.session)
         except errors.StoreError as error:
             if error.maybe_applied:
                 if not error.retryable:
@@ -169,7 +183,7 @@ class _Loop:
             self.in_doubt = was_in_doubt
             if isinstance(error, errors.VersionConflictError | errors.NodeExistsError):
                 return False
-            if isinstance(error, errors.NoNodeError) and state is not None:
+            if isinstance(error, errors.NoNodeError) and (state is not None or len(writes) > 1):
                 return False
             if isinstance(error, errors.SessionLostError) and self.session is None:
                 return False

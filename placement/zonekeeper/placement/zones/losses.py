@@ -29,6 +29,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Final
 
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.locations import Location
@@ -75,6 +76,9 @@ class Pulse:
 
     evaluation: int
     moved_ms: int | None = None
+
+
+_UNSEEN: Final = Pulse(evaluation=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +144,16 @@ def follow(
         pulses=MappingProxyType(pulses),
         missing=MappingProxyType(losses),
     )
+
+
+def at_present(followed: Followed, records: Records) -> Followed:
+    """Give what is known with records that were read anew, without a look.
+
+    A counter that was not followed yet has not been seen to move, and so its record holds.
+    """
+    keys: list[ZoneName | None] = [*records.zones, *([None] if records.cluster else ())]
+    unseen = {key: _UNSEEN for key in keys if key not in followed.pulses}
+    return replace(followed, records=records, pulses={**followed.pulses, **unseen})
 
 
 def what_holds(

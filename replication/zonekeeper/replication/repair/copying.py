@@ -10,9 +10,9 @@ happens after a hold is known. Sources are asked in the order of reads (own zone
 bookies last), one at a time. A slow source costs its timeout, and not a second copy of the bytes.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from zonekeeper.client.bookies.bookies import Bookies
 from zonekeeper.client.sessions.read_session import Reading
@@ -31,6 +31,7 @@ from zonekeeper.replication.repair.repair_metrics import (
     Route,
 )
 from zonekeeper.replication.view.pace import BytePace
+from zonekeeper.replication.view.rereading import Reread
 from zonekeeper.wire.formats import digests, errors, frames
 from zonekeeper.wire.formats.entries import Entry
 from zonekeeper.wire.formats.frames import Flags
@@ -39,7 +40,13 @@ from zonekeeper.wire.formats.openings import FragmentOpening
 #: At most so many entries are asked for, and sealed, at a time. More would block the event loop.
 WINDOW_ENTRIES: Final = 1 << 13
 
-GoOn = Callable[[], None]
+
+class GoOn(Protocol):
+    """Raises ``RepairStoppedError`` if the work may not go on."""
+
+    def __call__(self, anew: Reread | None = None) -> None:
+        """Ask; ``anew`` are gates that were read again, just before a commit."""
+        ...
 
 
 class BadCopyError(Trouble):

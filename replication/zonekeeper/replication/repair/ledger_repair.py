@@ -29,7 +29,7 @@ fragment is then repaired like the others.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -40,6 +40,7 @@ from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.ledgers import ledgers, underreplication
 from zonekeeper.metadata.ledgers.ledgers import NoLedgerError
 from zonekeeper.metadata.store.errors import StoreError
+from zonekeeper.metadata.store.store import Check
 from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import BookieId, LedgerId
 from zonekeeper.placement.ensembles.candidates import Avoid, EnsembleRequest
@@ -59,6 +60,7 @@ from zonekeeper.replication.repair.repair_metrics import (
     RepairStoppedError,
     RepairTrouble,
 )
+from zonekeeper.replication.view.rereading import Reread
 from zonekeeper.replication.view.view import View
 from zonekeeper.wire.formats import errors
 
@@ -165,7 +167,11 @@ class LedgerRepair:
         after: tuple[BookieId, ...],
         go_on: GoOn,
     ) -> None:
-        """Copy to the newcomers of ``after`` what their positions hold, then swap ``after`` in."""
+        """Copy to the newcomers of ``after`` what their positions hold, then swap ``after`` in.
+
+        The swap is committed only while the gates stand as they were read just before: a request
+        may wait for a connection, and the zone may be held by then.
+        """
         newcomers = await self._copier.copy(part, after, leaving, go_on)
         for newcomer in newcomers:
             await newcomer.check_start()
@@ -186,8 +192,17 @@ class LedgerRepair:
             named = swapped = True
             return changed
 
+        # Respreading is held by any zone; a repair by those of the copies that leave.
+        spreads = Cause.RESPREAD in leaving.values()
+        asked = [] if spreads else [part.fragment.ensemble[at] for at in leaving]
+
+        async def alongside() -> Sequence[Check]:
+            anew = await self._view.reread(asked)
+            go_on(anew)
+            return anew.checks
+
         try:
-            await ledgers.change(self._client.cluster, self._id, decide)
+            await ledgers.change(self._client.cluster, self._id, decide, alongside=alongside)
         except OvertakenError as error:
             raise RepairStoppedError(RepairTrouble.OVERTAKEN, str(error)) from error
         else:
@@ -329,10 +344,10 @@ class LedgerRepair:
     def _go_on(self, ensemble: tuple[BookieId, ...], leaving: Mapping[int, Cause]) -> GoOn:
         view = self._view
 
-        def go_on() -> None:
+        def go_on(anew: Reread | None = None) -> None:
             for position, cause in leaving.items():
                 bookie = ensemble[position]
-                if (held := view.what_holds_anew(bookie)) is not None:
+                if (held := view.what_holds_anew(bookie, anew)) is not None:
                     raise RepairStoppedError(
                         RepairTrouble.HELD, f"{bookie}: {held.by}: {held.text}"
                     )
@@ -350,9 +365,7 @@ class LedgerRepair:
         return Obstacle(trouble=trouble, text=text, bookies=bookies)
 
 
-async def _while_permitted(
-    work: Coroutine[None, None, Result], go_on: Callable[[], None]
-) -> Result:
+async def _while_permitted(work: Coroutine[None, None, Result], go_on: GoOn) -> Result:
     """Run work until it ends, or until ``go_on`` raises; the work may be cancelled anywhere."""
     task = asyncio.ensure_future(work)
     try:

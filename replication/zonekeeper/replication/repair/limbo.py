@@ -8,7 +8,9 @@ limbo ends only here, in these steps:
    bookie has forgotten;
 3. every entry of its positions in finished fragments is read there and found good, or is put in
    durably from another copy (``copying.mend``);
-4. limbo ends, in the same start of the bookie; in another start the bookie refuses this.
+4. the repair vouches for the bookie in the metadata store, under its claim (``vouchers``), and the
+   bookie, which reads the voucher itself, ends the limbo in that same start. In another start it
+   refuses.
 
 If a disk is lost again in between, the bookie is in another start, and in limbo again. A fragment
 that does not name the bookie, and may still grow, does not concern its limbo: the ledger stays
@@ -19,6 +21,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from zonekeeper.client.bookies.link_pool import LinkPool
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.ledgers import vouchers
+from zonekeeper.metadata.ledgers.underreplication import Claim
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.wire.contract.service import ListEntriesRequest
 from zonekeeper.wire.formats import errors
@@ -47,13 +52,19 @@ async def find(pool: LinkPool, ledger_id: LedgerId, bookies: Iterable[BookieId])
     return found
 
 
-async def end(pool: LinkPool, ledger_id: LedgerId, bookie: BookieId, boot_epoch: int) -> None:
-    """End a bookie's limbo for a ledger; raises ``ProtocolError``.
+async def end(
+    cluster: Cluster, pool: LinkPool, claim: Claim, bookie: BookieId, boot_epoch: int
+) -> None:
+    """End a bookie's limbo for a claimed ledger; raises ``ProtocolError`` or ``StoreError``.
 
-    The bookie compares ``boot_epoch`` with its present start: it may have started again since it
-    was asked for its start.
+    The bookie reads the voucher that is written here, and does not believe the call alone. It
+    compares ``boot_epoch`` with its present start: it may have started again since it was asked.
     """
-    await (await pool.link(bookie)).end_limbo(ledger_id, boot_epoch)
+    await vouchers.vouch(cluster, claim, bookie, boot_epoch)
+    try:
+        await (await pool.link(bookie)).end_limbo(claim.ledger_id, boot_epoch)
+    finally:
+        await vouchers.take_back(cluster, claim, bookie)
 
 
 async def is_in_limbo(pool: LinkPool, ledger_id: LedgerId, bookie: BookieId) -> bool:

@@ -188,7 +188,7 @@ class Repairer:
         obstacles = await work.finished_parts(copy_plan.finished(ledger), permitted)
         if not ledger.is_closed:
             obstacles += await self._last(ledger_id, ledger, work, permitted, limbo.boots.keys())
-        obstacles += await self._answer_again(ledger_id, limbo, obstacles)
+        obstacles += await self._answer_again(claim, limbo, obstacles)
         obstacles += self._gone_since(ledger_id, there)
         obstacles += held.values()
         if not obstacles:
@@ -238,12 +238,13 @@ class Repairer:
         return await work.finished_parts(parts, named)
 
     async def _answer_again(
-        self, ledger_id: LedgerId, limbo: limbos.LimboFound, obstacles: Collection[Obstacle]
+        self, claim: Claim, limbo: limbos.LimboFound, obstacles: Collection[Obstacle]
     ) -> list[Obstacle]:
         """End the limbo of the bookies that have all entries again.
 
         Give an obstacle for each bookie that did not answer, or refused.
         """
+        ledger_id, pool = claim.ledger_id, self.client.bookies.pool
         found = [
             _silent(ledger_id, bookie, error) for bookie, error in sorted(limbo.silent.items())
         ]
@@ -252,7 +253,7 @@ class Repairer:
             if bookie in left:
                 continue
             try:
-                await limbos.end(self.client.bookies.pool, ledger_id, bookie, boot_epoch)
+                await limbos.end(self.cluster, pool, claim, bookie, boot_epoch)
             except errors.ProtocolError as error:
                 found.append(_silent(ledger_id, bookie, error))
             else:

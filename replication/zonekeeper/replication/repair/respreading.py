@@ -19,12 +19,13 @@ from zonekeeper.replication.decisions.copy_plan import Cause, Finished
 from zonekeeper.replication.repair.delivery import TargetFailedError
 from zonekeeper.replication.repair.ledger_repair import LedgerRepair, Obstacle
 from zonekeeper.replication.repair.repair_metrics import RepairStoppedError, RepairTrouble
+from zonekeeper.replication.view.rereading import Reread
 from zonekeeper.replication.view.view import View
 
 
-def may(view: View) -> bool:
+def may(view: View, anew: Reread | None = None) -> bool:
     """Does the policy want respreading, and is nothing held anywhere?"""
-    return view.policy.repair.respread and view.what_holds(None) is None
+    return view.policy.repair.respread and view.what_holds(None, anew) is None
 
 
 async def spread(
@@ -50,8 +51,8 @@ async def _fragment(view: View, part: Finished, work: LedgerRepair, chance: Chan
     plan = adhere.plan(work.request(), ensemble, chance)
     leaving = {one.position: Cause.RESPREAD for one in plan.replacements}
 
-    def go_on() -> None:
-        if not may(view):
+    def go_on(anew: Reread | None = None) -> None:
+        if not may(view, anew):
             raise RepairStoppedError(RepairTrouble.HELD, "something is held, or respreading is off")
         for position in leaving:
             if (now := copy_plan.cause_of(ensemble[position], view.topology)) is not None:

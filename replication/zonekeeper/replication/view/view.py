@@ -17,7 +17,7 @@ Everything unknown holds:
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
 from typing import Final, TypeVar
@@ -37,6 +37,8 @@ from zonekeeper.placement.zones import losses
 from zonekeeper.placement.zones.losses import Followed, Held, Pulse, Records
 from zonekeeper.placement.zones.maintenance import Maintenance
 from zonekeeper.placement.zones.zone_records import ClusterRecord, ZoneRecord
+from zonekeeper.replication.view import rereading
+from zonekeeper.replication.view.rereading import Reread
 
 State = TypeVar("State")
 
@@ -136,15 +138,18 @@ class View:
         cluster = self.cluster_record
         return not self.replication_enabled or cluster is None or not cluster.gate.permits
 
-    def what_holds(self, where: Location | None) -> Held | None:
-        """Say what holds the repair of a copy that was lost at ``where``, now; None: nothing."""
-        return losses.what_holds(where, self._followed, self.policy, now_ms=_now_ms())
+    def what_holds(self, where: Location | None, anew: Reread | None = None) -> Held | None:
+        """Say what holds the repair of a copy that was lost at ``where``, now; None: nothing.
+
+        ``anew`` are records that were read after the last look, and go before its own.
+        """
+        return losses.what_holds(where, self._known(anew), self.policy, now_ms=_now_ms())
 
     def what_holds_zone(self, zone: ZoneName) -> Held | None:
         """Say what holds the repair of losses in a zone; maintenance of its units is left out."""
         return self.what_holds(Location(zone, _NO_UNIT))
 
-    def what_holds_anew(self, bookie: BookieId) -> Held | None:
+    def what_holds_anew(self, bookie: BookieId, anew: Reread | None = None) -> Held | None:
         """Say what holds making a bookie's copies again, now; None: nothing.
 
         A bookie that went away while this process watched may be the first loss of its zone. So its
@@ -152,12 +157,33 @@ class View:
         by an auditor that has waited, or is recovered by order of a person.
         """
         if bookie in self._met and bookie in self._followed.missing:
-            return self.what_holds_publishing(bookie)
-        return self.what_holds(self._topology.location(bookie))
+            return self.what_holds_publishing(bookie, anew)
+        return self.what_holds(self._topology.location(bookie), anew)
 
-    def what_holds_publishing(self, bookie: BookieId) -> Held | None:
+    def what_holds_publishing(self, bookie: BookieId, anew: Reread | None = None) -> Held | None:
         """Say what holds the publication of a missing bookie's ledgers, now; None: nothing."""
-        return losses.what_holds_publishing(bookie, self._followed, self.policy, now_ms=_now_ms())
+        return losses.what_holds_publishing(
+            bookie, self._known(anew), self.policy, now_ms=_now_ms()
+        )
+
+    def _known(self, anew: Reread | None) -> Followed:
+        if anew is None:
+            return self._followed
+        return losses.at_present(self._followed, anew.over(self._followed.records))
+
+    # ── before a commit ──
+
+    async def reread(self, bookies: Collection[BookieId]) -> Reread:
+        """Read the gates of some bookies' zones, behind all writes; without a zone, of all zones.
+
+        Between two looks the watches may be late. What commits asks here first, and commits with
+        the checks.
+        """
+        places = [self._topology.location(bookie) for bookie in bookies]
+        zones = {where.zone for where in places if where is not None}
+        if not places or None in places:
+            zones = {*self.policy.placement.zones, *self.zones}
+        return await rereading.read(self._cluster, zones)
 
     # ── when it changes ──
 

@@ -205,7 +205,8 @@ class BookieService(Protocol):
         every entry of it that belongs here was written here again. Only then may this bookie deny
         an entry that it does not have. ``boot_epoch`` is that of the start in which this was true.
         In another start the disk may be another one, and may lack those entries: then StartedAgain
-        is raised, and nothing is changed.
+        is raised, and nothing is changed. The bookie reads a repair's voucher for that start in the
+        metadata store itself. Without one it raises NotVouched; if it cannot read, MetadataAway.
         """
         ...
 

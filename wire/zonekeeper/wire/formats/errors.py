@@ -27,7 +27,8 @@ neither has all that is needed here. The table has BookKeeper's client code afte
      7 IoFailed           -1, -12  16 NotConnected       -8
      8 ReadOnly           -104     17 ShuttingDown       -
      9 TooManyRequests    -105     18 StartedAgain       -
-                                   19 LedgerDeleted      -
+    19 LedgerDeleted      -        20 NotVouched         -
+                                   21 MetadataAway       -
 
 An unknown number from a newer peer becomes ``UnknownError``, which assumes the worst of both
 answers.
@@ -184,6 +185,20 @@ class LedgerDeleted(ProtocolError):
     code = 19
 
 
+class NotVouched(ProtocolError):
+    """The bookie ends a limbo only if a repair vouches for it in the metadata store; none does."""
+
+    code = 20
+    retryable = True
+
+
+class MetadataAway(ProtocolError):
+    """The bookie must ask the metadata store before it does this, and the store did not answer."""
+
+    code = 21
+    retryable = True
+
+
 class UnknownError(ProtocolError):
     """A number that this version does not know; it may mean anything, even "it was applied"."""
 
@@ -217,6 +232,8 @@ BY_NUMBER: Final[dict[int, type[ProtocolError]]] = {
         ShuttingDown,
         StartedAgain,
         LedgerDeleted,
+        NotVouched,
+        MetadataAway,
     )
 }
 
