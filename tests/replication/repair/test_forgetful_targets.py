@@ -117,7 +117,7 @@ class ForgetsBeforeTheSwap:
         takes_marks = asyncio.get_running_loop().time() >= self.no_marks_until_s
         if not takes_marks and "/underreplication/ledgers/" in writes[0].path:
             raise StoreUnavailableError("the test's", store="test")
-        if self.swapped or writes[0].path != where:
+        if self.swapped or where not in {each.path for each in writes}:
             return await self._commit(writes, session=session)
         self.swapped = True
         await _anew(self.target)

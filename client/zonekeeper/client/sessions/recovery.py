@@ -17,6 +17,7 @@ it. A recovery never decides what is unknown: it fails, and leaves the ledger IN
 next recovery.
 """
 
+import contextlib
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ from zonekeeper.client.reading import checking, tail_read
 from zonekeeper.client.reading.share_read import ReadStanding
 from zonekeeper.client.reading.survey import Survey
 from zonekeeper.client.reading.tail_read import TailRead, WindowStanding
-from zonekeeper.client.sessions import standing
+from zonekeeper.client.sessions import newcomers, standing
 from zonekeeper.client.sessions.read_session import Reading
 from zonekeeper.client.sessions.write_session import Identity, WriteSession
 from zonekeeper.client.writing import writer_events as ev
@@ -49,6 +50,12 @@ from zonekeeper.wire.formats.entries import Entry
 
 #: The number of entries that are read, and then written back, at a time.
 WINDOW_ENTRIES: Final = 1_024
+#: A recovery whose newcomers were started again begins anew, so many times in all.
+ATTEMPTS_MAX: Final = 3
+
+
+class _NewcomerLostError(errors.RecoveryFailed):
+    """A bookie that took entries for this recovery may have lost them: begin anew."""
 
 
 class _InMemory:
@@ -100,6 +107,9 @@ class Recovery:
         """Recover, and give the closed ledger; raises ``RecoveryFailed``."""
         try:
             with boundary.translated(f"recovering ledger {self.ledger_id}"):
+                for _ in range(ATTEMPTS_MAX - 1):
+                    with contextlib.suppress(_NewcomerLostError):
+                        return await self._run()
                 return await self._run()
         except errors.RecoveryFailed as failed:
             await self._check_there(failed)
@@ -139,7 +149,29 @@ class Recovery:
                 session.end(errors.WriterClosed("the recovery is over"))
         if length is None:
             length = await self._length(ledger, last)
-        return await self._close(last, length, steward.fragments)
+        starts = {} if session is None else self._unnamed(ledger, steward, session)
+        if lost := await newcomers.started_again(self.bookies, starts):
+            raise _NewcomerLostError(
+                f"ledger {self.ledger_id}: {'; '.join(lost.values())}: what it took may be lost; "
+                "the ledger stays in recovery, try again"
+            )
+        try:
+            return await self._close(last, length, steward.fragments)
+        finally:
+            # After an error, too: a write that was tried may have been applied.
+            await newcomers.look_again(self.bookies, self.ledger_id, starts)
+
+    def _unnamed(
+        self, ledger: LedgerMetadata, steward: _InMemory, session: WriteSession
+    ) -> dict[BookieId, int]:
+        """Give the newcomers that metadata does not name yet, with the start that took entries."""
+        named = {bookie for fragment in ledger.fragments for bookie in fragment.ensemble}
+        to_be_named = {bookie for fragment in steward.fragments for bookie in fragment.ensemble}
+        return {
+            bookie: start
+            for bookie, start in session.first_starts.items()
+            if bookie in to_be_named - named
+        }
 
     async def _take(self) -> LedgerMetadata:
         def decide(ledger: LedgerMetadata) -> LedgerMetadata | None:

@@ -25,7 +25,7 @@ from zonekeeper.client.writing.batches import ENTRY_OVERHEAD_BYTES
 from zonekeeper.client.writing.pending_entries import PendingEntries
 from zonekeeper.client.writing.writer_core import WriterCore
 from zonekeeper.placement.base.digests import Digest
-from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
+from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.wire.formats import entries, errors, openings
 from zonekeeper.wire.formats.digests import MasterKey
@@ -98,6 +98,8 @@ class WriteSession:
         #: Was the last tick much too late?
         self._was_late = False
         self._lanes: dict[ev.Term, OpenedLane] = {}
+        #: Of each bookie that was ever written to: the start (boot epoch) of its first lane.
+        self.first_starts: dict[BookieId, int] = {}
         self._for_confirmed, self._for_written = Waiters(self._loop), Waiters(self._loop)
         #: Calls that wait until the LAC is known. The result is why it is not known, or None.
         self._for_lac: list[asyncio.Future[Exception | None]] = []
@@ -406,6 +408,7 @@ class WriteSession:
             lane.close()
             return
         self._lanes[wanted.term] = OpenedLane(lane, sink, wanted.bookie)
+        self.first_starts.setdefault(wanted.bookie, lane.boot_epoch)
         self.feed(ev.LaneOpened(term=wanted.term))
 
     async def _force(self, wanted: ev.Force, to: OpenedLane) -> None:
