@@ -109,7 +109,7 @@ async def test_a_recovery_whose_newcomers_never_last_fails_and_can_be_tried_agai
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(newcomers, "started_again", restless)
-            with pytest.raises(errors.RecoveryFailed, match="is in 2 now.*try again") as failed:
+            with pytest.raises(errors.RecoveryFailed, match=r"is in 2 now.*try again") as failed:
                 await second.open(writer.ledger_id)
         assert attempts == recovery.ATTEMPTS_MAX
         assert failed.value.retryable
