@@ -188,8 +188,8 @@ class Watched(World):
             self._check_others(self.standing, current - self.standing.covered, before)
         if self.permission(None) is HELD:
             self.covered = current
-        elif self.standing is not None:
-            self.covered, self.standing = current, None
+        else:
+            self.standing = None
 
     def _check_others(
         self, standing: Standing, others: frozenset[Incident], before: Permission | None

@@ -130,9 +130,11 @@ def test_the_owners_rule_releases_both_after_the_second_ones_time() -> None:
     story.see(B_LOST)
 
     assert story.see(B_LOST, step_ms=HOUR_MS - 1) is Permission.HELD
-    assert story.see(B_LOST, step_ms=1) is Permission.RELEASED
+    failing_now = incidents(a=True, b=True, c=False)
+    assert story.see(failing_now, step_ms=1) is Permission.RELEASED
     assert story.now.suspended is None
     assert story.now.covers == ("a", "b")
+    assert story.see(failing_now) is Permission.HELD
 
 
 def test_a_doubt_about_everything_is_no_ground_for_the_rule() -> None:

@@ -93,7 +93,7 @@ def decide(
     gate = gates.decide(gate, own, moment, rules)
     if gate.permission is Permission.OPEN and judged.threat is not Threat.NONE:
         return ClusterGate(gate=suspended.gate, covers=suspended.covers)
-    after = _covering(gate, incidents, tuple(sorted(incidents)))
+    after = _covering(gate, incidents, before.covers)
     if gate.permits:
         return after
     assert gate.token is not None, "a suspended release waits for an incident"
