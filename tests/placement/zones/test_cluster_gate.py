@@ -218,6 +218,21 @@ def test_what_a_watch_of_the_version_before_left_behind_is_dropped() -> None:
     assert story.see(A_LOST) is Permission.HELD
 
 
+def test_a_suspended_release_is_of_the_hold_that_suspended_it() -> None:
+    story = released()
+    story.see(B_DOUBTED)
+    suspended = story.now.suspended
+    another = Story(AUTOMATIC)
+    another.see(incidents(a=True))
+    another.see(incidents(a=True))
+    story.now = ClusterGate(gate=another.now.gate, covers=another.now.covers, suspended=suspended)
+    assert suspended is not None
+    assert suspended.held_for != another.now.gate.token
+
+    assert story.see(A_LOST) is Permission.HELD
+    assert story.now.suspended is None
+
+
 def test_only_a_release_can_be_suspended() -> None:
     held = Story(AUTOMATIC)
     held.see(A_LOST)

@@ -132,3 +132,15 @@ def test_what_is_planned_away_is_shown_as_reduced_sight(world: LiveWorld) -> Non
     text = world.call(zones, "status").stdout
     assert "1/1 (+9 planned away)" in text
     assert "a: reducedSight: 9 of 10 bookies are planned away, and the zone is judged by" in text
+
+
+def test_what_was_written_off_belongs_to_the_size_of_its_zone(world: LiveWorld) -> None:
+    # S124.
+    world.build(lost="a")
+    mark = Mark(at_ms=1, by="auditor", reason="every ledger is repaired")
+    world.on(lambda cluster: bookie_records.write_off(cluster, BookieId("bk-a-1"), mark))
+
+    warnings = world.data(zones, "status")["warnings"]
+    assert isinstance(warnings, list)
+    (warning,) = warnings
+    assert "only 1 of the 2 bookies of zone a are counted now" in warning
