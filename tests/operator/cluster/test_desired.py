@@ -236,7 +236,7 @@ def test_amounts_that_kubernetes_takes_are_good(given: Json) -> None:
 
 
 def test_zones_that_are_too_small_to_be_held_are_warned_of() -> None:
-    # S124.
+    # S126.
     warned = [one for one in built(bookiesPerZone=1).warnings if "never held" in one]
 
     assert len(warned) == 3

@@ -1,4 +1,4 @@
-"""S124. A zone that is too small to be seen failing is warned of, for ever or for now."""
+"""S126. A zone that is too small to be seen failing is warned of, for ever or for now."""
 
 import pytest
 

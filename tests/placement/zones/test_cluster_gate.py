@@ -1,4 +1,4 @@
-"""S120. A release of the cluster is of the zones that it was given for, until they are up."""
+"""S122. A release of the cluster is of the zones that it was given for, until they are up."""
 
 from collections.abc import Mapping
 

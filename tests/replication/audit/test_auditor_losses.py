@@ -300,7 +300,7 @@ async def test_a_bookie_without_a_cookie_is_published_once_nothing_is_held(
 
 @played()
 async def test_what_is_at_its_last_copy_is_an_alert_and_no_exemption(world: AuditWorld) -> None:
-    # S88, S89, S122: a ledger that is at risk already does not hide another.
+    # S88, S89, S124: a ledger that is at risk already does not hide another.
     await world.add_ledger(1, ABC0)
     await world.add_ledger(2, ABC0)
     await world.add_ledger(3, ("a-0", "a-1", "a-2"))

@@ -1,4 +1,4 @@
-"""S122. What is at risk is compared ledger by ledger: an old risk hides no new one."""
+"""S124. What is at risk is compared ledger by ledger: an old risk hides no new one."""
 
 import pytest
 

@@ -134,7 +134,7 @@ def test_a_version_that_is_not_in_force_is_refused(world: LiveWorld, file: Path)
 def test_zones_that_these_rules_never_hold_are_warned_of_wherever_rules_are_looked_at(
     world: LiveWorld, tmp_path: Path
 ) -> None:
-    # S124.
+    # S126.
     path = tmp_path / "three.yaml"
     path.write_text(yaml.safe_dump({**RULES, "zoneWatch": {"minLost": 3}}))
     warning = "warning: zoneWatch.minLost: 3: zone b has 2 bookies, so its loss is never held"

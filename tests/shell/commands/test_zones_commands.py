@@ -94,7 +94,7 @@ def test_a_store_without_a_cluster_is_refused(world: LiveWorld) -> None:
 def test_a_zone_that_can_never_be_held_and_one_that_cannot_be_now_are_warned_of(
     world: LiveWorld,
 ) -> None:
-    # S124.
+    # S126.
     world.build()
     mark = Mark(at_ms=1, by="anna", reason="a smaller cluster")
     world.on(lambda cluster: bookie_records.drain(cluster, BookieId("bk-a-1"), mark))
@@ -109,7 +109,7 @@ def test_a_zone_that_can_never_be_held_and_one_that_cannot_be_now_are_warned_of(
 
 
 def test_alerts_are_shown_with_the_numbers_of_now(world: LiveWorld) -> None:
-    # S122.
+    # S124.
     world.build(lost="a")
     text = world.call(zones, "status").stdout
     assert "a: zoneDown: 0 of 2 bookies available, down for" in text
@@ -117,7 +117,7 @@ def test_alerts_are_shown_with_the_numbers_of_now(world: LiveWorld) -> None:
 
 
 def test_what_is_planned_away_is_shown_as_reduced_sight(world: LiveWorld) -> None:
-    # S123.
+    # S125.
     world.build()
 
     async def planned_away(cluster: Cluster) -> None:
@@ -135,7 +135,7 @@ def test_what_is_planned_away_is_shown_as_reduced_sight(world: LiveWorld) -> Non
 
 
 def test_what_was_written_off_belongs_to_the_size_of_its_zone(world: LiveWorld) -> None:
-    # S124.
+    # S126.
     world.build(lost="a")
     mark = Mark(at_ms=1, by="auditor", reason="every ledger is repaired")
     world.on(lambda cluster: bookie_records.write_off(cluster, BookieId("bk-a-1"), mark))

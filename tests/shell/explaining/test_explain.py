@@ -358,7 +358,7 @@ def test_the_installed_command_exits_one_when_it_is_illegal() -> None:
 
 
 def test_a_zone_that_is_never_held_is_a_warning_and_stands_beside_what_is_survived() -> None:
-    # S124.
+    # S126.
     small = SMALL.replace("c: 3", "c: 1")
     text = words(explain(small).stdout)
 
