@@ -163,6 +163,10 @@ def _decommission(cast: Cast, said: Sequence[str]) -> Act:
     return steps.Decommission(bookies=bookies)
 
 
+def _drain(cast: Cast, said: Sequence[str]) -> Act:
+    return steps.Drain(bookies=_bookies(cast, said[0]))
+
+
 def _release(cast: Cast, said: Sequence[str]) -> Act:
     return steps.Release(gate=_gate(cast, said[0]))
 
@@ -319,6 +323,7 @@ def _clauses() -> Iterable[tuple[str, _Build]]:
         (r"return (.+)", _return),
         (r"add (.+?)( without a place)?", _add),
         (r"decommission (.+)", _decommission),
+        (r"drain (.+)", _drain),
         (r"release (\w+)", _release),
         (r"hold (\w+)", _hold),
         (r"switch replication (on|off)", _turn),

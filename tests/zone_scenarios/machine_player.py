@@ -108,6 +108,9 @@ class _MachinePlayer:
                 for bookie in act.bookies:
                     world.decommission(bookie)
                     world.published.pop(bookie, None)
+            case steps.Drain():
+                world.draining.update(act.bookies)
+                world.look()
             case _:
                 assert_never(act)
 

@@ -54,6 +54,13 @@ class Decommission:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """A person begins to empty bookies; they stay registered."""
+
+    bookies: tuple[BookieId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
     """A person releases what a gate holds."""
 
@@ -99,7 +106,7 @@ class WatchBegins:
     """A new process stands for the zone watch, on another machine."""
 
 
-OfBookies: TypeAlias = Lose | Return | Add | Decommission
+OfBookies: TypeAlias = Lose | Return | Add | Decommission | Drain
 OfPeople: TypeAlias = Release | Hold | Turn | Declare | Lift
 OfWatches: TypeAlias = WatchDies | WatchBegins
 Act: TypeAlias = OfBookies | OfPeople | OfWatches

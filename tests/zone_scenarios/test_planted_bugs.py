@@ -14,22 +14,26 @@ from tests.zone_scenarios import players, transcripts
 from tests.zone_scenarios.transcripts import Side
 from zonekeeper.placement.policy.rules import Policy, RepairRules, Resume, ZoneWatchRules
 from zonekeeper.placement.zones import (
+    cluster_gate,
     counted_time,
     freeze,
     gate,
     losses,
     observation,
     watch,
+    zone_counts,
 )
+from zonekeeper.placement.zones.cluster_gate import ClusterGate, SuspendedRelease, ZoneIncident
 from zonekeeper.placement.zones.counted_time import Moment, Watcher
 from zonekeeper.placement.zones.freeze import ClusterView, Switch, SwitchPhase
-from zonekeeper.placement.zones.gate import Gate, Judgement, Permission, Threat
+from zonekeeper.placement.zones.gate import Gate, Judgement, Permission, Threat, Token
 from zonekeeper.placement.zones.observation import Observation, ZoneObservation
 from zonekeeper.placement.zones.watch import Health, Sighting
 from zonekeeper.placement.zones.zone_counts import Count
 from zonekeeper.placement.zones.zone_records import Record
 
 _decide, _without_threat = gate.decide, gate._without_threat
+_of_others = cluster_gate._of_others
 _look, _returning, _observe = counted_time.look, observation._returning, observation.observe
 
 
@@ -136,6 +140,22 @@ def _is_counted(count: Count, mark: float) -> bool:
     return False
 
 
+def _nothing_is_suspended(before: ClusterGate, incidents: object) -> None:
+    del before, incidents
+
+
+def _always(gate: Gate) -> bool:
+    del gate
+    return True
+
+
+def _any_doubt_is_a_loss(
+    judged: Judgement, incidents: Mapping[Token, ZoneIncident], suspended: SuspendedRelease
+) -> Judgement:
+    own = _of_others(judged, incidents, suspended)
+    return replace(own, threat=Threat.LOSS) if own.threat is Threat.DOUBT else own
+
+
 def _same_delays(record: Record, gate: Gate) -> Record:
     return replace(record, gate=gate)
 
@@ -180,7 +200,7 @@ BUGS: Final[Mapping[str, tuple[Patch, str]]] = {
     ),
     "the hold-up does not grow": (
         (observation, "_returning", _held_up_the_same),
-        "a zone that flaps",
+        "a zone that flaps every two minutes",
     ),
     "a zone is down at once": (
         (observation, "observe", _no_debounce),
@@ -217,6 +237,34 @@ BUGS: Final[Mapping[str, tuple[Patch, str]]] = {
     "who does not watch is believed": (
         (losses, "longest_step_ms", _a_day),
         "while nobody watches nothing may be published",
+    ),
+    "a doubt elsewhere takes a release back": (
+        (cluster_gate, "_still_suspended", _nothing_is_suspended),
+        "a doubt elsewhere holds only while it is a doubt",
+    ),
+    "a loss elsewhere takes a release back": (
+        (cluster_gate, "_still_suspended", _nothing_is_suspended),
+        "a real loss elsewhere holds everything",
+    ),
+    "a doubt elsewhere turns the switch off": (
+        (cluster_gate, "_of_others", _any_doubt_is_a_loss),
+        "a doubt elsewhere holds only while it is a doubt",
+    ),
+    "flapping is for ever a doubt": (
+        (observation, "SUSPECTS_ARE_REAL", 1_000_000),
+        "a zone that flaps within its debounce",
+    ),
+    "doubts begin the delays again": (
+        (Gate, "lasting", property(_always)),
+        "a doubt about the cluster does not begin the delays again",
+    ),
+    "a unit that is gone is told to nobody": (
+        (zone_counts, "UNIT_MIN", 1_000),
+        "a whole unit that is gone, the others well",
+    ),
+    "sight is never reduced": (
+        (Count, "sight_is_reduced", _is_counted),
+        "where nearly all of a zone is being emptied",
     ),
     "a shrunk zone is told to nobody": (
         (Count, "shrunk_by", _is_counted),

@@ -211,6 +211,9 @@ class _WatchPlayer:
             case steps.Decommission():
                 for bookie in act.bookies:
                     await self._decommission(bookie)
+            case steps.Drain():
+                for bookie in act.bookies:
+                    await bookie_records.drain(self._world.cluster, bookie, _DRAINED)
             case _:
                 assert_never(act)
 

@@ -233,3 +233,12 @@ def test_amounts_are_passed_on_as_they_were_written_and_empty_sections_are_not()
 )
 def test_amounts_that_kubernetes_takes_are_good(given: Json) -> None:
     assert built(resources=given).resources == given
+
+
+def test_zones_that_are_too_small_to_be_held_are_warned_of() -> None:
+    # S126.
+    warned = [one for one in built(bookiesPerZone=1).warnings if "never held" in one]
+
+    assert len(warned) == 3
+    assert warned[0].startswith("spec.policy.zoneWatch.minLost: 2: zone a has 1 bookie, ")
+    assert not [one for one in built(bookiesPerZone=2).warnings if "never held" in one]

@@ -75,7 +75,7 @@ def test_any_threat_holds_at_once(threat: Threat) -> None:
 
 
 def test_without_a_threat_it_stays_open() -> None:
-    assert after(opened(), NONE, NONE) == opened()
+    assert after(opened(), NONE, NONE) == replace(opened(), reason="none")
 
 
 # ── out of held ──

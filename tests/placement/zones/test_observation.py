@@ -1,6 +1,7 @@
 """Every way from one observation of a zone to the next, and the edges of each."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -146,8 +147,10 @@ def test_a_zone_too_small_to_fail_again_is_not_down_for_ever() -> None:
 
 
 def test_where_nothing_is_counted_a_down_zone_stays_as_it_is() -> None:
-    assert after(down(), (HOUR_MS, NONE)) == down()
-    assert after(returning(), (HOUR_MS, NONE)) == returning()
+    for before in (down(), returning()):
+        stays = after(before, (HOUR_MS, NONE))
+        assert stays == replace(before, reason=stays.reason)
+        assert stays.reason == "no bookie counted, so nothing shows whether it is back"
 
 
 # ── returning ──
@@ -252,3 +255,74 @@ def test_a_unit_in_maintenance_is_not_counted_whoever_of_it_is_there() -> None:
 
     assert counts.zones[ZONE] == Count(in_maintenance=2)
     assert str(counts.zones[ZONE]) == "no bookie (not counted: 2 in maintenance)"
+
+
+# ── flapping ──
+
+
+def flapped(
+    times: int, *, away_ms: int = 50 * SECOND_MS, back_ms: int = 10 * SECOND_MS
+) -> ZoneObservation:
+    """Give a zone that went away and came back so often; it is back."""
+    seen = up()
+    for _ in range(times):
+        seen = after(seen, (0, FIVE), (away_ms, ALL), (back_ms, ALL))
+    return seen
+
+
+def test_flapping_is_down_once_it_was_suspect_for_three_debounces_in_sum() -> None:
+    seen = flapped(3)
+    assert (seen.state, seen.suspect_ms) == (Observation.UP, 150 * SECOND_MS)
+
+    failing = after(seen, (0, FIVE), (29 * SECOND_MS, FIVE))
+    assert failing.state is Observation.SUSPECT
+    down = after(failing, (SECOND_MS, FIVE))
+    assert down.state is Observation.DOWN
+    assert down.reason.endswith("failing again and again, for 3m within 1h")
+    assert down.down_ages_ms == (0,)
+    assert after(down, (SECOND_MS, ALL)).state is Observation.RETURNING
+
+
+def test_flapping_is_no_loss_while_the_zone_is_there() -> None:
+    seen = flapped(4, away_ms=45 * SECOND_MS)
+
+    assert (seen.state, seen.suspect_ms) == (Observation.UP, 180 * SECOND_MS)
+    assert after(seen, (SECOND_MS, FIVE)).state is Observation.DOWN
+
+
+def test_flapping_is_forgotten_beyond_the_flap_window() -> None:
+    seen = after(flapped(3), (RULES.flap_window_ms - 150 * SECOND_MS, ALL))
+    assert seen.suspect_ms == 120 * SECOND_MS
+
+    assert after(seen, (10 * SECOND_MS, ALL)).suspect_ms == 110 * SECOND_MS
+    assert after(seen, (HOUR_MS, ALL)).suspects == ()
+
+
+def test_flapping_counts_no_time_in_unknown() -> None:
+    seen = after(unknown(), (10 * MINUTE_MS, FIVE), (10 * MINUTE_MS, FIVE), in_grace=True)
+
+    assert seen.state is Observation.UNKNOWN
+    assert seen.suspects == ()
+
+
+def test_flapping_is_kept_in_so_many_stays_at_most() -> None:
+    seen = flapped(observation.STAYS_KEPT + 20, away_ms=1_000, back_ms=1_000)
+
+    assert len(seen.suspects) == observation.STAYS_KEPT
+    assert seen.suspect_ms == (observation.STAYS_KEPT + 20) * 1_000
+    assert all(stay.fault() is None for stay in seen.suspects)
+    ages = [stay.age_ms for stay in seen.suspects]
+    assert ages == sorted(ages)
+
+
+def test_every_reason_is_of_now() -> None:
+    suspect = after(up(), (0, FIVE), (20 * SECOND_MS, Count(total=10)))
+    assert suspect.reason == (
+        "0 of 10 bookies available, at or under the low mark 0.5, 10 lost, for 20s"
+    )
+    lost = after(down(), (10 * MINUTE_MS, FIVE))
+    assert lost.reason == "5 of 10 bookies available, down for 10m"
+    back = after(returning(), (MINUTE_MS, NINE))
+    assert back.reason == "9 of 10 bookies available, back for 1m; held up for 5m"
+    fewer = after(up(), (HOUR_MS, NINE))
+    assert fewer.reason == "9 of 10 bookies available, at or over the high mark 0.9"

@@ -312,3 +312,39 @@ def test_switched_off_by_a_person_before_the_outage_it_is_theirs_to_enable() -> 
 
     assert world.permission(A) is Permission.RELEASED
     assert world.zone(A).gate.set_by != ANNA.name
+
+
+# ── what is said ──
+
+
+def test_the_reason_of_a_freeze_is_of_now() -> None:
+    world = two_zones_gone()
+    world.wait(10 * MINUTE)
+    assert world.cluster.observed.reason.endswith("0.5, frozen for 11m")
+
+    world.come(members(A, 0, 1, 2))
+    assert "13 of 30 bookies available in all" in world.cluster.observed.reason
+    assert "13 of 30 bookies available in all" in world.cluster.gate.reason
+
+
+def test_the_reason_of_an_open_gate_is_of_now_and_a_persons_words_stay() -> None:
+    world = settled(policy(ZoneWatchRules(low_mark=0.3)))
+    world.lose(members(A, 0, 1, 2, 3))
+    assert world.zone(A).gate.reason == f"zone a is degraded: {world.zone(A).observed.reason}"
+    assert world.zone(A).evidence.available == 6
+    assert "6 of 10" in world.zone(A).gate.reason
+
+    world.hold(B)
+    world.release(B)
+    world.lose(members(B, 0))
+    assert world.zone(B).gate.reason == f"released by {ANNA}"
+
+
+def test_the_reason_of_the_owners_rule_has_no_numbers_of_then() -> None:
+    after = RepairRules(on_zone_loss=OnZoneLoss.REPAIR_AFTER, after_ms=10 * MINUTE)
+    world = settled(policy(repair=after))
+    world.lose(members(A))
+    world.wait(HOUR, every_ms=MINUTE)
+
+    assert world.zone(A).gate.permission is Permission.RELEASED
+    assert world.zone(A).gate.reason == "held for 10m, and repair.after is 10m"

@@ -299,8 +299,8 @@ async def test_a_bookie_without_a_cookie_is_published_once_nothing_is_held(
 
 
 @played()
-async def test_what_is_at_its_last_copy_is_one_alert_and_no_exemption(world: AuditWorld) -> None:
-    # S88, S89.
+async def test_what_is_at_its_last_copy_is_an_alert_and_no_exemption(world: AuditWorld) -> None:
+    # S88, S89, S124: a ledger that is at risk already does not hide another.
     await world.add_ledger(1, ABC0)
     await world.add_ledger(2, ABC0)
     await world.add_ledger(3, ("a-0", "a-1", "a-2"))
@@ -312,7 +312,11 @@ async def test_what_is_at_its_last_copy_is_one_alert_and_no_exemption(world: Aud
     await world.gates.lose([BookieId("b-0")])
     await world.gates.wait(2 * MINUTE)
     assert (metrics.fragments_at_last_copy, metrics.fragments_out_of_reach) == (2, 1)
-    assert len(await world.gates.told_of("at risk")) == 1
+    older, newest = await world.gates.told_of("at risk")
+    assert older.startswith("0 fragments hold entries with one copy left")
+    assert older.endswith("and 1 fragments entries with none; 1 ledger is newly so: 3")
+    assert newest.startswith("2 fragments hold entries with one copy left")
+    assert newest.endswith("and 1 fragments entries with none; 2 ledgers are newly so: 1, 2")
     assert await world.marks() == {}
     await world.gates.come([*members(A), BookieId("b-0")])
     await world.gates.wait(2 * MINUTE)

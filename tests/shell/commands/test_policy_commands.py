@@ -129,3 +129,21 @@ def test_a_version_that_is_not_in_force_is_refused(world: LiveWorld, file: Path)
     assert result.exit_code == 2
     assert "version 1 is in force, and not 9" in result.stderr
     assert rules_data.rules(in_force(world)) == rules_data.rules(POLICY)
+
+
+def test_zones_that_these_rules_never_hold_are_warned_of_wherever_rules_are_looked_at(
+    world: LiveWorld, tmp_path: Path
+) -> None:
+    # S126.
+    path = tmp_path / "three.yaml"
+    path.write_text(yaml.safe_dump({**RULES, "zoneWatch": {"minLost": 3}}))
+    warning = "warning: zoneWatch.minLost: 3: zone b has 2 bookies, so its loss is never held"
+
+    assert world.call(policy, "show").stderr == ""
+    assert warning in world.call(policy, "diff", str(path)).stderr
+    result = world.call(policy, "set", str(path), "--yes", *WHO)
+    assert result.exit_code == 0, result.output
+    assert result.stderr.count("is never held") == 3
+    shown = world.call(policy, "show")
+    assert warning in shown.stderr
+    assert shown.stdout.startswith("# version 2, set by shell\n")

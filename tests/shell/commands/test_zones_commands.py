@@ -1,15 +1,23 @@
 """``zonekeeper zones``: what is known, in words and as data."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.shell.live_world import INSTANCE, LiveWorld
+from zonekeeper.metadata.bookies import bookie_records, cookie_store
+from zonekeeper.metadata.bookies.bookie_records import Mark
+from zonekeeper.metadata.cluster import zone_store
+from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.cluster.evidence import EvidenceKind, StoreEvidence
 from zonekeeper.metadata.ledgers import set_back
 from zonekeeper.metadata.stores.opening import open_store
-from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.base.ids import BookieId, ZoneName
+from zonekeeper.placement.zones.zone_counts import Count
+from zonekeeper.placement.zones.zone_effects import Alert
+from zonekeeper.placement.zones.zone_records import ZoneRecord
 from zonekeeper.shell.commands.zones import zones
 
 
@@ -38,7 +46,10 @@ def test_the_same_as_data(world: LiveWorld) -> None:
     assert list(found) == ["a", "b", "c"]
     assert found["a"]["observation"] == "down"
     assert found["a"]["permission"] == "held"
-    assert found["a"]["alerts"] == [{"alert": "zoneDown", "severity": "page"}]
+    (alert,) = found["a"]["alerts"]
+    assert (alert["alert"], alert["severity"]) == ("zoneDown", "page")
+    assert alert["text"].startswith("0 of 2 bookies available")
+    assert data["warnings"] == []
     assert data["replicationEnabled"] is True
     assert data["instance"] == INSTANCE
 
@@ -93,3 +104,58 @@ def test_a_store_without_a_cluster_is_refused(world: LiveWorld) -> None:
     empty = world.call(zones, "status")
     assert empty.exit_code == 2
     assert "there is no cluster" in empty.stderr
+
+
+def test_a_zone_that_can_never_be_held_and_one_that_cannot_be_now_are_warned_of(
+    world: LiveWorld,
+) -> None:
+    # S126.
+    world.build()
+    mark = Mark(at_ms=1, by="anna", reason="a smaller cluster")
+    world.on(lambda cluster: bookie_records.drain(cluster, BookieId("bk-a-1"), mark))
+    world.on(lambda cluster: cookie_store.delete(cluster, BookieId("bk-c-1"), version=0))
+
+    warnings = world.data(zones, "status")["warnings"]
+    assert isinstance(warnings, list)
+    now, never = warnings
+    assert "only 1 of the 2 bookies of zone a are counted now" in now
+    assert "zone c has 1 bookie, so its loss is never held" in never
+    assert f"warning: {never}" in world.call(zones, "status").stdout
+
+
+def test_alerts_are_shown_with_the_numbers_of_now(world: LiveWorld) -> None:
+    # S124.
+    world.build(lost="a")
+    text = world.call(zones, "status").stdout
+    assert "a: zoneDown: 0 of 2 bookies available, down for" in text
+    assert "failing for" not in text
+
+
+def test_what_is_planned_away_is_shown_as_reduced_sight(world: LiveWorld) -> None:
+    # S125.
+    world.build()
+
+    async def planned_away(cluster: Cluster) -> None:
+        def change(record: ZoneRecord | None) -> ZoneRecord:
+            assert record is not None
+            count = Count(total=1, available=1, draining=9)
+            return replace(record, evidence=count, alerts=(Alert.REDUCED_SIGHT,))
+
+        await zone_store.change_zone(cluster, ZoneName("a"), change)
+
+    world.on(planned_away)
+    text = world.call(zones, "status").stdout
+    assert "1/1 (+9 planned away)" in text
+    assert "a: reducedSight: 9 of 10 bookies are planned away, and the zone is judged by" in text
+
+
+def test_what_was_written_off_belongs_to_the_size_of_its_zone(world: LiveWorld) -> None:
+    # S126.
+    world.build(lost="a")
+    mark = Mark(at_ms=1, by="auditor", reason="every ledger is repaired")
+    world.on(lambda cluster: bookie_records.write_off(cluster, BookieId("bk-a-1"), mark))
+
+    warnings = world.data(zones, "status")["warnings"]
+    assert isinstance(warnings, list)
+    (warning,) = warnings
+    assert "only 1 of the 2 bookies of zone a are counted now" in warning

@@ -153,7 +153,7 @@ def test_json_carries_the_whole_report() -> None:
     assert found["usable"] is True
     assert set(found) == {
         *("usable", "refusals", "warnings", "impossible", "ensemble", "least", "crossings"),
-        *("bill", "prices", "headroom", "policy"),
+        *("bill", "prices", "headroom", "policy", "neverGated"),
     }
     ensemble = found["ensemble"]
     assert isinstance(ensemble, dict)
@@ -355,3 +355,16 @@ def test_the_installed_command_explains_the_example() -> None:
 
 def test_the_installed_command_exits_one_when_it_is_illegal() -> None:
     assert run("placement", "explain", "-", stdin=ILLEGAL).returncode == 1
+
+
+def test_a_zone_that_is_never_held_is_a_warning_and_stands_beside_what_is_survived() -> None:
+    # S126.
+    small = SMALL.replace("c: 3", "c: 1")
+    text = words(explain(small).stdout)
+
+    assert "zone c has 1 bookie, so its loss is never held" in text
+    assert "[zone-never-gated]" in text
+    assert "The loss of zone c is survived as the table says, but it is never held" in text
+    assert report(small)["neverGated"] == ["c"]
+    assert report(SMALL)["neverGated"] == []
+    assert "never held" not in words(explain(SMALL).stdout)

@@ -19,7 +19,7 @@ from zonekeeper.operator.kubernetes.api import Json
 from zonekeeper.placement.base import fields
 from zonekeeper.placement.base.fields import Problem
 from zonekeeper.placement.base.ids import ZoneName
-from zonekeeper.placement.policy import legality, rules_data
+from zonekeeper.placement.policy import gating, legality, rules_data
 from zonekeeper.placement.policy.rules import Policy
 
 #: Clouds label each node with its zone under this name.
@@ -168,6 +168,8 @@ def read(resource: Json) -> Desired | RefusedResource:
     if reasons:
         return RefusedResource(tuple(reasons))
     assert isinstance(bookies, int), "every plain field was read"
+    sizes = {zone.name: bookies for zone in zones}
+    risks = (*verdict.warnings, *gating.judge(policy.zone_watch, sizes))
     storage_class = values.get("storage.className")
     return Desired(
         namespace=resource["metadata"]["namespace"],
@@ -182,7 +184,7 @@ def read(resource: Json) -> Desired | RefusedResource:
         policy=replace(policy, owner=owner(resource)),
         warnings=(
             *map(str, shared),
-            *(f"spec.policy.{finding.reason}" for finding in verdict.warnings),
+            *(f"spec.policy.{finding.reason}" for finding in risks),
         ),
     )
 

@@ -10,8 +10,9 @@ import enum
 import json
 import math
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from zonekeeper.placement.base import units
@@ -22,6 +23,10 @@ Plain: TypeAlias = "str | int | float | bool | list[Plain] | dict[str, Plain] | 
 
 #: A message lists at most this many problems, one a line; ``problems`` has all of them.
 PROBLEMS_SHOWN_MAX: Final = 100
+
+#: Marks a field of a stored value (as its ``metadata``) that stored values of an earlier version
+#: lack. Where it is missing its default is read.
+LATER: Final[Mapping[str, bool]] = MappingProxyType({"later": True})
 
 _SHOWN_MAX: Final = 60
 _DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")

@@ -49,6 +49,9 @@ class Code(enum.StrEnum):
     ACKS_IN_ONE_ZONE = "acks-in-one-zone"
     MIN_ZONES_BELOW_TWO = "min-zones-below-two"
     DESIRED_ABOVE_ZONES = "desired-above-zones"
+    #: Found by ``gating``, which knows the sizes of zones.
+    ZONE_NEVER_GATED = "zone-never-gated"
+    ZONE_NOT_GATED_NOW = "zone-not-gated-now"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,12 +12,12 @@ is failing, the watch also doubts its own view, and an alert says so.
 With ``repair.scope: cluster`` one zone that is down or returning is enough, and the freeze is no
 doubt first: the zone was one already.
 
-A release of the cluster covers the zones' incidents that it was given for. A zone that fails later
-begins a new incident of the cluster, and that incident is held.
+A release of the cluster covers the zones' incidents that it was given for (``cluster_gate``).
 
-Each time the hold of the cluster ends, ``delays_epoch`` is increased. Every loss is then seen anew,
-and its delay begins again (``losses``). The epoch is a field of the record because the processes
-that count these delays are other processes.
+Each time that a hold of the cluster ends which was more than a doubt, ``delays_epoch`` is
+increased. Every loss is then seen anew, and its delay begins again (``losses``). After a mere doubt
+the delays go on: doubts that come and go must not keep any loss from its repair. The epoch is a
+field of the record because the processes that count these delays are other processes.
 
 **The switch** (Apache's ``underreplication/disable``) is used only where nothing but a person ends
 a hold of the cluster: scope cluster, ``resume: manual``, ``onZoneLoss: hold``. The watch asks once
@@ -64,6 +64,7 @@ class ClusterObserved:
     """The state of the observation: what was seen, why, and for how long."""
 
     state: ClusterObservation
+    #: Why the cluster is in the state, with the numbers of the last evaluation.
     reason: str
     since_wall_ms: int
     for_ms: int = 0
@@ -128,9 +129,10 @@ def observe(
     """Give the state after one evaluation."""
     seen = replace(before, for_ms=before.for_ms + moment.step_ms, view_suspect=view.suspect)
     if before.state is ClusterObservation.UNKNOWN and moment.in_grace:
-        return seen
+        why = f"{view.everywhere}, and no start grace of a zone watch is over yet"
+        return replace(seen, reason=why)
     if policy.repair.scope is RepairScope.CLUSTER and (lost := view.standing(_LOST)):
-        why = f"{_zones(lost)} down, and repair.scope is cluster"
+        why = f"{named(lost)} down, and repair.scope is cluster"
         return _entered(seen, ClusterObservation.FROZEN, why, moment)
     grounds = _grounds(before, view, policy)
     if grounds is None:
@@ -143,7 +145,7 @@ def observe(
             why = f"{grounds}, for {spelled(seen.for_ms)}"
             return _entered(seen, ClusterObservation.FROZEN, why, moment)
         case ClusterObservation.SUSPECT | ClusterObservation.FROZEN:
-            return seen
+            return replace(seen, reason=f"{grounds}, {before.state} for {spelled(seen.for_ms)}")
         case _:
             assert_never(before.state)
 
@@ -189,25 +191,27 @@ def _grounds(before: ClusterObserved, view: ClusterView, policy: Policy) -> str 
     failing = view.standing((*_FAILING, Observation.RETURNING) if frozen else _FAILING)
     grounds = []
     if len(failing) >= ZONES_TO_FREEZE:
-        grounds.append(f"{_zones(failing)} failing or down together")
+        grounds.append(f"{named(failing)} failing or down together")
     least, total = policy.zone_watch.cluster_min_available, view.everywhere.total
     if total and not view.everywhere.at_or_over(least):
         grounds.append(f"{view.everywhere} in all, under clusterMinAvailable {least:g}")
     return " and ".join(grounds) or None
 
 
-def _zones(zones: list[ZoneName]) -> str:
-    named = ", ".join(zones[:ZONES_NAMED_MAX])
+def named(zones: list[ZoneName]) -> str:
+    """Name zones in a reason; of many zones the first ones."""
+    first_ones = ", ".join(zones[:ZONES_NAMED_MAX])
     more = len(zones) - ZONES_NAMED_MAX
-    return f"{'zone' if len(zones) == 1 else 'zones'} {named}{f' and {more} more' * (more > 0)}"
+    rest = f" and {more} more" * (more > 0)
+    return f"{'zone' if len(zones) == 1 else 'zones'} {first_ones}{rest}"
 
 
 def _entered(
     seen: ClusterObserved, state: ClusterObservation, why: str, moment: Moment
 ) -> ClusterObserved:
-    """Enter a state, or stay in it."""
+    """Enter a state, or stay in it; the reason is of now either way."""
     if state is seen.state:
-        return seen
+        return replace(seen, reason=why)
     return ClusterObserved(
         state=state,
         reason=why,

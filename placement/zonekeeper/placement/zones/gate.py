@@ -104,6 +104,8 @@ class Gate:
 
     permission: Permission
     set_by: str
+    #: Numbers of a zone in it are those of the last evaluation. What a person or ``repairAfter``
+    #: did is told without such numbers, as it is told for as long as it stands.
     reason: str
     #: Wall time of the last change of permission or incident, for people.
     since_wall_ms: int
@@ -125,6 +127,11 @@ class Gate:
     def permits(self) -> bool:
         """Does this gate permit the repair of losses?"""
         return self.permission is not Permission.HELD
+
+    @property
+    def lasting(self) -> bool:
+        """Is the hold more than a doubt: was a loss seen, or did a person set it?"""
+        return self.real or self.awaits_person or self.held_by is not None
 
     def fault(self) -> str | None:
         """Say which rule of the machine this value breaks; a stored record may hold any value."""
@@ -230,7 +237,7 @@ def _under_threat(gate: Gate, judged: Judgement, moment: Moment, rules: RepairRu
             permission=Permission.RELEASED,
             set_by=RULE,
             reason=f"held for {spelled(gate.held_ms)}, and repair.after is "
-            f"{spelled(rules.after_ms)}; {judged.why}",
+            f"{spelled(rules.after_ms)}",
             since_wall_ms=moment.wall_ms,
             awaits_person=False,
         )
@@ -248,7 +255,8 @@ def _rule_opens(gate: Gate, moment: Moment, rules: RepairRules) -> bool:
 
 def _without_threat(gate: Gate, why: str, moment: Moment, rules: RepairRules) -> Gate:
     if gate.token is None:
-        return gate
+        of_now = gate.permits and gate.set_by == WATCH
+        return replace(gate, reason=why) if of_now else gate
     was_real = gate.real or gate.awaits_person
     awaits = not gate.permits and was_real and rules.resume is Resume.MANUAL
     gate = replace(gate, over=True, awaits_person=awaits)

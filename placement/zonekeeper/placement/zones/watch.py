@@ -26,6 +26,7 @@ from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.topology import Topology
 from zonekeeper.placement.policy.rules import Policy, ZoneWatchRules
 from zonekeeper.placement.zones import (
+    cluster_gate,
     counted_time,
     freeze,
     maintenance,
@@ -34,9 +35,10 @@ from zonekeeper.placement.zones import (
     zone_counts,
 )
 from zonekeeper.placement.zones import gate as gates
+from zonekeeper.placement.zones.cluster_gate import ClusterGate, ZoneIncident
 from zonekeeper.placement.zones.counted_time import Moment, Watcher
 from zonekeeper.placement.zones.freeze import ClusterObservation, SwitchPhase
-from zonekeeper.placement.zones.gate import Gate, Judgement, Permission, Person, Threat, Token
+from zonekeeper.placement.zones.gate import Gate, Judgement, Person, Threat, Token
 from zonekeeper.placement.zones.maintenance import Maintenance, Ran
 from zonekeeper.placement.zones.observation import Observation
 from zonekeeper.placement.zones.zone_counts import Count, Counts
@@ -44,6 +46,7 @@ from zonekeeper.placement.zones.zone_effects import Effect, EndMaintenance, Swit
 from zonekeeper.placement.zones.zone_records import ClusterRecord, Record, ZoneRecord
 
 _R = TypeVar("_R", bound=Record)
+_C = TypeVar("_C", bound=ClusterRecord)
 
 _ZONE_THREATS: Mapping[Observation, Threat] = {
     Observation.UNKNOWN: Threat.DOUBT,
@@ -101,7 +104,9 @@ def evaluate(
     zones = {}
     for name in names:
         count = counts.zones.get(name, Count())
-        zones[name] = _zone(known.zones.get(name), name, count, policy, _own(before, name, moment))
+        record = _zone(known.zones.get(name), name, count, policy, _own(before, name, moment))
+        record = replace(record, undeclared=counts.gone.get(name))
+        zones[name] = zone_alerts.standing(record, rules)
     cluster = _cluster(known.cluster, zones, counts, policy, _own(before, None, moment))
     after = Health(
         watcher=watcher,
@@ -118,8 +123,8 @@ def release(
     record: _R, *, token: Token | None, person: Person, policy: Policy, wall_ms: int
 ) -> tuple[_R, tuple[Effect, ...]]:
     """Give the record after a person's release, and its effects; or raise ``RefusedError``."""
-    gate = gates.release(record.gate, token=token, person=person, wall_ms=wall_ms)
-    return _told(record, _with_gate(record, gate), policy)
+    after = _released(record, token=token, person=person, wall_ms=wall_ms)
+    return _told(record, after, policy)
 
 
 def hold(
@@ -172,12 +177,33 @@ def _told(before: _R, after: _R, policy: Policy) -> tuple[_R, tuple[Effect, ...]
 
 
 def _with_gate(record: _R, gate: Gate) -> _R:
-    """Give the record with another gate; the end of the cluster's hold begins all delays again."""
+    """Give the record with another gate; the end of the cluster's hold begins all delays again.
+
+    The end of a mere doubt does not: doubts that come and go must not keep losses from repair.
+    """
     match record:
-        case ClusterRecord() if gate.permits and not record.gate.permits:
+        case ClusterRecord() if gate.permits and not record.gate.permits and record.gate.lasting:
             return replace(record, gate=gate, delays_epoch=record.delays_epoch + 1)
         case _:
             return replace(record, gate=gate)
+
+
+def _with_cluster_gate(record: _C, gated: ClusterGate) -> _C:
+    after = _with_gate(record, gated.gate)
+    return replace(after, covers=gated.covers, suspended=gated.suspended)
+
+
+def _cluster_gate(record: ClusterRecord) -> ClusterGate:
+    return ClusterGate(gate=record.gate, covers=record.covers, suspended=record.suspended)
+
+
+def _released(record: _R, *, token: Token | None, person: Person, wall_ms: int) -> _R:
+    """Give the record after a person's release; or raise ``RefusedError``."""
+    if not isinstance(record, ClusterRecord):
+        gate = gates.release(record.gate, token=token, person=person, wall_ms=wall_ms)
+        return _with_gate(record, gate)
+    gated = cluster_gate.release(_cluster_gate(record), token=token, person=person, wall_ms=wall_ms)
+    return _with_cluster_gate(record, gated)
 
 
 def _obeying_the_switch(before: Health, seen: Sighting, moment: Moment) -> Health:
@@ -199,10 +225,7 @@ def _enabled(record: _R, moment: Moment) -> _R:
     if record.gate.permits or record.gate.held_by is not None:
         return record
     person = Person(name="a person", reason="automatic replication was switched on")
-    gate = gates.release(
-        record.gate, token=record.gate.token, person=person, wall_ms=moment.wall_ms
-    )
-    return _with_gate(record, gate)
+    return _released(record, token=record.gate.token, person=person, wall_ms=moment.wall_ms)
 
 
 def _zone(
@@ -224,8 +247,7 @@ def _zone(
         token=Token(f"{zone}-{evaluation}"),
     )
     gate = gates.decide(before.gate, judged, moment, policy.repair)
-    after = replace(before, evaluation=evaluation, evidence=count, observed=observed, gate=gate)
-    return zone_alerts.standing(after, policy.zone_watch)
+    return replace(before, evaluation=evaluation, evidence=count, observed=observed, gate=gate)
 
 
 def _cluster(
@@ -251,24 +273,23 @@ def _cluster(
         why=f"the cluster is {observed.state}: {observed.reason}",
         token=Token(f"cluster-{evaluation}"),
     )
-    incidents = _incidents(zones)
-    gate = before.gate
-    if gate.permission is Permission.RELEASED and not incidents <= {*before.covers}:
-        gate = replace(gate, over=True)
-    gate = gates.decide(gate, judged, moment, policy.repair)
-    held = gate.permission is Permission.HELD
+    gated = cluster_gate.decide(
+        _cluster_gate(before), _incidents(zones), judged, moment, policy.repair
+    )
     after = replace(
-        _with_gate(before, gate),
+        _with_cluster_gate(before, gated),
         evaluation=evaluation,
         evidence=counts.everywhere,
         observed=observed,
-        covers=tuple(sorted(incidents)) if held else before.covers,
-        switch=freeze.ask(before.switch, gate, policy),
+        switch=freeze.ask(before.switch, gated.gate, policy),
     )
     return zone_alerts.standing(after, policy.zone_watch)
 
 
-def _incidents(zones: Mapping[ZoneName, ZoneRecord]) -> set[Token]:
+def _incidents(zones: Mapping[ZoneName, ZoneRecord]) -> dict[Token, ZoneIncident]:
     """Give the zones' incidents that are not over, held or released."""
-    gates = (record.gate for record in zones.values())
-    return {gate.token for gate in gates if gate.token is not None and not gate.over}
+    return {
+        record.gate.token: ZoneIncident(zone=zone, real=record.gate.real)
+        for zone, record in zones.items()
+        if record.gate.token is not None and not record.gate.over
+    }

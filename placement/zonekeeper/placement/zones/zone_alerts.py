@@ -44,17 +44,17 @@ def standing(record: _R, rules: ZoneWatchRules) -> _R:
 def told(before: Record | None, after: Record, rules: RepairRules) -> tuple[Effect, ...]:
     """Give the effects that tell people of a change."""
     zone = after.zone if isinstance(after, ZoneRecord) else None
-    effects: list[Effect] = [Noted(zone=zone, text=text) for text in _changes(before, after)]
+    effects: list[Effect] = [Noted(zone=zone, text=line) for line in _changes(before, after)]
     stood = before.alerts if before else ()
     for alert in after.alerts:
         if alert not in stood:
-            effects.append(AlertRaised(zone=zone, alert=alert, text=_text(alert, after)))
+            effects.append(AlertRaised(zone=zone, alert=alert, text=text(alert, after)))
     for alert in stood:
         if alert not in after.alerts:
             effects.append(AlertCleared(zone=zone, alert=alert, text=_cleared(alert, after)))
     if before is not None and _reminded(before.gate, after.gate, rules):
-        text = f"repair held for {spelled(after.gate.held_ms)}: {after.gate.reason}"
-        effects.append(Reminder(zone=zone, text=text))
+        held = f"repair held for {spelled(after.gate.held_ms)}: {after.gate.reason}"
+        effects.append(Reminder(zone=zone, text=held))
     return tuple(effects)
 
 
@@ -71,6 +71,10 @@ def _of_zone(record: ZoneRecord, rules: ZoneWatchRules) -> set[Alert]:
     found = set()
     if record.evidence.shrunk_by(rules.written_off_alert):
         found.add(Alert.ZONE_SHRUNK)
+    if record.undeclared is not None and record.observed.state is not Observation.UNKNOWN:
+        found.add(Alert.UNDECLARED_WORK)
+    if record.evidence.sight_is_reduced(rules.min_lost):
+        found.add(Alert.REDUCED_SIGHT)
     match record.observed.state:
         case Observation.DEGRADED:
             found.add(Alert.ZONE_DEGRADED)
@@ -123,9 +127,12 @@ def _changes(before: Record | None, after: Record) -> list[str]:
     return texts
 
 
-def _text(alert: Alert, record: Record) -> str:
-    """Say why an alert was raised."""
+def text(alert: Alert, record: Record) -> str:
+    """Say why an alert stands, with the numbers of the record."""
     match alert:
+        case Alert.UNDECLARED_WORK | Alert.REDUCED_SIGHT:
+            assert isinstance(record, ZoneRecord), "an alert of zones only"
+            return _text_of_zone(alert, record)
         case Alert.ZONE_DEGRADED | Alert.ZONE_SUSPECT | Alert.ZONE_DOWN | Alert.CLUSTER_FROZEN:
             return record.observed.reason
         case Alert.ZONE_SHRUNK:
@@ -141,6 +148,21 @@ def _text(alert: Alert, record: Record) -> str:
             assert_never(alert)
 
 
+def _text_of_zone(alert: Alert, record: ZoneRecord) -> str:
+    count = record.evidence
+    if alert is Alert.UNDECLARED_WORK:
+        return (
+            f"all {count.lost} bookies of {record.undeclared} are away and the other "
+            f"{count.available} are there: is this planned work that nobody declared? If so: "
+            f"zonekeeper maintenance start --zone {record.zone} "
+            f"--upgrade-domain {record.undeclared}"
+        )
+    return (
+        f"{count.planned_away} of {count.size} bookies are planned away, and the zone is judged "
+        f"by the other {count.total}: {count}"
+    )
+
+
 def _cleared(alert: Alert, record: Record) -> str:
     """Say why an alert was cleared."""
     if alert is Alert.ZONE_DOWN and isinstance(record, ZoneRecord) and _done_with(record):
@@ -150,8 +172,7 @@ def _cleared(alert: Alert, record: Record) -> str:
 
 def _reminded(before: Gate, after: Gate, rules: RepairRules) -> bool:
     """Has the held time passed a multiple of ``remindEvery``?"""
-    lasting = after.real or after.awaits_person or after.held_by is not None
-    if after.permits or not lasting:
+    if after.permits or not after.lasting:
         return False
     every = rules.remind_every_ms
     return before.held_ms // every < after.held_ms // every

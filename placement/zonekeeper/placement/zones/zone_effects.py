@@ -30,6 +30,10 @@ class Alert(enum.StrEnum):
     ZONE_DOWN = "zoneDown"
     #: Too many bookies of the zone were lost one by one and written off.
     ZONE_SHRUNK = "zoneShrunk"
+    #: One upgrade domain is gone as a whole, the others are well: planned work, not declared.
+    UNDECLARED_WORK = "undeclaredWork"
+    #: So much of the zone is planned away that an outage of it would hardly be seen.
+    REDUCED_SIGHT = "reducedSight"
     CLUSTER_FROZEN = "clusterFrozen"
     #: All zones are failing at the same time: perhaps the watch itself is cut off.
     VIEW_SUSPECT = "viewSuspect"
@@ -51,6 +55,8 @@ _SEVERITY = {
     Alert.ZONE_SUSPECT: Severity.WARNING,
     Alert.ZONE_DOWN: Severity.PAGE,
     Alert.ZONE_SHRUNK: Severity.WARNING,
+    Alert.UNDECLARED_WORK: Severity.WARNING,
+    Alert.REDUCED_SIGHT: Severity.WARNING,
     Alert.CLUSTER_FROZEN: Severity.PAGE,
     Alert.VIEW_SUSPECT: Severity.PAGE,
     Alert.SWITCHED_OFF: Severity.PAGE,

@@ -3,7 +3,8 @@
 The stored form has the shape of the value: a mapping for each dataclass, with its field names in
 ``camelCase`` and times in whole milliseconds. So a field is named in one place only, and no field
 can be forgotten; golden records in the tests show every change of a name. Fields that this version
-does not know are kept, at any depth outside of lists, and are written back.
+does not know are kept, at any depth outside of lists, and are written back. A field that is marked
+as ``LATER`` may be missing: an earlier version wrote the record.
 
 Reading trusts nothing: wrong types, missing fields, numbers out of range, and values that break a
 rule of their machine raise ``InvalidFieldsError``. A record with this error exists, but says
@@ -58,6 +59,8 @@ class _Field(typing.NamedTuple):
     attribute: str
     name: str
     read: _Read
+    #: Records of an earlier version lack the field: then it has its default.
+    later: bool
 
 
 def zone_record(data: Mapping[str, Plain]) -> ZoneRecord:
@@ -132,7 +135,7 @@ def _plain(value: object) -> Plain:
 @functools.cache
 def _fields(kind: "type[DataclassInstance]") -> tuple[_Field, ...]:
     return tuple(
-        _Field(each.name, _camel(each.name), _reader(each.type))
+        _Field(each.name, _camel(each.name), _reader(each.type), each.metadata == fields.LATER)
         for each in dataclasses.fields(kind)
         if each.name != _UNKNOWN
     )
@@ -160,6 +163,8 @@ def _read_dataclass(kind: type[_D], path: str, value: object) -> _D:
     values: dict[str, object] = {}
     for field in _fields(kind):
         where = fields.below(path, field.name)
+        if field.name not in given and field.later:
+            continue
         if field.name not in given:
             raise fields.InvalidFieldsError([fields.Problem(where, "missing", "is required", _FIX)])
         values[field.attribute] = field.read(where, given[field.name])

@@ -8,7 +8,9 @@ also if a person wrote it. ``zone_record_data`` turns it into plain data and bac
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from zonekeeper.placement.base.ids import ZoneName
+from zonekeeper.placement.base.fields import LATER
+from zonekeeper.placement.base.ids import UpgradeDomain, ZoneName
+from zonekeeper.placement.zones.cluster_gate import SuspendedRelease
 from zonekeeper.placement.zones.freeze import ClusterObserved, Switch
 from zonekeeper.placement.zones.gate import Gate, Token
 from zonekeeper.placement.zones.maintenance import Ran
@@ -27,6 +29,8 @@ class ZoneRecord:
     evidence: Count
     observed: ZoneObservation
     gate: Gate
+    #: The one upgrade domain that is gone as a whole, the others well, without maintenance.
+    undeclared: UpgradeDomain | None = field(default=None, metadata=LATER)
     #: The alerts that stand, sorted.
     alerts: tuple[Alert, ...] = ()
     #: The fields that this version does not know, as JSON; they are written back unchanged.
@@ -43,8 +47,10 @@ class ClusterRecord:
     gate: Gate
     #: The zones' incidents that this hold or release covers; sorted.
     covers: tuple[Token, ...] = ()
+    #: The release that stands again when this hold is over; None if there is none.
+    suspended: SuspendedRelease | None = field(default=None, metadata=LATER)
     switch: Switch = field(default_factory=Switch)
-    #: Increased each time that the hold of the cluster ends; every loss is then seen anew.
+    #: Increased at the end of a hold that was more than a doubt; every loss is then seen anew.
     delays_epoch: int = 0
     #: How long each declared maintenance has run; sorted by token.
     maintenance: tuple[Ran, ...] = ()

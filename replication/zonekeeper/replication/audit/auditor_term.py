@@ -9,7 +9,8 @@
 - *checks*: listings check bookies and placement; the check of replicas reads every entry;
 - *the delay*: the policy's delay is mirrored into Apache's node. A write there asks for a listing,
   as it does in Apache BookKeeper. Our own mirroring does so, too: a listing too many does no harm;
-- *risk*: one alert for fragments that are at their last copy, or out of reach; *room*: headroom.
+- *risk*: an alert for all fragments that are at their last copy or out of reach, again whenever
+  there are others (``risk``); *room*: headroom.
 
 A bookie that ledgers name, and that has no cookie, is lost like any other. Its zone is unknown. So
 it is published only after it has been unknown for the recovery delay, and while nothing is held.
@@ -49,6 +50,7 @@ from zonekeeper.replication.decisions import auditing
 from zonekeeper.replication.decisions.auditing import Audit, Looked
 from zonekeeper.replication.decisions.checks_placement import PlacementCheck
 from zonekeeper.replication.decisions.ledger_index import LedgerIndex
+from zonekeeper.replication.decisions.risk import Risk
 from zonekeeper.replication.view import listing
 from zonekeeper.replication.view.alerts import Chronicle
 from zonekeeper.replication.view.pace import BytePace
@@ -401,7 +403,7 @@ class Term:
     # ── risk and room ──
 
     async def _watch_risk(self) -> None:
-        alerted = False
+        known = Risk()
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_NEW_LEDGERS_EVERY_MS / 1_000):
@@ -411,11 +413,12 @@ class Term:
             if not (await self._index_new_ledgers() or moved):
                 continue
             metrics = self._metrics
-            counts = await self._copies_left()
-            metrics.fragments_at_last_copy, metrics.fragments_out_of_reach = counts
-            if any(counts) != alerted:
-                alerted = any(counts)
-                await self._alert(*counts)
+            now = await self._at_risk()
+            metrics.fragments_at_last_copy = now.fragments_at_last_copy
+            metrics.fragments_out_of_reach = now.fragments_out_of_reach
+            if now.worse_than(known) or (known.fragments and not now.fragments):
+                await self._alert(now, known)
+            known = now
             await self._pause(self._view.policy.zone_watch.evaluate_every_ms)
 
     async def _index_new_ledgers(self) -> int:
@@ -435,29 +438,21 @@ class Term:
             self._metrics.ledgers = self._index.ledgers
             self._metrics.index_bytes = self._index.size_bytes
 
-    async def _copies_left(self) -> tuple[int, int]:
+    async def _at_risk(self) -> Risk:
+        found = Risk()
         if self._index is None:
-            return 0, 0
-        counts = {0: 0, 1: 0}
-        for at, (_, left) in enumerate(self._index.copies_left(self._look.lacking)):
-            if left in counts:
-                counts[left] += 1
+            return found
+        for at, (ledger_id, left) in enumerate(self._index.copies_left(self._look.lacking)):
+            found.add(ledger_id, left)
             if at % _SLICE == 0:
                 await asyncio.sleep(0)
-        return counts[1], counts[0]
+        return found
 
-    async def _alert(self, at_last_copy: int, out_of_reach: int) -> None:
-        if not (at_last_copy or out_of_reach):
-            text = "every fragment has more than one copy that can be reached"
-            _logger.info("%s", text)
-            await self._chronicle.write("safe", "cluster", text)
-            return
-        text = (
-            f"{at_last_copy} fragments hold entries with one copy left that can be reached, and "
-            f"{out_of_reach} fragments entries with none"
-        )
-        _logger.error("%s", text)
-        await self._chronicle.write("at risk", "cluster", text)
+    async def _alert(self, now: Risk, before: Risk) -> None:
+        text = now.text(before)
+        level, kind = (logging.ERROR, "at risk") if now.fragments else (logging.INFO, "safe")
+        _logger.log(level, "%s", text)
+        await self._chronicle.write(kind, "cluster", text)
 
     async def _watch_room(self) -> None:
         while True:

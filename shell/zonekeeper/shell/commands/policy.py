@@ -13,16 +13,19 @@ from typing import Final
 import click
 import yaml
 
+from zonekeeper.metadata.bookies import bookie_watch
 from zonekeeper.metadata.cluster import policy_store
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.commands import exits, yaml_files
 from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.placement.base.fields import InvalidFieldsError, Plain
+from zonekeeper.placement.base.topology import Topology
 from zonekeeper.placement.policy import legality, rules_data
 from zonekeeper.placement.policy.rules import Policy
 from zonekeeper.placement.zones.gate import Person
 from zonekeeper.shell.reaching import reaching
 from zonekeeper.shell.reaching.reaching import Place
+from zonekeeper.shell.reports import ungated
 
 _OWNER: Final = "shell"
 _FILE: Final = click.argument("file", type=click.Path(path_type=Path))
@@ -39,9 +42,10 @@ def policy() -> None:
 @reaching.on_cluster
 def show(place: Place) -> None:
     """Show every rule that is in force, defaults included."""
-    found = reaching.run(_read(place))
+    found, bookies = reaching.run(_look(place))
     if found is None:
         raise RefusedCommand("there is no policy yet: set one with `zonekeeper policy set FILE`")
+    _warn_of_zones(found, bookies)
     if place.as_json:
         reaching.print_json(rules_data.record(found))
         return
@@ -55,7 +59,9 @@ def show(place: Place) -> None:
 def diff(file: Path, place: Place) -> None:
     """Show what would change if FILE were set. Exit code 0: nothing, 1: something."""
     wanted = _load(file)
-    changes = _changes(reaching.run(_read(place)), wanted)
+    standing, bookies = reaching.run(_look(place))
+    changes = _changes(standing, wanted)
+    _warn_of_zones(wanted, bookies)
     _print(changes, place)
     sys.exit(exits.answer(yes=not changes))
 
@@ -84,9 +90,10 @@ def set_command(
 ) -> None:
     """Put all rules in FILE in force at once, for every process of the cluster."""
     wanted = _load(file)
-    standing = reaching.run(_read(place))
+    standing, bookies = reaching.run(_look(place))
     _refuse(standing, version)
     changes = _changes(standing, wanted)
+    _warn_of_zones(wanted, bookies)
     _print(changes, place)
     if dry_run or not changes:
         return
@@ -123,9 +130,18 @@ def _refuse(standing: Policy | None, version: int | None) -> None:
         raise RefusedCommand(f"version {known} is in force, and not {version}: look at it again")
 
 
-async def _read(place: Place) -> Policy | None:
+def _warn_of_zones(rules: Policy, bookies: Topology) -> None:
+    """Warn of each zone that these rules never hold, with the bookies that there are."""
+    for one in ungated.warnings(rules, bookies):
+        click.echo(f"warning: {one.reason}", err=True)
+
+
+async def _look(place: Place) -> tuple[Policy | None, Topology]:
+    """Read the policy in force, and the bookies."""
     async with reaching.opened(place) as cluster:
-        return await policy_store.read(cluster)
+        standing = await policy_store.read(cluster)
+        async with bookie_watch.watch(cluster) as seen:
+            return standing, await anext(seen)
 
 
 async def _write(place: Place, wanted: Policy, replaces: int, who: Person) -> Policy:

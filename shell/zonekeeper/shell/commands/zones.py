@@ -11,7 +11,8 @@ from rich.text import Text
 from zonekeeper.metadata.cluster import elections
 from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.placement.base.ids import ZoneName
-from zonekeeper.placement.zones import counted_time
+from zonekeeper.placement.policy.legality import BrokenRule
+from zonekeeper.placement.zones import counted_time, zone_alerts
 from zonekeeper.placement.zones.gate import Permission
 from zonekeeper.placement.zones.zone_effects import Severity
 from zonekeeper.placement.zones.zone_records import Record
@@ -20,6 +21,7 @@ from zonekeeper.replication.view.held_back import SEVERITIES
 from zonekeeper.replication.view.view import View
 from zonekeeper.shell.reaching import reaching
 from zonekeeper.shell.reaching.reaching import Place
+from zonekeeper.shell.reports import ungated
 
 #: The name of the whole cluster in a list of zones.
 CLUSTER = "(cluster)"
@@ -62,7 +64,18 @@ async def _status(place: Place, wanted: tuple[ZoneName, ...]) -> dict[str, objec
             "collecting": await held_back.standing(cluster),
             "zones": {zone: plain(view.zones.get(zone)) for zone in wanted or known},
             "whole": plain(view.cluster_record),
+            "warnings": [one.reason for one in _warnings(view)],
         }
+
+
+def _warnings(view: View) -> tuple[BrokenRule, ...]:
+    """Give the zones that cannot be held, with the bookies that are counted now."""
+    return ungated.warnings(
+        view.policy,
+        view.topology,
+        written_off=view.written_off,
+        in_maintenance=frozenset(view.maintenance),
+    )
 
 
 def zones_of(view: View) -> tuple[ZoneName, ...]:
@@ -104,7 +117,10 @@ def plain(record: Record | None) -> dict[str, object]:
         "token": gate.token,
         "heldMs": 0 if gate.permits else gate.held_ms,
         "evaluation": record.evaluation,
-        "alerts": [{"alert": one, "severity": one.severity} for one in record.alerts],
+        "alerts": [
+            {"alert": one, "severity": one.severity, "text": zone_alerts.text(one, record)}
+            for one in record.alerts
+        ],
     }
 
 
@@ -123,6 +139,15 @@ def _show(data: dict[str, object]) -> None:
         table.add_row(*_cells(name, row))
     console = reaching.console()
     console.print(table)
+    for name, row in [*rows.items(), (CLUSTER, data["whole"])]:
+        for one in row["alerts"]:
+            style = _STYLES[Severity(one["severity"])]
+            text = f"{name}: {one['alert']}: {one['text']}"
+            console.print(text, style=style, markup=False)
+    warnings = data["warnings"]
+    assert isinstance(warnings, list)
+    for text in warnings:
+        console.print(f"warning: {text}", style="yellow", markup=False)
     watch: object = data["zoneWatch"]
     on = "on" if data["replicationEnabled"] else "OFF: `zonekeeper autorecovery enable` ends it"
     console.print(f"zone watch: {watch or 'none, so everything is held'}", markup=False)
@@ -136,11 +161,21 @@ def _show(data: dict[str, object]) -> None:
         console.print(f"cannot be read, so it holds: {', '.join(unreadable)}", style="red")
 
 
+def _planned_away(row: dict[str, object]) -> int:
+    """Give how many bookies are not judged because of planned work: so much sight is missing."""
+    left_out = row.get("notCounted")
+    if not isinstance(left_out, dict):
+        return 0
+    return int(left_out["draining"]) + int(left_out["inMaintenance"])
+
+
 def _cells(name: str, row: dict[str, object]) -> tuple[Text, ...]:
     permission = str(row["permission"])
     held_ms = row.get("heldMs", 0)
     assert isinstance(held_ms, int)
     there = f"{row['available']}/{row['counted']}" if "available" in row else "?"
+    if planned := _planned_away(row):
+        there += f" (+{planned} planned away)"
     held = permission == Permission.HELD
     alerts = row["alerts"]
     assert isinstance(alerts, list)

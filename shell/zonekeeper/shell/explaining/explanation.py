@@ -7,20 +7,20 @@ fixed seed, so that the same file always gives the same report.
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
 from zonekeeper.placement.base.fields import Plain
 from zonekeeper.placement.base.holds import Holds
-from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.topology import Topology
 from zonekeeper.placement.ensembles import selector
 from zonekeeper.placement.ensembles.candidates import EnsembleRequest
 from zonekeeper.placement.ensembles.failures import NotEnoughBookies
 from zonekeeper.placement.ensembles.selector import Concession
-from zonekeeper.placement.policy import legality, rules_data
+from zonekeeper.placement.policy import gating, legality, rules_data
 from zonekeeper.placement.promises import cost, headroom, outages, survivability
 from zonekeeper.placement.promises.outages import OutageOutcome, Rebuilding
 from zonekeeper.placement.promises.survivability import Answer, LossRow, WriteSet
@@ -61,6 +61,8 @@ class Explanation:
     impossible: str = ""
     example: Example | None = None
     least: Least | None = None
+    #: The zones whose loss is repaired like that of single bookies: it is never held.
+    never_gated: tuple[ZoneName, ...] = ()
     #: One answer for each zone; empty if the file says nothing of storage.
     room: tuple[headroom.Headroom, ...] = ()
 
@@ -74,6 +76,9 @@ def explain(cluster: ClusterFile) -> Explanation:
     """Judge a cluster file."""
     policy = cluster.policy
     verdict = legality.judge(policy.quorums, policy.placement)
+    sizes = Counter(one.location.zone for one in cluster.topology if one.location)
+    ungated = gating.judge(policy.zone_watch, sizes)
+    verdict = replace(verdict, warnings=(*verdict.warnings, *ungated))
     storage = cluster.storage
     room = headroom.judge(storage.zones, min_free=storage.min_free) if storage else ()
     if not verdict.legal:
@@ -83,7 +88,12 @@ def explain(cluster: ClusterFile) -> Explanation:
     except NotEnoughBookies as failure:
         return Explanation(cluster=cluster, verdict=verdict, impossible=str(failure), room=room)
     return Explanation(
-        cluster=cluster, verdict=verdict, example=example, least=_least(cluster), room=room
+        cluster=cluster,
+        verdict=verdict,
+        example=example,
+        least=_least(cluster),
+        never_gated=gating.never_gated(policy.zone_watch, sizes),
+        room=room,
     )
 
 
@@ -170,6 +180,7 @@ def plain(explanation: Explanation, *, show_policy: bool) -> dict[str, Plain]:
             "copiesInOneZone": explanation.least.together,
             "survives": {row.loss: _row(row) for row in explanation.least.rows},
         }
+    data["neverGated"] = list(explanation.never_gated)
     if explanation.cluster.storage:
         data["headroom"] = {answer.zone: _room(answer) for answer in explanation.room}
     if show_policy:

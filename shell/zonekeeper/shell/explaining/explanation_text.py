@@ -42,6 +42,7 @@ def write(console: Console, explanation: Explanation, *, show_policy: bool) -> N
     _findings(console, "Warnings", "yellow", explanation.verdict.warnings)
     if explanation.example:
         _survival(console, explanation.example)
+        _never_gated(console, explanation.never_gated)
     if explanation.least:
         _least(console, explanation.least, explanation.cluster.policy.quorums.write)
     if explanation.example:
@@ -114,6 +115,18 @@ def _survival(console: Console, example: Example) -> None:
         "change: can the lost members be replaced? new: can a ledger be created?",
     )
     console.print()
+
+
+def _never_gated(console: Console, zones: Sequence[str]) -> None:
+    for zone in zones:
+        text = (
+            f"The loss of zone {zone} is survived as the table says, but it is never held: the "
+            "zone is smaller than zoneWatch.minLost. An outage of it that outlasts "
+            "repair.bookieRecoveryDelay moves its data."
+        )
+        _say(console, text, bullet="- ")
+    if zones:
+        console.print()
 
 
 def _least(console: Console, least: Least, write: int) -> None:
