@@ -115,6 +115,9 @@ class Holding:
     def known_ledgers(self) -> list[LedgerId]:
         return sorted(self.ids)
 
+    def take_disputed(self) -> dict[LedgerId, int]:
+        return {}
+
     async def forget(self, ledger_ids: Iterable[LedgerId]) -> None:
         for ledger_id in ledger_ids:
             if ledger_id not in self.judge.free:

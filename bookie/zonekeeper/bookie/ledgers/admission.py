@@ -309,7 +309,7 @@ def _write_lac(ledger_id: LedgerId, state: AdmissionState, packet: bytes) -> Seq
 
 def _fence(ledger_id: LedgerId, state: AdmissionState, event: FenceWanted) -> Sequence[Effect]:
     key = event.master_key
-    if _is_other(state, event.create_token):
+    if is_other(state, event.create_token):
         return _refuse_deleted(ledger_id, "another ledger has this id here")
     if event.buried and state == UNKNOWN:
         return _refuse_deleted(ledger_id, "it was deleted, and collected here")
@@ -329,7 +329,7 @@ def _fence(ledger_id: LedgerId, state: AdmissionState, event: FenceWanted) -> Se
 def _no_longer_here(state: AdmissionState, event: OpenWanted) -> Sequence[Effect] | None:
     """Refuse to open a ledger that this bookie does not know any more, if it ever did."""
     ledger_id = event.opening.ledger_id
-    if _is_other(state, event.opening.create_token):
+    if is_other(state, event.opening.create_token):
         return _refuse_deleted(ledger_id, "another ledger has this id here")
     if state.fragments or state.in_limbo:
         return None
@@ -341,7 +341,7 @@ def _no_longer_here(state: AdmissionState, event: OpenWanted) -> Sequence[Effect
     return None
 
 
-def _is_other(state: AdmissionState, create_token: int) -> bool:
+def is_other(state: AdmissionState, create_token: int) -> bool:
     """Is the ledger that is here another one than that with this create token?"""
     if state.in_limbo or not (state.create_token and create_token):
         return False

@@ -13,6 +13,9 @@ first. A round proves that a ledger is gone by three readings of the metadata:
 In the second round there is one more look after these, and one more direct reading right before the
 ledger is forgotten. So no moment is left at which a store that was set back would be believed.
 
+A ledger whose id was given to another ledger is proven deleted, too: the direct reading finds a node
+with another create token. Only ledgers are examined that such another ledger was refused for.
+
 A missing answer is no proof: the round ends, and the next one begins anew. A round that finds the
 root restored also drops what earlier rounds proved.
 
@@ -65,6 +68,10 @@ class Forgetful(Protocol):
 
     def known_ledgers(self) -> list[LedgerId]:
         """Give the ledgers that have a record or an entry on the disk, ascending."""
+        ...
+
+    def take_disputed(self) -> dict[LedgerId, int]:
+        """Give the ledgers that another one under the same id was refused for, and their tokens."""
         ...
 
     async def forget(self, ledger_ids: Iterable[LedgerId]) -> None:
@@ -171,6 +178,8 @@ class Collector:
         self._one_at_a_time = asyncio.Lock()
         #: For each ledger that the last whole round proved gone: when a round proved it first.
         self._proven_ms: dict[LedgerId, int] = {}
+        #: Ledgers whose id may have been given to another ledger, and the tokens known here.
+        self._disputed: dict[LedgerId, int] = {}
         #: The ledgers that a person was asked about last.
         self._asked = frozenset[LedgerId]()
         #: False: the bookie has no question in the metadata. An earlier start may have left one.
@@ -200,11 +209,14 @@ class Collector:
     async def _round(self) -> None:
         # The ledgers must be known before the write, and the write must come before the listing.
         begun_ms, known = _now_ms(), self._storage.known_ledgers()
+        self._disputed |= self._storage.take_disputed()
         session = await self._witness.look()
         if await self._is_restored():
             return
         missing = await candidates(known, ledger_listing.ids(self._cluster))
-        gone = [one for one in missing if await self._is_gone(one, session)]
+        examined = sorted({*missing, *self._disputed.keys() & set(known)})
+        gone = [one for one in examined if await self._is_gone(one, session)]
+        self._disputed = {one: token for one, token in self._disputed.items() if one in set(gone)}
         due = ripe(gone, self._proven_ms, begun_ms=begun_ms, every_ms=self._settings.every_ms)
         self._proven_ms = {one: self._proven_ms.get(one, _now_ms()) for one in gone}
         allowed = await self._allowed(due, len(known))
@@ -234,6 +246,8 @@ class Collector:
         """Read the ledger's node itself, in the session of the look."""
         await asyncio.sleep(1 / self._settings.proofs_per_second)
         proven = await ledgers.proven_deleted(self._cluster, ledger_id)
+        if not proven and (token := self._disputed.get(ledger_id)) is not None:
+            proven = await ledgers.proven_replaced(self._cluster, ledger_id, token)
         if self._cluster.store.session.id != session:
             raise SessionLostError(
                 "the session ended during a round", store=self._cluster.store.name

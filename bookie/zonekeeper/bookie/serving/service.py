@@ -223,7 +223,7 @@ class BookieServer:
             answer.refuse(refusal)
             return
         ledger = self._ledger(ledger_id)
-        match admission.decide(ledger_id, ledger.admitted, event):
+        match ledger.decided(event):
             case [admission.Refuse(error=error)]:
                 answer.refuse(error)
             case [admission.WriteRecord(record=record)]:

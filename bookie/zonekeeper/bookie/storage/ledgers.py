@@ -15,6 +15,7 @@ from zonekeeper.bookie.ledgers.extents import Extent, Extents
 from zonekeeper.bookie.ledgers.records import LedgerRecord
 from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
 from zonekeeper.wire.formats.frames import Frame
+from zonekeeper.wire.formats.openings import FragmentOpening
 
 
 class Ledger:
@@ -25,6 +26,7 @@ class Ledger:
         "admitted",
         "closed_at",
         "confirmed",
+        "disputed",
         "durable",
         "extents",
         "highest",
@@ -47,6 +49,8 @@ class Ledger:
         self.on_the_way: deque[LedgerRecord | Frame] = deque()
         #: The last entry, if the ledger is proven to be closed; None: it is open, or unknown.
         self.closed_at: EntryId | None = None
+        #: Was another ledger under the same id refused here? Then this one was perhaps deleted.
+        self.disputed = False
         #: ``entry <= highest`` for every entry on disk or on its way.
         self.highest: EntryId = NO_ENTRY if extents.last is None else extents.last
         #: The highest LAC in a record on disk.
@@ -57,11 +61,20 @@ class Ledger:
 
     def decide(self, event: Event) -> Sequence[Effect]:
         """Decide an event. The caller must hand the records of the effects to the log at once."""
-        effects = admission.decide(self.ledger_id, self.admitted, event)
+        effects = self.decided(event)
         for effect in effects:
             if isinstance(effect, admission.WriteRecord):
                 self.admit(effect.record)
         return effects
+
+    def decided(self, event: Event) -> Sequence[Effect]:
+        """Decide an event; the caller must ``admit`` the records of the effects."""
+        match event:
+            case admission.OpenWanted(opening=FragmentOpening(create_token=token)):
+                self.disputed = self.disputed or admission.is_other(self.admitted, token)
+            case admission.FenceWanted(create_token=token):
+                self.disputed = self.disputed or admission.is_other(self.admitted, token)
+        return admission.decide(self.ledger_id, self.admitted, event)
 
     def admit(self, record: LedgerRecord) -> None:
         """Add a record to the admitted state; the caller hands it to the log at once."""

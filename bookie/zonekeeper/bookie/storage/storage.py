@@ -258,6 +258,18 @@ class Storage:
         """Give the ledgers that have a record or an entry on the disk, ascending."""
         return sorted(ledger_id for ledger_id, each in self.memory.ledgers.items() if each.known)
 
+    def take_disputed(self) -> dict[LedgerId, int]:
+        """Give the ledgers that another one under the same id was refused for, once each.
+
+        Each comes with the create token that is known here.
+        """
+        found: dict[LedgerId, int] = {}
+        for ledger_id, each in self.memory.ledgers.items():
+            if each.disputed:
+                each.disputed = False
+                found[ledger_id] = each.durable.create_token
+        return found
+
     async def forget(self, ledger_ids: Iterable[LedgerId]) -> None:
         """Forget ledgers for good; return when that is durable. Raises ``ProtocolError``.
 

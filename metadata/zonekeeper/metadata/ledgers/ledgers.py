@@ -175,6 +175,20 @@ async def proven_deleted(cluster: Cluster, ledger_id: LedgerId) -> bool:
     return await _is_whole(cluster)
 
 
+async def proven_replaced(cluster: Cluster, ledger_id: LedgerId, create_token: int) -> bool:
+    """Is it proven that the ledger with this token was deleted, and another has its id now?
+
+    False without proof. Raises if the store gives no answer; nothing may be deleted after an error.
+    """
+    try:
+        stored = await read(cluster, ledger_id, sync=True)
+    except UnreadableError:
+        return False
+    if stored is None or not (create_token and stored.metadata.create_token):
+        return False
+    return stored.metadata.create_token != create_token and await _is_whole(cluster)
+
+
 async def proven_ends(cluster: Cluster, ledger_ids: Iterable[LedgerId]) -> dict[LedgerId, EntryId]:
     """Give the last entries of those of these ledgers that are proven to be closed.
 
