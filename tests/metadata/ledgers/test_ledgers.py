@@ -12,7 +12,7 @@ from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import restored
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.cluster.restored import Restored
-from zonekeeper.metadata.formats import ledger_metadata, ledger_paths
+from zonekeeper.metadata.formats import ledger_format, ledger_metadata, ledger_paths
 from zonekeeper.metadata.formats.ledger_metadata import Fragment, IllegalChangeError, LedgerMetadata
 from zonekeeper.metadata.ledgers import ledger_ids, ledger_listing, ledgers
 from zonekeeper.metadata.ledgers.deletions import Deleter
@@ -254,6 +254,20 @@ async def test_absence_proves_nothing_in_a_restored_root(cluster: Cluster) -> No
     assert not await ledgers.proven_deleted(cluster, LedgerId(5))
     await restored.clear(cluster, mark)
     assert await ledgers.proven_deleted(cluster, LedgerId(5))
+
+
+async def test_another_ledger_under_the_id_is_told_by_its_token_alone(cluster: Cluster) -> None:
+    """A ledger that is not there, or whose token is not known, may be the same one."""
+    await ledgers.create(cluster, NEW, ledger_id=LedgerId(5))
+    assert await ledgers.proven_replaced(cluster, LedgerId(5), OTHER.create_token)
+    assert not await ledgers.proven_replaced(cluster, LedgerId(5), NEW.create_token)
+    assert not await ledgers.proven_replaced(cluster, LedgerId(5), 0)
+    assert not await ledgers.proven_replaced(cluster, LedgerId(6), OTHER.create_token)
+    raw = ledger_format.render(dataclasses.replace(NEW, create_token=0))
+    await cluster.store.create(ledgers.path(cluster, LedgerId(7)), raw)
+    assert not await ledgers.proven_replaced(cluster, LedgerId(7), OTHER.create_token)
+    await cluster.store.put(cluster.root.below("INSTANCEID"), b"another", version=0)
+    assert not await ledgers.proven_replaced(cluster, LedgerId(5), OTHER.create_token)
 
 
 # ── ends ──

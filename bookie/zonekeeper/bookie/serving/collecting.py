@@ -13,8 +13,8 @@ first. A round proves that a ledger is gone by three readings of the metadata:
 In the second round there is one more look after these, and one more direct reading right before the
 ledger is forgotten. So no moment is left at which a store that was set back would be believed.
 
-A ledger whose id was given to another ledger is proven deleted, too: the direct reading finds a node
-with another create token. Only ledgers are examined that such another ledger was refused for.
+A ledger whose id was given to another ledger is proven deleted, too: the direct reading finds a
+node with another create token. Only ledgers are examined that such another one was refused for.
 
 A missing answer is no proof: the round ends, and the next one begins anew. A round that finds the
 root restored also drops what earlier rounds proved.
