@@ -71,6 +71,14 @@ ONE_OF_EACH: dict[str, carriers.Item] = {
         ),
         was_open=True,
     ),
+    "Read of a ledger with a token": carriers.Read(
+        number=15,
+        ledger_id=framing.LEDGER,
+        first=EntryId(5),
+        last=EntryId(5),
+        max_bytes=0,
+        create_token=0x0102030405060708,
+    ),
     "Read that fences a ledger with a token": carriers.Read(
         number=14,
         ledger_id=framing.LEDGER,
@@ -157,7 +165,7 @@ items: st.SearchStrategy[carriers.Item] = st.one_of(
             step=step,
             max_bytes=most,
             fence_key=key,
-            create_token=0 if key is None else token,
+            create_token=token,
         ),
         _u64,
         _ids,

@@ -24,6 +24,8 @@ from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.ledgers import ledgers
+from zonekeeper.placement.base.ids import EntryId
+from zonekeeper.wire.contract import service
 from zonekeeper.wire.formats import errors
 
 OLD, TOKEN = dataclasses.replace(opening(), create_token=7), 8
@@ -88,3 +90,22 @@ async def test_a_stranger_with_another_token_makes_nothing_go() -> None:
             with pytest.raises(errors.LedgerDeleted):
                 await open_fragment(bookie, ANEW)
             assert await collected_by(collector) == 0
+
+
+@virtual_time.played
+async def test_a_reader_of_the_old_ledger_gets_nothing_of_the_new_one() -> None:
+    """Nor the other way round; a reader that knows no token is not refused."""
+    async with holding_the_old_one() as (bookie, _, _):
+        for token, there in ((7, True), (0, True), (TOKEN, False)):
+            asked = service.ReadRequest(
+                ledger_id=LEDGER,
+                first_entry_id=EntryId(0),
+                last_entry_id=EntryId(1),
+                bytes_max=1 << 20,
+                create_token=token,
+            )
+            if there:
+                assert len((await bookie.read(asked)).frames) == 1
+            else:
+                with pytest.raises(errors.LedgerDeleted, match="is another one"):
+                    await bookie.read(asked)

@@ -12,7 +12,7 @@ from zonekeeper.client.base import errors
 from zonekeeper.client.sessions import write_session
 from zonekeeper.metadata.formats.ledger_metadata import LedgerState
 from zonekeeper.metadata.stores.memory import MemoryStore
-from zonekeeper.placement.base.ids import BookieId, LedgerId
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 
 #: So few that a ledger which is made anew is on the bookies that collected the old one.
 THE_SAME_BOOKIES = {"a": 1, "b": 1, "c": 1}
@@ -149,6 +149,24 @@ async def test_s120_a_ledger_made_anew_under_the_same_id_is_another_ledger(lab: 
         await new.append_and_wait(b"newer")
         await new.close()
         assert await payloads(second, new.ledger_id) == [b"new", b"newer"]
+
+
+@played(bookies_in=THE_SAME_BOOKIES)
+async def test_s120_a_reader_of_the_old_ledger_reads_nothing_of_the_new_one(lab: Lab) -> None:
+    async with lab.client("first") as first, lab.client("second") as second:
+        old = await first.create(ledger_id=LedgerId(77))
+        await fill(old, 3)
+        await old.close()
+        reader = await first.open(old.ledger_id)
+        await second.delete(old.ledger_id)
+        await collected(lab, old.ledger_id)
+        new = await second.create(ledger_id=LedgerId(77))
+        await fill(new, 3)
+        await new.close()
+        with pytest.raises(errors.NoSuchLedger, match="another ledger was made under its id"):
+            _ = [batch async for batch in reader.read(EntryId(0), EntryId(2))]
+        with pytest.raises(errors.NoSuchLedger, match="was deleted"):
+            await reader.refresh()
 
 
 @played(bookies_in=THE_SAME_BOOKIES)

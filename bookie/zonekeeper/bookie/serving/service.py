@@ -371,7 +371,7 @@ class BookieServer:
         if request.fence_key is not None:
             await self._fence(request.ledger_id, request.fence_key, request.create_token)
         await self._log.settle()
-        ledger = self._known(request.ledger_id)
+        ledger = self._known(request.ledger_id, request.create_token)
         wanted = range(request.first_entry_id, request.last_entry_id + 1, request.step)
         # The state of now decides for the whole answer: limbo may end during the look-up.
         state = ledger.durable
@@ -476,10 +476,12 @@ class BookieServer:
             "raise it, or add bookies"
         )
 
-    def _known(self, ledger_id: LedgerId) -> Ledger:
+    def _known(self, ledger_id: LedgerId, create_token: int = 0) -> Ledger:
         ledger = self._memory.ledgers.get(ledger_id)
         if ledger is None or not ledger.known:
             raise errors.NoSuchLedger(f"ledger {ledger_id} is not on {self._bookie_id}")
+        if admission.is_other(ledger.durable, create_token):
+            raise errors.LedgerDeleted(f"ledger {ledger_id} is another one on {self._bookie_id}")
         return ledger
 
     def _shutting_down(self) -> errors.ShuttingDown:

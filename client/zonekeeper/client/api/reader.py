@@ -20,10 +20,11 @@ from zonekeeper.client.base.tasks import Tasks
 from zonekeeper.client.reading import checking
 from zonekeeper.client.reading.share_read import ReadStanding, ShareRead
 from zonekeeper.client.reading.survey import Survey
+from zonekeeper.client.sessions import standing
 from zonekeeper.client.sessions.read_session import Reading
 from zonekeeper.client.sessions.tailing import Spell
 from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
-from zonekeeper.metadata.ledgers import ledgers
+from zonekeeper.metadata.ledgers.ledgers import NoLedgerError
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.wire.formats.entries import Entry
 
@@ -121,13 +122,17 @@ class Reader:
 
     async def refresh(self) -> bool:
         """Read the metadata again; say whether the fragments have changed."""
+        cluster, token = self._reading.bookies.cluster, self._reading.create_token
         with boundary.translated(f"reading the metadata of ledger {self.ledger_id}"):
-            stored = await ledgers.read(self._reading.bookies.cluster, self.ledger_id, sync=True)
-        if stored is None:
-            raise errors.NoSuchLedger(f"ledger {self.ledger_id} was deleted")
-        before, self._metadata = self._metadata, stored.metadata
-        self._confirmed = max(self._confirmed, _end_by(stored.metadata))
-        return before.fragments != stored.metadata.fragments
+            try:
+                now = await standing.look_up(cluster, self.ledger_id, token)
+            except NoLedgerError as error:
+                raise errors.NoSuchLedger(
+                    f"ledger {self.ledger_id} was deleted: {error}"
+                ) from error
+        before, self._metadata = self._metadata, now
+        self._confirmed = max(self._confirmed, _end_by(now))
+        return before.fragments != now.fragments
 
     async def read(
         self, first: int = 0, last: int | None = None

@@ -112,7 +112,7 @@ class Reading:
             step=wanted.step,
             bytes_max=self.bytes_max,
             fence_key=fence_key,
-            create_token=0 if fence_key is None else self.create_token,
+            create_token=self.create_token,
         )
         self._pending(bookie, 1)
         try:

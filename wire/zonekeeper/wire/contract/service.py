@@ -46,8 +46,8 @@ class ReadRequest:
     #: before it answers; each read of a recovery must do so. None for a plain read, which needs no
     #: key.
     fence_key: MasterKey | None = None
-    #: With a key: the ledger's create token. A bookie that knows that this very ledger was deleted
-    #: then answers ``LedgerDeleted`` and denies nothing. 0: not known.
+    #: The ledger's create token; 0: not known. A bookie that has another ledger under this id
+    #: answers ``LedgerDeleted``. So does, to a read with a key, one that has collected the ledger.
     create_token: int = 0
 
 

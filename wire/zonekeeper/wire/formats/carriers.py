@@ -27,7 +27,7 @@ other fields of each kind of item::
     7 ReadReply     1: has LAC   frames     next entry, LAC        + word frames  -
     8 Open          1: was open  -          -                                     ``openings``
 
-A read that fences has the ledger's master key and, if it is known, its create token as its tail.
+A read's tail is the ledger's master key, if it fences, and the create token, if that is known.
 As for frames, each carrier has one spelling, and reserved fields are zero. Memory is allocated only
 for sizes that were checked before. These constants never change. Another layout, or another kind of
 item, is another version. (Version 1 had no ``Open``. Version 2 had no create tokens, and its
@@ -72,6 +72,9 @@ _AFTER_CRC: Final = struct.Struct(">III")
 _ITEM: Final = struct.Struct(">BBHIQ")
 _ONE: Final = struct.Struct(">Q")
 _READ: Final = struct.Struct(">QQQQ")
+_READ_TAILS: Final = tuple(
+    key + token for key in (0, MASTER_KEY_BYTES) for token in (0, openings.TOKEN_BYTES)
+)
 _REPLY: Final = struct.Struct(">Qq")
 _HAS_LAC: Final = 1
 _WAS_OPEN: Final = 1
@@ -146,7 +149,7 @@ class Read:
     max_bytes: int
     #: The master key, if this read fences the ledger; every read of a recovery must do so.
     fence_key: MasterKey | None = None
-    #: The create token of the ledger, for a read that fences; 0: not known.
+    #: The create token of the ledger; 0: not known.
     create_token: int = 0
 
 
@@ -320,9 +323,8 @@ def _encode(item: Item) -> bytes:
             raw = _Raw(_Kind.REFUSED, item.number, word=item.code, tail=_cut(item.detail))
         case Read():
             fixed = _READ.pack(item.ledger_id, item.first, item.last, item.step)
-            tail = b"" if item.fence_key is None else item.fence_key
-            if item.fence_key is not None:
-                tail += openings.spell_token(item.create_token)
+            key = b"" if item.fence_key is None else item.fence_key
+            tail = key + openings.spell_token(item.create_token)
             raw = _Raw(_Kind.READ, item.number, word=item.max_bytes, fixed=fixed, tail=tail)
         case ReadAnswer():
             raw = _raw_reply(item)
@@ -419,8 +421,9 @@ def _parse_refused(raw: _Raw, _: _Frames) -> Item:
 
 
 def _parse_read(raw: _Raw, _: _Frames) -> Item:
-    raw.check(word=True, tail=(0, MASTER_KEY_BYTES, MASTER_KEY_BYTES + openings.TOKEN_BYTES))
-    key, token = raw.tail[:MASTER_KEY_BYTES], raw.tail[MASTER_KEY_BYTES:]
+    raw.check(word=True, tail=_READ_TAILS)
+    key_bytes = MASTER_KEY_BYTES if len(raw.tail) >= MASTER_KEY_BYTES else 0
+    key, token = raw.tail[:key_bytes], raw.tail[key_bytes:]
     ledger, first, last, step = _READ.unpack(raw.fixed)
     if not first <= last or not 1 <= step <= entries.ID_END:
         raise _START.bad(Fault.RANGE, f"a read from {first} to {last} by {step}")
