@@ -22,7 +22,7 @@ from zonekeeper.bookie.segments import checkpoint
 from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.placement.base.ids import EntryId
 from zonekeeper.wire.contract import service
-from zonekeeper.wire.formats import carriers, errors, openings
+from zonekeeper.wire.formats import carriers, digests, errors, openings
 
 TOKEN, OTHER_TOKEN = 7, 8
 MINE = dataclasses.replace(opening(), create_token=TOKEN)
@@ -83,6 +83,18 @@ async def test_a_ledger_that_was_only_fenced_here_leaves_its_token_too() -> None
         await bookie._storage.forget([LEDGER])
         await check_that_it_is_gone(bookie)
         await open_fragment(bookie, ANOTHER)
+
+
+async def test_a_fence_of_a_ledger_that_was_never_created_is_not_remembered() -> None:
+    """A stranger fences an id; the ledger that gets the id later must not be taken for that one."""
+    files = MemoryFileSystem()
+    async with running(files) as bookie:
+        await bookie.fence(LEDGER, digests.master_key(b"a stranger's"))
+        await bookie._storage.forget([LEDGER])
+        assert len(bookie._memory.tombstones) == 0
+    async with running(files, boot_epoch=2) as bookie:
+        assert len(bookie._memory.tombstones) == 0
+        await open_fragment(bookie, MINE)
 
 
 @pytest.mark.parametrize("swept", [False, True])

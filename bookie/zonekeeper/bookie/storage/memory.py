@@ -112,13 +112,18 @@ class Memory:
         """Give the record that forgets a ledger; the caller hands it to the log at once.
 
         What is admitted from now on is behind this record in the log. A ledger that is not known
-        here leaves no tombstone.
+        here leaves no tombstone. Nor does one that was only fenced here, without a create token: no
+        writer had it open, and each recovery of a ledger that was really created shows its token.
+        Such a fence may be a stranger's, of an id that is given out only later. A tombstone of it
+        would name any token, and so that later ledger, too.
         """
         ledger = self.ledgers.get(ledger_id)
         if ledger is None:
             return records.ForgetRecord(ledger_id=ledger_id)
-        token, ledger.admitted = ledger.admitted.create_token, admission.UNKNOWN
-        record = records.ForgetRecord(ledger_id=ledger_id, create_token=token, at_ms=at_ms)
+        state, ledger.admitted = ledger.admitted, admission.UNKNOWN
+        token = state.create_token
+        left = at_ms if token or state.fragments or state.in_limbo else 0
+        record = records.ForgetRecord(ledger_id=ledger_id, create_token=token, at_ms=left)
         self._leaving[ledger_id] = record
         self.on_forgetting(ledger_id)
         return record
