@@ -220,7 +220,9 @@ class Machine:
                 if any(one.durable.in_limbo for one in kept.memory.ledgers.values()):
                     await bookie_records.lost_data(cluster, self.id, self.boots)
                 await self._register(cluster)
-                self.lab.network.put_up(self.id, Host(self.door))
+                host = Host(self.door)
+                kept.memory.on_forgetting = host.forgotten
+                self.lab.network.put_up(self.id, host)
                 self._up.set()
                 await self._crash.wait()
                 for disk in disks:

@@ -242,6 +242,8 @@ def flipped(path: Path, chance: random.Random) -> None:
     path.write_bytes(data)
 
 
+#: The kinds of files that hold entries.
+HOLD_ENTRIES: Final = ("arrival", "sorted")
 KINDS: Final[Sequence[Callable[[Path, random.Random], None]]] = (removed, cut, zeroed, flipped)
 
 
@@ -251,8 +253,9 @@ async def one(at_rest: AtRest, work: Path, seed: int, tally: Tally) -> None:
     by_kind: dict[str, list[Path]] = {}
     for path in at_rest.files():
         by_kind.setdefault(kind_of(path), []).append(path)
-    # Each kind of file as often as any other, however many files of it there are.
-    name = chance.choice(chance.choice(sorted(by_kind.values())))
+    # However many files of a kind there are. Those that hold entries twice as often as others.
+    kinds = [*sorted(by_kind), *HOLD_ENTRIES]
+    name = chance.choice(by_kind[chance.choice(kinds)])
     damage = chance.choice(KINDS)
     shutil.copytree(at_rest.root, work)
     if damage is not removed and not (work / name).stat().st_size:

@@ -363,7 +363,9 @@ class Machine:
             bookie.watch(partial(self.on_frame, self.id), self.on_recovery_read)
             tasks.create_task(storage.run())
             life.bookie = bookie
-            around.network.put_up(self.id, Host(bookie), tasks=tasks)
+            host = Host(bookie)
+            storage.memory.on_forgetting = host.forgotten
+            around.network.put_up(self.id, host, tasks=tasks)
             if self._wanted_read_only is not None:
                 await bookie.set_read_only(read_only=self._wanted_read_only)
                 self._wanted_read_only = None

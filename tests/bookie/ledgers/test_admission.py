@@ -275,6 +275,14 @@ def test_limbo_comes_first() -> None:
     assert refusal(after(LIMBO, OPEN_AGAIN), PLAIN) is errors.Fenced
 
 
+def test_in_limbo_too_a_ledger_with_another_token_is_another_ledger() -> None:
+    """Else a recovery of the new one would keep what is left here of the old one."""
+    for event in (OPEN_OTHER, FENCE_OTHER):
+        assert refusal(after(OPEN_FIRST, LIMBO), event) is errors.LedgerDeleted
+        assert refusal(after(LIMBO, OPEN_FIRST), event) is errors.LedgerDeleted
+    assert refusal(after(OPEN_FIRST, LIMBO), OPEN_AGAIN) is None
+
+
 def test_after_its_limbo_a_fenced_ledger_stops_its_writer_by_the_fence() -> None:
     assert refusal(after(LIMBO, NO_LIMBO), OPEN_AGAIN) is None
     assert refusal(after(LIMBO, NO_LIMBO, OPEN_AGAIN), PLAIN) is errors.Fenced

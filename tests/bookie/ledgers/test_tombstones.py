@@ -78,3 +78,13 @@ def test_what_is_kept_says_the_same_after_a_restart(added: list[Tombstone], most
             assert again.names(LedgerId(ledger_id), token) == stones.names(
                 LedgerId(ledger_id), token
             )
+
+
+def test_a_ledger_that_is_collected_again_and_again_takes_no_more_room() -> None:
+    """A stranger may fence an id whenever it was collected."""
+    tombstones = Tombstones(most=10)
+    for at_ms in range(1, 1_000):
+        tombstones.add(Tombstone(LedgerId(at_ms % 3), 0, at_ms))
+        assert len(tombstones._order) <= 20
+    assert [each.at_ms for each in tombstones.kept()] == [997, 998, 999]
+    assert tombstones.dropped == 0

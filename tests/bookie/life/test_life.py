@@ -15,6 +15,7 @@ from zonekeeper.bookie.life import known_metadata, life
 from zonekeeper.bookie.life.life import Conditions, Presence
 from zonekeeper.bookie.life.witness import Witness
 from zonekeeper.bookie.serving.service import BookieServer
+from zonekeeper.metadata.bookies import bookie_records
 from zonekeeper.metadata.bookies.registration import Mode, NameTakenError, Registrar
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster.cluster import Cluster
@@ -151,6 +152,38 @@ async def test_a_bookie_that_lost_its_registration_to_a_later_start_ends(
     kept = await second.get(root.writable(BOOKIE), sync=True)
     assert kept is not None, "the end of the earlier one takes nothing from the copy"
     assert kept.owner == second.session.id
+    await second.close()
+
+
+async def test_a_bookie_that_was_away_while_a_later_start_came_and_went_ends() -> None:
+    """The copy has acknowledged entries that are only on its disk; no registration shows it now."""
+    place = MemoryPlace()
+    second = await place.open(Timeouts(session_ms=SESSION_MS))
+
+    async def superseded() -> None:
+        async with kept_present(place, boot_epoch=3) as (cluster, _):
+            lost = cluster.store.session.id
+            assert lost is not None
+            assert isinstance(cluster.store, MemoryStore)
+            cluster.store.cut()
+            place.server.expire(lost)
+            later = replace(cluster, store=second)
+            assert await bookie_records.count_boot(later, BOOKIE, 4)
+            info = service_info.of_bookie("127.0.0.1", 3182, WHERE, tls=False, boot_epoch=4)
+            copy = Registrar(later, BOOKIE, info, session_timeout_ms=SESSION_MS)
+            await copy.register(Mode.WRITABLE)
+            await copy.leave()
+            cluster.store.mend()
+            await asyncio.Event().wait()
+
+    with pytest.raises(ExceptionGroup) as raised:
+        await asyncio.wait_for(superseded(), 30)
+
+    ended = first_of(raised.value)
+    assert isinstance(ended, NameTakenError)
+    assert "counted start 4 of bk-a-0, and this is start 3" in str(ended)
+    root = (await clusters.open_cluster(second)).root
+    assert await second.get(root.writable(BOOKIE), sync=True) is None
     await second.close()
 
 

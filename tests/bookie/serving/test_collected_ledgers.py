@@ -1,7 +1,9 @@
 """What a bookie answers for a ledger that it has collected (S119)."""
 
 import asyncio
+import contextlib
 import dataclasses
+from collections.abc import Callable, Coroutine
 
 import pytest
 
@@ -22,7 +24,7 @@ from zonekeeper.bookie.segments import checkpoint
 from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.placement.base.ids import EntryId
 from zonekeeper.wire.contract import service
-from zonekeeper.wire.formats import carriers, errors, openings
+from zonekeeper.wire.formats import carriers, digests, errors, openings
 
 TOKEN, OTHER_TOKEN = 7, 8
 MINE = dataclasses.replace(opening(), create_token=TOKEN)
@@ -85,6 +87,18 @@ async def test_a_ledger_that_was_only_fenced_here_leaves_its_token_too() -> None
         await open_fragment(bookie, ANOTHER)
 
 
+async def test_a_fence_of_a_ledger_that_was_never_created_is_not_remembered() -> None:
+    """A stranger fences an id; the ledger that gets the id later must not be taken for that one."""
+    files = MemoryFileSystem()
+    async with running(files) as bookie:
+        await bookie.fence(LEDGER, digests.master_key(b"a stranger's"))
+        await bookie._storage.forget([LEDGER])
+        assert len(bookie._memory.tombstones) == 0
+    async with running(files, boot_epoch=2) as bookie:
+        assert len(bookie._memory.tombstones) == 0
+        await open_fragment(bookie, MINE)
+
+
 @pytest.mark.parametrize("swept", [False, True])
 async def test_nor_after_a_power_loss(swept: bool) -> None:
     """The tombstone is in the log's record, and from the next checkpoint on in that."""
@@ -142,6 +156,32 @@ async def test_what_comes_while_a_ledger_is_being_forgotten_is_decided_as_after_
         assert isinstance(await heard.of(1), errors.NotOpened)
         await forgetting
         await check_that_it_is_gone(bookie)
+
+
+async def fence(bookie: BookieServer) -> None:
+    evidence = await bookie.fence(LEDGER, KEY, TOKEN)
+    assert evidence.last_entry is not None
+
+
+async def read(bookie: BookieServer) -> None:
+    await fencing_read(bookie, TOKEN)
+
+
+@pytest.mark.parametrize("asked", [fence, read])
+@pytest.mark.parametrize("turns", range(8))
+async def test_a_recovery_that_asks_while_a_ledger_is_being_collected_hears_no_negative(
+    turns: int, asked: Callable[[BookieServer], Coroutine[None, None, None]]
+) -> None:
+    """It was fenced already when the bookie forgot it: what is missing then was here before."""
+    async with running(MemoryFileSystem()) as bookie:
+        await open_fragment(bookie, MINE)
+        await append(bookie, frame(0, 1))
+        asking = asyncio.ensure_future(asked(bookie))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await bookie._storage.forget([LEDGER])
+        with contextlib.suppress(errors.LedgerDeleted):
+            await asking
 
 
 async def test_a_ledger_that_is_not_known_leaves_no_tombstone() -> None:

@@ -348,6 +348,24 @@ def test_a_lost_journal_puts_all_ledgers_in_limbo_and_keeps_what_is_sorted(wide:
     assert wide.on_data("scrub").exit_code == 0
 
 
+@pytest.mark.parametrize("left", [None, b"", b"not an end"], ids=["missing", "empty", "damaged"])
+def test_a_lost_journal_is_replaced_although_the_end_of_its_log_cannot_be_read(
+    wide: Wide, left: bytes | None
+) -> None:
+    """The start that misses the end names this very command."""
+    shutil.rmtree(wide.journal)
+    if left is None:
+        (wide.data / log_end.NAME).unlink()
+    else:
+        (wide.data / log_end.NAME).write_bytes(left)
+
+    answer = wide.replace("--folder", str(wide.journal))
+
+    assert answer.exit_code == 0, answer.output
+    assert all(in_limbo for _, in_limbo in asyncio.run(wide.kept()).values())
+    assert wide.on_data("scrub").exit_code == 0
+
+
 def test_all_disks_lost_are_replaced_at_once(wide: Wide) -> None:
     for folder in (wide.data, wide.journal, *wide.ledger_dirs):
         shutil.rmtree(folder)

@@ -170,6 +170,29 @@ async def test_s120_a_reader_of_the_old_ledger_reads_nothing_of_the_new_one(lab:
 
 
 @played(bookies_in=THE_SAME_BOOKIES)
+async def test_s120_an_old_writer_that_is_idle_and_still_has_its_lanes_changes_nothing_of_it(
+    lab: Lab,
+) -> None:
+    """It has told its end and sends nothing, so no bookie could tell it that the ledger is gone."""
+    async with lab.client("first") as first, lab.client("second") as second:
+        old = await first.create(ledger_id=LedgerId(77))
+        await fill(old, 3)
+        await old.flush()
+        await asyncio.sleep(30)
+        await second.delete(old.ledger_id)
+        await collected(lab, old.ledger_id)
+        new = await second.create(ledger_id=LedgerId(77))
+        await new.append_and_wait(b"new")
+        with pytest.raises(errors.ClosedByOther, match="another ledger was made under its id"):
+            await old.append_and_wait(b"too late")
+        assert old.last_confirmed == 2
+        for _ in range(4):
+            await new.append_and_wait(b"newer")
+        await new.close()
+        assert await payloads(second, new.ledger_id) == [b"new", *[b"newer"] * 4]
+
+
+@played(bookies_in=THE_SAME_BOOKIES)
 async def test_s120_a_ledger_made_anew_and_never_written_can_be_recovered(lab: Lab) -> None:
     async with lab.client("first") as first, lab.client("second") as second:
         old = await first.create(ledger_id=LedgerId(77))

@@ -154,3 +154,24 @@ async def test_s127_a_disk_that_is_lost_while_the_closing_is_on_its_way_is_marke
             assert mark is not None
             assert (mark.replicas, mark.marked_ms) == ((who,), 0)
         well_again(lab, writer)
+
+
+@played()
+async def test_a_recovery_that_is_cancelled_does_not_wait_for_a_store_that_is_away(
+    lab: Lab,
+) -> None:
+    async with lab.client("first") as first, lab.client("second") as second:
+        writer = await refused_by_its_members(lab, first)
+        recovering = asyncio.ensure_future(second.open(writer.ledger_id))
+        who = await newcomer_with(lab, writer, TAIL)
+        of_client(second).weather = lambda kind: (
+            Passage(there_ms=60_000) if kind is RequestKind.WRITE else Passage()
+        )
+        await asyncio.sleep(0.1)
+        assert not recovering.done()
+        await gets_an_empty_disk(lab, who)
+        of_client(second).cut()
+        recovering.cancel()
+        async with asyncio.timeout(10):
+            await asyncio.wait([recovering])
+        assert recovering.cancelled()

@@ -105,6 +105,32 @@ async def test_an_opening_that_was_refused_opens_nothing() -> None:
         pipe.coming.put_nowait(None)
 
 
+@virtual_time.played
+async def test_a_ledger_that_is_forgotten_must_be_opened_again_on_every_stream() -> None:
+    """One stream has it open already; on the other its opening is still on the way to the disk."""
+    bookie = ReferenceBookie(BOOKIE, Disk())
+    pipes, writer = (ByHand(), ByHand()), Writer(7)
+    host = Host(bookie)
+    async with asyncio.TaskGroup() as tasks:
+        for pipe in pipes:
+            tasks.create_task(host.serve_appends(pipe))
+            await pipe.answers()
+            pipe.put(carriers.Open(number=0, opening=writer.opening()))
+            await asyncio.sleep(1)
+            bookie.held = True
+        host.forgotten(writer.ledger_id)
+        bookie.release()
+        for pipe in pipes:
+            assert await pipe.answers() == (carriers.Acked(number=0, last=0),)
+            pipe.put(carriers.Append(number=1, frame=writer.frame(b"x")))
+            (refused,) = await pipe.answers()
+            assert isinstance(refused, carriers.Refused)
+            assert refused.code == errors.NotOpened("").code
+            pipe.put(carriers.Open(number=2, opening=writer.opening()))
+            assert await pipe.answers() == (carriers.Acked(number=2, last=2),)
+            pipe.coming.put_nowait(None)
+
+
 class SlowDisk(ReferenceBookie):
     """A bookie that has answered nothing yet."""
 

@@ -22,8 +22,8 @@ unknown, not denied (see ``refuse_limbo``).
 A ledger that was deleted and collected is not known any more, and neither is its fence. So an
 opening or a fence that may mean that ledger is refused with ``LedgerDeleted``: a tombstone names it
 (``buried``), or its writer had it open here before (``was_open``). A ledger that is known under
-another create token is another ledger, and is refused in the same way. Limbo comes first: there,
-what is not here is unknown for another reason.
+another create token is another ledger, and is refused in the same way. Otherwise limbo comes first:
+there, what is not here is unknown for another reason.
 """
 
 import enum
@@ -342,10 +342,11 @@ def _no_longer_here(state: AdmissionState, event: OpenWanted) -> Sequence[Effect
 
 
 def is_other(state: AdmissionState, create_token: int) -> bool:
-    """Is the ledger that is here another one than that with this create token?"""
-    if state.in_limbo or not (state.create_token and create_token):
-        return False
-    return state.create_token != create_token
+    """Is the ledger that is here another one than that with this create token?
+
+    This holds in limbo, too: what is left there of an old ledger must not be read as the new one's.
+    """
+    return bool(state.create_token and create_token) and state.create_token != create_token
 
 
 def _refuse_deleted(ledger_id: LedgerId, why: str) -> Sequence[Effect]:

@@ -70,13 +70,13 @@ class ModeRecord:
 class ForgetRecord:
     """A ledger was deleted for good: no earlier record or frame of it counts any more.
 
-    Only its tombstone stays.
+    Only its tombstone stays, if it leaves one.
     """
 
     ledger_id: LedgerId
     #: The create token of the ledger; 0: not known.
     create_token: int = 0
-    #: When it was forgotten, by the bookie's wall clock; 0: by a release without tombstones.
+    #: When it was forgotten, by the bookie's wall clock; 0: it leaves no tombstone.
     at_ms: int = 0
 
 

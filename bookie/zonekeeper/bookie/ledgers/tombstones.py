@@ -41,7 +41,8 @@ class Tombstones:
     def __init__(self, kept: Iterable[Tombstone] = (), *, most: int = TOMBSTONES_MAX) -> None:
         self._most = most
         self._by_id: dict[LedgerId, tuple[Tombstone, ...]] = {}
-        #: In the order of their addition. One that a newer one replaced is only here.
+        #: In the order of their addition. One that a newer one replaced is only here, and for a
+        #: while: ``len(_order) <= 2 * most``.
         self._order: deque[Tombstone] = deque()
         self._count = 0
         #: Tombstones that were dropped early, since this object was made.
@@ -64,6 +65,8 @@ class Tombstones:
         self._order.append(tombstone)
         while self._count > self._most:
             self.dropped += self._drop_oldest()
+        if len(self._order) > 2 * self._most:
+            self._order = deque(self.kept())
 
     def names(self, ledger_id: LedgerId, create_token: int) -> bool:
         """Was the ledger collected, or may it have been, as far as a token is not known?"""

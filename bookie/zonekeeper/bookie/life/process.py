@@ -133,6 +133,7 @@ class _Process:
             writer = tasks.create_task(begun.storage.run())
             housekeeping = self._keep_house(cluster, begun, bookie, ground, tasks)
             host = Host(MeasuredBookie(bookie, self._view.measures))
+            begun.storage.memory.on_forgetting = host.forgotten
             name = grpc_edge.name_of(settings.bookie_id, cluster.instance)
             async with _served(host, settings.listen, name, credentials) as port:
                 self._conditions.met(life.SERVING)

@@ -21,14 +21,14 @@ from zonekeeper.bookie.ledgers import admission, extents, records
 from zonekeeper.bookie.ledgers.admission import Here
 from zonekeeper.bookie.ledgers.records import LedgerRecord
 from zonekeeper.bookie.segments.log import LogPut
-from zonekeeper.bookie.serving import comparing
+from zonekeeper.bookie.serving import comparing, listing
 from zonekeeper.bookie.serving.vouching import Vouched, no_vouchers
 from zonekeeper.bookie.storage import reading
 from zonekeeper.bookie.storage.ledgers import Ledger
 from zonekeeper.bookie.storage.storage import Storage
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.wire.contract import service
-from zonekeeper.wire.formats import carriers, entries, errors
+from zonekeeper.wire.formats import carriers, errors
 from zonekeeper.wire.formats.digests import MasterKey
 from zonekeeper.wire.formats.frames import Flags, Frame
 
@@ -144,10 +144,9 @@ class BookieServer:
                 case carriers.Append(frame=frame):
                     self._append(frame, answer)
                 case carriers.Open(opening=opening, was_open=was_open):
-                    ledger_id = opening.ledger_id
-                    buried = self._memory.buried(ledger_id, opening.create_token)
+                    buried = self._memory.buried(opening.ledger_id, opening.create_token)
                     event = admission.OpenWanted(opening=opening, was_open=was_open, buried=buried)
-                    self._change(ledger_id, event, answer)
+                    self._change(opening.ledger_id, event, answer)
                 case carriers.WriteLac(ledger_id=ledger_id, packet=packet):
                     self._change(ledger_id, admission.ExplicitLacWanted(packet=packet), answer)
 
@@ -306,13 +305,19 @@ class BookieServer:
         self, ledger_id: LedgerId, master_key: MasterKey, create_token: int = 0
     ) -> service.LacEvidence:
         """Fence a ledger, which may be unknown here; the fence is durable before the answer."""
-        await self._fence(ledger_id, master_key, create_token)
-        return await self.read_lac(ledger_id)
+        ledger = await self._fence(ledger_id, master_key, create_token)
+        evidence = await self.read_lac(ledger_id)
+        ledger.refuse_collected()
+        return evidence
 
-    async def _fence(self, ledger_id: LedgerId, key: MasterKey, create_token: int) -> None:
+    async def _fence(self, ledger_id: LedgerId, key: MasterKey, create_token: int) -> Ledger:
+        """Fence a ledger, and give it; raises LedgerDeleted if it was collected meanwhile."""
         buried = self._memory.buried(ledger_id, create_token)
         event = admission.FenceWanted(master_key=key, create_token=create_token, buried=buried)
         await self._settle(ledger_id, event)
+        ledger = self._ledger(ledger_id)
+        ledger.refuse_collected()
+        return ledger
 
     async def force(self, ledger_id: LedgerId) -> None:
         """Return when all that was acknowledged, deferred or not, is on disk."""
@@ -368,10 +373,10 @@ class BookieServer:
 
     async def read(self, request: service.ReadRequest) -> service.ReadReply:
         """Give the entries of a range that are here; with a key, fence first."""
-        if request.fence_key is not None:
-            await self._fence(request.ledger_id, request.fence_key, request.create_token)
+        key, token = request.fence_key, request.create_token
+        fenced = None if key is None else await self._fence(request.ledger_id, key, token)
         await self._log.settle()
-        ledger = self._known(request.ledger_id, request.create_token)
+        ledger = fenced or self._known(request.ledger_id, token)
         wanted = range(request.first_entry_id, request.last_entry_id + 1, request.step)
         # The state of now decides for the whole answer: limbo may end during the look-up.
         state = ledger.durable
@@ -386,6 +391,7 @@ class BookieServer:
         quiet = state.in_limbo or request.fence_key is not None
         confirmed = None if quiet else ledger.confirmed
         found = await self._storage.read(ledger, wanted, request.bytes_max)
+        ledger.refuse_collected()
         return service.ReadReply(
             frames=found.frames,
             next_entry_id=found.next_entry_id,
@@ -413,8 +419,7 @@ class BookieServer:
         following, told = request.first_entry_id, None
         quiet = False
         while not self._draining:
-            if not ledger.known:
-                raise errors.LedgerDeleted(f"ledger {ledger.ledger_id} was collected meanwhile")
+            ledger.refuse_collected()
             admission.refuse_limbo(ledger.ledger_id, ledger.durable)
             news, confirmed = ledger.news(), ledger.confirmed
             frames: tuple[Frame, ...] = ()
@@ -436,19 +441,7 @@ class BookieServer:
         await self._log.settle()
         ledger = self._known(request.ledger_id)
         admission.refuse_limbo(ledger.ledger_id, ledger.durable)
-        ranges: list[tuple[EntryId, EntryId]] = []
-        at, end = request.first_entry_id, EntryId(entries.ID_END)
-        while at <= end and len(ranges) <= request.ranges_max:
-            known = await self._storage.look_up(ledger, at, end, comparing.LIST_BYTES)
-            for first, last in extents.joined(self._storage.kept(known.extents)):
-                if ranges and ranges[-1][1] + 1 == first:
-                    ranges[-1] = (ranges[-1][0], last)
-                else:
-                    ranges.append((first, last))
-            at = EntryId(known.last + 1)
-        return service.EntryRanges(
-            ranges=tuple(ranges[: request.ranges_max]), complete=len(ranges) <= request.ranges_max
-        )
+        return await listing.page(self._storage, ledger, request)
 
     async def info(self) -> service.BookieInfo:
         """Give the bookie's id, state, start, version and room."""

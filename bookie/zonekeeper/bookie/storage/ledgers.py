@@ -14,6 +14,7 @@ from zonekeeper.bookie.ledgers.admission import AdmissionState, Effect, Event
 from zonekeeper.bookie.ledgers.extents import Extent, Extents
 from zonekeeper.bookie.ledgers.records import LedgerRecord
 from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
+from zonekeeper.wire.formats import errors
 from zonekeeper.wire.formats.frames import Frame
 from zonekeeper.wire.formats.openings import FragmentOpening
 
@@ -104,6 +105,11 @@ class Ledger:
     def restarted(self) -> None:
         """Begin after a restart: the admitted state is the durable one."""
         self.admitted = self.durable
+
+    def refuse_collected(self) -> None:
+        """Raise if a ledger that was known was collected meanwhile: no answer is a negative now."""
+        if not self.known:
+            raise errors.LedgerDeleted(f"ledger {self.ledger_id} was collected here meanwhile")
 
     def news(self) -> asyncio.Event:
         """Give an event that is set when a record of the ledger reaches the disk."""

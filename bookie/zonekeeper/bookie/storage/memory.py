@@ -12,7 +12,7 @@ of the old one.
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import assert_never
 
 from zonekeeper.bookie.formats.arrival_scan import Scanned
@@ -48,6 +48,8 @@ class Memory:
         self.tombstones = Tombstones(last.tombstones)
         #: Records that forget a ledger and are not on the disk yet.
         self._leaving: dict[LedgerId, records.ForgetRecord] = {}
+        #: Called when a ledger begins to leave: a writer that has it open must open it again.
+        self.on_forgetting: Callable[[LedgerId], None] = _nothing
         for ledger_id, kept in last.ledgers.items():
             entries = LedgerEntries(ledger_id, index, self._touch, since=kept.since)
             entries.look_up()
@@ -110,14 +112,20 @@ class Memory:
         """Give the record that forgets a ledger; the caller hands it to the log at once.
 
         What is admitted from now on is behind this record in the log. A ledger that is not known
-        here leaves no tombstone.
+        here leaves no tombstone. Nor does one that was only fenced here, without a create token: no
+        writer had it open, and each recovery of a ledger that was really created shows its token.
+        Such a fence may be a stranger's, of an id that is given out only later. A tombstone of it
+        would name any token, and so that later ledger, too.
         """
         ledger = self.ledgers.get(ledger_id)
         if ledger is None:
             return records.ForgetRecord(ledger_id=ledger_id)
-        token, ledger.admitted = ledger.admitted.create_token, admission.UNKNOWN
-        record = records.ForgetRecord(ledger_id=ledger_id, create_token=token, at_ms=at_ms)
+        state, ledger.admitted = ledger.admitted, admission.UNKNOWN
+        token = state.create_token
+        left = at_ms if token or state.fragments or state.in_limbo else 0
+        record = records.ForgetRecord(ledger_id=ledger_id, create_token=token, at_ms=left)
         self._leaving[ledger_id] = record
+        self.on_forgetting(ledger_id)
         return record
 
     def buried(self, ledger_id: LedgerId, create_token: int) -> bool:
@@ -249,6 +257,10 @@ class Memory:
                 else:
                     new.admitted = admission.applied(new.admitted, sent)
             self.remember(new)
+
+
+def _nothing(ledger_id: LedgerId) -> None:
+    """Do nothing: the default of ``on_forgetting``."""
 
 
 def _ends_limbo(record: records.Record) -> bool:

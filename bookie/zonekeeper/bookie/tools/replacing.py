@@ -143,9 +143,12 @@ def replace_disk(held: HeldFolders, wanted: NewDisk, chance: Chance) -> None:
 def replace_folder(held: HeldFolders, folder: str, wanted: NewDisk, index: Index) -> int:
     """Prepare a new disk for one folder, and give the number of ledgers in limbo. Blocks."""
     last = checkpoints.load(held.data)
-    after, known = last, log_ends.load(held.data, last)
-    if folder in wanted.cookie.journal_dirs:
+    after = last
+    if folder not in wanted.cookie.journal_dirs:
+        known = log_ends.load(held.data, last)
+    else:
         boots.save(held.journal, wanted.started)
+        # Not read: of the log behind the mark nothing is there any more, whatever the file says.
         known = log_end.none_of(last.log_id, last.mark)
         after = _with_limbo(replace(last, limbo_generation=0), {*wanted.ledgers, *last.ledgers})
     if folder in wanted.cookie.ledger_dirs:
@@ -158,7 +161,7 @@ def replace_folder(held: HeldFolders, folder: str, wanted: NewDisk, index: Index
             ledgers={**after.ledgers, **_out_of_limbo(held, after, known, index)},
         )
         after = _with_limbo(after, _ledgers_in(missing, last, index))
-    # Before the checkpoint, which says that it is there. A lost journal has no batch any more.
+    # Before the checkpoint, which says that it is there.
     log_ends.save(held.data, known)
     checkpoints.save(held.data, after)
     _write_cookie(held, folder, wanted.cookie)

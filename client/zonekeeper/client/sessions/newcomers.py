@@ -7,7 +7,8 @@ first lane was opened. The recovery asks for that before it closes the ledger: a
 started again, or does not answer, ends the attempt. It asks once more afterwards, because the disk
 may be lost between the two. Such a newcomer is marked, so that its copy is looked at entry by
 entry. Not promised: if the recovering process dies between the closing and the mark, nobody notices
-before the auditor looks at the copies.
+before the auditor looks at the copies. Nor does anybody if a recovery is cancelled then, and the
+store does not answer within ``CANCELLED_S``.
 """
 
 import asyncio
@@ -26,6 +27,9 @@ from zonekeeper.wire.formats import errors
 _UNTIMED_MS: Final = 0
 _MARKS_TRIED_MAX: Final = 30
 _MARK_AGAIN_S: Final = 1.0
+#: A recovery that is cancelled while it closes the ledger looks no longer than this. Its caller may
+#: hold a claim, or must end soon.
+CANCELLED_S: Final = 5.0
 
 _logger = logging.getLogger(__name__)
 
@@ -45,8 +49,32 @@ async def started_again(bookies: Bookies, starts: Mapping[BookieId, int]) -> dic
     return found
 
 
-async def look_again(bookies: Bookies, ledger_id: LedgerId, starts: Mapping[BookieId, int]) -> None:
-    """Mark the bookies that are not in these starts any more; metadata may name them now."""
+async def look_again(
+    bookies: Bookies,
+    ledger_id: LedgerId,
+    starts: Mapping[BookieId, int],
+    *,
+    within_s: float | None = None,
+) -> None:
+    """Mark the bookies that are not in these starts any more; metadata may name them now.
+
+    With ``within_s`` it gives up after this time.
+    """
+    try:
+        async with asyncio.timeout(within_s):
+            await _look_again(bookies, ledger_id, starts)
+    except TimeoutError:
+        names = ", ".join(starts)
+        _logger.warning(
+            "ledger %d: %s may lack what they took, and could not be marked in time",
+            ledger_id,
+            names,
+        )
+
+
+async def _look_again(
+    bookies: Bookies, ledger_id: LedgerId, starts: Mapping[BookieId, int]
+) -> None:
     doubted = await started_again(bookies, starts)
     if not doubted:
         return

@@ -17,6 +17,7 @@ it. A recovery never decides what is unknown: it fails, and leaves the ledger IN
 next recovery.
 """
 
+import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
@@ -155,11 +156,15 @@ class Recovery:
                 f"ledger {self.ledger_id}: {'; '.join(lost.values())}: what it took may be lost; "
                 "the ledger stays in recovery, try again"
             )
+        within_s: float | None = None
         try:
             return await self._close(last, length, steward.fragments)
+        except asyncio.CancelledError:
+            within_s = newcomers.CANCELLED_S
+            raise
         finally:
             # After an error, too: a write that was tried may have been applied.
-            await newcomers.look_again(self.bookies, self.ledger_id, starts)
+            await newcomers.look_again(self.bookies, self.ledger_id, starts, within_s=within_s)
 
     def _unnamed(
         self, ledger: LedgerMetadata, steward: _InMemory, session: WriteSession

@@ -12,6 +12,9 @@ A registration is refused where it would do harm:
   more, because only a process that holds the bookie's own disk, or a copy of it, can count a
   start. It is replaced at once. A registration of a later start is the present bookie, and this
   process must end. If there is no boot epoch, this process waits as long as a session can last.
+* A later start of this bookie was counted, and is not registered. It may have come and gone while
+  this process had no session, and what it acknowledged is only on its own disk. This process lacks
+  that, and would deny it. So it must end.
 * A bookie is registered that does not speak our protocol. The root then belongs to a Java cluster,
   whose clients would choose our bookies and fail.
 """
@@ -21,6 +24,7 @@ import enum
 from collections.abc import AsyncGenerator
 from typing import Final
 
+from zonekeeper.metadata.bookies import bookie_records
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats import service_info
 from zonekeeper.metadata.formats.malformed import UnreadableError, stored_at
@@ -150,6 +154,20 @@ class Registrar:
         self._mode = None
         await self._settle()
 
+    async def _refuse_superseded(self) -> None:
+        """Raise if a later start of the bookie was counted, registered or not.
+
+        A later start that is counted after this look registers itself, and is seen by that.
+        """
+        if self._boot_epoch is None:
+            return
+        try:
+            counted = (await bookie_records.read(self._cluster, self._bookie)).boot_epoch
+        except UnreadableError:
+            return  # it is unknown whether there was one
+        if counted > self._boot_epoch:
+            raise self._superseded(f"{self._cluster.store.name} has counted", counted, "ran")
+
     async def _settle(self) -> None:
         """Make the store have the wanted registration, whatever it has now."""
         async with self._turn:
@@ -160,6 +178,8 @@ class Registrar:
                 writes = await self._plan(session, self._mode)
                 if not writes:
                     return
+                if self._mode is not None:
+                    await self._refuse_superseded()
                 try:
                     await self._cluster.store.commit(writes, session=session)
                 except StoreError as error:
@@ -210,13 +230,16 @@ class Registrar:
         with stored_at(path, self._cluster.store.name):
             theirs = service_info.parse(node.value).boot_epoch
         if theirs is not None and theirs > self._boot_epoch:
-            raise NameTakenError(
-                f"{path} in {self._cluster.store.name} is of start {theirs} of {self._bookie}, and "
-                f"this is start {self._boot_epoch}: a later process runs on this bookie's disk, or "
-                "on a copy of it; this one ends, and acknowledges nothing more. What it "
-                "acknowledged since a copy was made is only on its own disk"
-            )
+            raise self._superseded(f"{path} in {self._cluster.store.name} is of", theirs, "runs")
         return theirs is not None
+
+    def _superseded(self, where: str, theirs: int, does: str) -> NameTakenError:
+        return NameTakenError(
+            f"{where} start {theirs} of {self._bookie}, and this is start {self._boot_epoch}: a "
+            f"later process {does} on this bookie's disk, or on a copy of it; this one ends, and "
+            "acknowledges nothing more. What it acknowledged since a copy was made is only on its "
+            "own disk"
+        )
 
     async def _waited_out(self, path: str, session: SessionId) -> Versioned | None:
         """Wait until another session's node goes; it may be this bookie's own, from before."""

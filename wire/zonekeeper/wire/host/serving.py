@@ -8,7 +8,8 @@ the same for every bookie, and packs answers:
 * A ledger must be opened on a stream (the opening is acknowledged) before it is written there.
   Otherwise the write is refused with NotOpened. At most ``open_ledgers_max`` ledgers are open on a
   stream. Beyond that, the ledger without a write for the longest time is forgotten, and its writer
-  opens it again.
+  opens it again. So is, on every stream, a ledger that the bookie forgets: the next one with its id
+  is another ledger (``Host.forgotten``).
 * The bytes without an answer are bounded for each stream. Beyond the bound the stream is not read
   until answers have left, and the network's own flow control stops the sender.
 * The answers to reads and tails are also bounded over all streams. They are packed by turns
@@ -76,6 +77,8 @@ class Host:
         self._replies = _Budget(self._limits.all_replies_bytes_max)
         self._turns = Turns(TURN_BYTES_MAX)
         self._tails = 0
+        #: The Append streams that are being served.
+        self._appending: dict[_AppendStream, None] = {}
 
     @property
     def reply_bytes(self) -> int:
@@ -86,8 +89,23 @@ class Host:
         """Serve an Append stream until it ends; raises the error that ended it."""
         stream = _AppendStream(self.bookie, self._limits)
         await pipe.send(self._hello())
-        # After the stream's end it still gets answers from the bookie; they are dropped.
-        await until_one_ends(partial(stream.take_in, pipe), partial(stream.answer, pipe))
+        self._appending[stream] = None
+        try:
+            # After the stream's end it still gets answers from the bookie; they are dropped.
+            await until_one_ends(partial(stream.take_in, pipe), partial(stream.answer, pipe))
+        finally:
+            del self._appending[stream]
+
+    def forgotten(self, ledger_id: LedgerId) -> None:
+        """Close a ledger on all streams; the bookie calls this when it forgets the ledger.
+
+        A frame names only the ledger's id. So a writer that still has its lane could write into a
+        ledger that is made anew under the id. It must open the ledger again, and its create token
+        then shows that this is another one. Not promised: two writers of one connection, one of
+        each ledger, are not told apart once the later one has opened its ledger.
+        """
+        for stream in self._appending:
+            stream.forgotten(ledger_id)
 
     async def serve_reads(self, pipe: Pipe) -> None:
         """Serve a Read stream until it ends; raises the error that ended it."""
@@ -194,6 +212,12 @@ class _AppendStream:
         self._release(number)
         self._opening.pop(number, None)
         self._refuse(number, error)
+
+    def forgotten(self, ledger_id: LedgerId) -> None:
+        self._opened.pop(ledger_id, None)
+        # These openings were decided before, so they open nothing when they are acknowledged.
+        for number in [each for each, opens in self._opening.items() if opens == ledger_id]:
+            del self._opening[number]
 
     async def take_in(self, pipe: Pipe) -> None:
         while (message := await pipe.receive()) is not None:
