@@ -1,5 +1,6 @@
 """Each deletion leaves a record of itself, and the records stay few."""
 
+import asyncio
 import random
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.metadata import weather
+from tests.support import virtual_time
 from tests.support.stores import MemoryPlace
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster.cluster import Cluster
@@ -14,7 +16,7 @@ from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
 from zonekeeper.metadata.ledgers import deletions, ledgers
 from zonekeeper.metadata.ledgers.deletions import Deleter, Deletion
 from zonekeeper.metadata.store.errors import VersionConflictError
-from zonekeeper.metadata.stores.memory import ExchangeLoss
+from zonekeeper.metadata.stores.memory import ExchangeLoss, MemoryStore, Passage
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 
@@ -191,3 +193,22 @@ def test_folding_loses_no_id_and_adds_none(drawn: list[tuple[str, set[LedgerId]]
     assert sorted(at for _, taken in deletions.folded(young) for at in taken) == list(
         range(len(young))
     )
+
+
+@virtual_time.played
+async def test_a_record_that_is_folded_while_it_is_read_is_not_overlooked() -> None:
+    place = MemoryPlace()
+    store = await place.open()
+    assert isinstance(store, MemoryStore)
+    cluster = await clusters.initialise(store, INSTANCE)
+    beside = await clusters.open_cluster(await place.open())
+    await noted(cluster, "client", NOW_MS, 1, 2)
+    await noted(cluster, "client", NOW_MS, 7)
+    slow = iter([False])
+    store.weather = lambda _: Passage(there_ms=1_000 if next(slow, True) else 0)
+    asking = asyncio.ensure_future(deletions.recorded(cluster, map(LedgerId, [1, 2, 3, 7])))
+    await asyncio.sleep(0.5)
+    await deletions.fold(beside, now_ms=NOW_MS)
+    assert len(await names(beside)) == 1
+    assert await asking == {1, 2, 7}
+    await place.close()
