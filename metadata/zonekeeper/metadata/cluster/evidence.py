@@ -83,8 +83,10 @@ class Accepted:
 
     def covers(self, evidence: StoreEvidence, known: Knowledge) -> bool:
         """Did a person accept this evidence of a bookie that keeps these numbers?"""
-        if known.ids < self.before_ids:
-            return True
+        return known.ids < self.before_ids or self.names(evidence)
+
+    def names(self, evidence: StoreEvidence) -> bool:
+        """Did a person accept this evidence itself, or more of the same?"""
         match evidence.kind:
             case EvidenceKind.STARTS:
                 return evidence.known <= self.starts.get(evidence.bookie, 0)
