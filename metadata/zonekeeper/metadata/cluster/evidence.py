@@ -80,6 +80,8 @@ class Accepted:
     policy: int = 0
     #: Whatever was kept while all ids were below this was accepted with an import.
     before_ids: int = 0
+    #: The fields that this version does not know, as JSON; they are written back unchanged.
+    unknown: str = "{}"
 
     def covers(self, evidence: StoreEvidence, known: Knowledge) -> bool:
         """Did a person accept this evidence of a bookie that keeps these numbers?"""
