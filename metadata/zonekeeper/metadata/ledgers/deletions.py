@@ -104,13 +104,7 @@ def folded(young: Sequence[Deletion]) -> list[tuple[Deletion, list[int]]]:
     found: list[tuple[Deletion, list[int]]] = []
     by_name = sorted(range(len(young)), key=lambda at: (young[at].by, at))
     for by, group in groupby(by_name, key=lambda at: young[at].by):
-        ranges: tuple[IdRange, ...] = ()
-        taken: list[int] = []
-        for at in group:
-            more = joined((*ranges, *young[at].ranges))
-            if len(more) <= RANGES_MAX:
-                ranges = more
-                taken.append(at)
+        ranges, taken = _fitting(young, list(group))
         if taken:
             whole = Deletion(
                 by=by,
@@ -120,6 +114,23 @@ def folded(young: Sequence[Deletion]) -> list[tuple[Deletion, list[int]]]:
             )
             found.append((whole, taken))
     return found
+
+
+def _fitting(
+    young: Sequence[Deletion], members: list[int]
+) -> tuple[tuple[IdRange, ...], list[int]]:
+    """Give the ranges of those of some records that fit into one, and which they are."""
+    # Nearly always all fit. To join them one by one would sort all ranges for each of them.
+    ranges = joined(each for at in members for each in young[at].ranges)
+    if len(ranges) <= RANGES_MAX:
+        return ranges, members
+    ranges, taken = (), []
+    for at in members:
+        more = joined((*ranges, *young[at].ranges))
+        if len(more) <= RANGES_MAX:
+            ranges = more
+            taken.append(at)
+    return ranges, taken
 
 
 def render(deletion: Deletion, instance: str) -> bytes:
