@@ -15,7 +15,7 @@ from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
 from zonekeeper.metadata.ledgers import deletions, ledgers
 from zonekeeper.metadata.ledgers.deletions import Deleter, Deletion
-from zonekeeper.metadata.store.errors import VersionConflictError
+from zonekeeper.metadata.store.errors import StoreUnavailableError, VersionConflictError
 from zonekeeper.metadata.stores.memory import ExchangeLoss, MemoryStore, Passage
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
@@ -211,4 +211,23 @@ async def test_a_record_that_is_folded_while_it_is_read_is_not_overlooked() -> N
     await deletions.fold(beside, now_ms=NOW_MS)
     assert len(await names(beside)) == 1
     assert await asking == {1, 2, 7}
+    await place.close()
+
+
+@virtual_time.played
+async def test_a_deletion_whose_answer_is_lost_with_the_store_is_unknown_and_no_refusal() -> None:
+    place = MemoryPlace()
+    store = await place.open()
+    assert isinstance(store, MemoryStore)
+    cluster = await clusters.initialise(store, INSTANCE)
+    beside = await clusters.open_cluster(await place.open())
+    await deleted(cluster, 9)
+    await ledgers.create(cluster, NEW, ledger_id=LedgerId(3))
+    store.weather = lambda _: Passage(back_ms=1_000)
+    asyncio.get_running_loop().call_later(0.5, store.cut)
+    with pytest.raises(StoreUnavailableError) as lost:
+        await ledgers.delete(cluster, LedgerId(3), CLIENT)
+    assert await ledgers.read(beside, LedgerId(3)) is None
+    assert lost.value.maybe_applied
+    store.mend()
     await place.close()
