@@ -364,3 +364,61 @@ def test_a_question_goes_when_the_ledgers_are_there_again() -> None:
             assert len(it.known()) == 6
 
     story()
+
+
+@pytest.mark.usefixtures("small")
+def test_s69_what_was_asked_about_waits_for_a_word_though_only_some_of_it_is_left() -> None:
+    """A rebuild puts ledgers back one by one: those that are not there yet must not go."""
+
+    @virtual_time.played
+    async def story() -> None:
+        async with world() as it:
+            await many(it, 6, recorded=False)
+            await it.collected()
+            for ledger_id in range(4):
+                await ledgers.create(it.cluster, NEW, ledger_id=LedgerId(ledger_id))
+            assert await it.collected() == 0
+            asked = await held_collections.read(it.cluster, BOOKIE)
+            assert asked is not None
+            assert (asked.ledgers, asked.first, asked.last) == (2, 4, 5)
+            assert await collected_by(collector_of(it.cluster, it.kept)) == 0, "nor after a start"
+
+            await word(it)
+            assert await it.collected() == 2
+            assert await held_collections.read(it.cluster, BOOKIE) is None
+
+    story()
+
+
+@pytest.mark.usefixtures("small")
+def test_what_was_asked_about_waits_for_a_word_though_the_bookie_knows_more_by_then() -> None:
+    @virtual_time.played
+    async def story() -> None:
+        async with world() as it:
+            await many(it, 6, recorded=False)
+            await it.collected()
+            await it.create(*range(100, 154), entries=2)
+            assert not collecting.too_many(6, len(it.known()))
+            assert await it.collected() == 0
+            assert it.collector.state.waiting_ledgers == 6
+
+    story()
+
+
+@pytest.mark.usefixtures("small")
+def test_a_question_goes_although_some_ledger_is_deleted_all_the_time() -> None:
+    @virtual_time.played
+    async def story() -> None:
+        async with world() as it:
+            await many(it, 6, recorded=False)
+            await it.create(*range(100, 110))
+            await it.collected()
+            for ledger_id in range(6):
+                await ledgers.create(it.cluster, NEW, ledger_id=LedgerId(ledger_id))
+            for ledger_id in range(100, 104):
+                await it.delete(ledger_id)
+                await asyncio.sleep(FAST.every_ms / 1_000)
+                await it.collector.round()
+            assert await held_collections.read(it.cluster, BOOKIE) is None
+
+    story()

@@ -2,10 +2,12 @@
 
 import asyncio
 import dataclasses
+from collections.abc import Mapping
 
 import pytest
 
 from tests.metadata import weather
+from tests.metadata.parsers import PARSERS, Parser
 from tests.placement.zones.test_zone_record_data import records as the_records
 from tests.support.stores import MemoryPlace
 from zonekeeper.metadata.cluster import cluster as clusters
@@ -75,6 +77,25 @@ def test_what_is_no_record_is_refused_by_name(raw: bytes, flaw: Flaw) -> None:
     with pytest.raises(MalformedError) as caught:
         records.parse(raw, "")
     assert caught.value.flaw is flaw
+
+
+HELD: Mapping[str, Plain] = {"atMs": 1, "ledgers": 2, "known": 3, "first": 4, "last": 5}
+ACCEPTED: Mapping[str, Plain] = {"starts": {"bk-a-0": 1}, "ids": 2, "policy": 3, "beforeIds": 4}
+
+
+@pytest.mark.parametrize(
+    ("parser", "data"),
+    [
+        (PARSERS["restored"], {"atMs": 1, "export": "", "high": 7}),
+        (PARSERS["accepted"], ACCEPTED),
+        (PARSERS["collection"], {**HELD, "digest": "ab"}),
+    ],
+)
+def test_what_a_newer_program_wrote_is_written_back(
+    parser: Parser, data: Mapping[str, Plain]
+) -> None:
+    raw = records.render({**data, "newer": {"a": [1]}}, INSTANCE)
+    assert parser.rewrite(raw) == raw
 
 
 def test_a_record_of_a_later_format_is_unsupported_and_not_corrupt() -> None:

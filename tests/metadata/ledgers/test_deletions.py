@@ -1,5 +1,6 @@
 """Each deletion leaves a record of itself, and the records stay few."""
 
+import asyncio
 import random
 
 import pytest
@@ -7,14 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.metadata import weather
+from tests.support import virtual_time
 from tests.support.stores import MemoryPlace
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
 from zonekeeper.metadata.ledgers import deletions, ledgers
 from zonekeeper.metadata.ledgers.deletions import Deleter, Deletion
-from zonekeeper.metadata.store.errors import VersionConflictError
-from zonekeeper.metadata.stores.memory import ExchangeLoss
+from zonekeeper.metadata.store.errors import StoreUnavailableError, VersionConflictError
+from zonekeeper.metadata.stores.memory import ExchangeLoss, MemoryStore, Passage
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 
@@ -191,3 +193,41 @@ def test_folding_loses_no_id_and_adds_none(drawn: list[tuple[str, set[LedgerId]]
     assert sorted(at for _, taken in deletions.folded(young) for at in taken) == list(
         range(len(young))
     )
+
+
+@virtual_time.played
+async def test_a_record_that_is_folded_while_it_is_read_is_not_overlooked() -> None:
+    place = MemoryPlace()
+    store = await place.open()
+    assert isinstance(store, MemoryStore)
+    cluster = await clusters.initialise(store, INSTANCE)
+    beside = await clusters.open_cluster(await place.open())
+    await noted(cluster, "client", NOW_MS, 1, 2)
+    await noted(cluster, "client", NOW_MS, 7)
+    slow = iter([False])
+    store.weather = lambda _: Passage(there_ms=1_000 if next(slow, True) else 0)
+    asking = asyncio.ensure_future(deletions.recorded(cluster, map(LedgerId, [1, 2, 3, 7])))
+    await asyncio.sleep(0.5)
+    await deletions.fold(beside, now_ms=NOW_MS)
+    assert len(await names(beside)) == 1
+    assert await asking == {1, 2, 7}
+    await place.close()
+
+
+@virtual_time.played
+async def test_a_deletion_whose_answer_is_lost_with_the_store_is_unknown_and_no_refusal() -> None:
+    place = MemoryPlace()
+    store = await place.open()
+    assert isinstance(store, MemoryStore)
+    cluster = await clusters.initialise(store, INSTANCE)
+    beside = await clusters.open_cluster(await place.open())
+    await deleted(cluster, 9)
+    await ledgers.create(cluster, NEW, ledger_id=LedgerId(3))
+    store.weather = lambda _: Passage(back_ms=1_000)
+    asyncio.get_running_loop().call_later(0.5, store.cut)
+    with pytest.raises(StoreUnavailableError) as lost:
+        await ledgers.delete(cluster, LedgerId(3), CLIENT)
+    assert await ledgers.read(beside, LedgerId(3)) is None
+    assert lost.value.maybe_applied
+    store.mend()
+    await place.close()

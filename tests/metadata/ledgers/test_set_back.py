@@ -141,9 +141,10 @@ async def test_an_import_that_is_cleared_is_accepted_whole(cluster: Cluster) -> 
 
 async def test_what_was_accepted_once_stays_accepted(cluster: Cluster) -> None:
     starts = StoreEvidence(bookie=A, kind=EvidenceKind.STARTS, known=5, found=2)
-    for found in (starts, ids_of(B, 60), ids_of(A, 50)):
+    for found in (starts, ids_of(B, 60)):
         await set_back.mark(cluster, (found,), now_ms=NOW_MS)
         await restored.clear(cluster, await standing(cluster))
+    await restored.clear(cluster, Restored(at_ms=NOW_MS, high=1, evidence=(ids_of(A, 50),)))
     accepted = await restored.accepted(cluster)
     assert (accepted.ids, dict(accepted.starts)) == (60, {A: 5})
 
@@ -170,3 +171,15 @@ async def test_the_counter_of_ids_never_falls(cluster: Cluster) -> None:
     assert await ledger_ids.allocate(cluster) >= seen[-1]
     seen.append(await ledger_ids.given_out(cluster))
     assert seen == sorted(set(seen))
+
+
+async def test_evidence_that_a_person_has_just_accepted_does_not_set_the_mark_again(
+    cluster: Cluster,
+) -> None:
+    """A look may have read what is accepted before the person's word, and marks after it."""
+    await set_back.mark(cluster, (ids_of(A, 50),), now_ms=NOW_MS)
+    await restored.clear(cluster, await standing(cluster))
+    assert not await set_back.mark(cluster, (ids_of(A, 50),), now_ms=NOW_MS)
+    assert await restored.read(cluster) is None
+    assert await set_back.mark(cluster, (ids_of(A, 50), ids_of(A, 51)), now_ms=NOW_MS)
+    assert (await standing(cluster)).evidence == (ids_of(A, 51),)

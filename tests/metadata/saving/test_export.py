@@ -19,7 +19,7 @@ from zonekeeper.metadata.cluster.timeline import Event
 from zonekeeper.metadata.commands import saving
 from zonekeeper.metadata.formats.cookies import Cookie
 from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
-from zonekeeper.metadata.ledgers import ledger_ids, ledger_listing, ledgers
+from zonekeeper.metadata.ledgers import deletions, ledger_ids, ledger_listing, ledgers
 from zonekeeper.metadata.ledgers.deletions import Deleter
 from zonekeeper.metadata.saving import (
     export_diff,
@@ -235,6 +235,35 @@ async def test_an_import_in_doubt_writes_each_node_once(
     weather.lose(empty, number, loss)
     done = await importing.run(empty, lambda: export, now_ms=NOW_MS)
     assert len(await timeline.newest(done.cluster)) == 12
+
+
+async def test_after_an_import_ledgers_are_deleted_as_before(
+    cluster: Cluster, empty: MemoryStore
+) -> None:
+    """The store numbers records anew: no number is that of an imported record."""
+    deleter = Deleter(by="test", at_ms=NOW_MS)
+    wanted = [LedgerId(number) for number in range(deletions.FOLD_EVERY + 20)]
+    for ledger_id in wanted:
+        await ledgers.create(cluster, NEW, ledger_id=ledger_id)
+        await ledgers.delete(cluster, ledger_id, deleter)
+    lines = await exported(cluster)
+    done = await importing.run(empty, lambda: lines, now_ms=NOW_MS)
+    again = await importing.run(empty, lambda: lines, now_ms=NOW_MS)
+    assert (done.written > again.written, again.kept >= done.written) == (True, True)
+    for number in range(2 * deletions.FOLD_EVERY):
+        high = LedgerId(done.high << 32 | number)
+        await ledgers.create(done.cluster, NEW, ledger_id=high)
+        await ledgers.delete(done.cluster, high, deleter)
+        wanted.append(high)
+    assert await deletions.recorded(done.cluster, wanted) == set(wanted)
+    lines = await exported(done.cluster)
+    await empty.close()
+    place = MemoryPlace()
+    store = await place.open()
+    await store.delete(store.root, version=None)
+    twice = await importing.run(store, lambda: lines, now_ms=NOW_MS)
+    assert await deletions.recorded(twice.cluster, wanted) == set(wanted)
+    await place.close()
 
 
 async def test_a_root_in_use_is_refused_and_not_touched(

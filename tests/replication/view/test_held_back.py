@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 from tests.support import virtual_time
 from tests.support.stores import MemoryPlace
@@ -64,6 +65,23 @@ async def test_what_cannot_be_read_counts_as_what_stands() -> None:
     found = await held_back.standing(cluster)
     assert "the mark cannot be read" in found[RESTORED]
     assert "bk-a-0, whose question cannot be read" in found[WAITING]
+    await place.close()
+
+
+@virtual_time.played
+async def test_a_text_names_a_few_of_many_causes() -> None:
+    place = MemoryPlace()
+    cluster = await clusters.initialise(await place.open(), INSTANCE)
+    many = [BookieId(f"bk-a-{number:03}") for number in range(held_back.NAMED_MAX + 3)]
+    proofs = (replace(PROOFS[0], bookie=bookie) for bookie in many)
+    await set_back.mark(cluster, tuple(proofs), now_ms=1)
+    for bookie in many:
+        await held_collections.ask(cluster, bookie, ASKED)
+    found = await held_back.standing(cluster)
+    for text in found.values():
+        assert many[held_back.NAMED_MAX - 1] in text
+        assert many[held_back.NAMED_MAX] not in text
+        assert text.endswith("; and 3 more")
     await place.close()
 
 

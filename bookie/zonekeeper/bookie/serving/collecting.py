@@ -20,7 +20,9 @@ A missing answer is no proof: the round ends, and the next one begins anew. A ro
 root restored also drops what earlier rounds proved.
 
 A deletion by a program of ours leaves a record (``deletions``). Many ledgers that are gone without
-a record are no deletion, but damage: the round then waits for a person (``held_collections``).
+a record are no deletion, but damage: the round then waits for a person (``held_collections``). Each
+of these ledgers waits until a person permits it, or until it is there again: a rebuild puts ledgers
+back one by one, and when few of them are left, these few must not go.
 
 A ledger's metadata exists before any bookie gets an entry of the ledger. So a ledger that was known
 when the look began, and is not listed, was deleted. A ledger that came later is not examined.
@@ -182,6 +184,8 @@ class Collector:
         self._disputed: dict[LedgerId, int] = {}
         #: The ledgers that a person was asked about last.
         self._asked = frozenset[LedgerId]()
+        #: The same; if an earlier start asked, all the ledgers that its question may name.
+        self._named = frozenset[LedgerId]()
         #: False: the bookie has no question in the metadata. An earlier start may have left one.
         self._may_have_asked = True
 
@@ -219,10 +223,11 @@ class Collector:
         self._disputed = {one: token for one, token in self._disputed.items() if one in set(gone)}
         due = ripe(gone, self._proven_ms, begun_ms=begun_ms, every_ms=self._settings.every_ms)
         self._proven_ms = {one: self._proven_ms.get(one, _now_ms()) for one in gone}
-        allowed = await self._allowed(due, len(known))
+        question = await self._question(gone)
+        allowed = await self._allowed(due, len(known), question)
         if allowed:
             await self._collect(allowed, session)
-        if len(due) == len(gone):  # otherwise a question of an earlier start may come up again
+        if self._named.isdisjoint(set(gone) - set(allowed)):
             await self._asks_no_more()
 
     async def _collect(self, allowed: Collection[LedgerId], session: SessionId) -> None:
@@ -255,14 +260,25 @@ class Collector:
         self.counters.unproven += not proven
         return proven
 
-    async def _allowed(self, due: Collection[LedgerId], known: int) -> Collection[LedgerId]:
+    async def _question(self, gone: Iterable[LedgerId]) -> HeldCollection | None:
+        """Give the question that stands; find the ledgers that one of an earlier start may name."""
+        if not self._may_have_asked:
+            return None
+        question = await held_collections.read(self._cluster, self._bookie)
+        if question is not None and not self._named:
+            self._named = frozenset(one for one in gone if question.first <= one <= question.last)
+        return question
+
+    async def _allowed(
+        self, due: Collection[LedgerId], known: int, question: HeldCollection | None
+    ) -> Collection[LedgerId]:
         """Give the ledgers that may go now: all that are due, or none while a person is asked."""
         unrecorded: AbstractSet[LedgerId] = frozenset()
-        if too_many(len(due), known):
+        if self._named or too_many(len(due), known):
             unrecorded = set(due) - await deletions.recorded(self._cluster, due)
-        if too_many(len(unrecorded), known):
-            unrecorded = unrecorded - await self._permitted(unrecorded)
-        if too_many(len(unrecorded), known):
+        unrecorded = unrecorded - self._permitted(unrecorded, question)
+        waits = question is not None and question.permit is None and unrecorded & self._named
+        if waits or too_many(len(unrecorded), known):
             self.counters.rounds_waited += 1
             self.state.waiting_ledgers = len(unrecorded)
             await self._ask(unrecorded, known)
@@ -270,12 +286,13 @@ class Collector:
         self.state.waiting_ledgers = 0
         return due
 
-    async def _permitted(self, unrecorded: AbstractSet[LedgerId]) -> AbstractSet[LedgerId]:
+    def _permitted(
+        self, unrecorded: AbstractSet[LedgerId], question: HeldCollection | None
+    ) -> AbstractSet[LedgerId]:
         """Give the ledgers that a person permitted to collect."""
-        standing = await held_collections.read(self._cluster, self._bookie)
-        if standing is not None and standing.permit is not None:
+        if question is not None and question.permit is not None:
             for asked in (self._asked, unrecorded):
-                if held_collections.digest_of(asked) == standing.digest:
+                if held_collections.digest_of(asked) == question.digest:
                     return asked
         return frozenset()
 
@@ -289,7 +306,7 @@ class Collector:
             digest=held_collections.digest_of(unrecorded),
         )
         self._may_have_asked = True
-        self._asked = frozenset(unrecorded)
+        self._asked = self._named = frozenset(unrecorded)
         await held_collections.ask(self._cluster, self._bookie, asked)
         _logger.error(
             "%d of %d ledgers are gone from the metadata without a record of their deletion, the "
@@ -305,7 +322,7 @@ class Collector:
         """Remove the question, if there is one and nothing waits."""
         if self._may_have_asked and not self.state.waiting_ledgers:
             await held_collections.done(self._cluster, self._bookie)
-            self._asked = frozenset()
+            self._asked = self._named = frozenset()
             self._may_have_asked = False
 
 

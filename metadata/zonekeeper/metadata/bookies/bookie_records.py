@@ -25,7 +25,7 @@ from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, Unreadab
 from zonekeeper.placement.base.fields import Plain
 from zonekeeper.placement.base.ids import BookieId
 
-_KNOWN: Final = frozenset({"format", "instance", "bootEpoch", "writtenOff", "draining", "lostData"})
+_KNOWN: Final = frozenset({"bootEpoch", "writtenOff", "draining", "lostData"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +63,12 @@ def _render(record: BookieRecord) -> dict[str, Plain]:
 
 
 def _parse(data: Mapping[str, Plain]) -> BookieRecord:
-    rest = {name: value for name, value in data.items() if name not in _KNOWN}
     return BookieRecord(
         boot_epoch=records.number(data, "bootEpoch") if "bootEpoch" in data else 0,
         written_off=_mark(data, "writtenOff"),
         draining=_mark(data, "draining"),
         lost_data=records.number(data, "lostData") if "lostData" in data else None,
-        unknown=json.dumps(rest, sort_keys=True),
+        unknown=records.unknown(data, _KNOWN),
     )
 
 

@@ -7,6 +7,7 @@ The bookie removes its question when nothing waits any more.
 """
 
 import hashlib
+import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
@@ -22,6 +23,8 @@ from zonekeeper.metadata.store.errors import NodeExistsError
 from zonekeeper.placement.base.fields import Plain
 from zonekeeper.placement.base.ids import BookieId, LedgerId
 from zonekeeper.placement.base.troubles import Refusal
+
+_KNOWN: Final = frozenset({"atMs", "ledgers", "known", "first", "last", "digest", "permit"})
 
 
 class AskedAnewError(Refusal):
@@ -51,6 +54,8 @@ class HeldCollection:
     #: Of all their ids (``digest_of``).
     digest: str
     permit: Permit | None = None
+    #: The fields that this version does not know, as JSON; they are written back unchanged.
+    unknown: str = "{}"
 
 
 def digest_of(ledger_ids: Iterable[LedgerId]) -> str:
@@ -62,7 +67,8 @@ def digest_of(ledger_ids: Iterable[LedgerId]) -> str:
 
 
 def _plain(held: HeldCollection) -> dict[str, Plain]:
-    plain: dict[str, Plain] = {
+    plain: dict[str, Plain] = json.loads(held.unknown)
+    plain |= {
         "atMs": held.at_ms,
         "ledgers": held.ledgers,
         "known": held.known,
@@ -94,6 +100,7 @@ def _parse(data: Mapping[str, Plain]) -> HeldCollection:
             by=records.text(permit, "by"),
             reason=records.text(permit, "reason"),
         ),
+        unknown=records.unknown(data, _KNOWN),
     )
 
 

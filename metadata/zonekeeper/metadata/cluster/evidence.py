@@ -80,11 +80,15 @@ class Accepted:
     policy: int = 0
     #: Whatever was kept while all ids were below this was accepted with an import.
     before_ids: int = 0
+    #: The fields that this version does not know, as JSON; they are written back unchanged.
+    unknown: str = "{}"
 
     def covers(self, evidence: StoreEvidence, known: Knowledge) -> bool:
         """Did a person accept this evidence of a bookie that keeps these numbers?"""
-        if known.ids < self.before_ids:
-            return True
+        return known.ids < self.before_ids or self.names(evidence)
+
+    def names(self, evidence: StoreEvidence) -> bool:
+        """Did a person accept this evidence itself, or more of the same?"""
         match evidence.kind:
             case EvidenceKind.STARTS:
                 return evidence.known <= self.starts.get(evidence.bookie, 0)

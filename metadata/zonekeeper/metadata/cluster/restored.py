@@ -11,6 +11,7 @@ accepted stands in a node beside the mark. It is written before the mark is remo
 between the two leaves the mark, and the person clears it again.
 """
 
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
@@ -47,10 +48,13 @@ class Restored:
     export: str = ""
     #: The evidence of bookies, sorted: one of a kind a bookie.
     evidence: Proofs = ()
+    #: The fields that this version does not know, as JSON; they are written back unchanged.
+    unknown: str = "{}"
 
 
 def _plain(mark: Restored) -> dict[str, Plain]:
-    plain: dict[str, Plain] = {"atMs": mark.at_ms, "export": mark.export, "high": mark.high}
+    plain: dict[str, Plain] = json.loads(mark.unknown)
+    plain |= {"atMs": mark.at_ms, "export": mark.export, "high": mark.high}
     if mark.evidence:
         plain["evidence"] = [
             {"bookie": one.bookie, "kind": one.kind, "known": one.known, "found": one.found}
@@ -68,6 +72,7 @@ def _mark(data: Mapping[str, Plain]) -> Restored:
         high=records.number(data, "high"),
         export=records.text(data, "export"),
         evidence=tuple(sorted(map(_evidence, evidence))),
+        unknown=records.unknown(data, {"atMs", "export", "high", "evidence"}),
     )
 
 
@@ -90,7 +95,8 @@ CODEC: Final = Codec(render=_plain, parse=_mark)
 
 
 def _accepted_plain(accepted: Accepted) -> dict[str, Plain]:
-    return {
+    unknown: dict[str, Plain] = json.loads(accepted.unknown)
+    return unknown | {
         "starts": {str(bookie): accepted.starts[bookie] for bookie in sorted(accepted.starts)},
         "ids": accepted.ids,
         "policy": accepted.policy,
@@ -107,6 +113,7 @@ def _accepted(data: Mapping[str, Plain]) -> Accepted:
         ids=records.number(data, "ids"),
         policy=records.number(data, "policy"),
         before_ids=records.number(data, "beforeIds"),
+        unknown=records.unknown(data, {"starts", "ids", "policy", "beforeIds"}),
     )
 
 

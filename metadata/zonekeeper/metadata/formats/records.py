@@ -9,7 +9,7 @@ kept when it writes the record again, so that an older program does not undo a n
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Final
 
 from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, UnsupportedError, check_size
@@ -72,6 +72,14 @@ def _distinct(pairs: list[tuple[str, Plain]]) -> dict[str, Plain]:
 
 def _no_constant(text: str) -> Plain:
     raise MalformedError(Flaw.BAD_NUMBER, f"{text} is no JSON")
+
+
+def unknown(data: Mapping[str, Plain], known: Container[str]) -> str:
+    """Give the fields that a reader does not know, as JSON: it writes them back unchanged."""
+    rest = {name: data[name] for name in data if name not in known}
+    rest.pop(_FORMAT, None)
+    rest.pop(_INSTANCE, None)
+    return json.dumps(rest, sort_keys=True)
 
 
 # ── typed access to the fields of a record ──

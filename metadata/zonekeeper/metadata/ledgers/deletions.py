@@ -2,6 +2,7 @@
 
     <root>.zonekeeper/deletions/d-<sequence>          young records, which are folded together
     <root>.zonekeeper/deletions/f-<day>-<sequence>    folded records; nothing is added to them
+    <root>.zonekeeper/deletions/f-<day>-i<sequence>   the same, from an export
 
 Each deletion writes its record in the transaction that removes the ledger. So a ledger that is gone
 and has no record was not deleted by a program of ours: the metadata may be damaged, or was changed
@@ -14,7 +15,7 @@ that was there has collected. At most ``FOLDED_MAX`` stay. A bookie that comes b
 ledgers without a record, and asks a person if they are many.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -45,8 +46,12 @@ BY_BYTES_MAX: Final = 200
 
 _YOUNG: Final = "d-"
 _FOLDED: Final = "f-"
+#: Stands before the number of a record that was imported: the store did not count it.
+_IMPORTED: Final = "i"
 _DAY_MS: Final = 86_400_000
 _READS_IN_FLIGHT_MAX: Final = 16
+#: Records are listed at most so many times for one answer.
+_LISTINGS_MAX: Final = 10
 #: A transaction takes a limited number of writes; what is left is folded the next time.
 _FOLDED_AT_ONCE_MAX: Final = 500
 
@@ -99,13 +104,7 @@ def folded(young: Sequence[Deletion]) -> list[tuple[Deletion, list[int]]]:
     found: list[tuple[Deletion, list[int]]] = []
     by_name = sorted(range(len(young)), key=lambda at: (young[at].by, at))
     for by, group in groupby(by_name, key=lambda at: young[at].by):
-        ranges: tuple[IdRange, ...] = ()
-        taken: list[int] = []
-        for at in group:
-            more = joined((*ranges, *young[at].ranges))
-            if len(more) <= RANGES_MAX:
-                ranges = more
-                taken.append(at)
+        ranges, taken = _fitting(young, list(group))
         if taken:
             whole = Deletion(
                 by=by,
@@ -115,6 +114,23 @@ def folded(young: Sequence[Deletion]) -> list[tuple[Deletion, list[int]]]:
             )
             found.append((whole, taken))
     return found
+
+
+def _fitting(
+    young: Sequence[Deletion], members: list[int]
+) -> tuple[tuple[IdRange, ...], list[int]]:
+    """Give the ranges of those of some records that fit into one, and which they are."""
+    # Nearly always all fit. To join them one by one would sort all ranges for each of them.
+    ranges = joined(each for at in members for each in young[at].ranges)
+    if len(ranges) <= RANGES_MAX:
+        return ranges, members
+    ranges, taken = (), []
+    for at in members:
+        more = joined((*ranges, *young[at].ranges))
+        if len(more) <= RANGES_MAX:
+            ranges = more
+            taken.append(at)
+    return ranges, taken
 
 
 def render(deletion: Deletion, instance: str) -> bytes:
@@ -153,6 +169,20 @@ def _range(data: Plain) -> IdRange:
     if len(data) != len(numbers) or len(numbers) != 2 or not 0 <= numbers[0] <= numbers[1]:  # noqa: PLR2004 first and last
         raise MalformedError(Flaw.OUT_OF_RANGE, "a range is its first and its last id")
     return LedgerId(numbers[0]), LedgerId(numbers[1])
+
+
+def imported_name(name: str, raw: bytes, instance: str) -> str | None:
+    """Give the name under which an import puts a record back; None: nobody can read it.
+
+    The store numbers the records of a root anew, from 0. If an imported record had the name of one
+    that is numbered, a deletion that gets its number would be refused, and each later one as well.
+    So an imported record is a folded one, and its number has a sign that the store never writes.
+    """
+    try:
+        day = parse(raw, instance).last_ms // _DAY_MS
+    except (UnreadableError, ForeignRecordError):
+        return None
+    return f"{_FOLDED}{day:08d}-{_IMPORTED}{name.rpartition('-')[2]}"
 
 
 # ── doing ──
@@ -203,17 +233,31 @@ async def fold(cluster: Cluster, *, now_ms: int) -> None:
 
 
 async def recorded(cluster: Cluster, ids: Iterable[LedgerId]) -> set[LedgerId]:
-    """Give those of these ids whose deletion has a record. A record that is damaged names none."""
-    names = await cluster.store.children(directory(cluster), sync=True) or ()
-    found = await _read(cluster, names)
-    ranges = joined(each for one in found.values() for each in one.ranges)
-    firsts = [first for first, _ in ranges]
+    """Give those of these ids whose deletion has a record. A record that is damaged names none.
 
-    def has(ledger_id: LedgerId) -> bool:
-        at = bisect_right(firsts, ledger_id) - 1
-        return at >= 0 and ledger_id <= ranges[at][1]
+    Another program may fold records meanwhile. Then a record that was listed is gone, and its
+    ranges are in one that was not: the records that are new are read as well.
+    """
+    wanted = sorted(set(ids))
+    found, looked_at = set[LedgerId](), set[str]()
+    for _ in range(_LISTINGS_MAX):
+        names = await cluster.store.children(directory(cluster), sync=True) or ()
+        fresh = [name for name in names if name not in looked_at]
+        for at in range(0, len(fresh), _READS_IN_FLIGHT_MAX):
+            for one in (await _read(cluster, fresh[at : at + _READS_IN_FLIGHT_MAX])).values():
+                found |= _named(wanted, one.ranges)
+        if not fresh:
+            break
+        looked_at.update(fresh)
+    return found
 
-    return {ledger_id for ledger_id in ids if has(ledger_id)}
+
+def _named(wanted: Sequence[LedgerId], ranges: Iterable[IdRange]) -> set[LedgerId]:
+    """Give those of some ids, which ascend, that lie in ranges."""
+    found = set[LedgerId]()
+    for first, last in ranges:
+        found.update(wanted[bisect_left(wanted, first) : bisect_right(wanted, last)])
+    return found
 
 
 async def _read(cluster: Cluster, names: Sequence[str]) -> Mapping[str, Deletion]:

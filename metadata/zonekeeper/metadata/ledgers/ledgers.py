@@ -139,30 +139,43 @@ async def delete(
 ) -> None:
     """Delete a ledger, at a version or at any; it counts as done if the ledger is gone already.
 
-    The deletion and its record (``deletions``) are of one transaction.
+    The deletion and its record (``deletions``) are of one transaction. An error says
+    ``maybe_applied`` also if only an earlier attempt may have been applied.
     """
     where = path(cluster, ledger_id)
+    await _delete(cluster, where, ledger_id, deleter, version)
+    await pruning.prune(cluster.store, where, below=cluster.root.path)
+
+
+async def _delete(
+    cluster: Cluster, where: str, ledger_id: LedgerId, deleter: Deleter, version: int | None
+) -> None:
     removal = Delete(path=where, version=version)
     note = deletions.noted(cluster, [ledger_id], deleter)
-    for attempts_left in reversed(range(_WRITE_ATTEMPTS_MAX)):
-        try:
-            _, written = await cluster.store.commit([removal, note])
-        except NoNodeError as error:
-            if error.path == where:
-                break
-            if attempts_left == 0:
-                raise
-            with suppress(NodeExistsError):
-                await cluster.store.create(deletions.directory(cluster))
-        except StoreError as error:
-            if not error.maybe_applied or attempts_left == 0:
-                raise
-            if not await cluster.store.exists(where, sync=True):
-                break
-        else:
-            await deletions.tidied(cluster, written, now_ms=deleter.at_ms)
-            break
-    await pruning.prune(cluster.store, where, below=cluster.root.path)
+    in_doubt = False
+    try:
+        for attempts_left in reversed(range(_WRITE_ATTEMPTS_MAX)):
+            try:
+                _, written = await cluster.store.commit([removal, note])
+            except NoNodeError as error:
+                if error.path == where:
+                    return
+                if attempts_left == 0:
+                    raise
+                with suppress(NodeExistsError):
+                    await cluster.store.create(deletions.directory(cluster))
+            except StoreError as error:
+                if not error.maybe_applied or attempts_left == 0:
+                    raise
+                in_doubt = True
+                if not await cluster.store.exists(where, sync=True):
+                    return
+            else:
+                await deletions.tidied(cluster, written, now_ms=deleter.at_ms)
+                return
+    except StoreError as error:
+        error.maybe_applied = error.maybe_applied or in_doubt
+        raise
 
 
 async def proven_deleted(cluster: Cluster, ledger_id: LedgerId) -> bool:

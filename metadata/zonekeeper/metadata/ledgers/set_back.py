@@ -3,6 +3,10 @@
 The mark and a fresh high part for new ids are of one transaction, as in an import. So no id is
 given out below what any bookie knew, from the moment on at which the mark stands. If the mark
 stands already, the evidence is added to it: a person then accepts all of it together.
+
+A bookie may bring evidence that a person accepts at the same moment. A person's word is written
+before the mark is removed. So where no mark stands any more, the word is read after that, and
+evidence that it accepts sets no mark.
 """
 
 from dataclasses import replace
@@ -28,7 +32,7 @@ _ATTEMPTS_MAX: Final = 20
 
 
 async def mark(cluster: Cluster, proofs: Proofs, *, now_ms: int) -> bool:
-    """Mark the root as restored, and name the evidence; False: the mark named it already.
+    """Mark the root as restored, and name the evidence; False: it is named or accepted already.
 
     ``now_ms`` is wall time. Raises ``UnreadableError`` if a mark stands that cannot be read.
     """
@@ -54,6 +58,11 @@ async def _writes(cluster: Cluster, proofs: Proofs, now_ms: int) -> list[Write]:
     path = cluster.root.beside("restored")
     node = await cluster.store.get(path, sync=True)
     standing = None if node is None else _read(cluster, path, node)
+    if standing is None:
+        accepted = await restored.accepted(cluster)
+        proofs = tuple(one for one in proofs if not accepted.names(one))
+        if not proofs:
+            return []
     highs = await ledger_ids.counted_highs(cluster)
     counted = max(highs or (), default=0)
     known = max((one.known >> 32 for one in proofs if one.kind is EvidenceKind.IDS), default=0)

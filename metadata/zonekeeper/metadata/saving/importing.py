@@ -8,7 +8,8 @@ An interrupted import is run again. It continues where it stopped, and does not 
 changed since. It refuses a root that holds anything else. The file is read twice: once to its end
 before anything is written, and then node by node.
 
-The timeline gets new numbers, in its order, because the store itself counts its nodes.
+The timeline gets new numbers, in its order, because the store itself counts its nodes. Records of
+deletions get names that have no number of the store's.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +23,7 @@ from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.cluster.restored import Restored
 from zonekeeper.metadata.formats import ledger_paths
 from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, UnreadableError
-from zonekeeper.metadata.ledgers import ledger_ids
+from zonekeeper.metadata.ledgers import deletions, ledger_ids
 from zonekeeper.metadata.saving import export_format
 from zonekeeper.metadata.saving.export_format import ExportFooter, ExportHeader, ExportNode
 from zonekeeper.metadata.store.errors import NodeExistsError, StoreError
@@ -37,6 +38,7 @@ _ATTEMPTS_MAX: Final = 5
 
 _TIMELINE: Final = f"{OWN_SUFFIX}/timeline/"
 _MARK: Final = f"{OWN_SUFFIX}/restored"
+_DELETIONS: Final = f"{OWN_SUFFIX}/deletions/"
 
 
 class UnusableFileError(Refusal):
@@ -68,7 +70,8 @@ class Imported:
 
     cluster: Cluster
     written: int
-    #: Nodes that existed already: from an earlier run, or from the new root itself.
+    #: Nodes that existed already, from an earlier run or from the new root itself, and records of
+    #: events and deletions that cannot be read.
     kept: int
     high: int
 
@@ -168,13 +171,25 @@ class _Import:
             else:
                 self.kept += 1
             return
+        suffix = self._suffix(node)
+        if suffix is None:
+            self.kept += 1
+            return
         if (
             len(self._batch) >= BATCH_NODES_MAX
             or self._bytes + len(node.value) > BATCH_BYTES_MAX  # a larger value goes alone
         ):
             await self.flush()
-        self._batch.append(Create(path=self._cluster.root.path + node.suffix, value=node.value))
+        self._batch.append(Create(path=self._cluster.root.path + suffix, value=node.value))
         self._bytes += len(node.value)
+
+    def _suffix(self, node: ExportNode) -> str | None:
+        """Give the path of a node below the root; None: it is left out."""
+        if not node.suffix.startswith(_DELETIONS):
+            return node.suffix
+        name = node.suffix.removeprefix(_DELETIONS)
+        known_as = deletions.imported_name(name, node.value, self._cluster.instance)
+        return None if known_as is None else _DELETIONS + known_as
 
     async def flush(self) -> None:
         """Write the batch: all together, or one by one if a node exists already."""

@@ -23,8 +23,9 @@ def metrics(process: Autorecovery) -> Page:
     )
     families += exposition.counted("zonekeeper_auditor", process.auditor.metrics, of_now=True)
     families += exposition.counted("zonekeeper_repair", process.replicator.metrics, of_now=False)
+    families.append(_alerts(process.view, process.held_back))
     if process.view.looks:
-        families += _of_view(process.view, process.held_back)
+        families += _of_view(process.view)
     return Page(exposition.render(families), content_type=exposition.CONTENT_TYPE)
 
 
@@ -49,16 +50,21 @@ def state(process: Autorecovery) -> Page:
     return looking.as_json(data)
 
 
-def _of_view(view: View, held_back: HeldBack) -> list[Family]:
-    records = _records(view)
+def _alerts(view: View, held_back: HeldBack) -> Family:
+    """Give all alerts; what keeps bookies from collecting is known also before the first look."""
     alerts: dict[Labels, float] = {
         (("alert", alert), ("severity", alert.severity), ("zone", name)): 1
-        for name, one in records.items()
+        for name, one in _records(view).items()
         for alert in one.alerts
     }
     for name in held_back.alerts:
         severity = SEVERITIES[name]
         alerts[(("alert", name), ("severity", severity), ("zone", ""))] = 1
+    return Family("zonekeeper_alert", alerts)
+
+
+def _of_view(view: View) -> list[Family]:
+    records = _records(view)
     held: dict[Labels, float] = {
         (("by", one.by), ("zone", zone)): 1 for zone, one in _held(view).items()
     }
@@ -66,7 +72,6 @@ def _of_view(view: View, held_back: HeldBack) -> list[Family]:
         single("zonekeeper_replication_enabled", view.replication_enabled),
         single("zonekeeper_missing_bookies", len(view.missing)),
         single("zonekeeper_unreadable_records", len(view.unreadable)),
-        Family("zonekeeper_alert", alerts),
         Family("zonekeeper_repair_held", held),
         *(_of_records(name, take, records) for name, take in _NUMBERS.items()),
         *(_states_of(name, take, records) for name, take in _STATES.items()),

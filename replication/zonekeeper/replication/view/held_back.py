@@ -4,7 +4,8 @@
     collectionsWaiting   bookies ask a person before they collect many ledgers (a warning)
 
 A mark or a question that cannot be read counts as one that stands. The alerts come from the store,
-so every process shows them. A line of the log is for a change.
+so every process shows them. A line of the log is for a change. A text names at most ``NAMED_MAX``
+causes, as each of many bookies adds some, and each time there is a line.
 """
 
 import logging
@@ -22,6 +23,9 @@ from zonekeeper.placement.zones.zone_effects import Severity
 RESTORED = "restored"
 WAITING = "collectionsWaiting"
 SEVERITIES: Mapping[str, Severity] = {RESTORED: Severity.PAGE, WAITING: Severity.WARNING}
+
+#: A text names at most so many causes. The commands that the runbooks name show all.
+NAMED_MAX = 8
 
 _logger = logging.getLogger(__name__)
 
@@ -80,7 +84,7 @@ def _of_mark(mark: Restored | UnreadableError | None) -> str | None:
                 causes.insert(0, f"the export {mark.export} was imported")
             return (
                 "the metadata was restored to an older state, and no bookie collects until a "
-                f"person clears the mark: {'; '.join(causes)}"
+                f"person clears the mark: {_named(causes)}"
             )
 
 
@@ -96,5 +100,10 @@ def _of_questions(asked: Mapping[str, HeldCollection | UnreadableError]) -> str 
         return None
     return (
         "many ledgers are gone without a record of their deletion, and wait for a person before "
-        f"they are collected: {'; '.join(waiting)}"
+        f"they are collected: {_named(waiting)}"
     )
+
+
+def _named(causes: list[str]) -> str:
+    more = len(causes) - NAMED_MAX
+    return "; ".join([*causes[:NAMED_MAX], *([f"and {more} more"] if more > 0 else [])])
