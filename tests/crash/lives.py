@@ -149,19 +149,24 @@ async def play(seed: int) -> Recorder:
 
 
 async def script(driver: Driver, chance: random.Random) -> None:
-    """Some work in flight at any time; work that waits for a failed disk is cancelled with it."""
+    """Some work in flight at any time; work that waits for a failed disk is cancelled with it.
+
+    In the middle of every third life the log is idle until its end is noted.
+    """
     ends = dict.fromkeys(LEDGERS, 0)
     for ledger_id in LEDGERS:
         await driver.state(ledger_id, admission.OpenWanted(opening=keeping.opening(ledger_id)))
     flying: list[Awaitable[None]] = []
-    for _ in range(chance.randrange(60, 110)):
+    steps = chance.randrange(60, 110)
+    for number in range(steps):
         flying.append(_step(driver, chance, ends))
         if chance.random() < 0.4:
             await asyncio.gather(*flying)
             flying.clear()
         elif chance.random() < 0.3:
-            # Now and then as long as the log needs to be idle, covered, and its end noted.
-            await asyncio.sleep(IDLE_S if chance.random() < 0.2 else 0)
+            await asyncio.sleep(0)
+        if number == steps // 2 and steps % 3 == 0:
+            await asyncio.sleep(IDLE_S)
     await asyncio.gather(*flying)
 
 
