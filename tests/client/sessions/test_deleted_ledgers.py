@@ -193,6 +193,27 @@ async def test_s120_an_old_writer_that_is_idle_and_still_has_its_lanes_changes_n
 
 
 @played(bookies_in=THE_SAME_BOOKIES)
+async def test_s120_nor_does_an_old_writer_of_the_same_client(lab: Lab) -> None:
+    """Both have the same connections, on which the new one has opened its ledger."""
+    async with lab.client("first") as first:
+        old = await first.create(ledger_id=LedgerId(77))
+        await fill(old, 3)
+        await old.flush()
+        await asyncio.sleep(30)
+        await first.delete(old.ledger_id)
+        await collected(lab, old.ledger_id)
+        new = await first.create(ledger_id=LedgerId(77))
+        await new.append_and_wait(b"new")
+        with pytest.raises(errors.ClosedByOther, match="another ledger under its id"):
+            await old.append_and_wait(b"too late")
+        old.halt()
+        for _ in range(4):
+            await new.append_and_wait(b"newer")
+        await new.close()
+        assert await payloads(first, new.ledger_id) == [b"new", *[b"newer"] * 4]
+
+
+@played(bookies_in=THE_SAME_BOOKIES)
 async def test_s120_a_ledger_made_anew_and_never_written_can_be_recovered(lab: Lab) -> None:
     async with lab.client("first") as first, lab.client("second") as second:
         old = await first.create(ledger_id=LedgerId(77))

@@ -165,7 +165,7 @@ class Client:
         )
         self._surroundings = surroundings
         self._tasks = tasks
-        self._writers: dict[LedgerId, Writer] = {}
+        self._writers: dict[LedgerId, tuple[Writer, WriteSession]] = {}
 
     async def create(
         self,
@@ -289,7 +289,7 @@ class Client:
     async def close(self) -> None:
         """Stop all writers without closing their ledgers, and give up all connections."""
         self._tasks.end()
-        for writer in list(self._writers.values()):
+        for writer, _ in list(self._writers.values()):
             writer.halt()
         await self.bookies.pool.close()
 
@@ -324,10 +324,18 @@ class Client:
             owner,
             budget_bytes=self.config.writer_budget_bytes,
             quiet_ms=self.config.quiet_ms,
-            on_end=lambda: self._writers.pop(ledger_id, None),
+            on_end=lambda: self._ended(writer),
         )
-        self._writers[ledger_id] = writer
+        if (former := self._writers.get(ledger_id)) is not None:
+            # Its ledger was deleted. Bookies do not tell two writers of one connection apart.
+            former[1].deleted()
+        self._writers[ledger_id] = writer, session
         return writer
+
+    def _ended(self, writer: Writer) -> None:
+        known = self._writers.get(writer.ledger_id)
+        if known is not None and known[0] is writer:
+            del self._writers[writer.ledger_id]
 
     def _limits(self) -> WriterLimits:
         return WriterLimits(

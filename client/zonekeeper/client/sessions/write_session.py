@@ -15,7 +15,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Final, NoReturn, Protocol, assert_never
 
-from zonekeeper.client.base.errors import ClientClosed
+from zonekeeper.client.base.errors import ClientClosed, ClosedByOther
 from zonekeeper.client.base.tasks import Tasks
 from zonekeeper.client.base.waiters import Waiters
 from zonekeeper.client.bookies.bookies import Bookies
@@ -200,6 +200,14 @@ class WriteSession:
         """Wait, after a stop, until the session has no more work in metadata."""
         while self._children and not self._ended:
             await asyncio.wait(self._children)
+
+    def deleted(self) -> None:
+        """Stop, because the ledger was deleted: its client has made another one under its id."""
+        message = (
+            f"ledger {self._identity.ledger_id} was deleted while it was written, and this client "
+            "has made another ledger under its id: write to that one"
+        )
+        self.feed(ev.LedgerGone(error=ClosedByOther(message)))
 
     def fell_quiet(self) -> None:
         """Take in that nothing was appended for a while."""

@@ -102,7 +102,8 @@ class Host:
         A frame names only the ledger's id. So a writer that still has its lane could write into a
         ledger that is made anew under the id. It must open the ledger again, and its create token
         then shows that this is another one. Not promised: two writers of one connection, one of
-        each ledger, are not told apart once the later one has opened its ledger.
+        each ledger, are not told apart once the later one has opened its ledger. So a client ends
+        the earlier one.
         """
         for stream in self._appending:
             stream.forgotten(ledger_id)
