@@ -175,3 +175,18 @@ async def test_a_recovery_that_is_cancelled_does_not_wait_for_a_store_that_is_aw
         async with asyncio.timeout(10):
             await asyncio.wait([recovering])
         assert recovering.cancelled()
+
+
+@played()
+async def test_a_recovery_whose_closing_failed_tells_it_before_long(lab: Lab) -> None:
+    async with lab.client("first") as first, lab.client("second") as second:
+        writer = await refused_by_its_members(lab, first)
+        recovering = asyncio.ensure_future(second.open(writer.ledger_id))
+        who = await newcomer_with(lab, writer, TAIL)
+        of_client(second).cut()
+        await asyncio.sleep(0.1)
+        assert not recovering.done()
+        await gets_an_empty_disk(lab, who)
+        async with asyncio.timeout(120):
+            await asyncio.wait([recovering])
+        assert isinstance(recovering.exception(), errors.ClientError)

@@ -7,8 +7,8 @@ first lane was opened. The recovery asks for that before it closes the ledger: a
 started again, or does not answer, ends the attempt. It asks once more afterwards, because the disk
 may be lost between the two. Such a newcomer is marked, so that its copy is looked at entry by
 entry. Not promised: if the recovering process dies between the closing and the mark, nobody notices
-before the auditor looks at the copies. Nor does anybody if a recovery is cancelled then, and the
-store does not answer within ``CANCELLED_S``.
+before the auditor looks at the copies. The same holds if the store gives no answer for some time:
+for ``CANCELLED_S`` if the recovery is cancelled then, for ``IN_DOUBT_S`` if the closing failed.
 """
 
 import asyncio
@@ -30,6 +30,8 @@ _MARK_AGAIN_S: Final = 1.0
 #: A recovery that is cancelled while it closes the ledger looks no longer than this. Its caller may
 #: hold a claim, or must end soon.
 CANCELLED_S: Final = 5.0
+#: A recovery whose closing failed looks no longer than this: its caller waits for the error.
+IN_DOUBT_S: Final = 30.0
 
 _logger = logging.getLogger(__name__)
 

@@ -162,6 +162,9 @@ class Recovery:
         except asyncio.CancelledError:
             within_s = newcomers.CANCELLED_S
             raise
+        except StoreError:
+            within_s = newcomers.IN_DOUBT_S
+            raise
         finally:
             # After an error, too: a write that was tried may have been applied.
             await newcomers.look_again(self.bookies, self.ledger_id, starts, within_s=within_s)
