@@ -218,7 +218,7 @@ def removed(path: Path, chance: random.Random) -> None:
 def cut(path: Path, chance: random.Random) -> None:
     """Truncate the file, more often near the end of what it holds."""
     size = path.stat().st_size
-    used = len(path.read_bytes().rstrip(b"\0"))
+    used = max(1, len(path.read_bytes().rstrip(b"\0")))
     at = chance.choice([0, chance.randrange(size), chance.randrange(used), max(0, used - 1)])
     with path.open("r+b") as file:
         file.truncate(at)
