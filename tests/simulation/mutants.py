@@ -25,6 +25,7 @@ from zonekeeper.bookie.segments.log import LogPut
 from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.bookie.storage import reading
 from zonekeeper.bookie.storage import storage as storages
+from zonekeeper.bookie.storage.ledgers import Ledger
 from zonekeeper.bookie.storage.storage import Storage, StoragePolicy
 from zonekeeper.client.reading import checking, tail_read
 from zonekeeper.client.reading.tail_read import TailRead
@@ -89,7 +90,8 @@ def _unknown_ledgers_are_not_fenced() -> list[Patch]:
     ) -> Sequence[admission.Effect]:
         return () if state == admission.UNKNOWN else original(ledger_id, state, event)
 
-    return [(admission, "_fence", fence)]
+    # The answer must not tell that the ledger is not here.
+    return [(admission, "_fence", fence), (Ledger, "refuse_collected", lambda ledger: None)]
 
 
 def _covers_one_too_few() -> list[Patch]:
