@@ -126,10 +126,10 @@ class Reader:
         with boundary.translated(f"reading the metadata of ledger {self.ledger_id}"):
             try:
                 now = await standing.look_up(cluster, self.ledger_id, token)
+            except standing.MadeAnewError as error:
+                raise errors.NoSuchLedger(str(error)) from error
             except NoLedgerError as error:
-                raise errors.NoSuchLedger(
-                    f"ledger {self.ledger_id} was deleted: {error}"
-                ) from error
+                raise errors.NoSuchLedger(f"ledger {self.ledger_id} was deleted") from error
         before, self._metadata = self._metadata, now
         self._confirmed = max(self._confirmed, _end_by(now))
         return before.fragments != now.fragments

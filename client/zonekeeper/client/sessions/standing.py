@@ -12,10 +12,14 @@ from zonekeeper.metadata.ledgers.ledgers import NoLedgerError
 from zonekeeper.placement.base.ids import LedgerId
 
 
+class MadeAnewError(NoLedgerError):
+    """The ledger was deleted, and its id was given to another one."""
+
+
 def check(ledger_id: LedgerId, create_token: int, ledger: LedgerMetadata) -> None:
-    """Raise ``NoLedgerError`` if this is another ledger under the same id."""
+    """Raise ``MadeAnewError`` if this is another ledger under the same id."""
     if create_token and ledger.create_token and ledger.create_token != create_token:
-        raise NoLedgerError(
+        raise MadeAnewError(
             f"ledger {ledger_id} was deleted, and another ledger was made under its id"
         )
 
