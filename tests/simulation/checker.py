@@ -204,7 +204,8 @@ class Checker:
     def _take_created(self, event: seen.Created) -> None:
         ledger, stands = event.ledger, self._metadata.get(event.ledger)
         if stands is None:
-            self._break("created", f"ledger {ledger} was created, and there is none")
+            if ledger not in self._deleted:  # by order, before its creator had the answer
+                self._break("created", f"ledger {ledger} was created, and there is none")
             return
         asked = (event.password, event.digest, event.custom)
         custom = tuple(pair for pair in stands.custom if pair in event.custom)
@@ -259,10 +260,13 @@ class Checker:
         ledger, last = event.ledger, event.last
         if last is None:
             metadata = self._metadata.get(ledger)
-            if metadata is None or not metadata.is_closed:
+            if metadata is not None and metadata.is_closed:
+                last = metadata.last_entry
+            elif metadata is None and ledger in self._deleted:
+                last = self._deleted[ledger]
+            else:
                 self._break("I1", f"ledger {ledger} is open, and ended for {event.handle}")
                 return
-            last = metadata.last_entry
         if event.following <= last:
             self._break(
                 "I1",
