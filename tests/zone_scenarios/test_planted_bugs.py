@@ -252,7 +252,7 @@ BUGS: Final[Mapping[str, tuple[Patch, str]]] = {
     ),
     "flapping is for ever a doubt": (
         (observation, "SUSPECTS_ARE_REAL", 1_000_000),
-        "a zone that flaps within its debounce",
+        "a zone that never fails for its whole debounce",
     ),
     "doubts begin the delays again": (
         (Gate, "lasting", property(_always)),
